@@ -15,11 +15,16 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tallyd::client::wire::decode_balances;
-use tallyd::journal::Body;
-use tallyd::limiter::{Limiter, Memory, Pace, Place, Settings};
-use tallyd::model::{Cell, Clock, Lane, Moment, Operation, Quantity, Sku, Timestamp, WarehouseId, WishId};
-use tallyd::reconcile::packing::{Entry, pack};
-use tallyd::reconcile::{Base, CellFact, CellInput, CellWish, Change, Count, Pair, Policy, Standing, decide};
+use tallyd::journal::PackedBody;
+use tallyd::limiter::{Limiter, LimiterSettings, PacePayment, PastReservation, PersistedState};
+use tallyd::model::{
+    ChangeId, Clock, Lane, Moment, Operation, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
+};
+use tallyd::reconcile::packing::{PackingEntry, pack_calls};
+use tallyd::reconcile::{
+    ChangeEffect, Count, CountBase, CountPolicy, OpenState, QuantityState, StockLevelChange, StockLevelInput,
+    StockLevelKnowledge, plan_stock_level,
+};
 
 const ROUNDS: usize = 11;
 
@@ -53,34 +58,41 @@ fn packing() {
         ("pack 100 000, three warehouses", |i| i / 3),
         ("pack 100 000, one SKU in three", |i| if i % 3 == 0 { 0 } else { i }),
     ] {
-        let entries: Vec<Entry<'_>> =
-            (0..skus.len()).map(|i| Entry { sku: &skus[place(i)], urgent: i % 100 == 0 }).collect();
-        time(name, "100 ms", || pack(&entries));
+        let entries: Vec<PackingEntry<'_>> =
+            (0..skus.len()).map(|i| PackingEntry { sku: &skus[place(i)], is_urgent: i % 100 == 0 }).collect();
+        time(name, "100 ms", || pack_calls(&entries));
     }
 }
 
 /// Merges a count, two later adjusts and two sales, 100 000 times.
 fn merging() {
-    let cell = Cell { sku: Sku::new("SKU-0000001").unwrap(), warehouse_id: WarehouseId(1) };
-    let pair = |quantity, ours| Pair { quantity: Quantity(quantity), ours };
-    let wish = |id, change| CellWish {
-        id: WishId(id),
+    let cell = StockLevel { sku: Sku::new("SKU-0000001").unwrap(), warehouse_id: WarehouseId(1) };
+    let pair = |quantity, ours| QuantityState { quantity: Quantity(quantity), own_delta: ours };
+    let wish = |id, change| StockLevelChange {
+        id: ChangeId(id),
         created_at: Timestamp(id * 1000),
-        standing: Standing::Pending,
-        change,
+        state: OpenState::Pending,
+        effect: change,
     };
-    let base = Base::Known(pair(50, 0));
-    let count = Count { quantity: Quantity(47), counted_at: None, base, applied_after: 0, word: None };
-    let wishes = [wish(1, Change::Set(count)), wish(2, Change::Adjust(-3)), wish(3, Change::Adjust(5))];
-    let input = CellInput {
-        cell: &cell,
-        fact: CellFact::Known(pair(48, 0)),
+    let base = CountBase::Known(pair(50, 0));
+    let count = Count { quantity: Quantity(47), counted_at: None, base, applied_after: 0, resolution: None };
+    let wishes = [
+        wish(1, ChangeEffect::Set(count)),
+        wish(2, ChangeEffect::Adjust(-3)),
+        wish(3, ChangeEffect::Adjust(5)),
+    ];
+    let input = StockLevelInput {
+        stock_level: &cell,
+        fact: StockLevelKnowledge::Known(pair(48, 0)),
         last_set: None,
-        wishes: &wishes,
-        policy: Policy::Merge,
+        changes: &wishes,
+        policy: CountPolicy::Merge,
     };
-    time("merge 100 000 cells of three wishes", "200 ms", || {
-        (0..100_000).map(|_| decide(black_box(&input))).filter(|plan| plan.becomes().is_some()).count()
+    time("merge 100 000 stock levels of three changes", "200 ms", || {
+        (0..100_000)
+            .map(|_| plan_stock_level(black_box(&input)))
+            .filter(|plan| plan.planned_quantity().is_some())
+            .count()
     });
 }
 
@@ -95,14 +107,19 @@ fn places() {
             Moment(1_000_000)
         }
     }
-    let places = vec![Place::Answered(Moment(999_000)); 110];
-    let limiter = Limiter::new(Settings::default(), Arc::new(Still), Memory { places, ..Memory::default() });
+    let places = vec![PastReservation::Answered(Moment(999_000)); 110];
+    let limiter = Limiter::new(
+        LimiterSettings::default(),
+        Arc::new(Still),
+        PersistedState { reservations: places, ..PersistedState::default() },
+    );
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     time("take 10 000 places and give them back", "100 ms", || {
         runtime.block_on(async {
             for _ in 0..10_000 {
-                let permit = limiter.acquire(Operation::GetProductBalances, Lane::Operator, Pace::Paid).await;
-                permit.unwrap().give_back();
+                let permit =
+                    limiter.acquire(Operation::GetProductBalances, Lane::Operator, PacePayment::Paid).await;
+                permit.unwrap().return_unused();
             }
         });
     });
@@ -130,6 +147,6 @@ fn page() {
     time("decode a page of 1000 products", "2 ms", || {
         decode_balances(body.as_bytes()).unwrap().records.len()
     });
-    time("name its body", "2 ms", || Body::digest(body.as_bytes()));
-    time("compress its body", "2 ms", || Body::pack(body.as_bytes()).unwrap().packed.len());
+    time("name its body", "2 ms", || PackedBody::digest(body.as_bytes()));
+    time("compress its body", "2 ms", || PackedBody::pack(body.as_bytes()).unwrap().packed.len());
 }

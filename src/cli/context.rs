@@ -1,23 +1,23 @@
 //! The context of a command: the configuration, its database, the clock.
 
-use super::Failure;
+use super::CommandFailure;
 use crate::config::Config;
 use crate::daemon::SystemClock;
 use crate::model::Clock;
-use crate::store::{Lock, LockError, Store};
+use crate::store::{DatabaseLock, LockError, Store};
 use std::path::{Path, PathBuf};
 
 /// The default configuration files, in the order of the search.
-const DEFAULTS: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
+const DEFAULT_CONFIG_FILES: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
 
 /// The context of a command.
-pub(super) struct Place {
-    config: Option<PathBuf>,
+pub(super) struct CliContext {
+    config_path: Option<PathBuf>,
 }
 
-impl Place {
+impl CliContext {
     pub(super) fn new(config: Option<PathBuf>) -> Self {
-        Self { config }
+        Self { config_path: config }
     }
 
     pub(super) fn clock(&self) -> SystemClock {
@@ -25,34 +25,34 @@ impl Place {
     }
 
     /// Returns the configuration file: the named one, or the first default that exists.
-    pub(super) fn config_file(&self) -> Result<PathBuf, Failure> {
-        if let Some(file) = &self.config {
+    pub(super) fn config_file(&self) -> Result<PathBuf, CommandFailure> {
+        if let Some(file) = &self.config_path {
             return Ok(file.clone());
         }
-        first_there(&DEFAULTS)
+        first_existing(&DEFAULT_CONFIG_FILES)
     }
 
     /// Reads the configuration.
-    pub(super) fn config(&self) -> Result<Config, Failure> {
+    pub(super) fn config(&self) -> Result<Config, CommandFailure> {
         let file = self.config_file()?;
-        Config::load(&file, std::env::vars()).map_err(|error| Failure::lines(error.to_string(), 2))
+        Config::load(&file, std::env::vars()).map_err(|error| CommandFailure::multiline(error.to_string(), 2))
     }
 
     /// Opens the database beside the holder of its lock.
-    pub(super) async fn store(&self) -> Result<Store, Failure> {
+    pub(super) async fn open_store(&self) -> Result<Store, CommandFailure> {
         Ok(Store::open_beside(&self.config()?.database.path).await?)
     }
 
     /// Opens the database; creates or migrates it first if the lock is free.
-    pub(super) async fn store_or_new(&self) -> Result<Store, Failure> {
+    pub(super) async fn open_or_create_store(&self) -> Result<Store, CommandFailure> {
         let path = self.config()?.database.path;
-        make(&path).await?;
+        create_database(&path).await?;
         Ok(Store::open_beside(&path).await?)
     }
 
     /// Returns a new key of the time and the process id.
-    pub(super) fn new_key(&self) -> String {
-        format!("cli-{}-{}", self.clock().now().rfc3339(), std::process::id())
+    pub(super) fn new_change_key(&self) -> String {
+        format!("cli-{}-{}", self.clock().now().to_rfc3339(), std::process::id())
     }
 }
 
@@ -60,27 +60,27 @@ impl Place {
 ///
 /// A file that this user may not access is an error. If it were skipped, another file would be taken for the
 /// configuration in force.
-fn first_there(files: &[&str]) -> Result<PathBuf, Failure> {
+fn first_existing(files: &[&str]) -> Result<PathBuf, CommandFailure> {
     for file in files {
         match Path::new(file).try_exists() {
             Ok(true) => return Ok(file.into()),
             Ok(false) => {}
             Err(why) => {
-                return Err(Failure::usage(format!(
+                return Err(CommandFailure::usage(format!(
                     "cannot look for the configuration {file}: {why}; it is for the group `tallyd`: \
                      sudo adduser $USER tallyd, then log in anew"
                 )));
             }
         }
     }
-    Err(Failure::usage(format!(
+    Err(CommandFailure::usage(format!(
         "there is no configuration: none of {} is there; name one with --config FILE",
         files.join(", ")
     )))
 }
 
-async fn make(path: &Path) -> Result<(), Failure> {
-    match Lock::take(path) {
+async fn create_database(path: &Path) -> Result<(), CommandFailure> {
+    match DatabaseLock::acquire(path) {
         Ok(lock) => Ok(Store::open(path, &lock).await?.close().await?),
         Err(LockError::Held { .. }) => Ok(()),
         Err(error) => Err(error.into()),
@@ -99,8 +99,8 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let there = file.to_str().unwrap();
         let (nowhere, closed) = (format!("{there}-not"), format!("{there}/tallyd.toml"));
-        assert_eq!(first_there(&[&nowhere, there]).unwrap(), file);
-        assert!(first_there(&[&closed, there]).unwrap_err().message.contains("adduser $USER tallyd"));
-        assert!(first_there(&[&nowhere]).unwrap_err().message.contains("--config FILE"));
+        assert_eq!(first_existing(&[&nowhere, there]).unwrap(), file);
+        assert!(first_existing(&[&closed, there]).unwrap_err().message.contains("adduser $USER tallyd"));
+        assert!(first_existing(&[&nowhere]).unwrap_err().message.contains("--config FILE"));
     }
 }

@@ -5,33 +5,33 @@
 //! made of the file's name, the digest of the file and the line's number. So importing an unchanged file
 //! again changes nothing. Another file of equal name has new keys, also for lines with equal text.
 
-use super::Failure;
-use super::output::plain;
+use super::CommandFailure;
+use super::output::plain_line;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
 
 /// A parsed line.
 #[derive(Debug)]
-pub struct Line {
+pub struct CsvRow {
     /// The line number in the file, from 1.
-    pub number: u64,
-    cells: HashMap<String, String>,
+    pub line_number: u64,
+    values: HashMap<String, String>,
     /// The key: the file's name, the digest of its content, and the line number.
     pub key: String,
 }
 
-impl Line {
+impl CsvRow {
     /// Returns the trimmed value of a column; `None` if it is empty or the column is missing.
     pub fn get(&self, column: &str) -> Option<&str> {
-        self.cells.get(column).map(|cell| cell.trim()).filter(|cell| !cell.is_empty())
+        self.values.get(column).map(|level| level.trim()).filter(|level| !level.is_empty())
     }
 
     /// Returns the value of a column that must not be empty.
     ///
     /// # Errors
     /// A sentence that names the column.
-    pub fn need(&self, column: &str) -> Result<&str, String> {
+    pub fn required_value(&self, column: &str) -> Result<&str, String> {
         self.get(column).ok_or_else(|| format!("`{column}` is empty"))
     }
 
@@ -39,15 +39,15 @@ impl Line {
     ///
     /// # Errors
     /// A sentence that names the column and its content.
-    pub fn number(&self, column: &str) -> Result<i64, String> {
-        let text = self.need(column)?;
+    pub fn whole_number(&self, column: &str) -> Result<i64, String> {
+        let text = self.required_value(column)?;
         text.parse().map_err(|_| format!("`{column}` is `{text}`, which is no whole number"))
     }
 }
 
 /// The columns of a file; other columns are reported and ignored.
 #[derive(Debug)]
-pub struct Columns {
+pub struct CsvColumns {
     /// The required columns.
     pub required: &'static [&'static str],
     /// The optional columns.
@@ -56,9 +56,9 @@ pub struct Columns {
 
 /// The reason that a file was refused.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum CsvRefusal {
     /// The first line does not name the columns; a sentence.
-    File(String),
+    Header(String),
     /// The bad lines, each a sentence that begins with the line number.
     Lines(Vec<String>),
 }
@@ -66,28 +66,28 @@ pub enum Refused {
 /// Reads a file and converts each line. Any bad line refuses the whole file, unless `partial` is set.
 ///
 /// Also returns notes on ignored lines and columns, for [`tell`].
-pub(super) fn import<T>(
+pub(super) fn import_file<T>(
     path: &Path,
-    columns: &Columns,
+    columns: &CsvColumns,
     partial: bool,
-    read: impl Fn(&Line) -> Result<T, String>,
-) -> Result<(Vec<T>, Vec<String>), Failure> {
-    let unreadable = |why: String| Failure::failed(format!("cannot read {}: {why}", path.display()));
+    read: impl Fn(&CsvRow) -> Result<T, String>,
+) -> Result<(Vec<T>, Vec<String>), CommandFailure> {
+    let unreadable = |why: String| CommandFailure::failed(format!("cannot read {}: {why}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match take(&name, &bytes, columns, partial, read) {
+    match parse_rows(&name, &bytes, columns, partial, read) {
         Ok(taken) => Ok(taken),
-        Err(Refused::File(why)) => Err(unreadable(why)),
-        Err(Refused::Lines(problems)) => {
-            let lines: Vec<_> = problems.iter().map(|problem| plain(problem)).collect();
+        Err(CsvRefusal::Header(why)) => Err(unreadable(why)),
+        Err(CsvRefusal::Lines(problems)) => {
+            let lines: Vec<_> = problems.iter().map(|problem| plain_line(problem)).collect();
             let message = format!(
                 "cannot import {}:\n  {}\n{} bad line(s), so nothing was taken; mend them, or take the others with \
                  --partial and hand in the mended lines in a file of their own",
-                plain(&path.display().to_string()),
+                plain_line(&path.display().to_string()),
                 lines.join("\n  "),
                 lines.len(),
             );
-            Err(Failure::lines(message, 1))
+            Err(CommandFailure::multiline(message, 1))
         }
     }
 }
@@ -97,40 +97,40 @@ pub(super) fn import<T>(
 /// # Errors
 /// Fails if the first line does not name these columns. Otherwise returns every bad line at once, unless
 /// `partial` is set.
-pub fn take<T>(
+pub fn parse_rows<T>(
     name: &str,
     bytes: &[u8],
-    columns: &Columns,
+    columns: &CsvColumns,
     partial: bool,
-    read: impl Fn(&Line) -> Result<T, String>,
-) -> Result<(Vec<T>, Vec<String>), Refused> {
-    let file = File::open(name, bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
-    let head = file.head(columns).map_err(Refused::File)?;
+    read: impl Fn(&CsvRow) -> Result<T, String>,
+) -> Result<(Vec<T>, Vec<String>), CsvRefusal> {
+    let file = CsvFile::new(name, bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
+    let head = file.column_names(columns).map_err(CsvRefusal::Header)?;
     let (mut taken, mut problems) = (Vec::new(), Vec::new());
-    for line in file.lines(&head) {
-        match line.and_then(|line| read(&line).map_err(|why| format!("line {}: {why}", line.number))) {
+    for line in file.rows(&head) {
+        match line.and_then(|line| read(&line).map_err(|why| format!("line {}: {why}", line.line_number))) {
             Ok(value) => taken.push(value),
             Err(problem) => problems.push(problem),
         }
     }
     if !problems.is_empty() && !partial {
-        return Err(Refused::Lines(problems));
+        return Err(CsvRefusal::Lines(problems));
     }
     let mut notes: Vec<String> = problems.iter().map(|problem| format!("left out: {problem}")).collect();
-    notes.extend(strangers(&head, columns));
+    notes.extend(unknown_columns(&head, columns));
     Ok((taken, notes))
 }
 
 /// Appends the notes on ignored lines and columns to `text`.
-pub(super) fn tell(text: &mut String, notes: &[String]) {
+pub(super) fn append_notes(text: &mut String, notes: &[String]) {
     for note in notes {
-        text.push_str(&plain(note));
+        text.push_str(&plain_line(note));
         text.push('\n');
     }
 }
 
 /// Returns a note on the unknown columns.
-fn strangers(head: &[String], columns: &Columns) -> Option<String> {
+fn unknown_columns(head: &[String], columns: &CsvColumns) -> Option<String> {
     let is_known = |name: &str| columns.required.contains(&name) || columns.optional.contains(&name);
     let others: Vec<&str> =
         head.iter().map(String::as_str).filter(|name| !name.is_empty() && !is_known(name)).collect();
@@ -138,31 +138,31 @@ fn strangers(head: &[String], columns: &Columns) -> Option<String> {
 }
 
 /// A file's content, after its byte order mark.
-struct File<'a> {
+struct CsvFile<'a> {
     bytes: &'a [u8],
     delimiter: u8,
     /// The prefix of its lines' keys.
-    key: String,
+    key_prefix: String,
 }
 
-impl<'a> File<'a> {
-    fn open(name: &str, bytes: &'a [u8]) -> Self {
+impl<'a> CsvFile<'a> {
+    fn new(name: &str, bytes: &'a [u8]) -> Self {
         let first: &[u8] = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let count = |delimiter: &u8| first.iter().filter(|byte| *byte == delimiter).count();
         // With equal counts the comma wins, as in a file with one column.
         let delimiter = [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',');
         let mut digest = [0; 8];
         digest.copy_from_slice(&Sha256::digest(bytes)[..8]);
-        Self { bytes, delimiter, key: format!("{name}:{:016x}", u64::from_be_bytes(digest)) }
+        Self { bytes, delimiter, key_prefix: format!("{name}:{:016x}", u64::from_be_bytes(digest)) }
     }
 
-    fn reader(&self) -> csv::Reader<&'a [u8]> {
+    fn csv_reader(&self) -> csv::Reader<&'a [u8]> {
         csv::ReaderBuilder::new().delimiter(self.delimiter).flexible(true).from_reader(self.bytes)
     }
 
     /// Returns the columns' names.
-    fn head(&self, columns: &Columns) -> Result<Vec<String>, String> {
-        let head = self.reader().headers().map_err(|error| error.to_string())?.clone();
+    fn column_names(&self, columns: &CsvColumns) -> Result<Vec<String>, String> {
+        let head = self.csv_reader().headers().map_err(|error| error.to_string())?.clone();
         let head: Vec<String> = head.iter().map(|name| name.trim().to_lowercase()).collect();
         let is_there = |name: &str| head.iter().any(|head| head == name);
         let missing: Vec<&str> = columns.required.iter().copied().filter(|name| !is_there(name)).collect();
@@ -177,41 +177,43 @@ impl<'a> File<'a> {
         }
     }
 
-    fn lines(&self, head: &[String]) -> Vec<Result<Line, String>> {
-        let mut breaks = Breaks { bytes: self.bytes, at: 0, line: 1 };
-        let records = self.reader().into_byte_records();
-        records.map(|record| self.line(record, head, &mut breaks)).collect()
+    fn rows(&self, head: &[String]) -> Vec<Result<CsvRow, String>> {
+        let mut breaks = LineCounter { bytes: self.bytes, offset: 0, line: 1 };
+        let records = self.csv_reader().into_byte_records();
+        records.map(|record| self.parse_row(record, head, &mut breaks)).collect()
     }
 
-    fn line(
+    fn parse_row(
         &self,
         record: csv::Result<csv::ByteRecord>,
         head: &[String],
-        breaks: &mut Breaks<'_>,
-    ) -> Result<Line, String> {
+        breaks: &mut LineCounter<'_>,
+    ) -> Result<CsvRow, String> {
         let record = record.map_err(|error| error.to_string())?;
         let number = breaks.line_at(record.position().map_or(0, csv::Position::byte));
         let record = csv::StringRecord::from_byte_record(record)
             .map_err(|_| format!("line {number}: it is no UTF-8; save the file as UTF-8"))?;
         if record.len() != head.len() {
             let (has, wanted) = (record.len(), head.len());
-            return Err(format!("line {number}: it has {has} cell(s) and the first line names {wanted}"));
+            return Err(format!(
+                "line {number}: it has {has} stock level(s) and the first line names {wanted}"
+            ));
         }
-        let cells = head.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
-        Ok(Line { number, cells, key: format!("{}:{number}", self.key) })
+        let levels = head.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
+        Ok(CsvRow { line_number: number, values: levels, key: format!("{}:{number}", self.key_prefix) })
     }
 }
 
 /// Counts lines as an editor does.
 ///
 /// The CSV reader's own count is one too low after a CRLF, and ignores empty lines before a record.
-struct Breaks<'a> {
+struct LineCounter<'a> {
     bytes: &'a [u8],
-    at: usize,
+    offset: usize,
     line: u64,
 }
 
-impl Breaks<'_> {
+impl LineCounter<'_> {
     /// Returns the line of the record at `position`. Positions must not decrease between calls.
     fn line_at(&mut self, position: u64) -> u64 {
         let from = usize::try_from(position).unwrap_or(usize::MAX).min(self.bytes.len());
@@ -222,8 +224,8 @@ impl Breaks<'_> {
             b'\r' => self.bytes.get(at + 1) != Some(&b'\n'),
             _ => false,
         };
-        self.line += (self.at..start).filter(ends).count() as u64;
-        self.at = start;
+        self.line += (self.offset..start).filter(ends).count() as u64;
+        self.offset = start;
         self.line
     }
 }
@@ -233,8 +235,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    const PAIR: Columns = Columns { required: &["sku", "quantity"], optional: &["note"] };
-    const SKU: Columns = Columns { required: &["sku"], optional: &[] };
+    const PAIR: CsvColumns = CsvColumns { required: &["sku", "quantity"], optional: &["note"] };
+    const SKU: CsvColumns = CsvColumns { required: &["sku"], optional: &[] };
 
     fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -242,26 +244,26 @@ mod tests {
         file
     }
 
-    fn pair(line: &Line) -> Result<(u64, String, i64), String> {
-        Ok((line.number, line.need("sku")?.to_owned(), line.number("quantity")?))
+    fn pair(line: &CsvRow) -> Result<(u64, String, i64), String> {
+        Ok((line.line_number, line.required_value("sku")?.to_owned(), line.whole_number("quantity")?))
     }
 
     #[test]
     fn every_bad_line_is_named_and_nothing_is_taken() {
         let file = file(b"SKU,Quantity\nA,1\n,2\nB,x\n\"C, \"\"c\"\"\",3\nD\nE,1,2\nF\xff,1\n");
-        let error = import(file.path(), &PAIR, false, pair).unwrap_err().message;
+        let error = import_file(file.path(), &PAIR, false, pair).unwrap_err().message;
         let expected = [
             "line 3: `sku` is empty",
             "line 4: `quantity` is `x`, which is no whole number",
-            "line 6: it has 1 cell(s) and the first line names 2",
-            "line 7: it has 3 cell(s)",
+            "line 6: it has 1 stock level(s) and the first line names 2",
+            "line 7: it has 3 stock level(s)",
             "line 8: it is no UTF-8",
             "5 bad line(s), so nothing was taken",
         ];
         for expected in expected {
             assert!(error.contains(expected), "{expected}: {error}");
         }
-        let (taken, notes) = import(file.path(), &PAIR, true, pair).unwrap();
+        let (taken, notes) = import_file(file.path(), &PAIR, true, pair).unwrap();
         assert_eq!(taken, [(2, "A".to_owned(), 1), (5, "C, \"c\"".to_owned(), 3)]);
         assert_eq!(notes.len(), 5);
         assert_eq!(notes[0], "left out: line 3: `sku` is empty");
@@ -278,23 +280,23 @@ mod tests {
             b" Sku , Quantity \r\rA , 1\r",
         ];
         for bytes in cases {
-            let taken = import(file(bytes).path(), &PAIR, false, pair).unwrap();
+            let taken = import_file(file(bytes).path(), &PAIR, false, pair).unwrap();
             assert_eq!(taken, (vec![(3, "A".to_owned(), 1)], vec![]), "{}", String::from_utf8_lossy(bytes));
         }
         let several = file(b"sku,quantity\r\n\"A\r\nB\",1\r\nC,2\r\n");
         let numbers: Vec<u64> =
-            import(several.path(), &PAIR, false, pair).unwrap().0.iter().map(|row| row.0).collect();
-        assert_eq!(numbers, [2, 4], "a quoted cell may hold a line break");
+            import_file(several.path(), &PAIR, false, pair).unwrap().0.iter().map(|row| row.0).collect();
+        assert_eq!(numbers, [2, 4], "a quoted stock level may hold a line break");
     }
 
     #[test]
     fn a_column_nobody_reads_is_reported_and_one_named_twice_refused() {
         let (_, notes) =
-            import(file(b"price,sku,quantity,note,\n9,A,1,x,\n").path(), &PAIR, false, pair).unwrap();
+            import_file(file(b"price,sku,quantity,note,\n9,A,1,x,\n").path(), &PAIR, false, pair).unwrap();
         assert_eq!(notes, ["not read: the column(s) `price`"]);
-        let error = import(file(b"sku,SKU\nA,B\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
+        let error = import_file(file(b"sku,SKU\nA,B\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
         assert!(error.message.contains("`sku` twice"), "{}", error.message);
-        let error = import(file(b"x\n1\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
+        let error = import_file(file(b"x\n1\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
         assert!(error.message.contains("`sku` is missing"), "{}", error.message);
     }
 
@@ -304,11 +306,11 @@ mod tests {
         let keys = |name: &str, text: &str| {
             let path = dir.path().join(name);
             std::fs::write(&path, text).unwrap();
-            import(&path, &SKU, false, |line| Ok(line.key.clone())).unwrap().0
+            import_file(&path, &SKU, false, |line| Ok(line.key.clone())).unwrap().0
         };
         let first = keys("a.csv", "sku\nA\nB\nA\n");
         assert_eq!(first, keys("a.csv", "sku\nA\nB\nA\n"), "the same file");
-        assert_ne!(first[0], first[2], "a line twice in one file is two wishes");
+        assert_ne!(first[0], first[2], "a line twice in one file is two changes");
         let other_name = keys("b.csv", "sku\nA\nB\nA\n");
         let other_content = keys("a.csv", "sku\nA\nB\nC\n");
         for (n, key) in first.iter().enumerate() {

@@ -47,7 +47,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("outbox cancel", "tallyd outbox cancel count-2031-05-04-17"),
     ("outbox retry", "tallyd outbox retry count-2031-05-04-17"),
     ("outbox acknowledge", "tallyd outbox acknowledge --all"),
-    ("outbox resolve", "tallyd outbox resolve ship-4711 --not-landed"),
+    ("outbox resolve", "tallyd outbox resolve ship-4711 --not-done"),
     ("quarantine list", "tallyd quarantine list"),
     ("quarantine retry", "tallyd quarantine retry SHIRT-BLUE-M"),
     ("quota lift", "tallyd quota lift"),
@@ -69,7 +69,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 ];
 
 /// Returns the command line with its examples.
-pub(super) fn command() -> Command {
+pub(super) fn command_with_examples() -> Command {
     with_example(Cli::command(), "")
 }
 
@@ -90,17 +90,17 @@ mod tests {
     use super::*;
 
     /// Collects the paths of the commands without subcommands.
-    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+    fn leaf_commands(command: &Command, path: &str, found: &mut Vec<String>) {
         for inner in command.get_subcommands() {
             let path = format!("{path} {}", inner.get_name()).trim_start().to_owned();
-            if inner.has_subcommands() { leaves(inner, &path, found) } else { found.push(path) }
+            if inner.has_subcommands() { leaf_commands(inner, &path, found) } else { found.push(path) }
         }
     }
 
     #[test]
     fn every_command_has_an_example_that_it_takes() {
         let mut commands = Vec::new();
-        leaves(&command(), "", &mut commands);
+        leaf_commands(&command_with_examples(), "", &mut commands);
         assert!(commands.len() > 30, "{commands:?}");
         for path in commands {
             let (_, example) = EXAMPLES
@@ -109,7 +109,7 @@ mod tests {
                 .unwrap_or_else(|| panic!("no example: {path}"));
             assert!(example.starts_with(&format!("tallyd {path}")), "{example} is no example of {path}");
             let words = example.split(" > ").next().unwrap().split(' ');
-            if let Err(error) = command().try_get_matches_from(words) {
+            if let Err(error) = command_with_examples().try_get_matches_from(words) {
                 panic!("{example}: {error}");
             }
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn help_shows_the_example() {
-        let mut command = command();
+        let mut command = command_with_examples();
         command.build();
         let adjust = command.find_subcommand_mut("quantity").unwrap().find_subcommand_mut("adjust").unwrap();
         let help = adjust.render_help().to_string();

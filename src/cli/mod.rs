@@ -47,13 +47,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Shows it all at work: a sandbox with a living shop, and the daemon against it
-    Demo(demo::Demo),
+    Demo(demo::DemoArgs),
     /// Runs the daemon in the foreground
-    Run(run::Run),
+    Run(run::DaemonRunArgs),
     /// Validates the configuration and says what is in force
-    Check(check::Check),
+    Check(check::CheckArgs),
     /// Says how the daemon is and what needs a person
-    Status(status::Args),
+    Status(status::StatusArgs),
     /// Which SKUs are tracked
     #[command(subcommand)]
     Sku(sku::Command),
@@ -61,11 +61,11 @@ enum Command {
     #[command(subcommand)]
     Order(order::Command),
     /// Quantities per warehouse, what is pending, and how old the fact is
-    Stock(levels::Stock),
-    /// Wishes for stock: counts and adjustments
+    Stock(levels::StockArgs),
+    /// Changes for stock: counts and adjustments
     #[command(subcommand)]
     Quantity(quantity::Command),
-    /// Products at the service
+    /// Products at the platform
     #[command(subcommand)]
     Product(product::Command),
     /// The company's warehouses
@@ -80,21 +80,21 @@ enum Command {
     /// The storefronts' listing templates
     #[command(subcommand)]
     Template(template::Command),
-    /// The service's reports, out of the mirror
+    /// The platform's reports, out of the mirror
     #[command(subcommand)]
     Report(report::Command),
-    /// A wish to ship an order, or lines of it
-    Ship(ship::Ship),
-    /// Wishes for tracking numbers
+    /// A change to ship an order, or lines of it
+    Ship(ship::ShipArgs),
+    /// Changes for tracking numbers
     #[command(subcommand)]
     Tracking(tracking::Command),
-    /// Why a quantity is what it is: which exchange, wish, merge or brake
-    Explain(explain::Explain),
+    /// Why a quantity is what it is: which exchange, change, merge or brake
+    Explain(explain::ExplainArgs),
     /// What the next push would send, byte for byte; makes no call
-    Plan(Reading),
+    Plan(OutputArgs),
     /// Compares mirror and service within some calls; writes no fact
-    Verify(verify::Verify),
-    /// The wishes and what became of them
+    Verify(verify::VerifyArgs),
+    /// The changes and what became of them
     #[command(subcommand)]
     Outbox(outbox::Command),
     /// Entries that fail alone and are tried by themselves
@@ -110,22 +110,22 @@ enum Command {
     #[command(subcommand)]
     Journal(entries::Command),
     /// Folds the journal into a fresh mirror, offline, and compares it with the live one
-    Replay(replay::Replay),
+    Replay(replay::ReplayArgs),
     /// Copies the database to a file, proves the copy and marks it as one
-    Backup(backup::Backup),
+    Backup(backup::BackupArgs),
     /// Mark the database as restored by another tool: the next start holds what may have been done since
     Restored,
-    /// Serves the sandbox: a complete implementation of the service
-    Sandbox(sandbox::Serve),
+    /// Serves the sandbox: a complete implementation of the platform
+    Sandbox(sandbox::SandboxArgs),
     /// Prints completions for a shell
-    Completions(generate::Completions),
+    Completions(generate::CompletionsArgs),
     /// Prints the manual page
-    Man(generate::Man),
+    Man(generate::ManArgs),
 }
 
 /// What every reading command takes.
 #[derive(Clone, Copy, Debug, Args)]
-struct Reading {
+struct OutputArgs {
     /// Print JSON for programs
     #[arg(long)]
     json: bool,
@@ -133,25 +133,25 @@ struct Reading {
 
 /// The output and exit code of a command.
 #[derive(Default)]
-struct Answer {
+struct CommandOutput {
     text: String,
-    code: u8,
+    exit_code: u8,
 }
 
-impl From<String> for Answer {
+impl From<String> for CommandOutput {
     fn from(text: String) -> Self {
-        Self { text, code: 0 }
+        Self { text, exit_code: 0 }
     }
 }
 
 /// The message and exit code of a failed command.
 #[derive(Debug)]
-struct Failure {
+struct CommandFailure {
     message: String,
-    code: u8,
+    exit_code: u8,
 }
 
-impl Failure {
+impl CommandFailure {
     /// Creates a failure with exit code 1.
     fn failed(message: impl AsRef<str>) -> Self {
         Self::new(message, 1)
@@ -164,22 +164,22 @@ impl Failure {
 
     /// Creates a message of one line; text from outside cannot begin another line.
     fn new(message: impl AsRef<str>, code: u8) -> Self {
-        Self { message: output::plain(message.as_ref()).into_owned(), code }
+        Self { message: output::plain_line(message.as_ref()).into_owned(), exit_code: code }
     }
 
     /// Creates a message of several lines. Text from outside must be masked with [`output::plain`].
-    fn lines(message: impl Into<String>, code: u8) -> Self {
-        Self { message: message.into(), code }
+    fn multiline(message: impl Into<String>, code: u8) -> Self {
+        Self { message: message.into(), exit_code: code }
     }
 }
 
-impl From<crate::store::StoreError> for Failure {
+impl From<crate::store::StoreError> for CommandFailure {
     fn from(error: crate::store::StoreError) -> Self {
         Self::failed(error.to_string())
     }
 }
 
-impl From<crate::store::LockError> for Failure {
+impl From<crate::store::LockError> for CommandFailure {
     fn from(error: crate::store::LockError) -> Self {
         Self::failed(error.to_string())
     }
@@ -187,59 +187,59 @@ impl From<crate::store::LockError> for Failure {
 
 /// Parses the command line, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
-    let parsed = Cli::from_arg_matches(&examples::command().get_matches());
+    let parsed = Cli::from_arg_matches(&examples::command_with_examples().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            output::complain(&format!("tallyd: cannot start its threads: {error}"));
+            output::print_error(&format!("tallyd: cannot start its threads: {error}"));
             return ExitCode::from(1);
         }
     };
     match runtime.block_on(dispatch(cli)) {
         Ok(answer) => {
-            output::out(&answer.text);
-            ExitCode::from(answer.code)
+            output::print_text(&answer.text);
+            ExitCode::from(answer.exit_code)
         }
         Err(failure) => {
-            output::complain(&format!("tallyd: {}", failure.message));
-            ExitCode::from(failure.code)
+            output::print_error(&format!("tallyd: {}", failure.message));
+            ExitCode::from(failure.exit_code)
         }
     }
 }
 
-async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
-    let place = context::Place::new(cli.config);
+async fn dispatch(cli: Cli) -> Result<CommandOutput, CommandFailure> {
+    let context = context::CliContext::new(cli.config);
     match cli.command {
-        Command::Demo(demo) => demo::demo(demo).await,
-        Command::Run(run) => run::run(&place, run).await,
-        Command::Check(check) => check::check(&place, check).await,
-        Command::Status(args) => status::status(&place, args).await,
-        Command::Sku(command) => sku::sku(&place, command).await,
-        Command::Order(command) => order::order(&place, command).await,
-        Command::Stock(stock) => levels::stock(&place, stock).await,
-        Command::Quantity(command) => quantity::quantity(&place, command).await,
-        Command::Product(command) => product::product(&place, command).await,
-        Command::Warehouse(command) => warehouse::warehouse(&place, command).await,
-        Command::Supplier(command) => supplier::supplier(&place, command).await,
-        Command::Storefront(command) => storefront::storefront(&place, command).await,
-        Command::Template(command) => template::template(&place, command).await,
-        Command::Report(command) => report::report(&place, command).await,
-        Command::Ship(ship) => ship::ship(&place, ship).await,
-        Command::Tracking(command) => tracking::tracking(&place, command).await,
-        Command::Explain(args) => explain::explain(&place, args).await,
-        Command::Plan(reading) => plan::plan(&place, reading).await,
-        Command::Verify(args) => verify::verify(&place, args).await,
-        Command::Outbox(command) => outbox::outbox(&place, command).await,
-        Command::Quarantine(command) => quarantine::quarantine(&place, command).await,
-        Command::Quota(command) => quota::quota(&place, command).await,
-        Command::Job(command) => job::job(&place, command).await,
-        Command::Journal(command) => entries::journal(&place, command).await,
-        Command::Replay(args) => replay::replay(&place, args).await,
-        Command::Backup(args) => backup::backup(&place, args).await,
-        Command::Restored => restored::restored(&place).await,
-        Command::Sandbox(serve) => sandbox::serve(serve).await,
-        Command::Completions(shell) => Ok(generate::completions(&shell).into()),
-        Command::Man(args) => generate::man(&args),
+        Command::Demo(demo) => demo::demo_command(demo).await,
+        Command::Run(run) => run::run_command(&context, run).await,
+        Command::Check(check) => check::check_command(&context, check).await,
+        Command::Status(args) => status::status_command(&context, args).await,
+        Command::Sku(command) => sku::sku_command(&context, command).await,
+        Command::Order(command) => order::order_command(&context, command).await,
+        Command::Stock(stock) => levels::stock_command(&context, stock).await,
+        Command::Quantity(command) => quantity::quantity_command(&context, command).await,
+        Command::Product(command) => product::product_command(&context, command).await,
+        Command::Warehouse(command) => warehouse::warehouse_command(&context, command).await,
+        Command::Supplier(command) => supplier::supplier_command(&context, command).await,
+        Command::Storefront(command) => storefront::storefront_command(&context, command).await,
+        Command::Template(command) => template::template_command(&context, command).await,
+        Command::Report(command) => report::report_command(&context, command).await,
+        Command::Ship(ship) => ship::ship_command(&context, ship).await,
+        Command::Tracking(command) => tracking::tracking_command(&context, command).await,
+        Command::Explain(args) => explain::explain_command(&context, args).await,
+        Command::Plan(reading) => plan::plan_command(&context, reading).await,
+        Command::Verify(args) => verify::verify_command(&context, args).await,
+        Command::Outbox(command) => outbox::outbox_command(&context, command).await,
+        Command::Quarantine(command) => quarantine::quarantine_command(&context, command).await,
+        Command::Quota(command) => quota::quota_command(&context, command).await,
+        Command::Job(command) => job::job_command(&context, command).await,
+        Command::Journal(command) => entries::journal_command(&context, command).await,
+        Command::Replay(args) => replay::replay_command(&context, args).await,
+        Command::Backup(args) => backup::backup_command(&context, args).await,
+        Command::Restored => restored::restored_command(&context).await,
+        Command::Sandbox(serve) => sandbox::sandbox_command(serve).await,
+        Command::Completions(shell) => Ok(generate::completions_command(&shell).into()),
+        Command::Man(args) => generate::man_command(&args),
     }
 }

@@ -4,7 +4,7 @@
 //! columns. No decision depends on it.
 
 use super::wire::codec::lenient;
-use super::{Response, TransportError, shape};
+use super::{PlatformResponse, TransportError, shape};
 use crate::model::Operation;
 use serde::Deserialize;
 
@@ -23,33 +23,36 @@ struct ErrorBody {
 }
 
 /// Returns the message about an outcome that was not accepted.
-pub(super) fn describe(operation: Operation, outcome: &Result<Response, TransportError>) -> String {
+pub(super) fn describe_failure(
+    operation: Operation,
+    outcome: &Result<PlatformResponse, TransportError>,
+) -> String {
     let text = match outcome {
         Err(failure) => failure.what.clone(),
-        Ok(answer) => of_answer(operation, answer),
+        Ok(answer) => describe_answer(operation, answer),
     };
     one_line(&text)
 }
 
-fn of_answer(operation: Operation, answer: &Response) -> String {
+fn describe_answer(operation: Operation, answer: &PlatformResponse) -> String {
     let status = answer.status;
     if (200..300).contains(&status) {
-        return shape::check(operation, &answer.body).err().unwrap_or_default();
+        return shape::check_shape(operation, &answer.body).err().unwrap_or_default();
     }
     if (300..400).contains(&status) {
-        return format!("the service answered {status}; redirects are not followed: check service.base_url");
+        return format!("the platform answered {status}; redirects are not followed: check service.base_url");
     }
-    if let Some(words) = words(&answer.body) {
+    if let Some(words) = platform_message(&answer.body) {
         return words;
     }
     let body = String::from_utf8_lossy(&answer.body);
     match body.trim() {
-        "" => format!("the service answered {status} without a message"),
-        text => format!("the service answered {status}: {text}"),
+        "" => format!("the platform answered {status} without a message"),
+        text => format!("the platform answered {status}: {text}"),
     }
 }
 
-fn words(body: &[u8]) -> Option<String> {
+fn platform_message(body: &[u8]) -> Option<String> {
     let error: ErrorBody = serde_json::from_slice(body).ok()?;
     let mut parts: Vec<String> = error.message.into_iter().collect();
     parts.extend(error.exception.filter(|exception| !parts.contains(exception)));
@@ -68,31 +71,31 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(status: u16, body: &str) -> String {
-        let answer = Response { status, body: body.into(), ..Response::default() };
-        describe(Operation::ListWarehouses, &Ok(answer))
+    fn described(status: u16, body: &str) -> String {
+        let answer = PlatformResponse { status, body: body.into(), ..PlatformResponse::default() };
+        describe_failure(Operation::ListWarehouses, &Ok(answer))
     }
 
     #[test]
-    fn the_services_own_words_are_told_where_it_has_any() {
+    fn the_platforms_message_is_shown_if_there_is_one() {
         let cases = [
             (403, r#"{"Message":"The key is not valid"}"#, "The key is not valid"),
             (400, r#"{"Message":"Bad","ExceptionMessage":"Twice","StackTrace":null}"#, "Bad; Twice"),
             (400, r#"{"Message":"Bad","ExceptionMessage":"Bad"}"#, "Bad"),
-            (500, "", "the service answered 500 without a message"),
-            (502, "<h1>Bad\r\n  gateway</h1>", "the service answered 502: <h1>Bad gateway</h1>"),
+            (500, "", "the platform answered 500 without a message"),
+            (502, "<h1>Bad\r\n  gateway</h1>", "the platform answered 502: <h1>Bad gateway</h1>"),
             (200, r#"{"status":"Failure","messages":["no"]}"#, "the answer's status is `Failure`: no"),
             (200, "<html>", "the body is HTML or XML where an envelope in JSON was expected"),
-            (302, "", "the service answered 302; redirects are not followed: check service.base_url"),
+            (302, "", "the platform answered 302; redirects are not followed: check service.base_url"),
         ];
         for (status, body, expected) in cases {
-            assert_eq!(told(status, body), expected);
+            assert_eq!(described(status, body), expected);
         }
     }
 
     #[test]
     fn a_message_is_one_short_line() {
-        let line = told(500, &format!("{{\"Message\":\"{}\"}}", "a\\n".repeat(400)));
+        let line = described(500, &format!("{{\"Message\":\"{}\"}}", "a\\n".repeat(400)));
         assert_eq!(line.chars().count(), MESSAGE_MAX_CHARS);
         assert!(!line.contains('\n'));
     }

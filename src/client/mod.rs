@@ -15,10 +15,10 @@ mod verdict;
 pub mod wire;
 
 pub use transport::{
-    ANSWER_LIMIT_BYTES, FailureKind, HeaderNames, HttpSettings, HttpTransport, Keys, Reply, Request,
-    Response, Sending, Sent, SetupError, Transport, TransportError,
+    ANSWER_LIMIT_BYTES, AccountKeys, CallReply, FailureKind, HeaderNames, HttpSettings, HttpTransport,
+    PlatformRequest, PlatformResponse, SendFuture, SetupError, Transport, TransportError, WasSent,
 };
-pub use verdict::{Throttle, Verdict, classify, retry_after};
+pub use verdict::{ThrottleKind, Verdict, classify_outcome, parse_retry_after};
 
 use crate::model::Clock;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ impl Client {
     }
 
     /// Sends the request once and classifies the outcome. A failure is a verdict too.
-    pub async fn send(&self, request: Request) -> Reply {
+    pub async fn send(&self, request: PlatformRequest) -> CallReply {
         let operation = request.operation;
         let outcome = self.transport.send(request).await;
-        Reply::judge(operation, outcome, self.clock.now())
+        CallReply::from_outcome(operation, outcome, self.clock.now())
     }
 }

@@ -5,29 +5,29 @@
 //! the decoders reject single records, because one invalid record should not lose a page.
 
 use super::wire::Envelope;
-use crate::model::{Effect, Operation};
+use crate::model::{CallEffect, Operation};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
 
 /// Checks that a body has the shape of an answer to `operation`. The error is text for an operator.
-pub(super) fn check(operation: Operation, body: &[u8]) -> Result<(), String> {
+pub(super) fn check_shape(operation: Operation, body: &[u8]) -> Result<(), String> {
     match (operation, operation.effect()) {
-        (Operation::GetProductBalances, _) => scan::<Vec<IgnoredAny>>(body, "a list").map(drop),
-        (Operation::WorkQueue, _) => scan::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
+        (Operation::GetProductBalances, _) => scan_as::<Vec<IgnoredAny>>(body, "a list").map(drop),
+        (Operation::WorkQueue, _) => scan_as::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
         // A write's decoder checks its envelope, because the call was carried out and answered.
-        (_, Effect::Write) => scan::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
-        (_, Effect::Read) => {
-            list(&Envelope::read(body).map_err(|error| describe(body, "an envelope", &error))?)
-        }
+        (_, CallEffect::Write) => scan_as::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
+        (_, CallEffect::Read) => check_list(
+            &Envelope::from_body(body).map_err(|error| describe_mismatch(body, "an envelope", &error))?,
+        ),
     }
 }
 
-fn scan<'a, T: Deserialize<'a>>(body: &'a [u8], expected: &str) -> Result<T, String> {
-    serde_json::from_slice(body).map_err(|error| describe(body, expected, &error))
+fn scan_as<'a, T: Deserialize<'a>>(body: &'a [u8], expected: &str) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| describe_mismatch(body, expected, &error))
 }
 
-fn describe(body: &[u8], expected: &str, error: &serde_json::Error) -> String {
+fn describe_mismatch(body: &[u8], expected: &str, error: &serde_json::Error) -> String {
     match body.trim_ascii_start().first() {
         None => format!("the body is empty where {expected} was expected"),
         Some(b'<') => format!("the body is HTML or XML where {expected} in JSON was expected"),
@@ -35,8 +35,8 @@ fn describe(body: &[u8], expected: &str, error: &serde_json::Error) -> String {
     }
 }
 
-fn list(envelope: &Envelope<'_>) -> Result<(), String> {
-    if envelope.says_failure() {
+fn check_list(envelope: &Envelope<'_>) -> Result<(), String> {
+    if envelope.is_failure() {
         let status = envelope.status.as_deref().unwrap_or_default();
         return Err(format!("the answer's status is `{status}`: {}", envelope.messages.join("; ")));
     }
@@ -75,7 +75,7 @@ mod tests {
             (CreateListingTemplate, "<html></html>", false),
         ];
         for (operation, body, answered) in cases {
-            assert_eq!(check(*operation, body.as_bytes()).is_ok(), *answered, "{operation}: {body}");
+            assert_eq!(check_shape(*operation, body.as_bytes()).is_ok(), *answered, "{operation}: {body}");
         }
     }
 
@@ -88,9 +88,13 @@ mod tests {
             (Operation::WorkQueue, r#"{"OpenWorkOrders":3}"#),
         ];
         for (operation, body) in cases {
-            assert_eq!(check(operation, body.as_bytes()), Ok(()));
+            assert_eq!(check_shape(operation, body.as_bytes()), Ok(()));
             for end in 0..body.len() {
-                assert!(check(operation, &body.as_bytes()[..end]).is_err(), "{operation}: {}", &body[..end]);
+                assert!(
+                    check_shape(operation, &body.as_bytes()[..end]).is_err(),
+                    "{operation}: {}",
+                    &body[..end]
+                );
             }
         }
     }

@@ -16,8 +16,8 @@
 //! A 4xx whose body was cut is classified by its head, because the status alone proves that the call had no
 //! effect.
 
-use super::{Response, Sent, TransportError, shape};
-use crate::model::{Effect, Operation, Timestamp};
+use super::{PlatformResponse, TransportError, WasSent, shape};
+use crate::model::{CallEffect, Operation, Timestamp};
 use chrono::DateTime;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Wait for an unreadable `Retry-After`: the length of the rate window.
 const WAIT_UNREADABLE: Duration = Duration::from_secs(60);
 /// Largest number of seconds accepted: a year.
-const SECONDS_MEANT: u64 = 366 * 24 * 60 * 60;
+const SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
 /// Class of the outcome of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum Verdict {
         status: u16,
     },
     /// The quota is used up. The call had no effect and is not counted against the caller.
-    Throttled(Throttle),
+    Throttled(ThrottleKind),
     /// The key was not accepted. The call had no effect.
     Refused {
         /// True if the id in the path may be at fault instead of the key (docs/rules.md 34).
@@ -58,7 +58,7 @@ pub enum Verdict {
 
 /// The limit of the account that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Throttle {
+pub enum ThrottleKind {
     /// Calls per minute: the whole account waits.
     Rate {
         /// Wait from the answer on; 1 s to 24 h.
@@ -74,29 +74,40 @@ pub enum Throttle {
 }
 
 /// Classifies the outcome of one call. `now` is the time of the answer, for a `Retry-After` that is a date.
-pub fn classify(operation: Operation, outcome: &Result<Response, TransportError>, now: Timestamp) -> Verdict {
+pub fn classify_outcome(
+    operation: Operation,
+    outcome: &Result<PlatformResponse, TransportError>,
+    now: Timestamp,
+) -> Verdict {
     match outcome {
-        Err(failure) if failure.sent == Sent::No => Verdict::NotSent,
+        Err(failure) if failure.was_sent == WasSent::No => Verdict::NotSent,
         Err(failure) => failure
             .status
-            .and_then(|status| refusal(operation, status, failure.retry_after.as_deref(), now))
-            .unwrap_or_else(|| unknown(operation)),
-        Ok(answer) if (200..300).contains(&answer.status) => match shape::check(operation, &answer.body) {
-            Ok(()) => Verdict::Accepted,
-            Err(_) => unknown(operation),
-        },
-        Ok(answer) => refusal(operation, answer.status, answer.retry_after.as_deref(), now)
-            .unwrap_or_else(|| unknown(operation)),
+            .and_then(|status| classify_refusal(operation, status, failure.retry_after.as_deref(), now))
+            .unwrap_or_else(|| unknown_effect(operation)),
+        Ok(answer) if (200..300).contains(&answer.status) => {
+            match shape::check_shape(operation, &answer.body) {
+                Ok(()) => Verdict::Accepted,
+                Err(_) => unknown_effect(operation),
+            }
+        }
+        Ok(answer) => classify_refusal(operation, answer.status, answer.retry_after.as_deref(), now)
+            .unwrap_or_else(|| unknown_effect(operation)),
     }
 }
 
 /// Returns the verdict of a status that proves that the call had no effect; `None` for all others.
-fn refusal(operation: Operation, status: u16, wait: Option<&str>, now: Timestamp) -> Option<Verdict> {
-    let wait = wait.map(|text| retry_after(text, now));
+fn classify_refusal(
+    operation: Operation,
+    status: u16,
+    wait: Option<&str>,
+    now: Timestamp,
+) -> Option<Verdict> {
+    let wait = wait.map(|text| parse_retry_after(text, now));
     Some(match (status, wait) {
-        (429, Some(wait)) => Verdict::Throttled(Throttle::Rate { wait }),
-        (429, None) => Verdict::Throttled(Throttle::Concurrency),
-        (403, Some(wait)) => Verdict::Throttled(Throttle::BadRequests { wait }),
+        (429, Some(wait)) => Verdict::Throttled(ThrottleKind::Rate { wait }),
+        (429, None) => Verdict::Throttled(ThrottleKind::Concurrency),
+        (403, Some(wait)) => Verdict::Throttled(ThrottleKind::BadRequests { wait }),
         (403, None) => Verdict::Refused { may_be_id: operation.carries_id() },
         (401, _) => Verdict::Refused { may_be_id: false },
         (407, _) => Verdict::NotSent,
@@ -107,10 +118,10 @@ fn refusal(operation: Operation, status: u16, wait: Option<&str>, now: Timestamp
 }
 
 /// Returns the verdict for an unknown effect.
-fn unknown(operation: Operation) -> Verdict {
+fn unknown_effect(operation: Operation) -> Verdict {
     match operation.effect() {
-        Effect::Read => Verdict::Transient,
-        Effect::Write => Verdict::InDoubt,
+        CallEffect::Read => Verdict::Transient,
+        CallEffect::Write => Verdict::InDoubt,
     }
 }
 
@@ -118,15 +129,15 @@ fn unknown(operation: Operation) -> Verdict {
 ///
 /// An unreadable header, or more than a year, gives 60 s, because a senseless number must not stop the
 /// account for a day.
-pub fn retry_after(text: &str, now: Timestamp) -> Duration {
+pub fn parse_retry_after(text: &str, now: Timestamp) -> Duration {
     let text = text.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         text.parse()
             .ok()
-            .filter(|seconds| *seconds <= SECONDS_MEANT)
+            .filter(|seconds| *seconds <= SECONDS_MAX)
             .map_or(WAIT_UNREADABLE, Duration::from_secs)
     } else if let Ok(date) = DateTime::parse_from_rfc2822(text) {
-        Timestamp(date.timestamp_millis()).since(now)
+        Timestamp(date.timestamp_millis()).duration_since(now)
     } else {
         WAIT_UNREADABLE
     };

@@ -8,8 +8,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 /// Parses the platform's base address (docs/interface.md, *Conventions*); a trailing slash is dropped.
-pub(super) fn base_url(text: &str) -> Result<String, String> {
-    let (scheme, host) = split(text)?;
+pub(super) fn parse_base_url(text: &str) -> Result<String, String> {
+    let (scheme, host) = split_host(text)?;
     if text.contains(['?', '#']) {
         return Err("a base address has no `?` or `#`; the paths of the operations are appended to it".into());
     }
@@ -38,7 +38,7 @@ impl ProxyUrl {
 
     /// Parses an `http://` or `https://` address, with or without a user.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match split(&without_user(text))?.0 {
+        match split_host(&without_user(text))?.0 {
             "http" | "https" => Ok(Self(text.to_owned())),
             _ => Err("write a proxy as http://host:port".into()),
         }
@@ -64,9 +64,9 @@ pub(super) fn without_user(text: &str) -> String {
 }
 
 /// Splits an address without a user into scheme and host.
-fn split(text: &str) -> Result<(&str, &str), String> {
+fn split_host(text: &str) -> Result<(&str, &str), String> {
     if text.is_empty() {
-        return Err("it is missing: write the service's address, such as https://service.example".into());
+        return Err("it is missing: write the platform's address, such as https://service.example".into());
     }
     let strange = |c: char| !c.is_ascii_graphic() || matches!(c, '\\' | '@' | '"' | '<' | '>');
     if text.contains(strange) {
@@ -93,8 +93,8 @@ fn is_loopback(host: &str) -> bool {
 
 /// Checks that `name` is a valid header name and not one that the client sets itself. Returns it in lower
 /// case.
-pub(super) fn header_name(name: &str) -> Result<String, String> {
-    const OURS: [&str; 9] = [
+pub(super) fn check_header_name(name: &str) -> Result<String, String> {
+    const RESERVED_HEADERS: [&str; 9] = [
         "accept",
         "accept-encoding",
         "connection",
@@ -109,7 +109,7 @@ pub(super) fn header_name(name: &str) -> Result<String, String> {
     if name.is_empty() || !name.chars().all(token) {
         return Err("a header's name has letters, digits and dashes".into());
     }
-    if OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
+    if RESERVED_HEADERS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
         return Err("every request carries this header already, for its own purpose".into());
     }
     Ok(name.to_ascii_lowercase())
@@ -144,9 +144,9 @@ mod tests {
             ("", false),
         ];
         for (text, good) in cases {
-            assert_eq!(base_url(text).is_ok(), good, "{text}");
+            assert_eq!(parse_base_url(text).is_ok(), good, "{text}");
         }
-        assert_eq!(base_url("https://service.example/").unwrap(), "https://service.example");
+        assert_eq!(parse_base_url("https://service.example/").unwrap(), "https://service.example");
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
     fn header_names_are_tokens_that_are_not_spoken_for() {
         for (name, good) in [("x-key", true), ("X_Key1", true), ("", false), ("a b", false), ("Host", false)]
         {
-            assert_eq!(header_name(name).is_ok(), good, "{name}");
+            assert_eq!(check_header_name(name).is_ok(), good, "{name}");
         }
     }
 }

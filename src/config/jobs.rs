@@ -3,15 +3,15 @@
 //! Default seconds and minutes are spread, so that jobs of one account do not call in the same second. Daily
 //! jobs may use any hour, because the default zone is UTC, which has no clock changes.
 
-use super::reader::Reader;
-use super::{Job, problem};
+use super::reader::SectionReader;
+use super::{JobConfig, problem};
 use crate::model::JobKind;
-use crate::schedule::{Missed, Schedule, ScheduleError};
+use crate::schedule::{MissedPolicy, Schedule, ScheduleError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The kinds that have a schedule, each with its default. `push` has none, because queued changes wake it.
-const DEFAULTS: [(JobKind, &str); 14] = [
+const DEFAULT_SCHEDULES: [(JobKind, &str); 14] = [
     (JobKind::Balances, "0 */5 * * * *"),
     (JobKind::OrderLines, "30 */2 * * * *"),
     (JobKind::Shipments, "15 */10 * * * *"),
@@ -30,29 +30,29 @@ const DEFAULTS: [(JobKind, &str); 14] = [
 
 /// The jobs that have a schedule.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Jobs {
+pub struct JobsConfig {
     /// All fourteen jobs, enabled or not.
-    pub by_kind: BTreeMap<JobKind, Job>,
+    pub by_kind: BTreeMap<JobKind, JobConfig>,
     /// `[jobs.balances] skus_per_call`: the initial page size.
     pub skus_per_call: u32,
 }
 
-impl Jobs {
+impl JobsConfig {
     /// Returns the enabled jobs with their schedules.
-    pub fn enabled(&self) -> Vec<(JobKind, Schedule)> {
+    pub fn enabled_schedules(&self) -> Vec<(JobKind, Schedule)> {
         let enabled = self.by_kind.iter().filter(|(_, job)| job.enabled);
         enabled.map(|(kind, job)| (*kind, job.schedule.clone())).collect()
     }
 
     /// Reads the section. `None` comes with a problem.
-    pub(super) fn read(table: &mut Reader<'_>) -> Option<Self> {
-        table.refuse(JobKind::Push.as_str(), "`push` has no schedule: wishes wake it");
+    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Option<Self> {
+        table.refuse_key(JobKind::Push.as_str(), "`push` has no schedule: changes wake it");
         let mut skus_per_call = 0;
         let mut by_kind = BTreeMap::new();
-        for (kind, default) in DEFAULTS {
-            let job = table.section(kind.as_str(), |one| {
+        for (kind, default) in DEFAULT_SCHEDULES {
+            let job = table.read_section(kind.as_str(), |one| {
                 if kind == JobKind::Balances {
-                    skus_per_call = one.integer("skus_per_call", 200, 1..=10_000);
+                    skus_per_call = one.read_integer("skus_per_call", 200, 1..=10_000);
                 }
                 read_job(one, default)
             });
@@ -64,28 +64,28 @@ impl Jobs {
     }
 }
 
-fn read_job(table: &mut Reader<'_>, default: &str) -> Option<Job> {
-    let expression = table.text("schedule", default);
-    let timezone = table.text("timezone", "UTC");
-    let jitter = table.duration("jitter", "0s", Duration::ZERO..=Duration::from_secs(24 * 3600));
-    let policies = [Missed::Skip, Missed::RunOnce].map(|policy| (policy.as_str(), policy));
-    let missed = table.word("missed", Missed::RunOnce, &policies);
-    let enabled = table.flag("enabled", true);
+fn read_job(table: &mut SectionReader<'_>, default: &str) -> Option<JobConfig> {
+    let expression = table.read_text("schedule", default);
+    let timezone = table.read_text("timezone", "UTC");
+    let jitter = table.read_duration("jitter", "0s", Duration::ZERO..=Duration::from_secs(24 * 3600));
+    let policies = [MissedPolicy::Skip, MissedPolicy::RunOnce].map(|policy| (policy.as_str(), policy));
+    let missed = table.read_code("missed", MissedPolicy::RunOnce, &policies);
+    let enabled = table.read_flag("enabled", true);
     let schedule = Schedule::parse(&expression, &timezone, jitter, missed);
     let schedule = schedule.map_err(|error| match &error {
         ScheduleError::Timezone(name) => {
             let zones = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
-            table.object("timezone", format!("{name:?}"), error.to_string());
-            table.point_to(problem::nearest(name, zones));
+            table.add_problem("timezone", format!("{name:?}"), error.to_string());
+            table.suggest_key(problem::nearest_key(name, zones));
         }
         ScheduleError::Jitter { .. } | ScheduleError::Fraction => {
-            table.object("jitter", super::units::show(jitter), error.to_string());
+            table.add_problem("jitter", super::units::format_duration(jitter), error.to_string());
         }
         ScheduleError::Fields { .. } | ScheduleError::Expression(_) | ScheduleError::Never => {
-            table.object("schedule", format!("{expression:?}"), error.to_string());
+            table.add_problem("schedule", format!("{expression:?}"), error.to_string());
         }
     });
-    Some(Job { enabled, schedule: schedule.ok()? })
+    Some(JobConfig { enabled, schedule: schedule.ok()? })
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_kind_but_push_has_a_default_schedule() {
-        let kinds: Vec<_> = DEFAULTS.iter().map(|(kind, _)| *kind).collect();
+        let kinds: Vec<_> = DEFAULT_SCHEDULES.iter().map(|(kind, _)| *kind).collect();
         let expected: Vec<_> = JobKind::ALL.iter().copied().filter(|kind| *kind != JobKind::Push).collect();
         assert_eq!(kinds, expected);
     }

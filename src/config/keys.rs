@@ -17,25 +17,25 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-const INTEGRATION: Name = Name {
+const INTEGRATION_KEY: KeyNames = KeyNames {
     what: "integration key",
     variable: "TALLYD_SERVICE__INTEGRATION_KEY",
     key: "integration_key_file",
     file: "integration-key",
 };
-const GATEWAY: Name = Name {
+const GATEWAY_KEY: KeyNames = KeyNames {
     what: "gateway key",
     variable: "TALLYD_SERVICE__GATEWAY_KEY",
     key: "gateway_key_file",
     file: "gateway-key",
 };
-const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// The directory of the packaged configuration, for a configuration that is not in a file.
-const DIRECTORY: &str = "/etc/tallyd";
+const CONFIG_DIRECTORY: &str = "/etc/tallyd";
 
 /// The names of one key in each place.
 #[derive(Clone, Copy)]
-struct Name {
+struct KeyNames {
     what: &'static str,
     variable: &'static str,
     key: &'static str,
@@ -44,7 +44,7 @@ struct Name {
 
 /// The two keys.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub struct LoadedKeys {
     /// The integration key, which identifies the account (`svc-subscription-key`).
     pub integration: SecretString,
     /// The gateway key, which grants access to the interface (`gateway-subscription-key`).
@@ -55,22 +55,22 @@ pub struct Keys {
 
 /// An error of reading a key. It never contains the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the {what} cannot be read from {place}: {why}")]
+#[error("the {what} cannot be read from {location}: {why}")]
 pub struct KeyError {
     what: &'static str,
-    place: String,
+    location: String,
     why: String,
 }
 
 /// The source of both keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeySource {
-    integration: Place,
-    gateway: Place,
+    integration: KeyLocation,
+    gateway: KeyLocation,
 }
 
 #[derive(Clone)]
-enum Place {
+enum KeyLocation {
     Given(SecretString),
     File(PathBuf),
     Credential(PathBuf),
@@ -78,18 +78,21 @@ enum Place {
 
 impl KeySource {
     /// Creates a source of known keys, for the demo and for tests.
-    pub fn given(integration: &str, gateway: &str) -> Self {
-        Self { integration: Place::Given(integration.into()), gateway: Place::Given(gateway.into()) }
+    pub fn from_keys(integration: &str, gateway: &str) -> Self {
+        Self {
+            integration: KeyLocation::Given(integration.into()),
+            gateway: KeyLocation::Given(gateway.into()),
+        }
     }
 
     pub(super) fn new(
         integration_file: Option<PathBuf>,
         gateway_file: Option<PathBuf>,
-        around: &Surroundings,
+        around: &KeyContext,
     ) -> Self {
         Self {
-            integration: Place::choose(INTEGRATION, integration_file, around),
-            gateway: Place::choose(GATEWAY, gateway_file, around),
+            integration: KeyLocation::choose_location(INTEGRATION_KEY, integration_file, around),
+            gateway: KeyLocation::choose_location(GATEWAY_KEY, gateway_file, around),
         }
     }
 
@@ -97,38 +100,38 @@ impl KeySource {
     ///
     /// # Errors
     /// Fails if a key is missing, empty, or contains a character that a header cannot carry.
-    pub fn read(&self) -> Result<Keys, KeyError> {
+    pub fn read_keys(&self) -> Result<LoadedKeys, KeyError> {
         let mut warnings = Vec::new();
-        let integration = self.integration.read(INTEGRATION, &mut warnings)?;
-        let gateway = self.gateway.read(GATEWAY, &mut warnings)?;
-        Ok(Keys { integration, gateway, warnings })
+        let integration = self.integration.read_key(INTEGRATION_KEY, &mut warnings)?;
+        let gateway = self.gateway.read_key(GATEWAY_KEY, &mut warnings)?;
+        Ok(LoadedKeys { integration, gateway, warnings })
     }
 
     /// Returns true if a new key needs a restart.
     ///
     /// systemd copies credentials at the start of the unit, and the environment of a process does not change.
     pub fn needs_restart(&self) -> bool {
-        [&self.integration, &self.gateway].iter().any(|place| !matches!(place, Place::File(_)))
+        [&self.integration, &self.gateway].iter().any(|place| !matches!(place, KeyLocation::File(_)))
     }
 }
 
 /// Names and values of the environment.
-pub(super) type Variables = Vec<(String, String)>;
+pub(super) type EnvVariables = Vec<(String, String)>;
 
 /// The inputs of the choice besides the file's own keys.
-pub(super) struct Surroundings {
-    variables: Variables,
+pub(super) struct KeyContext {
+    variables: EnvVariables,
     directory: PathBuf,
 }
 
-impl Surroundings {
+impl KeyContext {
     /// Splits the variables that concern the keys from the environment and returns the rest.
     ///
     /// The keys therefore never enter the tree of values, parts of which are shown in errors.
-    pub(super) fn set_apart(environment: Variables, file: Option<&Path>) -> (Self, Variables) {
-        let ours = [INTEGRATION.variable, GATEWAY.variable, CREDENTIALS];
+    pub(super) fn split_variables(environment: EnvVariables, file: Option<&Path>) -> (Self, EnvVariables) {
+        let ours = [INTEGRATION_KEY.variable, GATEWAY_KEY.variable, CREDENTIALS_VARIABLE];
         let (variables, rest) = environment.into_iter().partition(|(name, _)| ours.contains(&name.as_str()));
-        let directory = file.and_then(Path::parent).unwrap_or(Path::new(DIRECTORY)).to_owned();
+        let directory = file.and_then(Path::parent).unwrap_or(Path::new(CONFIG_DIRECTORY)).to_owned();
         (Self { variables, directory }, rest)
     }
 
@@ -137,28 +140,28 @@ impl Surroundings {
     }
 }
 
-impl Place {
-    fn choose(name: Name, file: Option<PathBuf>, around: &Surroundings) -> Self {
+impl KeyLocation {
+    fn choose_location(name: KeyNames, file: Option<PathBuf>, around: &KeyContext) -> Self {
         if let Some(key) = around.variable(name.variable) {
-            return Place::Given(key.into());
+            return KeyLocation::Given(key.into());
         }
-        match (file, around.variable(CREDENTIALS)) {
-            (Some(file), _) => Place::File(file),
-            (None, Some(directory)) => Place::Credential(Path::new(directory).join(name.file)),
-            (None, None) => Place::File(around.directory.join(name.file)),
+        match (file, around.variable(CREDENTIALS_VARIABLE)) {
+            (Some(file), _) => KeyLocation::File(file),
+            (None, Some(directory)) => KeyLocation::Credential(Path::new(directory).join(name.file)),
+            (None, None) => KeyLocation::File(around.directory.join(name.file)),
         }
     }
 
-    fn read(&self, name: Name, warnings: &mut Vec<String>) -> Result<SecretString, KeyError> {
-        let failed = |why: String| KeyError { what: name.what, place: self.describe(name), why };
+    fn read_key(&self, name: KeyNames, warnings: &mut Vec<String>) -> Result<SecretString, KeyError> {
+        let failed = |why: String| KeyError { what: name.what, location: self.describe_location(name), why };
         let text: SecretString = match self {
-            Place::Given(key) => key.clone(),
-            Place::Credential(path) => slurp(path).map_err(|error| failed(error.to_string()))?,
-            Place::File(path) => {
+            KeyLocation::Given(key) => key.clone(),
+            KeyLocation::Credential(path) => read_secret(path).map_err(|error| failed(error.to_string()))?,
+            KeyLocation::File(path) => {
                 let hint =
                     |error| format!("{error}; write the key there, or name another file in `{}`", name.key);
-                let text = slurp(path).map_err(|error| failed(hint(error)))?;
-                warnings.extend(open_to_others(path));
+                let text = read_secret(path).map_err(|error| failed(hint(error)))?;
+                warnings.extend(permission_warning(path));
                 text
             }
         };
@@ -174,40 +177,41 @@ impl Place {
         Ok(key.into())
     }
 
-    fn describe(&self, name: Name) -> String {
+    fn describe_location(&self, name: KeyNames) -> String {
         match self {
-            Place::Given(_) => name.variable.into(),
-            Place::File(path) | Place::Credential(path) => path.display().to_string(),
+            KeyLocation::Given(_) => name.variable.into(),
+            KeyLocation::File(path) | KeyLocation::Credential(path) => path.display().to_string(),
         }
     }
 }
 
-fn slurp(path: &Path) -> std::io::Result<SecretString> {
+fn read_secret(path: &Path) -> std::io::Result<SecretString> {
     std::fs::read_to_string(path).map(SecretString::from)
 }
 
 /// Returns a warning if the file's mode lets other users read it.
-fn open_to_others(path: &Path) -> Option<String> {
+fn permission_warning(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode();
     let warning = || format!("{} can be read by others than its owner; chmod 0400 it", path.display());
     (mode & 0o044 != 0).then(warning)
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for KeyLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Given(_) => f.write_str("a key (not shown)"),
-            Place::File(path) | Place::Credential(path) => write!(f, "{}", path.display()),
+            KeyLocation::Given(_) => f.write_str("a key (not shown)"),
+            KeyLocation::File(path) | KeyLocation::Credential(path) => write!(f, "{}", path.display()),
         }
     }
 }
 
 /// Sources are equal if a reload would change nothing.
-impl PartialEq for Place {
+impl PartialEq for KeyLocation {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Place::Given(a), Place::Given(b)) => a.expose_secret() == b.expose_secret(),
-            (Place::File(a), Place::File(b)) | (Place::Credential(a), Place::Credential(b)) => a == b,
+            (KeyLocation::Given(a), KeyLocation::Given(b)) => a.expose_secret() == b.expose_secret(),
+            (KeyLocation::File(a), KeyLocation::File(b))
+            | (KeyLocation::Credential(a), KeyLocation::Credential(b)) => a == b,
             _ => false,
         }
     }

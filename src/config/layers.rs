@@ -8,13 +8,13 @@
 use config::{Environment, File, FileFormat, Map, Source, Value, ValueKind};
 
 /// A table of the tree.
-pub(super) type Table = Map<String, Value>;
+pub(super) type TomlTable = Map<String, Value>;
 
 /// The origin that the `config` crate gives to values of the environment.
-const ENVIRONMENT: &str = "the environment";
+const ENVIRONMENT_ORIGIN: &str = "the environment";
 
 /// Merges `text` and those of `variables` that name a key. An error is a syntax error of the file.
-pub(super) fn merge(text: &str, variables: &[(String, String)]) -> Result<Table, String> {
+pub(super) fn merge_layers(text: &str, variables: &[(String, String)]) -> Result<TomlTable, String> {
     let meant: Map<String, String> =
         variables.iter().filter(|(name, _)| is_override(name)).cloned().collect();
     let environment = Environment::with_prefix("TALLYD").prefix_separator("_").separator("__");
@@ -31,7 +31,7 @@ fn is_override(name: &str) -> bool {
 }
 
 /// Returns the variable that sets the key at `path`.
-pub(super) fn variable(path: &str) -> String {
+pub(super) fn variable_name(path: &str) -> String {
     format!("TALLYD_{}", path.replace('.', "__").to_uppercase())
 }
 
@@ -46,49 +46,49 @@ fn without_source_lines(message: &str) -> String {
 
 /// A value of the tree before its type is checked.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum ConfigValue {
     Text(String),
     /// Text of any type, because the environment has only text.
     FromEnvironment(String),
     Integer(i64),
     Float(f64),
     Flag(bool),
-    Table(Table),
+    Table(TomlTable),
     /// A list or nothing: no key takes one.
     Other,
 }
 
-impl From<Value> for Found {
+impl From<Value> for ConfigValue {
     fn from(value: Value) -> Self {
-        let environment = value.origin() == Some(ENVIRONMENT);
+        let environment = value.origin() == Some(ENVIRONMENT_ORIGIN);
         match value.kind {
-            ValueKind::String(text) if environment => Found::FromEnvironment(text),
-            ValueKind::String(text) => Found::Text(text),
-            ValueKind::I64(number) => Found::Integer(number),
-            ValueKind::Float(number) => Found::Float(number),
-            ValueKind::Boolean(flag) => Found::Flag(flag),
-            ValueKind::Table(table) => Found::Table(table),
-            _ => Found::Other,
+            ValueKind::String(text) if environment => ConfigValue::FromEnvironment(text),
+            ValueKind::String(text) => ConfigValue::Text(text),
+            ValueKind::I64(number) => ConfigValue::Integer(number),
+            ValueKind::Float(number) => ConfigValue::Float(number),
+            ValueKind::Boolean(flag) => ConfigValue::Flag(flag),
+            ValueKind::Table(table) => ConfigValue::Table(table),
+            _ => ConfigValue::Other,
         }
     }
 }
 
-impl Found {
+impl ConfigValue {
     pub(super) fn is_from_environment(&self) -> bool {
-        matches!(self, Found::FromEnvironment(_))
+        matches!(self, ConfigValue::FromEnvironment(_))
     }
 
     /// Formats the value as in the file, without user and password of a URL.
-    pub(super) fn show(&self) -> String {
+    pub(super) fn show_masked(&self) -> String {
         match self {
-            Found::Text(text) | Found::FromEnvironment(text) => {
+            ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) => {
                 format!("{:?}", super::address::without_user(text))
             }
-            Found::Integer(number) => number.to_string(),
-            Found::Float(number) => number.to_string(),
-            Found::Flag(flag) => flag.to_string(),
-            Found::Table(_) => "a table".into(),
-            Found::Other => "a list".into(),
+            ConfigValue::Integer(number) => number.to_string(),
+            ConfigValue::Float(number) => number.to_string(),
+            ConfigValue::Flag(flag) => flag.to_string(),
+            ConfigValue::Table(_) => "a table".into(),
+            ConfigValue::Other => "a list".into(),
         }
     }
 }

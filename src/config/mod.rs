@@ -17,44 +17,45 @@ mod sections;
 mod units;
 
 pub use address::ProxyUrl;
-pub use jobs::Jobs;
-pub use keys::{KeyError, KeySource, Keys};
-pub use problem::{ConfigError, Problem};
+pub use jobs::JobsConfig;
+pub use keys::{KeyError, KeySource, LoadedKeys};
+pub use problem::{ConfigError, ConfigProblem};
 pub use sections::{
-    Backup, Database, Headers, Journal, Limits, Log, LogFormat, Metrics, Policy, Quantities, Service,
+    BackupConfig, DatabaseConfig, HeaderConfig, JournalConfig, LimitsConfig, LogConfig, LogFormat,
+    MetricsConfig, QuantitiesConfig, QuantityPolicy, ServiceConfig,
 };
 
 use crate::schedule::Schedule;
-use keys::Surroundings;
-use reader::{Reader, Report};
+use keys::KeyContext;
+use reader::{ReaderReport, SectionReader};
 use std::path::{Path, PathBuf};
 
 /// The whole configuration. [`Debug`](std::fmt::Debug) omits keys and passwords.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// `[service]`: the platform's address and the HTTP settings.
-    pub service: Service,
+    pub service: ServiceConfig,
     /// `[limits]`: the account's limits.
-    pub limits: Limits,
+    pub limits: LimitsConfig,
     /// `[database]`: the database file.
-    pub database: Database,
+    pub database: DatabaseConfig,
     /// `[quantities]`: the rules for merging and braking stock.
-    pub quantities: Quantities,
+    pub quantities: QuantitiesConfig,
     /// `[jobs.*]`: the schedules.
-    pub jobs: Jobs,
+    pub jobs: JobsConfig,
     /// `[journal]`: the retention of bodies.
-    pub journal: Journal,
+    pub journal: JournalConfig,
     /// `[backup]`: the backups.
-    pub backup: Backup,
+    pub backup: BackupConfig,
     /// `[metrics]`: the metrics file for a collector.
-    pub metrics: Metrics,
+    pub metrics: MetricsConfig,
     /// `[log]`: the level and format of the log.
-    pub log: Log,
+    pub log: LogConfig,
 }
 
 /// A job of the configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct JobConfig {
     /// True if the job runs at all.
     pub enabled: bool,
     /// The schedule of the runs.
@@ -72,9 +73,9 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(file).map_err(|error| {
             let why = format!("it cannot be read ({error}); name another with --config");
-            ConfigError::whole(Some(file.into()), why)
+            ConfigError::for_file(Some(file.into()), why)
         })?;
-        Self::read(&text, environment, Some(file.into()))
+        Self::read_layers(&text, environment, Some(file.into()))
     }
 
     /// Reads a configuration from text, without an environment.
@@ -82,7 +83,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        Self::read(text, [], None)
+        Self::read_layers(text, [], None)
     }
 
     /// Returns the defaults with `base_url`, the only value without a default.
@@ -95,23 +96,26 @@ impl Config {
 
     /// Returns all known keys, dotted and sorted; `NNN` stands for a warehouse's id.
     pub fn known_keys() -> Vec<String> {
-        let (around, _) = Surroundings::set_apart(Vec::new(), None);
-        let mut report = Report::default();
-        Reader::root(layers::Table::new(), &mut report, |root| Self::sections(root, &around));
+        let (around, _) = KeyContext::split_variables(Vec::new(), None);
+        let mut report = ReaderReport::default();
+        SectionReader::read_root(layers::TomlTable::new(), &mut report, |root| {
+            Self::read_sections(root, &around)
+        });
         report.known.insert("quantities.warehouse.NNN.policy".into());
         report.known.into_iter().collect()
     }
 
-    fn read(
+    fn read_layers(
         text: &str,
         environment: impl IntoIterator<Item = (String, String)>,
         file: Option<PathBuf>,
     ) -> Result<Self, ConfigError> {
         let environment: Vec<_> = environment.into_iter().collect();
-        let (around, overrides) = Surroundings::set_apart(environment, file.as_deref());
-        let tree = layers::merge(text, &overrides).map_err(|why| ConfigError::whole(file.clone(), why))?;
-        let mut report = Report::default();
-        let config = Reader::root(tree, &mut report, |root| Self::sections(root, &around));
+        let (around, overrides) = KeyContext::split_variables(environment, file.as_deref());
+        let tree =
+            layers::merge_layers(text, &overrides).map_err(|why| ConfigError::for_file(file.clone(), why))?;
+        let mut report = ReaderReport::default();
+        let config = SectionReader::read_root(tree, &mut report, |root| Self::read_sections(root, &around));
         match config {
             Some(config) if report.problems.is_empty() => Ok(config),
             _ => Err(ConfigError { file, problems: report.problems }),
@@ -119,16 +123,16 @@ impl Config {
     }
 
     /// Reads every section, in the order of the packaged file. `None` comes with a problem.
-    fn sections(root: &mut Reader<'_>, around: &Surroundings) -> Option<Self> {
-        let service = root.section("service", |table| Service::read(table, around));
-        let limits = root.section("limits", Limits::read);
-        let database = root.section("database", Database::read);
-        let quantities = root.section("quantities", Quantities::read);
-        let jobs = root.section("jobs", Jobs::read);
-        let journal = root.section("journal", Journal::read);
-        let backup = root.section("backup", Backup::read);
-        let metrics = root.section("metrics", Metrics::read);
-        let log = root.section("log", Log::read);
+    fn read_sections(root: &mut SectionReader<'_>, around: &KeyContext) -> Option<Self> {
+        let service = root.read_section("service", |table| ServiceConfig::from_table(table, around));
+        let limits = root.read_section("limits", LimitsConfig::from_table);
+        let database = root.read_section("database", DatabaseConfig::from_table);
+        let quantities = root.read_section("quantities", QuantitiesConfig::from_table);
+        let jobs = root.read_section("jobs", JobsConfig::from_table);
+        let journal = root.read_section("journal", JournalConfig::from_table);
+        let backup = root.read_section("backup", BackupConfig::from_table);
+        let metrics = root.read_section("metrics", MetricsConfig::from_table);
+        let log = root.read_section("log", LogConfig::from_table);
         Some(Self { service, limits, database, quantities, jobs: jobs?, journal, backup, metrics, log })
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// A problem with a value or with the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The dotted key; empty for the file as a whole.
     pub path: String,
     /// The environment variable, if the value came from one.
@@ -21,7 +21,7 @@ pub struct Problem {
     pub nearest: Option<String>,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.variable, self.path.as_str()) {
             (Some(variable), _) => write!(f, "{variable}")?,
@@ -45,13 +45,13 @@ pub struct ConfigError {
     /// The file that was read, if any.
     pub file: Option<PathBuf>,
     /// The problems, in the order of the packaged file. Never empty.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 impl ConfigError {
     /// Creates a single problem with the file as a whole.
-    pub(super) fn whole(file: Option<PathBuf>, why: String) -> Self {
-        let problem = Problem { path: String::new(), variable: None, value: None, why, nearest: None };
+    pub(super) fn for_file(file: Option<PathBuf>, why: String) -> Self {
+        let problem = ConfigProblem { path: String::new(), variable: None, value: None, why, nearest: None };
         Self { file, problems: vec![problem] }
     }
 }
@@ -71,7 +71,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 /// Returns the entry of `known` nearest to `word`, if it is similar enough.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(super) fn nearest_key<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let word = word.to_lowercase();
     let scored = known.into_iter().map(|each| (strsim::jaro_winkler(&word, &each.to_lowercase()), each));
     let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-const DURATIONS: [(&str, u64); 6] =
+const DURATION_UNITS: [(&str, u64); 6] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
 
-const SIZES: [(&str, u64); 9] = [
+const SIZE_UNITS: [(&str, u64); 9] = [
     ("B", 1),
     ("kB", 1000),
     ("MB", 1_000_000),
@@ -20,7 +20,7 @@ const SIZES: [(&str, u64); 9] = [
 ];
 
 /// Parses one or more numbers with units, which add up: `90s`, `1h 30m`, `14d`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let hint = "write a number and ms, s, m, h, d or w, such as \"30s\" or \"14d\"";
     let (mut rest, mut total) = (text.trim(), 0u64);
     if rest.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     }
     while !rest.is_empty() {
         let (number, unit, after) = number_and_unit(rest).ok_or(hint)?;
-        let (_, factor) = DURATIONS.iter().find(|(name, _)| *name == unit).ok_or(hint)?;
+        let (_, factor) = DURATION_UNITS.iter().find(|(name, _)| *name == unit).ok_or(hint)?;
         let part = number.checked_mul(*factor).and_then(|part| total.checked_add(part));
         total = part.ok_or("longer than can be counted")?;
         rest = after;
@@ -37,10 +37,10 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a size in bytes: `512 MiB`, `1GiB`, `2 GB`.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let hint = "write a number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as \"1 GiB\"";
     let (number, unit, "") = number_and_unit(text.trim()).ok_or(hint)? else { return Err(hint.into()) };
-    let (_, factor) = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or(hint)?;
+    let (_, factor) = SIZE_UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or(hint)?;
     number.checked_mul(*factor).ok_or_else(|| "larger than can be counted".into())
 }
 
@@ -55,10 +55,10 @@ fn number_and_unit(text: &str) -> Option<(u64, &str, &str)> {
 }
 
 /// Formats a duration as in the configuration, in its largest whole unit.
-pub(super) fn show(duration: Duration) -> String {
+pub(super) fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     let whole = |factor: u64| millis.is_multiple_of(u128::from(factor));
-    let largest = DURATIONS.iter().rev().find(|(_, factor)| millis > 0 && whole(*factor));
+    let largest = DURATION_UNITS.iter().rev().find(|(_, factor)| millis > 0 && whole(*factor));
     let (unit, factor) = largest.unwrap_or(&("s", 1000));
     format!("{}{unit}", millis / u128::from(*factor))
 }
@@ -88,7 +88,7 @@ mod tests {
             ("18446744073709551615w", None),
         ];
         for (text, millis) in cases {
-            assert_eq!(duration(text).ok(), millis.map(Duration::from_millis), "{text}");
+            assert_eq!(parse_duration(text).ok(), millis.map(Duration::from_millis), "{text}");
         }
     }
 
@@ -105,14 +105,14 @@ mod tests {
             ("99999999999 TiB", None),
         ];
         for (text, bytes) in cases {
-            assert_eq!(size(text).ok(), bytes, "{text}");
+            assert_eq!(parse_size(text).ok(), bytes, "{text}");
         }
     }
 
     #[test]
     fn durations_are_shown_as_they_are_read() {
         for text in ["30s", "15m", "2w", "90s", "250ms", "0s"] {
-            assert_eq!(show(duration(text).unwrap()), text);
+            assert_eq!(format_duration(parse_duration(text).unwrap()), text);
         }
     }
 }

@@ -5,41 +5,41 @@
 //! the queued changes were made for another account.
 
 use super::start_error::StartError;
-use crate::exec::{Context, JobError};
+use crate::exec::{JobContext, JobError};
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, Trigger, WarehouseId};
-use crate::store::{Belonging, Durability, StoreError};
+use crate::model::{JobKind, RunTrigger, WarehouseId};
+use crate::store::{AccountBinding, Durability, StoreError};
 use crate::sync;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeSet;
 
 /// The address and the key that the daemon uses.
 #[derive(Clone)]
-pub(super) struct Account {
+pub(super) struct AccountIdentity {
     pub(super) base_url: String,
     /// The integration key; `None` if requests do not go over HTTP.
     pub(super) integration_key: Option<SecretString>,
 }
 
-impl Account {
-    fn key(&self) -> Option<&str> {
+impl AccountIdentity {
+    fn key_text(&self) -> Option<&str> {
         self.integration_key.as_ref().map(ExposeSecret::expose_secret)
     }
 
     /// Returns true if the database is bound to this address and key.
-    pub(super) async fn is_known(&self, context: &Context) -> Result<bool, StoreError> {
-        Ok(context.store.belonging().await?.fits(&self.base_url, self.key()))
+    pub(super) async fn is_bound(&self, context: &JobContext) -> Result<bool, StoreError> {
+        Ok(context.store.account_binding().await?.is_compatible(&self.base_url, self.key_text()))
     }
 
     /// Verifies that the database belongs to this account and stores the binding.
     ///
     /// Makes one call if the address or the key is new and warehouses are known.
-    pub(super) async fn prove(&self, context: &Context) -> Result<(), StartError> {
-        let belonging = context.store.belonging().await?;
-        if !belonging.fits(&self.base_url, self.key()) {
+    pub(super) async fn verify_binding(&self, context: &JobContext) -> Result<(), StartError> {
+        let belonging = context.store.account_binding().await?;
+        if !belonging.is_compatible(&self.base_url, self.key_text()) {
             let known = context.store.warehouse_list().await?;
             let known: BTreeSet<WarehouseId> = known.into_iter().map(|row| WarehouseId(row.id)).collect();
-            if !known.is_empty() && !self.lists_any(context, &known).await? {
+            if !known.is_empty() && !self.lists_known_warehouse(context, &known).await? {
                 return Err(StartError::OtherAccount {
                     base_url: self.base_url.clone(),
                     known: known.len(),
@@ -47,33 +47,41 @@ impl Account {
                 });
             }
         }
-        Ok(self.note(context, &belonging).await?)
+        Ok(self.store_binding(context, &belonging).await?)
     }
 
-    async fn note(&self, context: &Context, belonging: &Belonging) -> Result<(), StoreError> {
-        let mut write = context.store.begin(Durability::Full).await?;
-        write.belonging_note(belonging, &self.base_url, self.key()).await?;
+    async fn store_binding(
+        &self,
+        context: &JobContext,
+        belonging: &AccountBinding,
+    ) -> Result<(), StoreError> {
+        let mut write = context.store.begin_write(Durability::Full).await?;
+        write.account_binding_store(belonging, &self.base_url, self.key_text()).await?;
         write.commit().await
     }
 
     /// Lists the warehouses in a run of its own, so that the journal records the call.
-    async fn lists_any(&self, context: &Context, known: &BTreeSet<WarehouseId>) -> Result<bool, StartError> {
-        let mut write = context.store.begin(Durability::Normal).await?;
+    async fn lists_known_warehouse(
+        &self,
+        context: &JobContext,
+        known: &BTreeSet<WarehouseId>,
+    ) -> Result<bool, StartError> {
+        let mut write = context.store.begin_write(Durability::Normal).await?;
         let (session, now) = (context.session_id, context.now());
-        let run = write.run_begin(session, JobKind::Warehouses, Trigger::Operator, now).await?;
+        let run = write.run_begin(session, JobKind::Warehouses, RunTrigger::Operator, now).await?;
         write.commit().await?;
-        let found = sync::lists_any(context, run, known).await;
+        let found = sync::lists_any_warehouse(context, run, known).await;
         let (outcome, summary) = match &found {
             Ok(true) => (RunOutcome::Ok, "another address or key, and the same company".to_owned()),
             Ok(false) => (RunOutcome::Failed, "another address or key, and another company".to_owned()),
             Err(error) => (RunOutcome::Failed, error.to_string()),
         };
-        let mut write = context.store.begin(Durability::Normal).await?;
+        let mut write = context.store.begin_write(Durability::Normal).await?;
         write.run_close(run, outcome, &summary, context.now()).await?;
         write.commit().await?;
         found.map_err(|error| match error {
             JobError::Store(error) => error.into(),
-            error => StartError::Unproved(format!(
+            error => StartError::Unverified(format!(
                 "the address or the integration key is another than last time, and {} cannot be asked whether it is \
                  the same company: {error}",
                 self.base_url

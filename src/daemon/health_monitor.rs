@@ -5,8 +5,8 @@
 //! can rely on it.
 
 use super::{boot_id, metrics, systemd};
-use crate::exec::Context;
-use crate::health::{Code, DaemonState, Finding, Health, Look, health};
+use crate::exec::JobContext;
+use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
 use crate::limiter;
 use crate::model::Moment;
 use crate::store::StoreError;
@@ -16,68 +16,69 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The interval after which a lasting finding is logged again.
-const SAID_AGAIN: Duration = Duration::from_secs(60 * 60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// The health check's state.
-pub(super) struct Checkup {
+pub(super) struct HealthMonitor {
     /// The path of the metrics file.
     metrics: Option<PathBuf>,
-    limits: limiter::Settings,
+    limits: limiter::LimiterSettings,
     /// The findings that are logged and open, each with the time it was last logged.
-    said: BTreeMap<(Code, Vec<String>), Moment>,
-    verdict: String,
+    logged: BTreeMap<(FindingCode, Vec<String>), Moment>,
+    summary: String,
 }
 
-impl Checkup {
-    pub(super) fn new(metrics: Option<PathBuf>, limits: limiter::Settings) -> Self {
-        Self { metrics, limits, said: BTreeMap::new(), verdict: "working".to_owned() }
+impl HealthMonitor {
+    pub(super) fn new(metrics: Option<PathBuf>, limits: limiter::LimiterSettings) -> Self {
+        Self { metrics, limits, logged: BTreeMap::new(), summary: "working".to_owned() }
     }
 
     /// Replaces the settings after a configuration reload.
-    pub(super) fn reload(&mut self, metrics: Option<PathBuf>, limits: limiter::Settings) {
+    pub(super) fn reload(&mut self, metrics: Option<PathBuf>, limits: limiter::LimiterSettings) {
         (self.metrics, self.limits) = (metrics, limits);
     }
 
     /// Returns the last verdict, in one line.
-    pub(super) fn verdict(&self) -> &str {
-        &self.verdict
+    pub(super) fn summary_line(&self) -> &str {
+        &self.summary
     }
 
     /// Writes the first metrics and logs nothing.
     ///
     /// Work that waited while no daemon ran gets its first minute before a finding is logged.
-    pub(super) async fn begin(&self, context: &Context) -> Result<(), StoreError> {
-        let (health, _) = self.judge(context).await?;
+    pub(super) async fn write_first_metrics(&self, context: &JobContext) -> Result<(), StoreError> {
+        let (health, _) = self.judge_health(context).await?;
         self.write_metrics(context, &health).await
     }
 
     /// Judges the health and reports it to the log, systemd and the metrics file.
-    pub(super) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
-        let (health, now) = self.judge(context).await?;
-        self.say(&health, now);
-        let verdict = health.verdict();
-        if verdict != self.verdict {
-            systemd::status(&verdict);
-            self.verdict = verdict;
+    pub(super) async fn check_health(&mut self, context: &JobContext) -> Result<(), StoreError> {
+        let (health, now) = self.judge_health(context).await?;
+        self.log_findings(&health, now);
+        let verdict = health.status_line();
+        if verdict != self.summary {
+            systemd::notify_status(&verdict);
+            self.summary = verdict;
         }
         self.write_metrics(context, &health).await
     }
 
-    async fn judge(&self, context: &Context) -> Result<(Health, Moment), StoreError> {
-        let look = Look {
-            daemon: DaemonState::Works,
+    async fn judge_health(&self, context: &JobContext) -> Result<(HealthReport, Moment), StoreError> {
+        let look = HealthInputs {
+            daemon: DaemonState::Running,
             limits: self.limits.clone(),
             boot_id: boot_id(&*context.clock),
             now: context.now(),
             moment: context.moment(),
         };
-        Ok((health(&context.store, &look).await?, look.moment))
+        Ok((check_health(&context.store, &look).await?, look.moment))
     }
 
-    async fn write_metrics(&self, context: &Context, health: &Health) -> Result<(), StoreError> {
+    async fn write_metrics(&self, context: &JobContext, health: &HealthReport) -> Result<(), StoreError> {
         let Some(file) = &self.metrics else { return Ok(()) };
-        let page = metrics::collect(&context.store, self.limits.limit(), health, context.now()).await?;
-        if let Err(error) = metrics::replace(file, &page) {
+        let page =
+            metrics::collect_metrics(&context.store, self.limits.own_limit(), health, context.now()).await?;
+        if let Err(error) = metrics::replace_file(file, &page) {
             tracing::warn!(
                 event = event::DAEMON_WARNING,
                 "the metrics file {} cannot be written: {error}; make its folder writable for tallyd \
@@ -88,21 +89,21 @@ impl Checkup {
         Ok(())
     }
 
-    fn say(&mut self, health: &Health, now: Moment) {
-        let before = std::mem::take(&mut self.said);
-        for finding in health.findings.iter().filter(|finding| finding.needs_a_person()) {
-            if finding.code == Code::Stale {
-                say_stale(health, finding);
+    fn log_findings(&mut self, health: &HealthReport, now: Moment) {
+        let before = std::mem::take(&mut self.logged);
+        for finding in health.findings.iter().filter(|finding| finding.needs_operator()) {
+            if finding.code == FindingCode::Stale {
+                log_stale_jobs(health, finding);
                 continue;
             }
-            let name = name(finding);
-            let last = before.get(&name).copied().filter(|last| now.since(*last) < SAID_AGAIN);
-            if last.is_none() && !self.said.contains_key(&name) {
-                say(finding, health);
+            let name = finding_identity(finding);
+            let last = before.get(&name).copied().filter(|last| now.duration_since(*last) < LOG_INTERVAL);
+            if last.is_none() && !self.logged.contains_key(&name) {
+                log_finding(finding, health);
             }
-            self.said.insert(name, last.unwrap_or(now));
+            self.logged.insert(name, last.unwrap_or(now));
         }
-        for (code, subjects) in before.keys().filter(|name| !self.said.contains_key(*name)) {
+        for (code, subjects) in before.keys().filter(|name| !self.logged.contains_key(*name)) {
             let (code, subjects) = (code.as_str(), subjects.join(", "));
             tracing::info!(event = event::HEALTH_CLEARED, code, subjects, "over: {code} {subjects}");
         }
@@ -113,20 +114,20 @@ impl Checkup {
 ///
 /// The operation or account is part of the identity. Changes and records are not, because their number may
 /// differ each minute.
-fn name(finding: &Finding) -> (Code, Vec<String>) {
-    let keeps = matches!(finding.code, Code::QuotaHold | Code::PushFails);
+fn finding_identity(finding: &Finding) -> (FindingCode, Vec<String>) {
+    let keeps = matches!(finding.code, FindingCode::QuotaHold | FindingCode::PushFails);
     (finding.code, if keeps { finding.subjects.clone() } else { Vec::new() })
 }
 
-fn say(finding: &Finding, health: &Health) {
-    let all = health.findings.iter().filter(|other| name(other) == name(finding));
+fn log_finding(finding: &Finding, health: &HealthReport) {
+    let all = health.findings.iter().filter(|other| finding_identity(other) == finding_identity(finding));
     let (code, count) = (finding.code.as_str(), all.map(|other| other.count).sum::<i64>());
-    let (since, subjects) = (finding.since.map(|since| since.rfc3339()), finding.subjects.join(", "));
-    tracing::warn!(event = event::HEALTH_FINDING, code, count, since, subjects, "{}", finding.sentence());
+    let (since, subjects) = (finding.since.map(|since| since.to_rfc3339()), finding.subjects.join(", "));
+    tracing::warn!(event = event::HEALTH_FINDING, code, count, since, subjects, "{}", finding.full_text());
 }
 
 /// Logs each job whose data is stale by age, independent of the scheduler.
-fn say_stale(health: &Health, finding: &Finding) {
+fn log_stale_jobs(health: &HealthReport, finding: &Finding) {
     let stale = health.rows.jobs.iter().filter(|row| finding.subjects.contains(&row.job));
     for row in stale {
         let age = row.age_seconds.map_or_else(|| "never read".into(), |age| format!("{age} s old"));
@@ -145,8 +146,8 @@ fn say_stale(health: &Health, finding: &Finding) {
 /// Fails and logs if the open database is no longer the file at its path.
 ///
 /// Data written after that would be lost to the next start.
-pub(super) fn in_place(context: &Context) -> Result<(), StoreError> {
-    context.store.in_place().inspect_err(|error| {
+pub(super) fn check_database_file(context: &JobContext) -> Result<(), StoreError> {
+    context.store.check_in_place().inspect_err(|error| {
         tracing::error!(event = event::DATABASE_REPLACED, "{error}");
     })
 }

@@ -4,30 +4,30 @@
 //! a test can count time itself.
 
 use crate::journal::RunOutcome;
-use crate::model::{Delays, JobKind, Trigger};
+use crate::model::{JobKind, RetryDelays, RunTrigger};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The slots of all kinds of job.
 #[derive(Clone, Debug)]
-pub struct Turns<T> {
+pub struct JobSlots<T> {
     /// Running jobs, each with the trigger for its next run, if one came.
-    slots: BTreeMap<JobKind, Option<Trigger>>,
+    slots: BTreeMap<JobKind, Option<RunTrigger>>,
     /// Failed jobs, each with the time of its retry and the delays after that.
-    retries: BTreeMap<JobKind, (T, Delays)>,
+    retries: BTreeMap<JobKind, (T, RetryDelays)>,
     /// Jobs stopped by a refused key; they run when the key works again.
     refused: BTreeSet<JobKind>,
 }
 
-impl<T> Default for Turns<T> {
+impl<T> Default for JobSlots<T> {
     fn default() -> Self {
         Self { slots: BTreeMap::new(), retries: BTreeMap::new(), refused: BTreeSet::new() }
     }
 }
 
-impl<T: Copy + Ord> Turns<T> {
+impl<T: Copy + Ord> JobSlots<T> {
     /// Returns true if the job is to start now. A job that already runs is run once more afterwards.
-    pub fn begin(&mut self, kind: JobKind, trigger: Trigger) -> bool {
+    pub fn take_slot(&mut self, kind: JobKind, trigger: RunTrigger) -> bool {
         let busy = self.slots.get_mut(&kind);
         let is_free = busy.is_none();
         match busy {
@@ -42,13 +42,13 @@ impl<T: Copy + Ord> Turns<T> {
     /// `after` converts a delay from now into a point in time. A failed job is retried with growing delays,
     /// because a daily job must not wait for the next day and nothing else would wake a push. A job stopped
     /// by a refused key is run when the key works again.
-    pub fn ended(
+    pub fn end_run(
         &mut self,
         kind: JobKind,
         outcome: RunOutcome,
         is_refused: bool,
         after: impl Fn(Duration) -> T,
-    ) -> (Option<Trigger>, Option<Duration>) {
+    ) -> (Option<RunTrigger>, Option<Duration>) {
         let mut retry = None;
         let delays = self.retries.remove(&kind).map(|(_, delays)| delays);
         if is_refused {
@@ -81,12 +81,12 @@ impl<T: Copy + Ord> Turns<T> {
     }
 
     /// Returns and forgets the jobs stopped by the refused key.
-    pub fn healed(&mut self) -> BTreeSet<JobKind> {
+    pub fn take_refused(&mut self) -> BTreeSet<JobKind> {
         std::mem::take(&mut self.refused)
     }
 
     /// Returns true if the job runs or has a retry planned.
-    pub fn is_taken(&self, kind: JobKind) -> bool {
+    pub fn is_active(&self, kind: JobKind) -> bool {
         self.is_busy(kind) || self.retries.contains_key(&kind)
     }
 
@@ -98,6 +98,6 @@ impl<T: Copy + Ord> Turns<T> {
 
 /// Returns the delays between retries: short for a push, longer for a poll, because a failed poll costs
 /// quota.
-fn first_delays(kind: JobKind) -> Delays {
-    if kind == JobKind::Push { Delays::concurrency() } else { Delays::probe() }
+fn first_delays(kind: JobKind) -> RetryDelays {
+    if kind == JobKind::Push { RetryDelays::slot_wait() } else { RetryDelays::key_probe() }
 }

@@ -5,15 +5,15 @@
 //! warehouses verifies it (docs/rules.md 21). Until then only probes use it; a call that already has its
 //! reservation goes out with the old key.
 
-use super::account_check::Account;
+use super::account_check::AccountIdentity;
 use super::start_error::StartError;
-use crate::client::{Client, HttpTransport, Keys};
+use crate::client::{AccountKeys, Client, HttpTransport};
 use crate::config::KeySource;
 use crate::exec;
-use crate::exec::{Context, Probed};
+use crate::exec::{JobContext, KeyStatus};
 use crate::journal::RunOutcome;
-use crate::model::{Delays, JobKind, Trigger};
-use crate::reconcile::proof::Key;
+use crate::model::{JobKind, RetryDelays, RunTrigger};
+use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
 use std::error::Error;
@@ -23,40 +23,40 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// The interval at which the key files are read while the key is refused; it costs no call.
-const LOOK: Duration = Duration::from_secs(2);
+const KEY_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The probe of a refused key.
-pub(super) struct Prober {
+pub(super) struct KeyProbe {
     source: KeySource,
     base_url: String,
     /// The transport; `None` if requests do not go over HTTP, so that there is no key.
     transport: Option<Arc<HttpTransport>>,
     /// The account of the keys last read; `None` until they were read.
-    account: Option<Account>,
+    account: Option<AccountIdentity>,
     /// The transport with new keys that are not verified yet; only probes use it.
     trial: Option<Arc<HttpTransport>>,
-    refused: Option<Refused>,
-    healed: bool,
+    refusal: Option<RefusalState>,
+    is_restored: bool,
 }
 
-struct Refused {
-    delays: Delays,
+struct RefusalState {
+    delays: RetryDelays,
     probe_at: Instant,
-    look_at: Instant,
+    read_at: Instant,
     /// The probe in progress. The loop does not wait for it, because it can take a call's time-out.
     probing: Option<JoinHandle<Result<bool, StoreError>>>,
 }
 
-impl Prober {
+impl KeyProbe {
     pub(super) fn new(source: KeySource, base_url: String, transport: Option<Arc<HttpTransport>>) -> Self {
-        let keyless = || Account { base_url: base_url.clone(), integration_key: None };
+        let keyless = || AccountIdentity { base_url: base_url.clone(), integration_key: None };
         let account = transport.is_none().then(keyless);
-        Self { source, base_url, transport, account, trial: None, refused: None, healed: false }
+        Self { source, base_url, transport, account, trial: None, refusal: None, is_restored: false }
     }
 
     /// Starts probing.
-    pub(super) fn refused(&mut self) {
-        if self.refused.is_none() {
+    pub(super) fn start_probing(&mut self) {
+        if self.refusal.is_none() {
             if self.source.needs_restart() {
                 tracing::warn!(
                     event = event::DAEMON_WARNING,
@@ -64,19 +64,24 @@ impl Prober {
                      in its place, `systemctl restart` puts it in force"
                 );
             }
-            let mut delays = Delays::probe();
+            let mut delays = RetryDelays::key_probe();
             let now = Instant::now();
-            let probe_at = now + delays.next().unwrap_or(LOOK);
-            self.refused = Some(Refused { delays, probe_at, look_at: now + LOOK, probing: None });
+            let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
+            self.refusal =
+                Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });
         }
     }
 
     /// Replaces the source of the keys, and probes at once if a changed key is not verified.
-    pub(super) async fn take(&mut self, source: KeySource, context: &Context) -> Result<(), StoreError> {
+    pub(super) async fn replace_source(
+        &mut self,
+        source: KeySource,
+        context: &JobContext,
+    ) -> Result<(), StoreError> {
         self.source = source;
-        if self.read(context).await? && context.limiter.is_refused() {
-            self.refused();
-            if let Some(refused) = &mut self.refused {
+        if self.read_changed_keys(context).await? && context.limiter.is_refused() {
+            self.start_probing();
+            if let Some(refused) = &mut self.refusal {
                 refused.probe_at = Instant::now();
             }
         }
@@ -84,75 +89,81 @@ impl Prober {
     }
 
     /// Returns the time of the next check.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.refused.as_ref().map(|refused| refused.look_at.min(refused.probe_at))
+    pub(super) fn next_check_at(&self) -> Option<Instant> {
+        self.refusal.as_ref().map(|refused| refused.read_at.min(refused.probe_at))
     }
 
     /// Returns true once after the key was restored.
-    pub(super) fn healed(&mut self) -> bool {
-        std::mem::take(&mut self.healed)
+    pub(super) fn take_restored(&mut self) -> bool {
+        std::mem::take(&mut self.is_restored)
     }
 
     /// Reads the key files and starts a probe, if either is due.
-    pub(super) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
-        let Some(refused) = &mut self.refused else { return Ok(()) };
+    pub(super) async fn check_due(&mut self, context: &JobContext) -> Result<(), StoreError> {
+        let Some(refused) = &mut self.refusal else { return Ok(()) };
         let now = Instant::now();
-        if now < refused.look_at && now < refused.probe_at {
+        if now < refused.read_at && now < refused.probe_at {
             return Ok(());
         }
-        refused.look_at = now + LOOK;
+        refused.read_at = now + KEY_POLL_INTERVAL;
         match refused.probing.take_if(|probe| probe.is_finished()) {
             Some(probe) => {
                 // A cancelled probe decided nothing.
                 if probe.await.unwrap_or(Ok(false))? {
-                    self.heal(context);
+                    self.mark_restored(context);
                 }
             }
             None if refused.probing.is_some() => {}
             None => {
-                let is_new = self.read(context).await?;
-                self.probe(context, is_new, now);
+                let is_new = self.read_changed_keys(context).await?;
+                self.start_probe(context, is_new, now);
             }
         }
         Ok(())
     }
 
-    fn probe(&mut self, context: &Context, at_once: bool, now: Instant) {
-        let Some(refused) = self.refused.as_mut().filter(|refused| at_once || now >= refused.probe_at) else {
+    fn start_probe(&mut self, context: &JobContext, at_once: bool, now: Instant) {
+        let Some(refused) = self.refusal.as_mut().filter(|refused| at_once || now >= refused.probe_at) else {
             return;
         };
-        refused.probe_at = now + refused.delays.next().unwrap_or(LOOK);
+        refused.probe_at = now + refused.delays.next().unwrap_or(KEY_POLL_INTERVAL);
         let mut context = context.clone();
         if let Some(trial) = &self.trial {
             context.client = Client::new(Arc::<HttpTransport>::clone(trial), Arc::clone(&context.clock));
         }
-        refused.probing = Some(tokio::spawn(probe(context, self.account.clone())));
+        refused.probing = Some(tokio::spawn(probe_in_run(context, self.account.clone())));
     }
 
-    fn heal(&mut self, context: &Context) {
+    fn mark_restored(&mut self, context: &JobContext) {
         if let (Some(transport), Some(trial)) = (&self.transport, self.trial.take()) {
-            transport.take_keys(&trial);
+            transport.use_keys(&trial);
         }
         context.limiter.lift_refusal();
-        self.refused = None;
-        self.healed = true;
-        tracing::info!(event = event::AUTH_RESTORED, "the service accepts the key again; work goes on");
+        self.refusal = None;
+        self.is_restored = true;
+        tracing::info!(event = event::AUTH_RESTORED, "the platform accepts the key again; work goes on");
     }
 
     /// Returns the account of the keys in the files, and a transport with these keys.
-    fn trial_of(&self, transport: &HttpTransport) -> Result<(Account, HttpTransport), Box<dyn Error>> {
-        let pair = self.source.read()?;
-        let keys = Keys { integration: pair.integration, gateway: pair.gateway };
+    fn trial_transport(
+        &self,
+        transport: &HttpTransport,
+    ) -> Result<(AccountIdentity, HttpTransport), Box<dyn Error>> {
+        let pair = self.source.read_keys()?;
+        let keys = AccountKeys { integration: pair.integration, gateway: pair.gateway };
         let way = transport.with_keys(&keys)?;
-        Ok((Account { base_url: self.base_url.clone(), integration_key: Some(keys.integration) }, way))
+        Ok((
+            AccountIdentity { base_url: self.base_url.clone(), integration_key: Some(keys.integration) },
+            way,
+        ))
     }
 
     /// Reads the keys and returns true if they changed.
     ///
     /// Keys that may belong to another account are used only by probes.
-    async fn read(&mut self, context: &Context) -> Result<bool, StoreError> {
+    async fn read_changed_keys(&mut self, context: &JobContext) -> Result<bool, StoreError> {
         let Some(transport) = &self.transport else { return Ok(false) };
-        let (account, read) = match self.trial_of(transport) {
+        let (account, read) = match self.trial_transport(transport) {
             Ok(read) => read,
             Err(why) => {
                 tracing::warn!(event = event::AUTH_REFUSED, "{why}");
@@ -160,8 +171,8 @@ impl Prober {
             }
         };
         let is_new = !read.has_keys_of(self.trial.as_ref().unwrap_or(transport));
-        if self.account.insert(account).is_known(context).await? {
-            transport.take_keys(&read);
+        if self.account.insert(account).is_bound(context).await? {
+            transport.use_keys(&read);
             self.trial = None;
         } else {
             drop(context.limiter.refuse_key("it is another key: is it the same company's?"));
@@ -169,7 +180,7 @@ impl Prober {
                 self.trial = Some(Arc::new(read));
             }
         }
-        if let Some(refused) = self.refused.as_mut().filter(|_| is_new) {
+        if let Some(refused) = self.refusal.as_mut().filter(|_| is_new) {
             // The result of a probe with old keys is recorded, but does not lift the refusal.
             refused.probing = None;
         }
@@ -178,29 +189,32 @@ impl Prober {
 }
 
 /// Probes the key in a run of its own. Returns true only if the answer proves that the key works.
-pub(super) async fn probe(context: Context, account: Option<Account>) -> Result<bool, StoreError> {
+pub(super) async fn probe_in_run(
+    context: JobContext,
+    account: Option<AccountIdentity>,
+) -> Result<bool, StoreError> {
     let now = context.now();
-    let mut write = context.store.begin(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, JobKind::WorkQueue, Trigger::Retry, now).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
+    let run = write.run_begin(context.session_id, JobKind::WorkQueue, RunTrigger::Retry, now).await?;
     write.commit().await?;
     let probed = exec::probe_key(&context, run).await;
-    let works = matches!(&probed, Ok(Probed { key: Key::Works, .. }));
+    let works = matches!(&probed, Ok(KeyStatus { key: KeyState::Works, .. }));
     let (outcome, summary) = match probed {
-        Ok(Probed { key: Key::Works, .. }) => (RunOutcome::Ok, "probe: the key works".to_owned()),
-        Ok(Probed { key: Key::Refused, why }) => {
+        Ok(KeyStatus { key: KeyState::Works, .. }) => (RunOutcome::Ok, "probe: the key works".to_owned()),
+        Ok(KeyStatus { key: KeyState::Refused, why }) => {
             (RunOutcome::Failed, format!("probe: the key is still refused: {why}"))
         }
-        Ok(Probed { key: Key::NotKnown, why }) => (
+        Ok(KeyStatus { key: KeyState::NotKnown, why }) => (
             RunOutcome::Failed,
             format!("probe: the platform does not tell whether it accepts the key: {why}"),
         ),
         Err(error) => (RunOutcome::Interrupted, format!("probe: {error}")),
     };
-    let mut write = context.store.begin(Durability::Normal).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
     write.run_end(run, JobKind::WorkQueue, outcome, &summary, context.now()).await?;
     write.commit().await?;
     let Some(account) = account.filter(|_| works) else { return Ok(false) };
-    match account.prove(&context).await {
+    match account.verify_binding(&context).await {
         Ok(()) => Ok(true),
         Err(StartError::Store(error)) => Err(error),
         Err(why) => {

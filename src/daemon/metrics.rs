@@ -5,9 +5,9 @@
 //! any time. A file that is not renewed is itself the alarm that the daemon is down. The daemon opens no
 //! port, which would need protection.
 
-use crate::health::{Code, Health};
+use crate::health::{FindingCode, HealthReport};
 use crate::model::Timestamp;
-use crate::outbox::State;
+use crate::outbox::ChangeState;
 use crate::store::{Store, StoreError};
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -17,41 +17,49 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The period over which calls are counted: the platform's window.
-const WINDOW: Duration = Duration::from_secs(60);
+const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Readable for all: the collector runs as another user, and the numbers are not secret.
-const MODE: u32 = 0o644;
+const FILE_MODE: u32 = 0o644;
 
 /// Returns all metrics as text in the exposition format.
-pub(super) async fn collect(
+pub(super) async fn collect_metrics(
     store: &Store,
     limit: u32,
-    health: &Health,
+    health: &HealthReport,
     now: Timestamp,
 ) -> Result<String, StoreError> {
-    let mut page = Page::default();
-    page.gauge("tallyd_info", "The version at work.", &[(&[("version", env!("CARGO_PKG_VERSION"))], 1)]);
-    page.gauge("tallyd_written_timestamp_seconds", "When this file was written.", &[(&[], now.0 / 1000)]);
-    page.jobs(health);
-    page.calls(store, limit, (health, now)).await?;
-    page.outbox(health, now);
+    let mut page = MetricsPage::default();
+    page.write_gauge(
+        "tallyd_info",
+        "The version at work.",
+        &[(&[("version", env!("CARGO_PKG_VERSION"))], 1)],
+    );
+    page.write_gauge(
+        "tallyd_written_timestamp_seconds",
+        "When this file was written.",
+        &[(&[], now.0 / 1000)],
+    );
+    page.write_jobs(health);
+    page.write_calls(store, limit, (health, now)).await?;
+    page.write_outbox(health, now);
     let codes: Vec<_> =
-        Code::ALL.iter().map(|code| ([("code", code.as_str())], health.count(*code))).collect();
-    page.gauge("tallyd_findings", "How much `tallyd status` finds, by code.", &borrow(&codes));
-    let counts = store.state_count().await?;
+        FindingCode::ALL.iter().map(|code| ([("code", code.as_str())], health.count_of(*code))).collect();
+    page.write_gauge("tallyd_findings", "How much `tallyd status` finds, by code.", &borrow_labels(&codes));
+    let counts = store.mirror_counts().await?;
     for (name, help, value) in [
-        ("tallyd_mirror_skus", "SKUs the service returned.", counts.skus),
-        ("tallyd_mirror_cells", "Cells of the mirror.", counts.cells),
-        ("tallyd_mirror_missing_skus", "Tracked SKUs the service does not return.", counts.missing_skus),
+        ("tallyd_mirror_skus", "SKUs the platform returned.", counts.skus),
+        ("tallyd_mirror_cells", "Stock levels of the mirror.", counts.stock_levels),
+        ("tallyd_mirror_missing_skus", "Tracked SKUs the platform does not return.", counts.missing_skus),
         ("tallyd_mirror_parked_records", "Records put aside because they make no sense.", counts.parked),
         ("tallyd_orders_followed", "Tracked orders.", counts.orders),
     ] {
-        page.gauge(name, help, &[(&[], value)]);
+        page.write_gauge(name, help, &[(&[], value)]);
     }
     Ok(page.0)
 }
 
 /// Replaces the file atomically.
-pub(super) fn replace(file: &Path, page: &str) -> io::Result<()> {
+pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
     // Never write to a file that a killed daemon left, nor through a link that another user placed there.
@@ -59,76 +67,81 @@ pub(super) fn replace(file: &Path, page: &str) -> io::Result<()> {
         fs::remove_file(&name)?;
     }
     fs::File::create_new(&name)?.write_all(page.as_bytes())?;
-    fs::set_permissions(&name, Permissions::from_mode(MODE))?;
+    fs::set_permissions(&name, Permissions::from_mode(FILE_MODE))?;
     fs::rename(&name, file)
 }
 
 /// A label's name and value.
-type Label<'a> = (&'a str, &'a str);
+type MetricLabel<'a> = (&'a str, &'a str);
 
 #[derive(Default)]
-struct Page(String);
+struct MetricsPage(String);
 
-impl Page {
-    fn jobs(&mut self, health: &Health) {
+impl MetricsPage {
+    fn write_jobs(&mut self, health: &HealthReport) {
         let jobs = &health.rows.jobs;
         let ages = jobs.iter().filter_map(|row| Some(([("task", row.job.as_str())], row.age_seconds?)));
         let help = "The age of a job's data; absent while it was never read.";
-        self.gauge("tallyd_job_age_seconds", help, &borrow(&ages.collect::<Vec<_>>()));
+        self.write_gauge("tallyd_job_age_seconds", help, &borrow_labels(&ages.collect::<Vec<_>>()));
         let stale = jobs.iter().map(|row| ([("task", row.job.as_str())], i64::from(row.stale)));
         let help = "1 while a job's data is older than twice its interval.";
-        self.gauge("tallyd_job_stale", help, &borrow(&stale.collect::<Vec<_>>()));
+        self.write_gauge("tallyd_job_stale", help, &borrow_labels(&stale.collect::<Vec<_>>()));
     }
 
     /// Writes a sample for every state, also for 0, because a graph of an absent sample has no line.
-    fn outbox(&mut self, health: &Health, now: Timestamp) {
-        let counts = &health.rows.wishes;
-        let count =
-            |state: &State| counts.iter().find(|(name, _)| name == state.as_str()).map_or(0, |(_, n)| *n);
+    fn write_outbox(&mut self, health: &HealthReport, now: Timestamp) {
+        let counts = &health.rows.changes;
+        let count = |state: &ChangeState| {
+            counts.iter().find(|(name, _)| name == state.as_str()).map_or(0, |(_, n)| *n)
+        };
         let rows: Vec<_> =
-            State::ALL.iter().map(|state| ([("state", state.as_str())], count(state))).collect();
-        self.gauge("tallyd_outbox_wishes", "Wishes by state.", &borrow(&rows));
-        let oldest = health.oldest_pending.map_or(0, |since| now.since(since).as_secs());
+            ChangeState::ALL.iter().map(|state| ([("state", state.as_str())], count(state))).collect();
+        self.write_gauge("tallyd_outbox_changes", "Changes by state.", &borrow_labels(&rows));
+        let oldest = health.oldest_pending.map_or(0, |since| now.duration_since(since).as_secs());
         let oldest = i64::try_from(oldest).unwrap_or(i64::MAX);
-        let help = "How long the oldest pending wish has waited; 0 where none waits.";
-        self.gauge("tallyd_outbox_oldest_pending_seconds", help, &[(&[], oldest)]);
+        let help = "How long the oldest pending change has waited; 0 where none waits.";
+        self.write_gauge("tallyd_outbox_oldest_pending_seconds", help, &[(&[], oldest)]);
     }
 
-    async fn calls(
+    async fn write_calls(
         &mut self,
         store: &Store,
         limit: u32,
-        (health, now): (&Health, Timestamp),
+        (health, now): (&HealthReport, Timestamp),
     ) -> Result<(), StoreError> {
-        let used = store.budget_used(now.minus(WINDOW).0).await?;
+        let used = store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?;
         let calls: Vec<_> = used.iter().map(|(lane, calls, _)| ([("lane", lane.as_str())], *calls)).collect();
-        self.gauge("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", &borrow(&calls));
+        self.write_gauge(
+            "tallyd_calls_last_minute",
+            "Calls of the last 60 s by lane.",
+            &borrow_labels(&calls),
+        );
         let throttled = used.iter().map(|(_, _, throttled)| throttled).sum();
         let help = "Answers of 429 in the last 60 s.";
-        self.gauge("tallyd_calls_throttled_last_minute", help, &[(&[], throttled)]);
-        self.gauge("tallyd_calls_limit", "Calls in any 60 s that are ours.", &[(&[], limit.into())]);
+        self.write_gauge("tallyd_calls_throttled_last_minute", help, &[(&[], throttled)]);
+        self.write_gauge("tallyd_calls_limit", "Calls in any 60 s that are ours.", &[(&[], limit.into())]);
         let refused = i64::from(health.rows.is_refused);
-        self.gauge("tallyd_key_refused", "1 while the service refuses the key.", &[(&[], refused)]);
+        self.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", &[(&[], refused)]);
         Ok(())
     }
 
     /// Writes a metric with its samples. Label values are constants that need no escaping.
-    fn gauge(&mut self, name: &str, help: &str, samples: &[(&[Label<'_>], i64)]) {
-        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge"));
+    fn write_gauge(&mut self, name: &str, help: &str, samples: &[(&[MetricLabel<'_>], i64)]) {
+        self.write_line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge"));
         for (labels, value) in samples {
             let labels: Vec<String> =
                 labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            self.line(format_args!("{name}{labels} {value}"));
+            self.write_line(format_args!("{name}{labels} {value}"));
         }
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    fn write_line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.0, "{line}").expect("text grows in memory, which cannot fail");
     }
 }
 
-fn borrow<'a>(rows: &'a [([Label<'a>; 1], i64)]) -> Vec<(&'a [Label<'a>], i64)> {
+fn borrow_labels<'a>(rows: &'a [([MetricLabel<'a>; 1], i64)]) -> Vec<(&'a [MetricLabel<'a>], i64)> {
     rows.iter().map(|(labels, value)| (&labels[..], *value)).collect()
 }
 
@@ -140,26 +153,26 @@ mod tests {
     fn the_file_is_replaced_at_once_and_readable_by_the_collector() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tallyd.prom");
-        replace(&file, "a 1\n").unwrap();
+        replace_file(&file, "a 1\n").unwrap();
         let first = fs::File::open(&file).unwrap();
-        replace(&file, "a 2\n").unwrap();
+        replace_file(&file, "a 2\n").unwrap();
         assert_eq!(io::read_to_string(first).unwrap(), "a 1\n", "a reader keeps the whole it began with");
         assert_eq!(fs::read_to_string(&file).unwrap(), "a 2\n");
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, MODE);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, FILE_MODE);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
-        assert!(replace(&folder.path().join("none/x.prom"), "").is_err());
+        assert!(replace_file(&folder.path().join("none/x.prom"), "").is_err());
         let other = folder.path().join("other");
         fs::write(&other, "kept").unwrap();
         std::os::unix::fs::symlink(&other, folder.path().join("tallyd.prom.new")).unwrap();
-        replace(&file, "a 3\n").unwrap();
+        replace_file(&file, "a 3\n").unwrap();
         assert_eq!(fs::read_to_string(&other).unwrap(), "kept", "a link is not written through");
         assert_eq!(fs::read_to_string(&file).unwrap(), "a 3\n");
     }
 
     #[test]
     fn a_metric_has_help_type_and_its_samples() {
-        let mut page = Page::default();
-        page.gauge("m", "What it is.", &[(&[("task", "push")], 3), (&[], 4)]);
+        let mut page = MetricsPage::default();
+        page.write_gauge("m", "What it is.", &[(&[("task", "push")], 3), (&[], 4)]);
         assert_eq!(page.0, "# HELP m What it is.\n# TYPE m gauge\nm{task=\"push\"} 3\nm 4\n");
     }
 }

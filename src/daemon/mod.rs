@@ -25,25 +25,30 @@ mod system_clock;
 mod systemd;
 
 pub use control::{
-    AskError, Question, Ran, ask, find_products, prove_keys, read_components, run_job, verify,
+    ControlError, ControlRequest, RunResult, check_keys, find_products, read_components, run_job,
+    send_control_request, verify_mirror,
 };
-pub use job_slots::Turns;
-pub use run_once::Once;
-pub use settings::limits;
+pub use job_slots::JobSlots;
+pub use run_once::OnceReport;
+pub use settings::limiter_settings;
 pub use start::Daemon;
 pub use start_error::StartError;
 pub use system_clock::{SystemClock, boot_id};
-pub use systemd::reload_refused;
+pub use systemd::notify_reload_refused;
 
 use crate::config::Config;
 use crate::exec::JobError;
 use crate::model::Clock;
 use crate::push;
-use crate::push::Preview;
+use crate::push::PushPreview;
 use crate::store::Store;
 
 /// Returns the calls that the next push would make, from the current mirror. Makes no call and writes
 /// nothing.
-pub async fn preview(config: &Config, store: &Store, clock: &dyn Clock) -> Result<Preview, JobError> {
-    push::preview(store, &settings::jobs(config), (clock.now(), clock.moment())).await
+pub async fn preview_push(
+    config: &Config,
+    store: &Store,
+    clock: &dyn Clock,
+) -> Result<PushPreview, JobError> {
+    push::preview_push(store, &settings::job_settings(config), (clock.now(), clock.moment())).await
 }

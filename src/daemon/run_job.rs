@@ -1,7 +1,7 @@
 //! Dispatcher of jobs: the function of each kind, in its run.
 
-use crate::exec::{Context, Finished, Input, JobError, Report, run_recorded};
-use crate::model::{JobKind, RunId, Trigger};
+use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunReport, run_recorded};
+use crate::model::{JobKind, RunId, RunTrigger};
 use crate::store::StoreError;
 use crate::sync::{
     backup, balances, business_health, kit_components, listing_templates, order_lines, prune, shipments,
@@ -10,28 +10,32 @@ use crate::sync::{
 use crate::{push, settle};
 
 /// Runs a job once. A failure of the job is in the result; an error means that the run could not be recorded.
-pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<Finished, StoreError> {
-    run_on(context, kind, trigger, &Input::default()).await
+pub async fn run_job(
+    context: &JobContext,
+    kind: JobKind,
+    trigger: RunTrigger,
+) -> Result<FinishedRun, StoreError> {
+    run_job_with(context, kind, trigger, &RunArgs::default()).await
 }
 
 /// Runs a job on an operator's input, which is stored with the run. Runs of one kind follow each other.
-pub async fn run_on(
-    context: &Context,
+pub async fn run_job_with(
+    context: &JobContext,
     kind: JobKind,
-    trigger: Trigger,
-    input: &Input,
-) -> Result<Finished, StoreError> {
-    let work = async |run| work(context, kind, run, trigger, input).await;
+    trigger: RunTrigger,
+    input: &RunArgs,
+) -> Result<FinishedRun, StoreError> {
+    let work = async |run| run_kind(context, kind, run, trigger, input).await;
     run_recorded(context, kind, trigger, input, work).await
 }
 
-async fn work(
-    context: &Context,
+async fn run_kind(
+    context: &JobContext,
     kind: JobKind,
     run: RunId,
-    trigger: Trigger,
-    input: &Input,
-) -> Result<Report, JobError> {
+    trigger: RunTrigger,
+    input: &RunArgs,
+) -> Result<RunReport, JobError> {
     match kind {
         JobKind::Balances => balances::run(context, run, &input.skus).await,
         JobKind::OrderLines => order_lines::run(context, run, trigger, &input.orders).await,
@@ -46,7 +50,7 @@ async fn work(
         JobKind::WorkQueue => work_queue::run(context, run).await,
         JobKind::Push => push::run(context, run).await,
         JobKind::Settle => settle::run(context, run).await,
-        JobKind::Prune => prune::run(context, trigger == Trigger::Operator).await,
+        JobKind::Prune => prune::run(context, trigger == RunTrigger::Operator).await,
         JobKind::Backup => backup::run(context).await,
     }
 }

@@ -7,25 +7,25 @@ use super::settings;
 use super::start::Daemon;
 use super::start_error::StartError;
 use crate::daemon::run_job;
-use crate::exec::Finished;
+use crate::exec::FinishedRun;
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, Trigger};
+use crate::model::{JobKind, RunTrigger};
 use crate::settle;
 use std::collections::VecDeque;
 
 /// The result of `run --once`.
 #[derive(Debug)]
-pub struct Once {
+pub struct OnceReport {
     /// The runs, in order.
-    pub runs: Vec<Finished>,
+    pub runs: Vec<FinishedRun>,
     /// Jobs that were skipped, because a run before them could not reach the platform at all.
-    pub untried: Vec<JobKind>,
+    pub skipped: Vec<JobKind>,
 }
 
-impl Once {
+impl OnceReport {
     /// Returns true if every run completed and no job was skipped.
     pub fn is_good(&self) -> bool {
-        self.untried.is_empty() && self.runs.iter().all(|run| run.outcome == RunOutcome::Ok)
+        self.skipped.is_empty() && self.runs.iter().all(|run| run.outcome == RunOutcome::Ok)
     }
 }
 
@@ -33,7 +33,7 @@ impl Once {
 ///
 /// The work queue's counts tell which order lines to read. Templates are read per storefront. Shipments close
 /// orders. Orders name kits and SKUs; kits and top sellers name SKUs. A push plans from balances.
-const ORDER: [JobKind; 11] = [
+const JOB_ORDER: [JobKind; 11] = [
     JobKind::WorkQueue,
     JobKind::Warehouses,
     JobKind::Suppliers,
@@ -48,36 +48,36 @@ const ORDER: [JobKind; 11] = [
 ];
 
 /// Jobs that make no call.
-const HOUSEKEEPING: [JobKind; 2] = [JobKind::Prune, JobKind::Backup];
+const MAINTENANCE_JOBS: [JobKind; 2] = [JobKind::Prune, JobKind::Backup];
 
 impl Daemon {
     /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
-    pub async fn once(self) -> Result<Once, StartError> {
+    pub async fn run_once(self) -> Result<OnceReport, StartError> {
         let enabled: Vec<JobKind> =
-            settings::schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
-        let first = ORDER.into_iter().filter(|kind| enabled.contains(kind));
+            settings::enabled_schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
+        let first = JOB_ORDER.into_iter().filter(|kind| enabled.contains(kind));
         let mut others = Vec::new();
-        for kind in enabled.iter().copied().filter(|kind| !ORDER.contains(kind)) {
-            if !HOUSEKEEPING.contains(&kind) || self.is_overdue(kind).await? {
+        for kind in enabled.iter().copied().filter(|kind| !JOB_ORDER.contains(kind)) {
+            if !MAINTENANCE_JOBS.contains(&kind) || self.is_overdue(kind).await? {
                 others.push(kind);
             }
         }
-        let mut once = Once { runs: Vec::new(), untried: Vec::new() };
+        let mut once = OnceReport { runs: Vec::new(), skipped: Vec::new() };
         let mut next: VecDeque<JobKind> = first.chain(others).chain([JobKind::Push]).collect();
         while let Some(kind) = next.pop_front() {
-            let finished = run_job::run(&self.context, kind, Trigger::Once).await?;
-            finished.say_failed(None);
-            let (refused, wakes, run) = (finished.refused, finished.wakes, finished.run);
+            let finished = run_job::run_job(&self.context, kind, RunTrigger::Once).await?;
+            finished.log_failed(None);
+            let (refused, wakes, run) = (finished.is_key_refused, finished.wakes, finished.run);
             let has_failed = finished.outcome == RunOutcome::Failed;
             once.runs.push(finished);
             if refused {
                 break;
             }
             // Each of the other jobs would spend the same time-outs to find the platform unreachable.
-            if has_failed && self.context.store.run_reached_nobody(run).await? {
+            if has_failed && self.context.store.run_left_nothing_sent(run).await? {
                 let (kept, untried): (VecDeque<_>, VecDeque<_>) =
-                    next.into_iter().partition(|kind| HOUSEKEEPING.contains(kind));
-                (next, once.untried) = (kept, untried.into());
+                    next.into_iter().partition(|kind| MAINTENANCE_JOBS.contains(kind));
+                (next, once.skipped) = (kept, untried.into());
                 continue;
             }
             next.extend(wakes.filter(|kind| !next.contains(kind)));
@@ -94,15 +94,15 @@ impl Daemon {
     ///
     /// If the job never succeeded, the time counts from the first session of the database.
     async fn is_overdue(&self, kind: JobKind) -> Result<bool, StartError> {
-        let schedules = settings::schedules(&self.config);
+        let schedules = settings::enabled_schedules(&self.config);
         let schedule = schedules.iter().find(|(scheduled, _)| *scheduled == kind);
-        let last = self.context.store.job_done_or_begun(kind).await?;
+        let last = self.context.store.job_last_ok_or_start(kind).await?;
         let next = schedule.zip(last).and_then(|((_, schedule), last)| schedule.next_start(kind, last));
         Ok(next.is_some_and(|next| next <= self.context.now()))
     }
 
     async fn settle_is_due(&self) -> Result<bool, StartError> {
-        let due = settle::due(&self.context).await?;
+        let due = settle::next_check_at(&self.context).await?;
         Ok(due.is_some_and(|due| due <= self.context.now()))
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::client::{HeaderNames, HttpSettings};
 use crate::config::{self, Config};
-use crate::exec::{BackupSettings, QuantitySettings, Retention, Settings};
+use crate::exec::{BackupSettings, JobSettings, JournalRetention, QuantitySettings};
 use crate::limiter;
 use crate::model::{JobKind, Timestamp};
-use crate::reconcile::{Policy, brake};
+use crate::reconcile::{CountPolicy, brake};
 use crate::schedule::Schedule;
-use crate::store::JobPlan;
+use crate::store::JobSchedule;
 
 /// The free disk space below which no change is claimed (docs/rules.md 35).
 ///
@@ -15,7 +15,7 @@ use crate::store::JobPlan;
 const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Returns the HTTP settings for the platform.
-pub(super) fn http(config: &Config) -> HttpSettings {
+pub(super) fn http_settings(config: &Config) -> HttpSettings {
     let service = &config.service;
     HttpSettings {
         timeout: service.timeout,
@@ -54,15 +54,15 @@ pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
 /// The old time-out stays, also for quiet times, because a quiet time must outlast the calls that are really
 /// made.
 pub(super) fn until_restart(old: &Config, new: Config) -> Config {
-    let service = config::Service { keys: new.service.keys, ..old.service.clone() };
-    let log = config::Log { format: old.log.format, ..new.log };
+    let service = config::ServiceConfig { keys: new.service.keys, ..old.service.clone() };
+    let log = config::LogConfig { format: old.log.format, ..new.log };
     Config { service, log, database: old.database.clone(), ..new }
 }
 
 /// Returns the account's limits.
-pub fn limits(config: &Config) -> limiter::Settings {
+pub fn limiter_settings(config: &Config) -> limiter::LimiterSettings {
     let limits = &config.limits;
-    limiter::Settings {
+    limiter::LimiterSettings {
         calls_per_minute: limits.calls_per_minute,
         share: limits.share,
         concurrent_calls_per_operation: limits.concurrent_calls_per_operation,
@@ -72,22 +72,23 @@ pub fn limits(config: &Config) -> limiter::Settings {
 }
 
 /// Returns the settings of the jobs.
-pub(super) fn jobs(config: &Config) -> Settings {
+pub(super) fn job_settings(config: &Config) -> JobSettings {
     let quantities = &config.quantities;
-    let by_warehouse = quantities.by_warehouse.iter().map(|(warehouse, rule)| (*warehouse, policy(*rule)));
-    Settings {
+    let by_warehouse =
+        quantities.by_warehouse.iter().map(|(warehouse, rule)| (*warehouse, count_policy(*rule)));
+    JobSettings {
         skus_per_call: usize::try_from(config.jobs.skus_per_call).unwrap_or(usize::MAX).max(1),
         quantities: QuantitySettings {
-            policy: policy(quantities.policy),
+            policy: count_policy(quantities.policy),
             by_warehouse: by_warehouse.collect(),
             max_fact_age: quantities.max_fact_age,
-            brakes: brake::Settings {
-                hold_zeroing_over: quantities.hold_zeroing_over,
-                hold_jump_over: quantities.hold_jump_over.map_or(0, u64::from),
+            brakes: brake::BrakeSettings {
+                max_zeroing_fraction: quantities.max_zeroing_fraction,
+                max_quantity_jump: quantities.max_quantity_jump.map_or(0, u64::from),
             },
             max_base_age: quantities.max_base_age,
         },
-        retention: retention(config),
+        retention: journal_retention(config),
         calls_in_flight: usize::try_from(config.limits.concurrent_calls_per_operation).unwrap_or(1),
         timeout: config.service.timeout,
         free_floor_bytes: FREE_FLOOR_BYTES,
@@ -103,40 +104,40 @@ pub(super) fn jobs(config: &Config) -> Settings {
 }
 
 /// Returns the limits of age and size of the journal.
-pub(super) fn retention(config: &Config) -> Retention {
-    Retention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size }
+pub(super) fn journal_retention(config: &Config) -> JournalRetention {
+    JournalRetention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size }
 }
 
-fn policy(policy: config::Policy) -> Policy {
+fn count_policy(policy: config::QuantityPolicy) -> CountPolicy {
     match policy {
-        config::Policy::Merge => Policy::Merge,
-        config::Policy::Local => Policy::Local,
-        config::Policy::Remote => Policy::Remote,
-        config::Policy::Ask => Policy::Ask,
+        config::QuantityPolicy::Merge => CountPolicy::Merge,
+        config::QuantityPolicy::Local => CountPolicy::Local,
+        config::QuantityPolicy::Remote => CountPolicy::Remote,
+        config::QuantityPolicy::Ask => CountPolicy::Ask,
     }
 }
 
 /// Returns the policies by warehouse id, for the `stock` view; 0 stands for all others.
-pub(super) fn policies(config: &Config) -> Vec<(i64, &'static str)> {
+pub(super) fn policy_codes(config: &Config) -> Vec<(i64, &'static str)> {
     let quantities = &config.quantities;
     let single = quantities.by_warehouse.iter().map(|(warehouse, policy)| (warehouse.0, policy.as_str()));
     std::iter::once((0, quantities.policy.as_str())).chain(single).collect()
 }
 
 /// Returns the enabled schedules.
-pub(super) fn schedules(config: &Config) -> Vec<(JobKind, Schedule)> {
-    config.jobs.enabled()
+pub(super) fn enabled_schedules(config: &Config) -> Vec<(JobKind, Schedule)> {
+    config.jobs.enabled_schedules()
 }
 
 /// Returns the schedule data of every job for `job_health`. Push has no schedule and is not included.
-pub(super) fn plans(config: &Config, now: Timestamp) -> Vec<JobPlan> {
-    let armed = schedules(config);
+pub(super) fn job_plans(config: &Config, now: Timestamp) -> Vec<JobSchedule> {
+    let armed = enabled_schedules(config);
     let plan = |kind: &JobKind| {
         let schedule = armed.iter().find(|(armed, _)| armed == kind).map(|(_, schedule)| schedule);
-        JobPlan {
+        JobSchedule {
             job: *kind,
             enabled: schedule.is_some(),
-            interval_ms: schedule.map(|s| crate::model::time::millis(s.interval_hint()).max(1)),
+            interval_ms: schedule.map(|s| crate::model::time::whole_millis(s.interval_hint()).max(1)),
             next_due: schedule.and_then(|s| s.next_start(*kind, now)),
         }
     };

@@ -1,20 +1,22 @@
 //! The start of the daemon, in the order given in [`super`].
 
-use super::account_check::Account;
-use super::key_probe::{self, Prober};
+use super::account_check::AccountIdentity;
+use super::key_probe::{self, KeyProbe};
 use super::start_error::StartError;
-use super::supervise::{Reload, Supervisor};
+use super::supervise::{ReloadParts, Supervisor};
 use super::system_clock::machine_id;
 use super::{boot_id, settings, start_retry, systemd};
 use crate::client::{Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
-use crate::exec::Context;
-use crate::limiter::{Kept, Limiter, Memory, Place, Reason};
+use crate::exec::JobContext;
+use crate::limiter::{HoldReason, Limiter, LimiterState, PastReservation, PersistedState};
 use crate::model::{Clock, JobKind, Moment, Timestamp};
 use crate::projection;
-use crate::projection::FoldChanged;
-use crate::schedule::Driver;
-use crate::store::{Durability, Lock, Opening, Restored, Store, StoreError, UsedPlace};
+use crate::projection::ProjectionChanged;
+use crate::schedule::ScheduleDriver;
+use crate::store::{
+    DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions, UsedReservation,
+};
 use crate::telemetry::event;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,81 +28,87 @@ use tokio_util::sync::CancellationToken;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The time limit for the checkpoint of the write-ahead log at shutdown. The next start repeats a skipped
 /// one.
-const FOLD_IN: Duration = Duration::from_millis(500);
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
 /// The capacity of the trigger channel; one per kind of job would suffice.
-const TRIGGERS: usize = 64;
+const TRIGGER_CAPACITY: usize = 64;
 
 /// A daemon that is started but does not work yet.
 pub struct Daemon {
-    pub(super) context: Context,
+    pub(super) context: JobContext,
     pub(super) config: Config,
     transport: Option<Arc<HttpTransport>>,
-    _lock: Lock,
+    _lock: DatabaseLock,
 }
 
 impl Daemon {
     /// Takes the lock, opens the database, recovers interrupted work and restores the limiter.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        Self::start_opening(config, clock, Opening::default()).await
+        Self::start_with_options(config, clock, StoreOptions::default()).await
     }
 
     /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk.
-    pub async fn start_patiently(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        Self::start_opening(config, clock, Opening { is_patient: true, ..Opening::default() }).await
+    pub async fn start_with_retry(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        Self::start_with_options(
+            config,
+            clock,
+            StoreOptions { retries_forever: true, ..StoreOptions::default() },
+        )
+        .await
     }
 
-    async fn start_opening(
+    async fn start_with_options(
         config: Config,
         clock: Arc<dyn Clock>,
-        opening: Opening,
+        opening: StoreOptions,
     ) -> Result<Self, StartError> {
-        let keys = config.service.keys.read()?;
+        let keys = config.service.keys.read_keys()?;
         for warning in &keys.warnings {
             tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
         }
-        let pair = crate::client::Keys { integration: keys.integration, gateway: keys.gateway };
-        let transport = Arc::new(HttpTransport::new(&settings::http(&config), &pair)?);
+        let pair = crate::client::AccountKeys { integration: keys.integration, gateway: keys.gateway };
+        let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config), &pair)?);
         let keyed = Some(Arc::clone(&transport));
-        Self::start_as(config, clock, transport, keyed, opening).await
+        Self::start_transport_with_options(config, clock, transport, keyed, opening).await
     }
 
     /// Starts over any transport; a simulation runs the platform in the same process.
-    pub async fn start_over(
+    pub async fn start_with_transport(
         config: Config,
         clock: Arc<dyn Clock>,
         transport: Arc<dyn Transport>,
         keyed: Option<Arc<HttpTransport>>,
     ) -> Result<Self, StartError> {
-        Self::start_as(config, clock, transport, keyed, Opening::default()).await
+        Self::start_transport_with_options(config, clock, transport, keyed, StoreOptions::default()).await
     }
 
     /// Starts over any transport, with the given options for opening the database.
-    pub async fn start_as(
+    pub async fn start_transport_with_options(
         config: Config,
         clock: Arc<dyn Clock>,
         transport: Arc<dyn Transport>,
         keyed: Option<Arc<HttpTransport>>,
-        opening: Opening,
+        opening: StoreOptions,
     ) -> Result<Self, StartError> {
-        let (lock, is_patient) = (Lock::take(&config.database.path)?, opening.is_patient);
+        let (lock, is_patient) = (DatabaseLock::acquire(&config.database.path)?, opening.retries_forever);
         let (store, limiter, session_id) = loop {
-            match open(&config, &clock, &lock, opening.clone()).await {
-                Err(StartError::Store(error)) if is_patient && error.waits_for_others() => {
-                    start_retry::pause(&error, "open the database", &*clock).await;
+            match open_database(&config, &clock, &lock, opening.clone()).await {
+                Err(StartError::Store(error)) if is_patient && error.is_busy_or_full() => {
+                    start_retry::pause_before_retry(&error, "open the database", &*clock).await;
                 }
                 opened => break opened?,
             }
         };
         let client = Client::new(transport, Arc::clone(&clock));
-        let context = Context::new(store, client, limiter, clock, session_id, settings::jobs(&config));
+        let context =
+            JobContext::new(store, client, limiter, clock, session_id, settings::job_settings(&config));
         let daemon = Self { context, config, transport: keyed, _lock: lock };
         loop {
-            match daemon.account()?.prove(&daemon.context).await {
-                Err(StartError::Store(error)) if is_patient && error.waits_for_others() => {
+            match daemon.account_identity()?.verify_binding(&daemon.context).await {
+                Err(StartError::Store(error)) if is_patient && error.is_busy_or_full() => {
                     let doing = "note whose account the database is of";
-                    start_retry::pause(&error, doing, &*daemon.context.clock).await;
+                    start_retry::pause_before_retry(&error, doing, &*daemon.context.clock).await;
                 }
-                proved => return daemon.proved(proved).await,
+                proved => return daemon.check_verified(proved).await,
             }
         }
     }
@@ -108,10 +116,10 @@ impl Daemon {
     /// Returns the daemon, unless its database belongs to another account.
     ///
     /// If the account could not be checked, only probes are sent.
-    async fn proved(self, proved: Result<(), StartError>) -> Result<Self, StartError> {
+    async fn check_verified(self, proved: Result<(), StartError>) -> Result<Self, StartError> {
         match proved {
             Ok(()) => Ok(self),
-            Err(StartError::Unproved(why)) => {
+            Err(StartError::Unverified(why)) => {
                 drop(self.context.limiter.refuse_key(&why));
                 tracing::error!(event = event::AUTH_REFUSED, "{why}; nothing is sent until a probe shows it");
                 Ok(self)
@@ -124,10 +132,10 @@ impl Daemon {
     }
 
     /// Returns the address and the key of the configuration.
-    fn account(&self) -> Result<Account, KeyError> {
-        let keys = self.transport.is_some().then(|| self.config.service.keys.read()).transpose()?;
+    fn account_identity(&self) -> Result<AccountIdentity, KeyError> {
+        let keys = self.transport.is_some().then(|| self.config.service.keys.read_keys()).transpose()?;
         let base_url = self.config.service.base_url.clone();
-        Ok(Account { base_url, integration_key: keys.map(|keys| keys.integration) })
+        Ok(AccountIdentity { base_url, integration_key: keys.map(|keys| keys.integration) })
     }
 
     /// Returns the address of the platform.
@@ -136,17 +144,17 @@ impl Daemon {
     }
 
     /// Returns the context of the jobs; the demonstration reads the budget from it.
-    pub fn context(&self) -> &Context {
+    pub fn context(&self) -> &JobContext {
         &self.context
     }
 
     /// Probes a refused key once and lifts the refusal if the platform accepts the key.
     ///
     /// For a simulation, which has its own loop.
-    pub fn probe(&self) -> impl Future<Output = Result<bool, StoreError>> + Send + use<> {
-        let (context, account) = (self.context.clone(), self.account().ok());
+    pub fn probe_key(&self) -> impl Future<Output = Result<bool, StoreError>> + Send + use<> {
+        let (context, account) = (self.context.clone(), self.account_identity().ok());
         async move {
-            let works = key_probe::probe(context.clone(), account).await?;
+            let works = key_probe::probe_in_run(context.clone(), account).await?;
             if works {
                 context.limiter.lift_refusal();
             }
@@ -162,49 +170,50 @@ impl Daemon {
         stop: CancellationToken,
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
-        let begin = reload_of(&self.config);
-        let (due, triggers) = mpsc::channel(TRIGGERS);
+        let begin = reload_parts(&self.config);
+        let (due, triggers) = mpsc::channel(TRIGGER_CAPACITY);
         let fire = move |kind: JobKind, at: Timestamp| {
             // A trigger is dropped if 64 others wait, which is more than four per kind of job.
             let _ = due.try_send((kind, at));
         };
         let mut driver =
-            Driver::start(begin.schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
-        let watch = self.context.store.watch();
+            ScheduleDriver::start(begin.schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
+        let watch = self.context.store.watch_writes();
         let service = &self.config.service;
-        let mut prober = Prober::new(service.keys.clone(), service.base_url.clone(), self.transport.clone());
+        let mut prober =
+            KeyProbe::new(service.keys.clone(), service.base_url.clone(), self.transport.clone());
         if self.context.limiter.is_refused() {
-            prober.refused();
+            prober.start_probing();
         }
         let mut supervisor =
-            Supervisor::new(self.context.clone(), begin, triggers, driver.pulse(), watch, prober);
-        systemd::ready("working");
+            Supervisor::new(self.context.clone(), begin, triggers, driver.heartbeat(), watch, prober);
+        systemd::notify_ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {
             // A stop is not delayed by a statement that waits for a lock of another program.
             let changed = tokio::select! {
                 () = stop.cancelled() => None,
-                changed = supervisor.work(&stop, &mut reload) => changed?,
+                changed = supervisor.run_loop(&stop, &mut reload) => changed?,
             };
             let Some(config) = changed else { break };
             self.warn_of_restart(&config);
             let config = settings::until_restart(&self.config, config);
             let reloaded = tokio::select! {
                 () = stop.cancelled() => None,
-                reloaded = self.reload_patiently(&config) => Some(reloaded?),
+                reloaded = self.reload_with_retry(&config) => Some(reloaded?),
             };
             let Some(changed) = reloaded else { break };
-            driver.replace(changed.schedules.clone()).await?;
-            supervisor.reload(changed, config.service.keys.clone()).await?;
+            driver.replace_schedules(changed.schedules.clone()).await?;
+            supervisor.apply_reload(changed, config.service.keys.clone()).await?;
             self.config = config;
-            systemd::ready("working, with the configuration just read");
+            systemd::notify_ready("working, with the configuration just read");
         }
         driver.stop().await;
-        supervisor.drain().await?;
+        supervisor.drain_calls().await?;
         drop(supervisor);
         tracing::info!(event = event::DAEMON_STOPPED, "tallyd stopped in good order");
-        match timeout(FOLD_IN, self.context.store.close()).await {
-            Ok(Err(error)) if !error.may_pass() => Err(error.into()),
+        match timeout(CHECKPOINT_TIMEOUT, self.context.store.close()).await {
+            Ok(Err(error)) if !error.is_transient() => Err(error.into()),
             // Another program holds a lock: the next start makes the checkpoint.
             Ok(_) | Err(_) => Ok(()),
         }
@@ -213,19 +222,19 @@ impl Daemon {
     /// Ends the session and checkpoints the write-ahead log; no job may be running.
     pub(super) async fn close(self) -> Result<(), StoreError> {
         let context = self.context;
-        let mut write = context.store.begin(Durability::Full).await?;
+        let mut write = context.store.begin_write(Durability::Full).await?;
         write.session_end(context.session_id, context.now(), context.clock.moment()).await?;
         write.commit().await?;
         context.store.close().await
     }
 
     /// Applies a new configuration, and retries while another program holds a lock.
-    async fn reload_patiently(&self, config: &Config) -> Result<Reload, StartError> {
+    async fn reload_with_retry(&self, config: &Config) -> Result<ReloadParts, StartError> {
         loop {
-            match self.reload(config).await {
-                Err(StartError::Store(error)) if error.waits_for_others() => {
+            match self.apply_reload(config).await {
+                Err(StartError::Store(error)) if error.is_busy_or_full() => {
                     let doing = "put the changed configuration in force";
-                    start_retry::pause(&error, doing, &*self.context.clock).await;
+                    start_retry::pause_before_retry(&error, doing, &*self.context.clock).await;
                 }
                 reloaded => return reloaded,
             }
@@ -233,17 +242,17 @@ impl Daemon {
     }
 
     /// Applies a new configuration, except its schedules, which the caller applies.
-    async fn reload(&self, config: &Config) -> Result<Reload, StartError> {
-        systemd::reloading();
-        self.context.reconfigure(settings::jobs(config));
-        self.context.limiter.reconfigure(settings::limits(config));
+    async fn apply_reload(&self, config: &Config) -> Result<ReloadParts, StartError> {
+        systemd::notify_reloading();
+        self.context.reconfigure(settings::job_settings(config));
+        self.context.limiter.reconfigure(settings::limiter_settings(config));
         let now = self.context.now();
-        let mut write = self.context.store.begin(Durability::Full).await?;
-        write.job_plan(&settings::plans(config, now), now).await?;
-        write.quantity_policies(&settings::policies(config)).await?;
+        let mut write = self.context.store.begin_write(Durability::Full).await?;
+        write.job_schedules_store(&settings::job_plans(config, now), now).await?;
+        write.quantity_policies_store(&settings::policy_codes(config)).await?;
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
-        Ok(reload_of(config))
+        Ok(reload_parts(config))
     }
 
     /// Warns of settings that take effect only after a restart.
@@ -267,26 +276,30 @@ impl Daemon {
 }
 
 /// Returns the parts of a configuration that the loop uses.
-fn reload_of(config: &Config) -> Reload {
+fn reload_parts(config: &Config) -> ReloadParts {
     let metrics = config.metrics.textfile.clone();
-    Reload { schedules: settings::schedules(config), metrics, limits: settings::limits(config) }
+    ReloadParts {
+        schedules: settings::enabled_schedules(config),
+        metrics,
+        limits: settings::limiter_settings(config),
+    }
 }
 
 /// Opens the database and begins a session in it. A failed attempt changes nothing and may be repeated.
-async fn open(
+async fn open_database(
     config: &Config,
     clock: &Arc<dyn Clock>,
-    lock: &Lock,
-    opening: Opening,
+    lock: &DatabaseLock,
+    opening: StoreOptions,
 ) -> Result<(Store, Limiter, i64), StartError> {
-    let store = Store::open_as(&config.database.path, lock, opening).await?;
+    let store = Store::open_with(&config.database.path, lock, opening).await?;
     let host = match machine_id() {
-        Some(id) => Some(store.belonging().await?.host(&id)),
+        Some(id) => Some(store.account_binding().await?.host_digest(&id)),
         None => None,
     };
     let is_sign = !config.database.moves_between_hosts;
-    let restored = store.restored(host.as_deref().filter(|_| is_sign)).await?;
-    let limiter = limiter(&store, config, clock, restored.is_some()).await?;
+    let restored = store.rollback_sign(host.as_deref().filter(|_| is_sign)).await?;
+    let limiter = restore_limiter(&store, config, clock, restored.is_some()).await?;
     let session_id = begin_session(&store, config, &**clock, (restored.as_ref(), host.as_deref())).await?;
     Ok((store, limiter, session_id))
 }
@@ -299,24 +312,24 @@ async fn begin_session(
     store: &Store,
     config: &Config,
     clock: &dyn Clock,
-    (restored, host): (Option<&Restored>, Option<&str>),
+    (restored, host): (Option<&RollbackSign>, Option<&str>),
 ) -> Result<i64, StartError> {
     let (now, moment) = (clock.now(), clock.moment());
-    let mut write = store.begin(Durability::Full).await?;
-    let changed = projection::go_on(store, &mut write, now).await?;
+    let mut write = store.begin_write(Durability::Full).await?;
+    let changed = projection::upgrade_projection(store, &mut write, now).await?;
     let started = write.session_begin(&boot_id(clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
-    write.session_fold(started.session_id, projection::FOLD).await?;
+    write.session_projection_store(started.session_id, projection::PROJECTION_VERSION).await?;
     write.session_host(started.session_id, host).await?;
     let held = match restored {
-        Some(restored) => write.restored_hold(restored, now).await?,
+        Some(restored) => write.rollback_hold(restored, now).await?,
         None => 0,
     };
-    write.job_plan(&settings::plans(config, now), now).await?;
-    write.quantity_policies(&settings::policies(config)).await?;
+    write.job_schedules_store(&settings::job_plans(config, now), now).await?;
+    write.quantity_policies_store(&settings::policy_codes(config)).await?;
     write.commit().await?;
-    if let Some(FoldChanged { from, to, folded_again }) = changed {
+    if let Some(ProjectionChanged { from, to, projected_again: folded_again }) = changed {
         tracing::info!(
-            event = event::FOLD_CHANGED,
+            event = event::PROJECTION_CHANGED,
             from,
             to,
             folded_again,
@@ -324,11 +337,11 @@ async fn begin_session(
              exchange(s) with parked records were folded again"
         );
     }
-    if let Some(Restored { how, .. }) = restored {
+    if let Some(RollbackSign { description: how, .. }) = restored {
         tracing::error!(
             event = event::DATABASE_RESTORED,
-            wishes = held,
-            "{how}; {held} wish(es) may have been done since and are held: see `tallyd outbox list --state held`, \
+            changes = held,
+            "{how}; {held} change(s) may have been done since and are held: see `tallyd outbox list --state held`, \
              then release or cancel them"
         );
     }
@@ -336,8 +349,8 @@ async fn begin_session(
         tracing::warn!(
             event = event::DAEMON_RECOVERED,
             runs = started.interrupted_runs,
-            wishes = started.in_doubt,
-            "the last tallyd ended in the middle of {} run(s); {} wish(es) are in doubt",
+            changes = started.in_doubt,
+            "the last tallyd ended in the middle of {} run(s); {} change(s) are in doubt",
             started.interrupted_runs,
             started.in_doubt
         );
@@ -349,29 +362,29 @@ async fn begin_session(
 ///
 /// If the database went back in time, its newest calls are unknown. The known calls then count as just
 /// answered, as after a reboot.
-async fn limiter(
+async fn restore_limiter(
     store: &Store,
     config: &Config,
     clock: &Arc<dyn Clock>,
     has_lost_calls: bool,
 ) -> Result<Limiter, StoreError> {
-    let limits = settings::limits(config);
+    let limits = settings::limiter_settings(config);
     let (now, moment) = (clock.now(), clock.moment());
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
-    let used = store.exchange_places(&boot_id, limits.calls_per_minute).await?;
+    let used = store.exchange_reservations(&boot_id, limits.calls_per_minute).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
-    let kept = store.limiter_memory().await?;
-    let mut kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let kept = store.limiter_state().await?;
+    let mut kept: LimiterState = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     // The first call shows if a refused key was replaced; the call that was judging an operation no longer
     // exists.
-    kept.holds.retain(|hold| !matches!(hold.reason, Reason::RefusedKey | Reason::Judging));
-    let memory = Memory {
-        places: used.iter().map(|place| held(place, moment)).collect(),
+    kept.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
+    let memory = PersistedState {
+        reservations: used.iter().map(|place| past_reservation(place, moment)).collect(),
         bad_requests: bad_requests
             .into_iter()
             .map(|(ago, operation)| (moment.minus(ago), operation))
             .collect(),
-        kept,
+        limiter_state: kept,
     };
     Ok(Limiter::new(limits, Arc::clone(clock), memory))
 }
@@ -379,11 +392,11 @@ async fn limiter(
 /// Returns the reservation of a call from an earlier run.
 ///
 /// Times of another boot cannot be compared, so such a call counts as just answered.
-fn held(used: &UsedPlace, now: Moment) -> Place {
-    match (used.same_boot, used.answered) {
-        (true, Some(given_up)) if used.is_given_up => Place::GivenUp(used.operation, given_up),
-        (true, Some(answered)) => Place::Answered(answered),
-        (true, None) => Place::Unanswered(used.operation),
-        (false, _) => Place::Answered(now),
+fn past_reservation(used: &UsedReservation, now: Moment) -> PastReservation {
+    match (used.is_same_boot, used.answered_moment) {
+        (true, Some(given_up)) if used.is_given_up => PastReservation::GivenUp(used.operation, given_up),
+        (true, Some(answered)) => PastReservation::Answered(answered),
+        (true, None) => PastReservation::Unanswered(used.operation),
+        (false, _) => PastReservation::Answered(now),
     }
 }

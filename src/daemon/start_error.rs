@@ -18,7 +18,7 @@ pub enum StartError {
     Store(#[from] StoreError),
     /// The mirror of another projection version cannot be upgraded.
     #[error(transparent)]
-    Fold(#[from] ProjectionError),
+    Projection(#[from] ProjectionError),
     /// The keys cannot be read.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -30,7 +30,7 @@ pub enum StartError {
     Schedule(#[from] DriverError),
     /// The database belongs to another account.
     #[error(
-        "the service at {base_url} lists none of the {known} warehouse(s) that {} knows, so it is another company's \
+        "the platform at {base_url} lists none of the {known} warehouse(s) that {} knows, so it is another company's \
          account and nothing was sent: put the right key and address back, or name a new file in `database.path`",
         database.display()
     )]
@@ -44,5 +44,5 @@ pub enum StartError {
     },
     /// The account could not be checked. The start goes on; a probe repeats the check.
     #[error("{0}")]
-    Unproved(String),
+    Unverified(String),
 }

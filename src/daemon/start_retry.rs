@@ -10,15 +10,15 @@ use crate::telemetry::event;
 use std::time::Duration;
 
 /// The pause between two attempts. Each attempt also waits for the lock itself.
-const PAUSE: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// Reports the reason to systemd and the log, then sleeps until the next attempt.
-pub(super) async fn pause(error: &StoreError, doing: &str, clock: &dyn Clock) {
-    systemd::waits(&format!("cannot {doing} yet: {error}"));
-    systemd::alive();
+pub(super) async fn pause_before_retry(error: &StoreError, doing: &str, clock: &dyn Clock) {
+    systemd::notify_waiting(&format!("cannot {doing} yet: {error}"));
+    systemd::notify_alive();
     tracing::error!(
-        event = event::DATABASE_STUCK,
+        event = event::DATABASE_WRITE_FAILED,
         "cannot {doing} yet; it is tried again until it can be done: {error}"
     );
-    clock.sleep(PAUSE).await;
+    clock.sleep(RETRY_PAUSE).await;
 }

@@ -4,22 +4,22 @@
 //! change that another program queued, a finished run, a due retry, the watchdog or a signal. Each kind of
 //! job has one slot; a trigger for a running job is remembered once. The loop sleeps between wake-ups.
 
-use super::control::Desk;
-use super::health_monitor::{self, Checkup};
-use super::job_slots::Turns;
-use super::key_probe::Prober;
-use super::prefetch_timer::Early;
+use super::control::ControlServer;
+use super::health_monitor::{self, HealthMonitor};
+use super::job_slots::JobSlots;
+use super::key_probe::KeyProbe;
+use super::prefetch_timer::PrefetchTimer;
 use super::systemd;
 use crate::config::{Config, KeySource};
 use crate::daemon::run_job;
 use crate::exec;
-use crate::exec::{Context, Finished};
+use crate::exec::{FinishedRun, JobContext};
 use crate::journal::RunOutcome;
 use crate::limiter;
-use crate::model::{JobKind, Position, Timestamp, Trigger, WishId};
-use crate::schedule::{Pulse, Schedule};
+use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
+use crate::schedule::{Heartbeat, Schedule};
 use crate::settle;
-use crate::store::{Durability, StoreError, Watch};
+use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,12 +30,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// The time to collect changes that are queued one by one, so that they share calls.
-const GATHER: Duration = Duration::from_millis(40);
+const COLLECT_TIME: Duration = Duration::from_millis(40);
 /// The delays between checks of the outbox after the write-ahead log was written.
 ///
 /// The log is written when a commit begins. The committed rows are readable only after the disk has synced,
 /// which can take any time.
-const LOOKS: [Duration; 5] = [
+const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
     Duration::from_millis(5),
     Duration::from_millis(30),
     Duration::from_millis(200),
@@ -45,84 +45,84 @@ const LOOKS: [Duration; 5] = [
 /// The time limit for calls in flight at shutdown; unanswered calls are then in doubt.
 ///
 /// [`DRAIN`] and [`LAST_WORD`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
-const DRAIN: Duration = Duration::from_secs(8);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 /// The time limit for the last write after the drain.
-const LAST_WORD: Duration = Duration::from_secs(1);
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The delay after a settle run that did not complete ([`SETTLE_AGAIN`]) or did ([`SETTLE_APART`]).
-const SETTLE_AGAIN: Duration = Duration::from_secs(30);
-const SETTLE_APART: Duration = Duration::from_secs(1);
+const SETTLE_RETRY_DELAY: Duration = Duration::from_secs(30);
+const SETTLE_DELAY_MIN: Duration = Duration::from_secs(1);
 /// The minimum delay before a push that waits to retry an entry begins again.
-const AGAIN_APART: Duration = Duration::from_secs(1);
+const PUSH_RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 /// The interval of the health check, and of the check of the outbox if no notification came.
-const STALE_LOOK: Duration = Duration::from_secs(60);
+const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The parts of a configuration that the loop uses.
-pub(super) struct Reload {
+pub(super) struct ReloadParts {
     /// The schedules.
     pub(super) schedules: Vec<(JobKind, Schedule)>,
     /// The path of the metrics file.
     pub(super) metrics: Option<PathBuf>,
     /// The account's limits.
-    pub(super) limits: limiter::Settings,
+    pub(super) limits: limiter::LimiterSettings,
 }
 
 /// The loop's state.
 pub(super) struct Supervisor {
-    pub(super) context: Context,
+    pub(super) context: JobContext,
     pub(super) schedules: BTreeMap<JobKind, Schedule>,
     pub(super) due: mpsc::Receiver<(JobKind, Timestamp)>,
-    pub(super) watch: Watch,
-    pub(super) prober: Prober,
+    pub(super) watch: DatabaseWatch,
+    pub(super) key_probe: KeyProbe,
     /// Counts the scheduler's ticks.
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     /// The health check.
-    checkup: Checkup,
-    runs: JoinSet<Result<Finished, StoreError>>,
-    turns: Turns<Instant>,
-    seen: WishId,
+    health_monitor: HealthMonitor,
+    runs: JoinSet<Result<FinishedRun, StoreError>>,
+    job_slots: JobSlots<Instant>,
+    last_change: ChangeId,
     /// The next check of the outbox, and the delays of the checks after it.
-    look: Option<(Instant, &'static [Duration])>,
+    next_outbox_check: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
     /// The time at which a change in doubt may be checked again.
     settle_at: Option<Instant>,
     /// The id of the last order request that was seen (`News::order`).
-    named: i64,
+    last_order_request: i64,
     /// The position of the last decision of an operator that was seen.
-    heard: Position,
+    last_resolution: Position,
     /// Answers requests of commands that run beside the daemon.
-    desk: Desk,
-    early: Early,
-    caught_up: bool,
+    control_server: ControlServer,
+    prefetch_timer: PrefetchTimer,
+    has_caught_up: bool,
 }
 
 impl Supervisor {
     pub(super) fn new(
-        context: Context,
-        begin: Reload,
+        context: JobContext,
+        begin: ReloadParts,
         due: mpsc::Receiver<(JobKind, Timestamp)>,
-        pulse: Pulse,
-        watch: Watch,
-        prober: Prober,
+        heartbeat: Heartbeat,
+        watch: DatabaseWatch,
+        prober: KeyProbe,
     ) -> Self {
         Self {
             context,
             schedules: begin.schedules.into_iter().collect(),
             due,
             watch,
-            prober,
-            pulse,
-            checkup: Checkup::new(begin.metrics, begin.limits),
+            key_probe: prober,
+            heartbeat,
+            health_monitor: HealthMonitor::new(begin.metrics, begin.limits),
             runs: JoinSet::new(),
-            turns: Turns::default(),
-            seen: WishId(0),
-            look: None,
+            job_slots: JobSlots::default(),
+            last_change: ChangeId(0),
+            next_outbox_check: None,
             push_at: None,
             settle_at: None,
-            named: 0,
-            heard: Position(0),
-            desk: Desk::default(),
-            early: Early::new(),
-            caught_up: false,
+            last_order_request: 0,
+            last_resolution: Position(0),
+            control_server: ControlServer::default(),
+            prefetch_timer: PrefetchTimer::new(),
+            has_caught_up: false,
         }
     }
 
@@ -131,70 +131,78 @@ impl Supervisor {
     /// # Errors
     /// Fails on an error of the database that is not transient. If the file at the path was replaced or is
     /// gone, the error is [`StoreError::Elsewhere`].
-    pub(super) async fn work(
+    pub(super) async fn run_loop(
         &mut self,
         stop: &CancellationToken,
         reload: &mut mpsc::Receiver<Config>,
     ) -> Result<Option<Config>, StoreError> {
-        let ended = self.turn(stop, reload).await;
-        if ended.as_ref().is_err_and(|error| !matches!(error, StoreError::Elsewhere { .. })) {
-            health_monitor::in_place(&self.context)?;
+        let ended = self.run_iteration(stop, reload).await;
+        if ended.as_ref().is_err_and(|error| !matches!(error, StoreError::FileReplaced { .. })) {
+            health_monitor::check_database_file(&self.context)?;
         }
         ended
     }
 
-    async fn turn(
+    async fn run_iteration(
         &mut self,
         stop: &CancellationToken,
         reload: &mut mpsc::Receiver<Config>,
     ) -> Result<Option<Config>, StoreError> {
-        if !std::mem::replace(&mut self.caught_up, true) {
+        if !std::mem::replace(&mut self.has_caught_up, true) {
             self.catch_up().await?;
         }
-        survived(self.checkup.begin(&self.context).await)?;
-        let watchdog = systemd::watchdog().unwrap_or(STALE_LOOK);
+        warn_if_transient(self.health_monitor.write_first_metrics(&self.context).await)?;
+        let watchdog = systemd::watchdog_interval().unwrap_or(HEALTH_INTERVAL);
         let mut feed = Instant::now() + watchdog;
-        let mut stale_look = Instant::now() + STALE_LOOK;
+        let mut stale_look = Instant::now() + HEALTH_INTERVAL;
         while !stop.is_cancelled() {
-            let look = self.look.map(|(at, _)| at);
-            let due = [look, self.push_at, self.turns.next_retry(), self.settle_at, self.prober.due()];
-            let wake =
-                due.into_iter().flatten().fold(feed.min(stale_look).min(self.early.due()), Instant::min);
+            let look = self.next_outbox_check.map(|(at, _)| at);
+            let due = [
+                look,
+                self.push_at,
+                self.job_slots.next_retry(),
+                self.settle_at,
+                self.key_probe.next_check_at(),
+            ];
+            let wake = due
+                .into_iter()
+                .flatten()
+                .fold(feed.min(stale_look).min(self.prefetch_timer.due_at()), Instant::min);
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
-                Some((kind, at)) = self.due.recv() => self.fired(kind, at).await?,
-                Some(ended) = self.runs.join_next() => self.ended(ended).await?,
-                Some(answered) = self.desk.answered() => {
+                Some((kind, at)) = self.due.recv() => self.handle_fired(kind, at).await?,
+                Some(ended) = self.runs.join_next() => self.handle_ended(ended).await?,
+                Some(answered) = self.control_server.next_answered() => {
                     if let Some(finished) = answered? {
-                        finished.say_failed(None);
-                        self.follow(&finished).await?;
+                        finished.log_failed(None);
+                        self.plan_follow_up(&finished).await?;
                     }
                 }
-                Some(read) = self.early.ended() => survived(self.read_early(read).await)?,
-                () = self.watch.changed() => self.look = after(&LOOKS),
+                Some(read) = self.prefetch_timer.next_ended() => warn_if_transient(self.handle_prefetch(read).await)?,
+                () = self.watch.wait_for_write() => self.next_outbox_check = split_delays(&OUTBOX_CHECK_DELAYS),
                 () = sleep_until(wake) => {}
             }
-            health_monitor::in_place(&self.context)?;
+            health_monitor::check_database_file(&self.context)?;
             let now = Instant::now();
             if now >= feed {
                 self.feed_watchdog();
                 feed = now + watchdog;
             }
             if now >= stale_look {
-                survived(self.look_for_wishes().await)?;
-                survived(self.checkup.look(&self.context).await)?;
-                stale_look = now + STALE_LOOK;
+                warn_if_transient(self.check_outbox().await)?;
+                warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
+                stale_look = now + HEALTH_INTERVAL;
             }
             if look.is_some_and(|at| now >= at) {
-                survived(self.look_for_wishes().await)?;
+                warn_if_transient(self.check_outbox().await)?;
             }
             self.begin_due(now);
-            self.early.look(&self.context, now, self.turns.is_taken(JobKind::Balances));
-            survived(self.prober.look(&self.context).await)?;
-            if self.prober.healed() {
-                for kind in self.turns.healed() {
-                    self.begin(kind, Trigger::Retry);
+            self.prefetch_timer.start_due(&self.context, now, self.job_slots.is_active(JobKind::Balances));
+            warn_if_transient(self.key_probe.check_due(&self.context).await)?;
+            if self.key_probe.take_restored() {
+                for kind in self.job_slots.take_refused() {
+                    self.begin_run(kind, RunTrigger::Retry);
                 }
             }
         }
@@ -202,10 +210,14 @@ impl Supervisor {
     }
 
     /// Applies changed schedules and keys.
-    pub(super) async fn reload(&mut self, reload: Reload, keys: KeySource) -> Result<(), StoreError> {
+    pub(super) async fn apply_reload(
+        &mut self,
+        reload: ReloadParts,
+        keys: KeySource,
+    ) -> Result<(), StoreError> {
         self.schedules = reload.schedules.into_iter().collect();
-        self.checkup.reload(reload.metrics, reload.limits);
-        self.prober.take(keys, &self.context).await
+        self.health_monitor.reload(reload.metrics, reload.limits);
+        self.key_probe.replace_source(keys, &self.context).await
     }
 
     /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
@@ -214,53 +226,53 @@ impl Supervisor {
         for (kind, schedule) in self.schedules.clone() {
             let last = self.context.store.job_last_fired(kind).await?;
             if let Some(due) = schedule.catch_up(kind, last, now) {
-                survived(self.note_fired(kind, due).await)?;
-                self.begin(kind, Trigger::Missed);
+                warn_if_transient(self.note_fired(kind, due).await)?;
+                self.begin_run(kind, RunTrigger::Missed);
             }
         }
-        self.heard = self.context.store.position().await?;
-        self.seen = WishId(self.context.store.news(self.heard).await?.wish);
-        self.begin(JobKind::Push, Trigger::Outbox);
-        self.desk.look(&self.context).await?;
+        self.last_resolution = self.context.store.journal_position().await?;
+        self.last_change = ChangeId(self.context.store.new_entries(self.last_resolution).await?.change);
+        self.begin_run(JobKind::Push, RunTrigger::Outbox);
+        self.control_server.start_waiting(&self.context).await?;
         self.plan_settle(Duration::ZERO).await
     }
 
-    async fn fired(&mut self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
-        survived(self.note_fired(kind, due).await)?;
-        self.begin(kind, Trigger::Schedule);
+    async fn handle_fired(&mut self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
+        warn_if_transient(self.note_fired(kind, due).await)?;
+        self.begin_run(kind, RunTrigger::Schedule);
         Ok(())
     }
 
     async fn note_fired(&self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
         let next =
             self.schedules.get(&kind).and_then(|schedule| schedule.next_start(kind, self.context.now()));
-        let mut write = self.context.store.begin(Durability::Normal).await?;
+        let mut write = self.context.store.begin_write(Durability::Normal).await?;
         write.job_fired(kind, due, next).await?;
         write.commit().await
     }
 
-    fn begin(&mut self, kind: JobKind, trigger: Trigger) {
-        if !self.turns.begin(kind, trigger) {
+    fn begin_run(&mut self, kind: JobKind, trigger: RunTrigger) {
+        if !self.job_slots.take_slot(kind, trigger) {
             if kind == JobKind::Push {
-                self.context.wishes_came();
+                self.context.notify_changes();
             }
             return;
         }
         let context = self.context.clone();
-        self.runs.spawn(async move { run_job::run(&context, kind, trigger).await });
+        self.runs.spawn(async move { run_job::run_job(&context, kind, trigger).await });
     }
 
     fn begin_due(&mut self, now: Instant) {
         if self.push_at.is_some_and(|at| now >= at) {
             self.push_at = None;
-            self.begin(JobKind::Push, Trigger::Outbox);
+            self.begin_run(JobKind::Push, RunTrigger::Outbox);
         }
-        for kind in self.turns.retries_due(now, now + STALE_LOOK) {
-            self.begin(kind, Trigger::Retry);
+        for kind in self.job_slots.retries_due(now, now + HEALTH_INTERVAL) {
+            self.begin_run(kind, RunTrigger::Retry);
         }
         if self.settle_at.is_some_and(|at| now >= at) {
             self.settle_at = None;
-            self.begin(JobKind::Settle, Trigger::Outbox);
+            self.begin_run(JobKind::Settle, RunTrigger::Outbox);
         }
     }
 
@@ -269,65 +281,74 @@ impl Supervisor {
         if !self.schedules.contains_key(&JobKind::Settle) {
             return Ok(());
         }
-        let due = settle::due(&self.context).await?;
+        let due = settle::next_check_at(&self.context).await?;
         let now = self.context.now();
-        self.settle_at = due.map(|due| Instant::now() + due.since(now).max(pause));
+        self.settle_at = due.map(|due| Instant::now() + due.duration_since(now).max(pause));
         Ok(())
     }
 
-    async fn ended(
+    async fn handle_ended(
         &mut self,
-        ended: Result<Result<Finished, StoreError>, tokio::task::JoinError>,
+        ended: Result<Result<FinishedRun, StoreError>, tokio::task::JoinError>,
     ) -> Result<(), StoreError> {
         let finished = match ended {
             Ok(finished) => finished?,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        if finished.refused {
-            self.prober.refused();
+        if finished.is_key_refused {
+            self.key_probe.start_probing();
         }
-        let (again, retry) = self
-            .turns
-            .ended(finished.kind, finished.outcome, finished.refused, |delay| Instant::now() + delay);
-        finished.say_failed(retry);
-        systemd::status(&format!("{}; {}: {}", self.checkup.verdict(), finished.kind, finished.summary));
+        let (again, retry) =
+            self.job_slots.end_run(finished.kind, finished.outcome, finished.is_key_refused, |delay| {
+                Instant::now() + delay
+            });
+        finished.log_failed(retry);
+        systemd::notify_status(&format!(
+            "{}; {}: {}",
+            self.health_monitor.summary_line(),
+            finished.kind,
+            finished.summary
+        ));
         if let Some(trigger) = again {
-            self.begin(finished.kind, trigger);
+            self.begin_run(finished.kind, trigger);
         }
         if finished.kind == JobKind::OrderLines && finished.outcome != RunOutcome::Failed {
             // Reads orders that were named too late for this pass, or too many for it.
             self.read_orders();
         }
-        self.follow(&finished).await
+        self.plan_follow_up(&finished).await
     }
 
     /// Starts or plans the work that follows from a run, independent of its trigger.
-    async fn follow(&mut self, finished: &Finished) -> Result<(), StoreError> {
+    async fn plan_follow_up(&mut self, finished: &FinishedRun) -> Result<(), StoreError> {
         if let Some(kind) = finished.wakes {
-            self.begin(kind, Trigger::Outbox);
+            self.begin_run(kind, RunTrigger::Outbox);
         }
-        if let (JobKind::Push, Some(at)) = (finished.kind, finished.again_at) {
-            self.push_by(Instant::now() + at.since(self.context.now()).max(AGAIN_APART));
+        if let (JobKind::Push, Some(at)) = (finished.kind, finished.due_again_at) {
+            self.plan_push(Instant::now() + at.duration_since(self.context.now()).max(PUSH_RETRY_DELAY_MIN));
         }
         let pause = match (finished.kind, finished.outcome) {
             // A push can leave changes in doubt; push and balances can show values that need a second check.
             (JobKind::Push | JobKind::Balances, _) => Duration::ZERO,
-            (JobKind::Settle, RunOutcome::Ok) => SETTLE_APART,
-            (JobKind::Settle, _) => SETTLE_AGAIN,
+            (JobKind::Settle, RunOutcome::Ok) => SETTLE_DELAY_MIN,
+            (JobKind::Settle, _) => SETTLE_RETRY_DELAY,
             _ => return Ok(()),
         };
-        survived(self.plan_settle(pause).await)
+        warn_if_transient(self.plan_settle(pause).await)
     }
 
     /// Handles the end of a prefetch, which can show values that need a second check.
-    async fn read_early(&mut self, read: Result<Option<Finished>, StoreError>) -> Result<(), StoreError> {
-        if self.early.has_more_orders() {
+    async fn handle_prefetch(
+        &mut self,
+        read: Result<Option<FinishedRun>, StoreError>,
+    ) -> Result<(), StoreError> {
+        if self.prefetch_timer.has_more_orders() {
             self.read_orders();
         }
         let Some(finished) = read? else { return Ok(()) };
-        finished.say_failed(None);
-        if finished.refused {
-            self.prober.refused();
+        finished.log_failed(None);
+        if finished.is_key_refused {
+            self.key_probe.start_probing();
         }
         if finished.kind == JobKind::OrderLines {
             if finished.outcome == RunOutcome::Ok {
@@ -339,40 +360,44 @@ impl Supervisor {
     }
 
     /// Plans a push at `at`, unless one is planned earlier.
-    fn push_by(&mut self, at: Instant) {
+    fn plan_push(&mut self, at: Instant) {
         self.push_at = Some(self.push_at.map_or(at, |first| first.min(at)));
     }
 
-    async fn look_for_wishes(&mut self) -> Result<(), StoreError> {
-        self.look = self.look.and_then(|(_, rest)| after(rest));
-        let news = self.context.store.news(self.heard).await?;
-        if WishId(news.wish) > self.seen {
-            self.seen = WishId(news.wish);
-            self.push_by(Instant::now() + GATHER);
+    async fn check_outbox(&mut self) -> Result<(), StoreError> {
+        self.next_outbox_check = self.next_outbox_check.and_then(|(_, rest)| split_delays(rest));
+        let news = self.context.store.new_entries(self.last_resolution).await?;
+        if ChangeId(news.change) > self.last_change {
+            self.last_change = ChangeId(news.change);
+            self.plan_push(Instant::now() + COLLECT_TIME);
         }
-        self.read_named(news.order);
-        if Position(news.word) > self.heard {
-            let before = std::mem::replace(&mut self.heard, Position(news.word));
-            self.push_by(Instant::now());
+        self.read_requested_orders(news.order_read_request);
+        if Position(news.decision) > self.last_resolution {
+            let before = std::mem::replace(&mut self.last_resolution, Position(news.decision));
+            self.plan_push(Instant::now());
             self.plan_settle(Duration::ZERO).await?;
-            exec::tell_released(&self.context, before).await?;
-            exec::hear_lifted(&self.context, before).await?;
+            exec::log_released(&self.context, before).await?;
+            exec::apply_lifted_wait(&self.context, before).await?;
         }
-        if self.desk.has_taken(news.request) { Ok(()) } else { self.desk.look(&self.context).await }
+        if self.control_server.has_started(news.request) {
+            Ok(())
+        } else {
+            self.control_server.start_waiting(&self.context).await
+        }
     }
 
     /// Reads the orders named since the last check, unless a pass over the orders is running.
-    fn read_named(&mut self, newest: i64) {
-        if newest > self.named {
-            self.named = newest;
+    fn read_requested_orders(&mut self, newest: i64) {
+        if newest > self.last_order_request {
+            self.last_order_request = newest;
             self.read_orders();
         }
     }
 
     fn read_orders(&mut self) {
         let kind = JobKind::OrderLines;
-        if self.schedules.contains_key(&kind) && !self.turns.is_busy(kind) {
-            self.early.read_orders(&self.context);
+        if self.schedules.contains_key(&kind) && !self.job_slots.is_busy(kind) {
+            self.prefetch_timer.read_orders(&self.context);
         }
     }
 
@@ -380,34 +405,34 @@ impl Supervisor {
     ///
     /// That this loop runs is implied.
     fn feed_watchdog(&mut self) {
-        if self.pulse.has_beaten() {
-            systemd::alive();
+        if self.heartbeat.has_beaten() {
+            systemd::notify_alive();
         }
     }
 
     /// Stops: starts nothing new and completes calls in flight for up to [`DRAIN`].
     ///
     /// Calls without an answer by then are in doubt.
-    pub(super) async fn drain(&mut self) -> Result<(), StoreError> {
-        systemd::stopping();
-        self.context.stop();
+    pub(super) async fn drain_calls(&mut self) -> Result<(), StoreError> {
+        systemd::notify_stopping();
+        self.context.stop_jobs();
         let all = async {
             while self.runs.join_next().await.is_some() {}
-            while self.desk.answered().await.is_some() {}
-            while self.early.ended().await.is_some() {}
+            while self.control_server.next_answered().await.is_some() {}
+            while self.prefetch_timer.next_ended().await.is_some() {}
         };
-        if timeout(DRAIN, all).await.is_err() {
+        if timeout(DRAIN_TIMEOUT, all).await.is_err() {
             self.runs.shutdown().await;
-            self.desk.shutdown().await;
-            self.early.shutdown().await;
+            self.control_server.shutdown().await;
+            self.prefetch_timer.shutdown().await;
             tracing::warn!(
                 event = event::DAEMON_STOPPING,
-                "calls were unanswered after {} s; their wishes are in doubt",
-                DRAIN.as_secs()
+                "calls were unanswered after {} s; their changes are in doubt",
+                DRAIN_TIMEOUT.as_secs()
             );
         }
-        match timeout(LAST_WORD, self.end_session()).await {
-            Ok(Err(error)) if !error.may_pass() => Err(error),
+        match timeout(LAST_WRITE_TIMEOUT, self.end_session()).await {
+            Ok(Err(error)) if !error.is_transient() => Err(error),
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => {
                 tracing::warn!(
@@ -420,17 +445,17 @@ impl Supervisor {
     }
 
     async fn end_session(&self) -> Result<(), StoreError> {
-        let mut write = self.context.store.begin(Durability::Full).await?;
+        let mut write = self.context.store.begin_write(Durability::Full).await?;
         write.session_end(self.context.session_id, self.context.now(), self.context.clock.moment()).await?;
         write.commit().await
     }
 }
 
 /// Turns a transient database error into a warning; the next check does the work.
-fn survived(result: Result<(), StoreError>) -> Result<(), StoreError> {
+fn warn_if_transient(result: Result<(), StoreError>) -> Result<(), StoreError> {
     match result {
-        Err(error) if error.may_pass() => {
-            tracing::warn!(event = event::DATABASE_STUCK, "{error}");
+        Err(error) if error.is_transient() => {
+            tracing::warn!(event = event::DATABASE_WRITE_FAILED, "{error}");
             Ok(())
         }
         result => result,
@@ -438,7 +463,7 @@ fn survived(result: Result<(), StoreError>) -> Result<(), StoreError> {
 }
 
 /// Returns the time after the first delay, and the remaining delays.
-fn after(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
+fn split_delays(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
     let (first, rest) = delays.split_first()?;
     Some((Instant::now() + *first, rest))
 }

@@ -11,15 +11,15 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        Timestamp(milliseconds(ClockId::Realtime))
+        Timestamp(clock_millis(ClockId::Realtime))
     }
 
     fn moment(&self) -> Moment {
-        Moment(milliseconds(ClockId::Boottime))
+        Moment(clock_millis(ClockId::Boottime))
     }
 }
 
-fn milliseconds(id: ClockId) -> i64 {
+fn clock_millis(id: ClockId) -> i64 {
     let time = clock_gettime(id);
     time.tv_sec.saturating_mul(1000).saturating_add(time.tv_nsec / 1_000_000)
 }

@@ -6,56 +6,56 @@ use sd_notify::NotifyState;
 use std::time::Duration;
 
 /// Reports that the start is complete.
-pub(super) fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(&one_line(status))]);
+pub(super) fn notify_ready(status: &str) {
+    send_states(&[NotifyState::Ready, NotifyState::Status(&status_line(status))]);
 }
 
 /// Reports the reason of a wait, and extends the start time-out by one minute.
-pub(super) fn waits(status: &str) {
+pub(super) fn notify_waiting(status: &str) {
     let minute = NotifyState::ExtendTimeoutUsec(60_000_000);
-    tell(&[minute, NotifyState::Status(&one_line(status))]);
+    send_states(&[minute, NotifyState::Status(&status_line(status))]);
 }
 
 /// Reports that a reload began; [`ready`] ends it, in success and failure.
-pub(super) fn reloading() {
+pub(super) fn notify_reloading() {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
-        tell(&[NotifyState::Reloading, now]);
+        send_states(&[NotifyState::Reloading, now]);
     }
 }
 
 /// Reports that a new configuration is invalid, as a completed reload.
-pub fn reload_refused() {
-    reloading();
-    ready("works on as before: the changed configuration cannot be used; run `tallyd check`");
+pub fn notify_reload_refused() {
+    notify_reloading();
+    notify_ready("works on as before: the changed configuration cannot be used; run `tallyd check`");
 }
 
 /// Reports that the daemon stops.
-pub(super) fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("finishing the calls in flight")]);
+pub(super) fn notify_stopping() {
+    send_states(&[NotifyState::Stopping, NotifyState::Status("finishing the calls in flight")]);
 }
 
 /// Sets the line in `systemctl status`.
-pub(super) fn status(line: &str) {
-    tell(&[NotifyState::Status(&one_line(line))]);
+pub(super) fn notify_status(line: &str) {
+    send_states(&[NotifyState::Status(&status_line(line))]);
 }
 
 /// Notifies the watchdog. Only the supervising loop calls this, so that a hanging loop is detected.
-pub(super) fn alive() {
-    tell(&[NotifyState::Watchdog]);
+pub(super) fn notify_alive() {
+    send_states(&[NotifyState::Watchdog]);
 }
 
 /// Returns the interval of watchdog notifications: half of systemd's limit.
-pub(super) fn watchdog() -> Option<Duration> {
+pub(super) fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 2)
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn send_states(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "systemd could not be told");
     }
 }
 
 /// Replaces control characters, because a newline would begin another assignment.
-fn one_line(text: &str) -> String {
+fn status_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,58 +1,58 @@
 //! Recording of read balances: refusal of implausible answers, repeated answers, and the bases of counts.
 
-use super::call::Answer;
-use super::{Context, JobError};
-use crate::client::wire::{self, Decoded, ProductBalance};
+use super::call::AnsweredExchange;
+use super::{JobContext, JobError};
+use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::model::{Sku, time};
-use crate::projection::{balances, facts, products_found};
+use crate::projection::{balance_facts, project_balances, project_found_products};
 use crate::reconcile::brake;
-use crate::store::{BalancesRecorded, Durability, MismatchRow, Unread, Write};
+use crate::store::{BalancesRecorded, Durability, MismatchRow, UnparsedAnswer, WriteTransaction};
 use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Result of recording an answer.
 #[derive(Debug)]
-pub(crate) enum Looked {
+pub(crate) enum BalancesOutcome {
     /// The answer is recorded.
-    Taken(BalancesRecorded),
+    Recorded(BalancesRecorded),
     /// None of several known SKUs came. The answer decides nothing and is not applied.
-    Emptied {
+    NoneKnown {
         /// Number of known SKUs in the request.
         known: u64,
         /// True if no other known SKU could be asked for beside.
         ///
         /// Such an answer is recorded as one that shows nothing and proves nothing. An operator then sees
         /// since when the SKU is not shown.
-        is_alone: bool,
+        lacks_witnesses: bool,
     },
 }
 
-impl Looked {
+impl BalancesOutcome {
     /// Returns true if the request should be repeated with other known SKUs beside it.
     pub(crate) fn wants_witnesses(&self) -> bool {
-        matches!(self, Looked::Emptied { is_alone: false, .. })
+        matches!(self, BalancesOutcome::NoneKnown { lacks_witnesses: false, .. })
     }
 
     /// Returns true if something of the request came.
     pub(crate) fn shows_some(&self) -> bool {
-        matches!(self, Looked::Taken(recorded) if !recorded.is_silent)
+        matches!(self, BalancesOutcome::Recorded(recorded) if !recorded.is_silent)
     }
 
     /// Returns success if the answer was recorded. An answer that decides nothing is a failed read.
-    pub(crate) fn told(self) -> Result<(), JobError> {
+    pub(crate) fn into_result(self) -> Result<(), JobError> {
         match self {
-            Looked::Taken(_) | Looked::Emptied { is_alone: true, .. } => Ok(()),
-            Looked::Emptied { .. } => self.plausible().map(drop),
+            BalancesOutcome::Recorded(_) | BalancesOutcome::NoneKnown { lacks_witnesses: true, .. } => Ok(()),
+            BalancesOutcome::NoneKnown { .. } => self.into_recorded().map(drop),
         }
     }
 
     /// Returns the record of the answer. An answer without any known SKU is a failed read.
-    pub(crate) fn plausible(self) -> Result<BalancesRecorded, JobError> {
+    pub(crate) fn into_recorded(self) -> Result<BalancesRecorded, JobError> {
         match self {
-            Looked::Taken(recorded) => Ok(recorded),
-            Looked::Emptied { known, .. } => Err(JobError::Implausible(format!(
-                "the service returned none of {known} known SKUs; nothing was changed; \
+            BalancesOutcome::Recorded(recorded) => Ok(recorded),
+            BalancesOutcome::NoneKnown { known, .. } => Err(JobError::Implausible(format!(
+                "the platform returned none of {known} known SKUs; nothing was changed; \
                  see whether the account is the right one: tallyd check --online"
             ))),
         }
@@ -63,70 +63,74 @@ impl Looked {
 ///
 /// # Errors
 /// An answer without any of the known SKUs is a failed read.
-pub(crate) async fn balances_page(
-    context: &Context,
-    answer: &Answer,
+pub(crate) async fn record_plausible_balances(
+    context: &JobContext,
+    answer: &AnsweredExchange,
     asked: &[Sku],
 ) -> Result<BalancesRecorded, JobError> {
-    balances_look(context, answer, asked).await?.plausible()
+    record_balances(context, answer, asked).await?.into_recorded()
 }
 
 /// Records a page of few SKUs, which may be requested again with others beside them.
-pub(crate) async fn balances_look(
-    context: &Context,
-    answer: &Answer,
+pub(crate) async fn record_balances(
+    context: &JobContext,
+    answer: &AnsweredExchange,
     asked: &[Sku],
-) -> Result<Looked, JobError> {
-    if repeats(context, answer, asked).await? {
-        return Ok(Looked::Taken(BalancesRecorded::default()));
+) -> Result<BalancesOutcome, JobError> {
+    if record_if_unchanged(context, answer, asked).await? {
+        return Ok(BalancesOutcome::Recorded(BalancesRecorded::default()));
     }
-    first_balances_look(context, answer, asked).await
+    record_first_balances(context, answer, asked).await
 }
 
 /// Records a page of SKUs that were never asked for, so that the answer cannot equal a stored one.
-pub(crate) async fn first_balances_look(
-    context: &Context,
-    answer: &Answer,
+pub(crate) async fn record_first_balances(
+    context: &JobContext,
+    answer: &AnsweredExchange,
     asked: &[Sku],
-) -> Result<Looked, JobError> {
-    let decoded = context.decoded(answer, wire::decode_balances(&answer.reply.body)).await?;
-    if !decoded.parked.is_empty() || !came_nothing(asked, &decoded) {
-        return Ok(Looked::Taken(balances_keep(context, answer, asked, decoded).await?));
+) -> Result<BalancesOutcome, JobError> {
+    let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
+    if !decoded.parked.is_empty() || !lacks_all(asked, &decoded) {
+        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, asked, decoded).await?));
     }
-    let (known, others) = context.store.product_known(asked).await?;
-    if !brake::looks_emptied(known, 0) {
-        return Ok(Looked::Taken(balances_keep(context, answer, asked, decoded).await?));
+    let (known, others) = context.store.product_known_count(asked).await?;
+    if !brake::is_emptied_answer(known, 0) {
+        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, asked, decoded).await?));
     }
     let is_alone = known == 1 && !others;
     if is_alone {
-        balances_keep(context, answer, asked, decoded).await?;
+        store_balances(context, answer, asked, decoded).await?;
     } else {
-        context.end_alone(answer).await?;
+        context.exchange_end_ignored(answer).await?;
     }
-    Ok(Looked::Emptied { known, is_alone })
+    Ok(BalancesOutcome::NoneKnown { known, lacks_witnesses: is_alone })
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.
-fn came_nothing(asked: &[Sku], decoded: &Decoded<ProductBalance<'_>>) -> bool {
+fn lacks_all(asked: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
     if decoded.records.is_empty() {
         return true;
     }
-    let asked: BTreeSet<String> = asked.iter().map(Sku::fold).collect();
-    !decoded.records.iter().any(|record| asked.contains(&record.sku.fold()))
+    let asked: BTreeSet<String> = asked.iter().map(Sku::case_key).collect();
+    !decoded.records.iter().any(|record| asked.contains(&record.sku.case_key()))
 }
 
 /// Returns true if the mirror holds the same answer already. The exchange is then ended without parsing its
 /// body.
-async fn repeats(context: &Context, answer: &Answer, asked: &[Sku]) -> Result<bool, JobError> {
+async fn record_if_unchanged(
+    context: &JobContext,
+    answer: &AnsweredExchange,
+    asked: &[Sku],
+) -> Result<bool, JobError> {
     let Some(first) = asked.first() else { return Ok(false) };
     let (exchange_id, observed_at, digest) = (answer.id, answer.sent_at, answer.digest);
-    let unread = Unread { exchange_id, observed_at, first, digest };
-    if !context.store.reading_may_repeat(&unread).await? {
+    let unread = UnparsedAnswer { exchange_id, observed_at, first_sku: first, digest };
+    if !context.store.read_batch_may_be_unchanged(&unread).await? {
         return Ok(false);
     }
-    let mut write = context.store.begin(Durability::Normal).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
-    if !write.reading_repeat(&unread).await? {
+    if !write.read_batch_confirm(&unread).await? {
         return Ok(false);
     }
     fix_bases_and_commit(context, answer, write).await?;
@@ -134,39 +138,42 @@ async fn repeats(context: &Context, answer: &Answer, asked: &[Sku]) -> Result<bo
 }
 
 /// Records the products of a lookup, which are balances too. Returns their SKUs.
-pub(crate) async fn products_page(context: &Context, answer: &Answer) -> Result<Vec<Sku>, JobError> {
-    let decoded = context.decoded(answer, wire::decode_products(&answer.reply.body)).await?;
-    let mut write = context.store.begin(Durability::Normal).await?;
+pub(crate) async fn record_products(
+    context: &JobContext,
+    answer: &AnsweredExchange,
+) -> Result<Vec<Sku>, JobError> {
+    let decoded = context.decode_or_ignore(answer, wire::decode_products(&answer.reply.body)).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
-    let found = products_found(&mut write, answer.id, answer.sent_at, decoded).await?;
+    let found = project_found_products(&mut write, answer.id, answer.sent_at, decoded).await?;
     fix_bases_and_commit(context, answer, write).await?;
     Ok(found)
 }
 
-async fn balances_keep(
-    context: &Context,
-    answer: &Answer,
+async fn store_balances(
+    context: &JobContext,
+    answer: &AnsweredExchange,
     asked: &[Sku],
-    decoded: Decoded<ProductBalance<'_>>,
+    decoded: DecodedAnswer<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, JobError> {
     // Parsing and compression come before the write lock, because pages are written one after the other.
-    let decoded = facts(decoded);
-    answer.pack();
-    let mut write = context.store.begin(Durability::Normal).await?;
+    let decoded = balance_facts(decoded);
+    answer.compress_body();
+    let mut write = context.store.begin_write(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
     let when = (answer.sent_at, Some(answer.sent_moment));
-    let recorded = balances(&mut write, answer.id, when, asked, &decoded).await?;
+    let recorded = project_balances(&mut write, answer.id, when, asked, &decoded).await?;
     for row in &recorded.mismatched {
         let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
         let told = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
         write.event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&told.to_string())).await?;
     }
     fix_bases_and_commit(context, answer, write).await?;
-    tell(&recorded);
+    log_conflicts(&recorded);
     Ok(recorded)
 }
 
-fn tell(recorded: &BalancesRecorded) {
+fn log_conflicts(recorded: &BalancesRecorded) {
     for MismatchRow { sku, warehouse_id, written, shown } in &recorded.mismatched {
         let theirs = shown.map_or_else(|| "nothing".into(), |shown| shown.to_string());
         tracing::warn!(
@@ -175,21 +182,25 @@ fn tell(recorded: &BalancesRecorded) {
             warehouse = warehouse_id,
             mine = written,
             theirs = shown,
-            "the service accepted {written} for {sku} in warehouse {warehouse_id} and two looks show {theirs}; \
+            "the platform accepted {written} for {sku} in warehouse {warehouse_id} and two looks show {theirs}; \
              look at the product there, then count it: tallyd quantity set"
         );
     }
-    if recorded.agreed > 0 {
-        let conflicts = recorded.agreed;
+    if recorded.conflicts_closed > 0 {
+        let conflicts = recorded.conflicts_closed;
         tracing::info!(
             event = event::CONFLICT_CLOSED,
             conflicts,
-            "{conflicts} conflict(s) closed: the service shows what was written"
+            "{conflicts} conflict(s) closed: the platform shows what was written"
         );
     }
 }
 
-async fn fix_bases_and_commit(context: &Context, answer: &Answer, write: Write) -> Result<(), JobError> {
-    let max_base_age = time::millis(context.settings().quantities.max_base_age);
-    Ok(write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?)
+async fn fix_bases_and_commit(
+    context: &JobContext,
+    answer: &AnsweredExchange,
+    write: WriteTransaction,
+) -> Result<(), JobError> {
+    let max_base_age = time::whole_millis(context.settings().quantities.max_base_age);
+    Ok(write.outbox_fix_bases_and_commit(answer.id, answer.sent_at, max_base_age).await?)
 }

@@ -4,40 +4,49 @@
 //! ([`isolation`](crate::reconcile::isolation)). An empty answer to a call for few SKUs may come from a
 //! failing platform. The call is then repeated once with a few known SKUs (witnesses) beside them.
 
-use super::balances::{self, Looked};
-use super::call::{Answer, words};
-use super::quarantine::Failed;
-use super::{Context, JobError};
+use super::balances::{self, BalancesOutcome};
+use super::call::{AnsweredExchange, reply_message};
+use super::quarantine::FailureCause;
+use super::{JobContext, JobError};
 use crate::client::{Verdict, wire};
 use crate::model::{Lane, Operation, RunId, Sku};
-use crate::reconcile::isolation::Groups;
+use crate::reconcile::isolation::FailedGroups;
 
-const READ: Operation = Operation::GetProductBalances;
+const READ_OPERATION: Operation = Operation::GetProductBalances;
 /// Most failures in a row. The cause is then the platform, and a later run reads the rest.
 const FAILURES_MAX: usize = 6;
 
 /// A read of some SKUs.
-pub(crate) struct Parts<'a> {
-    context: &'a Context,
+pub(crate) struct BalancesReader<'a> {
+    context: &'a JobContext,
     run: RunId,
     lane: Lane,
-    parts: Groups<Sku>,
+    pending_parts: FailedGroups<Sku>,
     /// True if witnesses are added to each page.
     with_witnesses: bool,
     /// Failures in a row.
     failures: usize,
     /// Pages that were read.
-    pub(crate) pages: u64,
+    pub(crate) pages_read: u64,
     /// Reason of the last failure, if something stays unread.
-    pub(crate) unread: Option<String>,
+    pub(crate) unread_reason: Option<String>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> BalancesReader<'a> {
     /// Creates pages of at most `size` SKUs.
-    pub(crate) fn new(context: &'a Context, run: RunId, lane: Lane, skus: &[Sku], size: usize) -> Self {
-        let mut parts = Groups::default();
-        skus.chunks(size.max(1)).for_each(|page| parts.again(page.to_vec()));
-        Self { context, run, lane, parts, with_witnesses: false, failures: 0, pages: 0, unread: None }
+    pub(crate) fn new(context: &'a JobContext, run: RunId, lane: Lane, skus: &[Sku], size: usize) -> Self {
+        let mut parts = FailedGroups::default();
+        skus.chunks(size.max(1)).for_each(|page| parts.retry_together(page.to_vec()));
+        Self {
+            context,
+            run,
+            lane,
+            pending_parts: parts,
+            with_witnesses: false,
+            failures: 0,
+            pages_read: 0,
+            unread_reason: None,
+        }
     }
 
     /// Adds witnesses, which are known SKUs, to each page. The answer can then prove what it lacks.
@@ -46,25 +55,25 @@ impl<'a> Parts<'a> {
     }
 
     /// Returns the next page: its answer, which is recorded, and its SKUs.
-    pub(crate) async fn next_page(&mut self) -> Result<Option<(Answer, Vec<Sku>)>, JobError> {
+    pub(crate) async fn next_page(&mut self) -> Result<Option<(AnsweredExchange, Vec<Sku>)>, JobError> {
         while self.failures < FAILURES_MAX {
-            let Some(page) = self.parts.next_part() else { break };
+            let Some(page) = self.pending_parts.next_part() else { break };
             let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
-            match self.read(&page).await? {
+            match self.read_page(&page).await? {
                 Ok((answer, shows_some)) => {
-                    self.context.read_worked(READ, &names, shows_some).await?;
-                    (self.failures, self.pages) = (0, self.pages + 1);
+                    self.context.record_read_success(READ_OPERATION, &names, shows_some).await?;
+                    (self.failures, self.pages_read) = (0, self.pages_read + 1);
                     return Ok(Some((answer, page)));
                 }
-                Err((Failed::Throttled, _)) => self.parts.again(page),
-                Err((Failed::Unsent, why)) => {
-                    self.unread = Some(why);
+                Err((FailureCause::Throttled, _)) => self.pending_parts.retry_together(page),
+                Err((FailureCause::Unsent, why)) => {
+                    self.unread_reason = Some(why);
                     break;
                 }
-                Err((Failed::Entries, why)) => {
-                    self.context.failed(READ, &names, &why).await?;
-                    self.parts.split(page);
-                    (self.failures, self.unread) = (self.failures + 1, Some(why));
+                Err((FailureCause::Entry, why)) => {
+                    self.context.record_failure(READ_OPERATION, &names, &why).await?;
+                    self.pending_parts.split_failed(page);
+                    (self.failures, self.unread_reason) = (self.failures + 1, Some(why));
                 }
             }
         }
@@ -72,61 +81,64 @@ impl<'a> Parts<'a> {
     }
 
     /// Reads and records one page.
-    async fn read(&self, page: &[Sku]) -> Result<Result<Shown, (Failed, String)>, JobError> {
+    async fn read_page(&self, page: &[Sku]) -> Result<Result<ReadAnswer, (FailureCause, String)>, JobError> {
         let mut witnesses = Vec::new();
         if self.with_witnesses {
-            witnesses = self.context.store.witnesses(page).await?;
+            witnesses = self.context.store.witness_skus(page).await?;
         }
-        let read = self.ask(page, &witnesses).await?;
+        let read = self.request_page(page, &witnesses).await?;
         match read {
-            Ok((answer, looked)) if looked.wants_witnesses() && witnesses.is_empty() => {
-                witnesses = self.context.store.witnesses(page).await?;
+            Ok((answer, checked)) if checked.wants_witnesses() && witnesses.is_empty() => {
+                witnesses = self.context.store.witness_skus(page).await?;
                 if witnesses.is_empty() {
-                    return told(answer, looked);
+                    return into_read(answer, checked);
                 }
             }
-            Ok((answer, looked)) => return told(answer, looked),
+            Ok((answer, checked)) => return into_read(answer, checked),
             // A witness may be the cause of the failure.
-            Err((Failed::Entries, _)) if !witnesses.is_empty() => witnesses.clear(),
+            Err((FailureCause::Entry, _)) if !witnesses.is_empty() => witnesses.clear(),
             Err(failed) => return Ok(Err(failed)),
         }
-        match self.ask(page, &witnesses).await? {
-            Ok((answer, looked)) => told(answer, looked),
+        match self.request_page(page, &witnesses).await? {
+            Ok((answer, checked)) => into_read(answer, checked),
             Err(failed) => Ok(Err(failed)),
         }
     }
 
-    async fn ask(
+    async fn request_page(
         &self,
         page: &[Sku],
         witnesses: &[Sku],
-    ) -> Result<Result<(Answer, Looked), (Failed, String)>, JobError> {
+    ) -> Result<Result<(AnsweredExchange, BalancesOutcome), (FailureCause, String)>, JobError> {
         let asked: Vec<Sku> = page.iter().chain(witnesses).cloned().collect();
         let request =
             wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
         let answer = self.context.read_once(self.run, self.lane, request).await?;
         if answer.reply.verdict != Verdict::Accepted {
-            self.context.end_alone(&answer).await?;
-            let failed = self.context.failure(self.run, &answer.reply).await?;
-            return Ok(Err((failed, words(&answer.reply))));
+            self.context.exchange_end_ignored(&answer).await?;
+            let failed = self.context.classify_failure(self.run, &answer.reply).await?;
+            return Ok(Err((failed, reply_message(&answer.reply))));
         }
-        match balances::balances_look(self.context, &answer, &asked).await {
-            Ok(looked) => Ok(Ok((answer, looked))),
-            Err(JobError::Implausible(why)) => Ok(Err((Failed::Entries, why))),
+        match balances::record_balances(self.context, &answer, &asked).await {
+            Ok(checked) => Ok(Ok((answer, checked))),
+            Err(JobError::Implausible(why)) => Ok(Err((FailureCause::Entry, why))),
             Err(error) => Err(error),
         }
     }
 }
 
 /// An answer, and true if something of the request came.
-type Shown = (Answer, bool);
+type ReadAnswer = (AnsweredExchange, bool);
 
 /// Returns a failed read for an answer that decides nothing, unless no witness exists.
-fn told(answer: Answer, looked: Looked) -> Result<Result<Shown, (Failed, String)>, JobError> {
-    let shows_some = looked.shows_some();
-    match looked.told() {
+fn into_read(
+    answer: AnsweredExchange,
+    checked: BalancesOutcome,
+) -> Result<Result<ReadAnswer, (FailureCause, String)>, JobError> {
+    let shows_some = checked.shows_some();
+    match checked.into_result() {
         Ok(()) => Ok(Ok((answer, shows_some))),
-        Err(JobError::Implausible(why)) => Ok(Err((Failed::Entries, why))),
+        Err(JobError::Implausible(why)) => Ok(Err((FailureCause::Entry, why))),
         Err(error) => Err(error),
     }
 }

@@ -4,42 +4,42 @@
 //! Waiting for a reservation is no failed attempt. A read is repeated within its run. A write is never
 //! repeated: its retry is a new plan.
 
-use super::{Context, JobError};
-use crate::client::wire::Malformed;
-use crate::client::{Reply, Request, Throttle, Verdict};
-use crate::journal::{Begun, Body, Digest, Ended, Named, Outcome};
-use crate::limiter::{self, Notice, Pace, Permit, Scope};
+use super::{JobContext, JobError};
+use crate::client::wire::MalformedBody;
+use crate::client::{CallReply, PlatformRequest, ThrottleKind, Verdict};
+use crate::journal::{BodyDigest, DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
+use crate::limiter::{self, HoldScope, LimiterEvent, PacePayment, Permit};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RunId, Timestamp};
-use crate::outbox::Delays;
-use crate::reconcile::proof::Key;
-use crate::store::{Durability, StoreError, Write};
+use crate::outbox::RetryDelays;
+use crate::reconcile::proof::KeyState;
+use crate::store::{Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
 use std::sync::OnceLock;
 
 /// Attempts at a read within a run. If three of four answers fail, one read in thirty is given up; the next
 /// run reads it first.
-pub(crate) const ATTEMPTS: usize = 12;
+pub(crate) const READ_ATTEMPTS: usize = 12;
 /// Attempts at a preflight or check. They are few, so that a failing order or shipment does not delay the
 /// others.
-pub(super) const LOOK_ATTEMPTS: usize = 2;
+pub(super) const PREFLIGHT_ATTEMPTS: usize = 2;
 
 /// Exchange that is recorded and about to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct BegunExchange {
     pub(crate) id: ExchangeId,
     sent_at: Timestamp,
     sent_moment: Moment,
 }
 
-impl Sent {
-    fn of(id: ExchangeId, begun: &Begun<'_>) -> Self {
+impl BegunExchange {
+    fn from_begun(id: ExchangeId, begun: &ExchangeBegin<'_>) -> Self {
         Self { id, sent_at: begun.sent_at, sent_moment: begun.sent_moment }
     }
 }
 
 /// Exchange that was sent and whose end is not recorded yet.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AnsweredExchange {
     /// Id of the exchange.
     pub(crate) id: ExchangeId,
     /// Time at which the request was sent, which is the age of its facts.
@@ -47,40 +47,40 @@ pub(crate) struct Answer {
     /// The time since boot at which the request was sent.
     pub(crate) sent_moment: Moment,
     /// Answer with its verdict.
-    pub(crate) reply: Reply,
+    pub(crate) reply: CallReply,
     /// Digest of the body.
-    pub(crate) digest: Digest,
+    pub(crate) digest: BodyDigest,
     /// Compressed body, if it was prepared before the write lock was taken.
-    packed: OnceLock<Body>,
+    compressed_body: OnceLock<PackedBody>,
     answered_at: Timestamp,
     answered_moment: Moment,
-    notices: bool,
+    has_limiter_events: bool,
 }
 
-impl Answer {
+impl AnsweredExchange {
     /// Prepares the body for storage. Useful before the write lock is taken, if the body is probably new.
-    pub(crate) fn pack(&self) {
-        if let Ok(packed) = Body::pack(&self.reply.body) {
+    pub(crate) fn compress_body(&self) {
+        if let Ok(packed) = PackedBody::pack(&self.reply.body) {
             // After an error the body is compressed when it is stored, and that call returns the error.
-            self.packed.get_or_init(|| packed);
+            self.compressed_body.get_or_init(|| packed);
         }
     }
 }
 
-impl Context {
+impl JobContext {
     /// Waits for a reservation of the limiter.
     ///
     /// # Errors
     /// [`JobError::Refused`] at once while the key is refused, except for probes. [`JobError::Stopped`] if
     /// the daemon stops.
-    pub(crate) async fn place(
+    pub(crate) async fn reserve_call(
         &self,
         operation: Operation,
         lane: Lane,
-        pace: Pace,
+        pace: PacePayment,
     ) -> Result<Permit, JobError> {
         if lane != Lane::Probe && self.limiter.is_refused() {
-            return Err(JobError::Refused("it was refused before and no probe succeeded since".into()));
+            return Err(JobError::KeyRefused("it was refused before and no probe succeeded since".into()));
         }
         self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)
     }
@@ -88,29 +88,29 @@ impl Context {
     /// Records the begin of an exchange in the given transaction, before its request is sent.
     pub(crate) async fn exchange_begin(
         &self,
-        write: &mut Write,
+        write: &mut WriteTransaction,
         run: RunId,
         lane: Lane,
-        request: &Request,
-    ) -> Result<Sent, StoreError> {
-        let begun = self.begun(run, lane, request);
-        Ok(Sent::of(write.exchange_begin(self.session_id, &begun).await?, &begun))
+        request: &PlatformRequest,
+    ) -> Result<BegunExchange, StoreError> {
+        let begun = self.exchange_start(run, lane, request);
+        Ok(BegunExchange::from_begun(write.exchange_begin(self.session_id, &begun).await?, &begun))
     }
 
     /// Records the begin of an exchange and commits.
-    pub(super) async fn exchange_begin_alone(
+    pub(super) async fn exchange_begin_and_commit(
         &self,
-        write: Write,
+        write: WriteTransaction,
         run: RunId,
         lane: Lane,
-        request: &Request,
-    ) -> Result<Sent, StoreError> {
-        let begun = self.begun(run, lane, request);
-        Ok(Sent::of(write.exchange_begin_alone(self.session_id, &begun).await?, &begun))
+        request: &PlatformRequest,
+    ) -> Result<BegunExchange, StoreError> {
+        let begun = self.exchange_start(run, lane, request);
+        Ok(BegunExchange::from_begun(write.exchange_begin_and_commit(self.session_id, &begun).await?, &begun))
     }
 
-    fn begun<'a>(&self, run: RunId, lane: Lane, request: &'a Request) -> Begun<'a> {
-        Begun {
+    fn exchange_start<'a>(&self, run: RunId, lane: Lane, request: &'a PlatformRequest) -> ExchangeBegin<'a> {
+        ExchangeBegin {
             run_id: run,
             operation: request.operation,
             target: request.target(),
@@ -122,65 +122,75 @@ impl Context {
     }
 
     /// Sends a recorded request once and reports the outcome to the limiter.
-    pub(crate) async fn send(
+    pub(crate) async fn send_exchange(
         &self,
         permit: Permit,
-        Sent { id, sent_at, sent_moment }: Sent,
-        request: Request,
-    ) -> Answer {
+        BegunExchange { id, sent_at, sent_moment }: BegunExchange,
+        request: PlatformRequest,
+    ) -> AnsweredExchange {
         let reply = self.client.send(request).await;
         let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
-        let notices = permit.conclude(concluded(&reply));
+        let notices = permit.complete_call(limiter_outcome(&reply));
         for notice in &notices {
-            tell(notice);
+            log_limiter_event(notice);
         }
-        let (digest, notices) = (Body::digest(&reply.body), !notices.is_empty());
+        let (digest, notices) = (PackedBody::digest(&reply.body), !notices.is_empty());
         let packed = OnceLock::new();
-        Answer { id, sent_at, sent_moment, reply, digest, packed, answered_at, answered_moment, notices }
+        AnsweredExchange {
+            id,
+            sent_at,
+            sent_moment,
+            reply,
+            digest,
+            compressed_body: packed,
+            answered_at,
+            answered_moment,
+            has_limiter_events: notices,
+        }
     }
 
     /// Records the end of an exchange, and the limiter's state if it changed.
     pub(crate) async fn exchange_end(
         &self,
-        write: &mut Write,
-        answer: &Answer,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
     ) -> Result<Position, StoreError> {
         let reply = &answer.reply;
-        let ended = Ended {
-            outcome: outcome(reply.verdict),
+        let ended = ExchangeEnd {
+            outcome: journal_outcome(reply.verdict),
             status: reply.status,
-            body: (!reply.body.is_empty()).then_some(Named {
+            body: (!reply.body.is_empty()).then_some(DigestedBody {
                 bytes: &reply.body,
                 digest: answer.digest,
-                packed: answer.packed.get(),
+                packed: answer.compressed_body.get(),
             }),
             message: reply.message.as_deref(),
             answered_at: answer.answered_at,
             answered_moment: answer.answered_moment,
         };
-        if answer.notices {
-            self.limiter_remember(write).await?;
+        if answer.has_limiter_events {
+            self.limiter_save_state(write).await?;
         }
         write.exchange_end(answer.id, &ended).await
     }
 
     /// Stores the limiter's state that does not follow from the journal.
-    pub(super) async fn limiter_remember(&self, write: &mut Write) -> Result<(), StoreError> {
-        let kept = serde_json::to_string(&self.limiter.memory().kept);
+    pub(super) async fn limiter_save_state(&self, write: &mut WriteTransaction) -> Result<(), StoreError> {
+        let kept = serde_json::to_string(&self.limiter.persisted_state().limiter_state);
         let kept = kept.expect("what is kept has text keys, which JSON can write");
-        write.limiter_remember(&kept).await
+        write.limiter_state_store(&kept).await
     }
 
     /// Returns the decoded answer. A malformed answer is recorded as not applied and is an error.
-    pub(crate) async fn decoded<T>(
+    pub(crate) async fn decode_or_ignore<T>(
         &self,
-        answer: &Answer,
-        decoded: Result<T, Malformed>,
+        answer: &AnsweredExchange,
+        decoded: Result<T, MalformedBody>,
     ) -> Result<T, JobError> {
         match decoded {
             Ok(decoded) => Ok(decoded),
             Err(why) => {
-                self.end_alone(answer).await?;
+                self.exchange_end_ignored(answer).await?;
                 Err(JobError::Implausible(why.to_string()))
             }
         }
@@ -191,31 +201,31 @@ impl Context {
         &self,
         run: RunId,
         lane: Lane,
-        request: Request,
-    ) -> Result<Answer, JobError> {
+        request: PlatformRequest,
+    ) -> Result<AnsweredExchange, JobError> {
         loop {
-            let permit = self.place(request.operation, lane, Pace::Paced).await?;
-            let write = self.store.begin(Durability::Normal).await?;
+            let permit = self.reserve_call(request.operation, lane, PacePayment::Paced).await?;
+            let write = self.store.begin_write(Durability::Normal).await?;
             // Another call may have been throttled while this one waited for the write lock.
             if !permit.may_send() {
-                permit.give_back();
+                permit.return_unused();
                 continue;
             }
-            let begun = self.exchange_begin_alone(write, run, lane, &request).await?;
-            return Ok(self.send(permit, begun, request).await);
+            let begun = self.exchange_begin_and_commit(write, run, lane, &request).await?;
+            return Ok(self.send_exchange(permit, begun, request).await);
         }
     }
 
     /// Reads with up to [`ATTEMPTS`] attempts. Only the end of the returned, accepted answer is left to the
     /// caller to record.
-    pub(crate) async fn read(
+    pub(crate) async fn read_answer(
         &self,
         run: RunId,
         lane: Lane,
         what: &str,
-        request: &Request,
-    ) -> Result<Answer, JobError> {
-        self.read_within(ATTEMPTS, run, lane, what, request).await
+        request: &PlatformRequest,
+    ) -> Result<AnsweredExchange, JobError> {
+        self.read_within(READ_ATTEMPTS, run, lane, what, request).await
     }
 
     /// Reads with at most so many attempts.
@@ -225,8 +235,8 @@ impl Context {
         run: RunId,
         lane: Lane,
         what: &str,
-        request: &Request,
-    ) -> Result<Answer, JobError> {
+        request: &PlatformRequest,
+    ) -> Result<AnsweredExchange, JobError> {
         let is_answer = |verdict| verdict == Verdict::Accepted;
         self.read_until(attempts, run, lane, what, request, is_answer).await
     }
@@ -238,8 +248,8 @@ impl Context {
         run: RunId,
         lane: Lane,
         what: &str,
-        request: &Request,
-    ) -> Result<Answer, JobError> {
+        request: &PlatformRequest,
+    ) -> Result<AnsweredExchange, JobError> {
         let is_answer = |verdict| matches!(verdict, Verdict::Accepted | Verdict::Rejected { status: 404 });
         self.read_until(attempts, run, lane, what, request, is_answer).await
     }
@@ -250,189 +260,200 @@ impl Context {
         run: RunId,
         lane: Lane,
         what: &str,
-        request: &Request,
+        request: &PlatformRequest,
         is_answer: impl Fn(Verdict) -> bool,
-    ) -> Result<Answer, JobError> {
-        let mut delays = Delays::page_retry().take(attempts.saturating_sub(1));
+    ) -> Result<AnsweredExchange, JobError> {
+        let mut delays = RetryDelays::page_retry().take(attempts.saturating_sub(1));
         loop {
             let answer = self.read_once(run, lane, request.clone()).await?;
             if is_answer(answer.reply.verdict) {
                 return Ok(answer);
             }
-            self.end_alone(&answer).await?;
-            if let Some(error) = self.hopeless(run, what, &answer.reply).await? {
+            self.exchange_end_ignored(&answer).await?;
+            if let Some(error) = self.permanent_error(run, what, &answer.reply).await? {
                 return Err(error);
             }
             if matches!(answer.reply.verdict, Verdict::Throttled(_)) {
                 continue;
             }
             match delays.next() {
-                Some(delay) => self.pause(delay).await?,
-                None => return Err(JobError::GivenUp { what: what.into(), why: words(&answer.reply) }),
+                Some(delay) => self.pause_or_stop(delay).await?,
+                None => {
+                    return Err(JobError::GivenUp { what: what.into(), why: reply_message(&answer.reply) });
+                }
             }
         }
     }
 
     /// Records an answer as not applied: it brings no facts, live and in a replay.
-    pub(crate) async fn end_alone(&self, answer: &Answer) -> Result<(), StoreError> {
-        let mut write = self.store.begin(Durability::Normal).await?;
+    pub(crate) async fn exchange_end_ignored(&self, answer: &AnsweredExchange) -> Result<(), StoreError> {
+        let mut write = self.store.begin_write(Durability::Normal).await?;
         self.exchange_end(&mut write, answer).await?;
         if answer.reply.verdict == Verdict::Accepted {
-            write.exchange_set_aside(answer.id).await?;
+            write.exchange_ignore(answer.id).await?;
         }
         write.commit().await
     }
 
     /// Waits for the delay; fails if the daemon stops.
-    pub(crate) async fn pause(&self, delay: std::time::Duration) -> Result<(), JobError> {
+    pub(crate) async fn pause_or_stop(&self, delay: std::time::Duration) -> Result<(), JobError> {
         tokio::select! {
             () = self.clock.sleep(delay) => Ok(()),
-            () = self.stopped() => Err(JobError::Stopped),
+            () = self.wait_for_stop() => Err(JobError::Stopped),
         }
     }
 
     /// Returns the error if a repetition of the request is useless.
-    async fn hopeless(&self, run: RunId, what: &str, reply: &Reply) -> Result<Option<JobError>, JobError> {
+    async fn permanent_error(
+        &self,
+        run: RunId,
+        what: &str,
+        reply: &CallReply,
+    ) -> Result<Option<JobError>, JobError> {
         Ok(match reply.verdict {
             Verdict::Accepted
             | Verdict::Throttled(_)
             | Verdict::Transient
             | Verdict::NotSent
             | Verdict::InDoubt => None,
-            Verdict::Rejected { status } => {
-                Some(JobError::Rejected { what: what.into(), why: words(reply), status: Some(status) })
-            }
+            Verdict::Rejected { status } => Some(JobError::Rejected {
+                what: what.into(),
+                why: reply_message(reply),
+                status: Some(status),
+            }),
             Verdict::Refused { may_be_id: true } => {
-                let (what, why) = (what.to_owned(), words(reply));
+                let (what, why) = (what.to_owned(), reply_message(reply));
                 match super::probe_key(self, run).await?.key {
-                    Key::Works => Some(JobError::Rejected { what, why, status: reply.status }),
+                    KeyState::Works => Some(JobError::Rejected { what, why, status: reply.status }),
                     // The refusal may mean the id or the key.
-                    Key::NotKnown => Some(JobError::GivenUp { what, why }),
-                    Key::Refused => Some(self.refused(reply)),
+                    KeyState::NotKnown => Some(JobError::GivenUp { what, why }),
+                    KeyState::Refused => Some(self.key_refused(reply)),
                 }
             }
-            Verdict::Refused { may_be_id: false } => Some(self.refused(reply)),
+            Verdict::Refused { may_be_id: false } => Some(self.key_refused(reply)),
         })
     }
 
     /// Marks the key as refused and returns the error.
-    pub(crate) fn refused(&self, reply: &Reply) -> JobError {
-        self.refused_by(reply.operation, reply.status, words(reply))
+    pub(crate) fn key_refused(&self, reply: &CallReply) -> JobError {
+        self.key_refused_by(reply.operation, reply.status, reply_message(reply))
     }
 
     /// Marks the key as refused and returns the error, without an answer at hand.
-    pub(super) fn refused_by(&self, operation: Operation, status: Option<u16>, why: String) -> JobError {
+    pub(super) fn key_refused_by(&self, operation: Operation, status: Option<u16>, why: String) -> JobError {
         // No effect if the verdict has informed the limiter already.
         drop(self.limiter.refuse_key(&why));
         tracing::error!(
             event = event::AUTH_REFUSED,
             operation = operation.as_str(),
             status,
-            "the service refuses the key: {why}; nothing is sent until a probe succeeds; put the right key into its file"
+            "the platform refuses the key: {why}; nothing is sent until a probe succeeds; put the right key into its file"
         );
-        JobError::Refused(why)
+        JobError::KeyRefused(why)
     }
 
     /// Fails if a repetition of the request is useless. Does not fail if a smaller page may help.
-    pub(crate) async fn give_up_if_hopeless(
+    pub(crate) async fn fail_if_permanent(
         &self,
         run: RunId,
         what: &str,
-        reply: &Reply,
+        reply: &CallReply,
     ) -> Result<(), JobError> {
-        if reply.wants_smaller_page() {
+        if reply.may_shrink_page() {
             return Ok(());
         }
-        self.hopeless(run, what, reply).await?.map_or(Ok(()), Err)
+        self.permanent_error(run, what, reply).await?.map_or(Ok(()), Err)
     }
 }
 
 /// Returns the platform's message, or the reason of its absence.
-pub(crate) fn words(reply: &Reply) -> String {
+pub(crate) fn reply_message(reply: &CallReply) -> String {
     reply.message.clone().unwrap_or_else(|| "it gave no reason".into())
 }
 
 /// Returns the outcome for the limiter.
-fn concluded(reply: &Reply) -> limiter::Outcome {
+fn limiter_outcome(reply: &CallReply) -> limiter::QuotaOutcome {
     match reply.verdict {
-        Verdict::Throttled(Throttle::Rate { wait }) => limiter::Outcome::RateThrottled(wait),
-        Verdict::Throttled(Throttle::Concurrency) => limiter::Outcome::ConcurrencyThrottled,
-        Verdict::Throttled(Throttle::BadRequests { wait }) => limiter::Outcome::BadRequestThrottled(wait),
-        Verdict::Rejected { status: 400 } => limiter::Outcome::BadRequest,
-        Verdict::NotSent => limiter::Outcome::NotSent,
-        Verdict::Transient | Verdict::InDoubt if reply.status.is_none() => limiter::Outcome::TimedOut,
-        Verdict::Refused { may_be_id: false } => limiter::Outcome::RefusedKey,
+        Verdict::Throttled(ThrottleKind::Rate { wait }) => limiter::QuotaOutcome::RateThrottled(wait),
+        Verdict::Throttled(ThrottleKind::Concurrency) => limiter::QuotaOutcome::ConcurrencyThrottled,
+        Verdict::Throttled(ThrottleKind::BadRequests { wait }) => {
+            limiter::QuotaOutcome::BadRequestThrottled(wait)
+        }
+        Verdict::Rejected { status: 400 } => limiter::QuotaOutcome::BadRequest,
+        Verdict::NotSent => limiter::QuotaOutcome::NotSent,
+        Verdict::Transient | Verdict::InDoubt if reply.status.is_none() => limiter::QuotaOutcome::TimedOut,
+        Verdict::Refused { may_be_id: false } => limiter::QuotaOutcome::RefusedKey,
         Verdict::Accepted
         | Verdict::Rejected { .. }
         | Verdict::Refused { may_be_id: true }
         | Verdict::Transient
-        | Verdict::InDoubt => limiter::Outcome::Answered,
+        | Verdict::InDoubt => limiter::QuotaOutcome::Answered,
     }
 }
 
 /// Returns the journal's outcome of a verdict.
-fn outcome(verdict: Verdict) -> Outcome {
+fn journal_outcome(verdict: Verdict) -> ExchangeOutcome {
     match verdict {
-        Verdict::Accepted => Outcome::Accepted,
-        Verdict::Rejected { .. } => Outcome::Rejected,
-        Verdict::Throttled(_) => Outcome::Throttled,
-        Verdict::Refused { .. } => Outcome::Refused,
-        Verdict::Transient => Outcome::Transient,
-        Verdict::NotSent => Outcome::NotSent,
-        Verdict::InDoubt => Outcome::InDoubt,
+        Verdict::Accepted => ExchangeOutcome::Accepted,
+        Verdict::Rejected { .. } => ExchangeOutcome::Rejected,
+        Verdict::Throttled(_) => ExchangeOutcome::Throttled,
+        Verdict::Refused { .. } => ExchangeOutcome::Refused,
+        Verdict::Transient => ExchangeOutcome::Transient,
+        Verdict::NotSent => ExchangeOutcome::NotSent,
+        Verdict::InDoubt => ExchangeOutcome::InDoubt,
     }
 }
 
 /// Logs a change of the account's budget. [`Context::refused_by`] logs a refused key.
-fn tell(notice: &Notice) {
+fn log_limiter_event(notice: &LimiterEvent) {
     match notice {
-        Notice::HoldStarted(hold) if hold.scope == Scope::Key => {}
-        Notice::HoldStarted(hold) => tracing::warn!(
+        LimiterEvent::HoldStarted(hold) if hold.scope == HoldScope::Key => {}
+        LimiterEvent::HoldStarted(hold) => tracing::warn!(
             event = event::QUOTA_HOLD,
             reason = hold.reason.as_str(),
             hold_ms = hold.duration_ms,
             "{} waits{}: {} {}",
-            held(hold.scope),
+            scope_text(hold.scope),
             hold.duration_ms.map_or(String::new(), |ms| format!(" {} s", ms.div_ceil(1000))),
             hold.reason.as_str(),
             hold.why
         ),
-        Notice::ShareShrunk { permille, limit, held } => tracing::warn!(
+        LimiterEvent::LimitReduced { permille, limit, reservations: held } => tracing::warn!(
             event = event::QUOTA_SHARE,
             permille,
             limit,
             held,
-            "other software uses the account: the service refused us at {held} calls of our own in a minute; at most \
+            "other software uses the account: the platform refused us at {held} calls of our own in a minute; at most \
              {limit} a minute are ours for now"
         ),
-        Notice::ShareRecovered => {
+        LimiterEvent::LimitRecovered => {
             tracing::info!(
                 event = event::QUOTA_SHARE,
                 permille = 1000,
                 "our share of the quota is whole again"
             );
         }
-        Notice::SoftLine { count } => tracing::warn!(
+        LimiterEvent::SoftThreshold { count } => tracing::warn!(
             event = event::BAD_REQUESTS,
             count,
             "{count} answers of 400 in 24 h: bulk pushes stop; see `tallyd job list --kind push`"
         ),
-        Notice::HardLine { count } => tracing::error!(
+        LimiterEvent::HardThreshold { count } => tracing::error!(
             event = event::BAD_REQUESTS,
             count,
             "{count} answers of 400 in 24 h: every operation that had one stops"
         ),
-        Notice::LedgerFull { until } => tracing::error!(
+        LimiterEvent::BudgetExhausted { until } => tracing::error!(
             event = event::BAD_REQUESTS,
-            "the service throttles this account for bad requests: only reads go until {until}"
+            "the platform throttles this account for bad requests: only reads go until {until}"
         ),
     }
 }
 
-fn held(scope: Scope) -> String {
+fn scope_text(scope: HoldScope) -> String {
     match scope {
-        Scope::Account => "the whole account".into(),
-        Scope::Key => "everything but the probe".into(),
-        Scope::Operation(operation) => operation.to_string(),
+        HoldScope::Account => "the whole account".into(),
+        HoldScope::Key => "everything but the probe".into(),
+        HoldScope::Operation(operation) => operation.to_string(),
     }
 }

@@ -8,9 +8,9 @@
 //!
 //! Results that can be read or planned again are not retried here; their next run does that.
 
-use super::{Context, JobError};
+use super::{JobContext, JobError};
 use crate::model::Clock;
-use crate::outbox::Delays;
+use crate::outbox::RetryDelays;
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::sync::Arc;
@@ -18,70 +18,73 @@ use tokio::sync::watch;
 
 /// Claim gate, closed while an answer waits for its commit.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate(Arc<watch::Sender<State>>);
+pub(crate) struct ClaimGate(Arc<watch::Sender<GateState>>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct GateState {
     /// Answers that wait for their commit.
-    waiting: usize,
+    uncommitted: usize,
     is_disk_low: bool,
 }
 
 /// Guard that keeps the claim gate closed.
-struct Shut<'a>(&'a Gate);
+struct GateGuard<'a>(&'a ClaimGate);
 
-impl Gate {
-    fn shut(&self) -> Shut<'_> {
-        self.0.send_modify(|state| state.waiting += 1);
-        Shut(self)
+impl ClaimGate {
+    fn close_gate(&self) -> GateGuard<'_> {
+        self.0.send_modify(|state| state.uncommitted += 1);
+        GateGuard(self)
     }
 
     /// Returns true if no answer waits for its commit.
     pub(crate) fn is_open(&self) -> bool {
-        self.0.borrow().waiting == 0
+        self.0.borrow().uncommitted == 0
     }
 
-    async fn opened(&self) {
+    async fn wait_until_open(&self) {
         let mut changes = self.0.subscribe();
         // The sender lives in `self`, so the wait ends only with an open gate.
-        drop(changes.wait_for(|state| state.waiting == 0).await);
+        drop(changes.wait_for(|state| state.uncommitted == 0).await);
     }
 }
 
-impl Drop for Shut<'_> {
+impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
-        self.0.0.send_modify(|state| state.waiting -= 1);
+        self.0.0.send_modify(|state| state.uncommitted -= 1);
     }
 }
 
 /// Retry state of one commit.
-pub(crate) struct Insist<'a> {
-    gate: &'a Gate,
+pub(crate) struct CommitRetry<'a> {
+    gate: &'a ClaimGate,
     clock: &'a dyn Clock,
-    doing: &'static str,
-    delays: Delays,
-    shut: Option<Shut<'a>>,
+    action: &'static str,
+    delays: RetryDelays,
+    guard: Option<GateGuard<'a>>,
 }
 
-impl Insist<'_> {
+impl CommitRetry<'_> {
     /// Returns the result of an attempt; `None`, after a pause, if the error is transient.
     ///
     /// The claim gate opens with the final result, even if this value lives on. A run that waits for a lock
     /// at its begin would otherwise block itself.
-    pub(crate) async fn on<T>(&mut self, attempt: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    pub(crate) async fn check_attempt<T>(
+        &mut self,
+        attempt: Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         let error = match attempt {
-            Err(error) if error.may_pass() => error,
+            Err(error) if error.is_transient() => error,
             result => {
-                self.shut = None;
+                self.guard = None;
                 return result.map(Some);
             }
         };
-        if self.shut.is_none() {
-            self.shut = Some(self.gate.shut());
+        if self.guard.is_none() {
+            self.guard = Some(self.gate.close_gate());
             tracing::error!(
-                event = event::DATABASE_STUCK,
-                "cannot {} yet; it is kept and tried again, and no wish is sent meanwhile: {error}",
-                self.doing
+                event = event::DATABASE_WRITE_FAILED,
+                "cannot {} yet; it is kept and tried again, and no change is sent meanwhile: {error}",
+                self.action
             );
         }
         self.clock.sleep(self.delays.next().unwrap_or_default()).await;
@@ -89,24 +92,30 @@ impl Insist<'_> {
     }
 }
 
-impl Context {
+impl JobContext {
     /// Starts the retry of a commit; `doing` completes "cannot …". The caller repeats attempts until
     /// [`Insist::on`] returns their result.
-    pub(crate) fn insist(&self, doing: &'static str) -> Insist<'_> {
-        Insist { gate: &self.gate, clock: &*self.clock, doing, delays: Delays::page_retry(), shut: None }
+    pub(crate) fn retry_commit(&self, doing: &'static str) -> CommitRetry<'_> {
+        CommitRetry {
+            gate: &self.claim_gate,
+            clock: &*self.clock,
+            action: doing,
+            delays: RetryDelays::page_retry(),
+            guard: None,
+        }
     }
 
     /// Waits until changes may be claimed: no answer waits for its commit, and free disk space is above the
     /// floor.
-    pub(crate) async fn may_claim(&self) -> Result<(), JobError> {
+    pub(crate) async fn wait_until_claimable(&self) -> Result<(), JobError> {
         tokio::select! {
-            () = self.gate.opened() => {}
-            () = self.stopped() => return Err(JobError::Stopped),
+            () = self.claim_gate.wait_until_open() => {}
+            () = self.wait_for_stop() => return Err(JobError::Stopped),
         }
-        let room = self.store.room(self.settings().free_floor_bytes);
-        let was_low = self.gate.0.borrow().is_disk_low;
+        let room = self.store.check_free_space(self.settings().free_floor_bytes);
+        let was_low = self.claim_gate.0.borrow().is_disk_low;
         if was_low != room.is_err() {
-            self.gate.0.send_modify(|state| state.is_disk_low = room.is_err());
+            self.claim_gate.0.send_modify(|state| state.is_disk_low = room.is_err());
         }
         if let (Err(error), false) = (&room, was_low) {
             let floor_bytes = self.settings().free_floor_bytes;
@@ -119,13 +128,13 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::time::{Moment, Sleep, Timestamp};
+    use crate::model::time::{Moment, SleepFuture, Timestamp};
     use std::path::PathBuf;
     use std::sync::Mutex;
     use std::time::Duration;
 
     fn full() -> StoreError {
-        StoreError::NoRoom { path: PathBuf::from("t.db"), free_mib: 0, floor_mib: 32 }
+        StoreError::LowDiskSpace { path: PathBuf::from("t.db"), free_mib: 0, floor_mib: 32 }
     }
 
     /// Clock that records waits and does not wait.
@@ -141,22 +150,28 @@ mod tests {
             Moment(0)
         }
 
-        fn sleep(&self, duration: Duration) -> Sleep {
+        fn sleep(&self, duration: Duration) -> SleepFuture {
             self.0.lock().unwrap().push(duration);
             Box::pin(std::future::ready(()))
         }
     }
 
-    fn insist<'a>(gate: &'a Gate, clock: &'a NoWait) -> Insist<'a> {
-        Insist { gate, clock, doing: "write down an answer", delays: Delays::page_retry(), shut: None }
+    fn commit_retry<'a>(gate: &'a ClaimGate, clock: &'a NoWait) -> CommitRetry<'a> {
+        CommitRetry {
+            gate,
+            clock,
+            action: "write down an answer",
+            delays: RetryDelays::page_retry(),
+            guard: None,
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_pauses_between_attempts_pass_by_the_injected_clock() {
-        let (gate, clock) = (Gate::default(), NoWait::default());
-        let (mut insist, begun) = (insist(&gate, &clock), tokio::time::Instant::now());
+        let (gate, clock) = (ClaimGate::default(), NoWait::default());
+        let (mut retry, begun) = (commit_retry(&gate, &clock), tokio::time::Instant::now());
         for _ in 0..3 {
-            assert!(insist.on::<()>(Err(full())).await.unwrap().is_none());
+            assert!(retry.check_attempt::<()>(Err(full())).await.unwrap().is_none());
         }
         assert_eq!(*clock.0.lock().unwrap(), [200, 400, 800].map(Duration::from_millis));
         assert_eq!(begun.elapsed(), Duration::ZERO, "the host's timer was waited for");
@@ -164,27 +179,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_gate_is_shut_from_the_first_failure_until_it_commits() {
-        let (gate, clock) = (Gate::default(), NoWait::default());
-        let (mut one, mut two) = (insist(&gate, &clock), insist(&gate, &clock));
-        assert!(one.on::<()>(Err(full())).await.unwrap().is_none());
-        assert!(two.on::<()>(Err(full())).await.unwrap().is_none());
-        assert_eq!(one.on(Ok(7)).await.unwrap(), Some(7));
+        let (gate, clock) = (ClaimGate::default(), NoWait::default());
+        let (mut one, mut two) = (commit_retry(&gate, &clock), commit_retry(&gate, &clock));
+        assert!(one.check_attempt::<()>(Err(full())).await.unwrap().is_none());
+        assert!(two.check_attempt::<()>(Err(full())).await.unwrap().is_none());
+        assert_eq!(one.check_attempt(Ok(7)).await.unwrap(), Some(7));
         assert!(!gate.is_open(), "another answer still waits");
-        let waiting = tokio::time::timeout(Duration::from_secs(60), gate.opened());
+        let waiting = tokio::time::timeout(Duration::from_secs(60), gate.wait_until_open());
         assert!(waiting.await.is_err());
-        assert_eq!(two.on(Ok(8)).await.unwrap(), Some(8));
+        assert_eq!(two.check_attempt(Ok(8)).await.unwrap(), Some(8));
         assert!(
             gate.is_open(),
             "a run that waited to begin waits for the gate while its first commit is in scope"
         );
-        gate.opened().await;
+        gate.wait_until_open().await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_pass_is_not_repeated() {
-        let (gate, clock) = (Gate::default(), NoWait::default());
+        let (gate, clock) = (ClaimGate::default(), NoWait::default());
         let damaged = StoreError::Missing { path: PathBuf::from("t.db") };
-        assert!(insist(&gate, &clock).on::<()>(Err(damaged)).await.is_err());
+        assert!(commit_retry(&gate, &clock).check_attempt::<()>(Err(damaged)).await.is_err());
         assert!(gate.is_open());
     }
 }

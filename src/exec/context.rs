@@ -1,13 +1,13 @@
 //! Shared dependencies of all jobs, and their settings.
 
-use super::commit_retry::Gate;
-use super::key_probe::Proofs;
-use super::start_budget::Starts;
+use super::commit_retry::ClaimGate;
+use super::key_probe::KeyProofs;
+use super::start_budget::StartBudget;
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::model::{Clock, JobKind, Moment, Timestamp, WarehouseId};
-use crate::reconcile::isolation::Failures;
-use crate::reconcile::{Policy, brake};
+use crate::reconcile::isolation::EntryFailures;
+use crate::reconcile::{CountPolicy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Shared dependencies of all jobs. Clones share their state.
 #[derive(Clone)]
-pub struct Context {
+pub struct JobContext {
     /// Database.
     pub store: Store,
     /// Client of the platform.
@@ -30,30 +30,30 @@ pub struct Context {
     /// Session: this start of the daemon.
     pub session_id: i64,
     /// Claim gate, closed while an answer cannot be committed.
-    pub(crate) gate: Gate,
+    pub(crate) claim_gate: ClaimGate,
     /// Recent results of key probes.
-    pub(crate) proofs: Proofs,
-    settings: Arc<RwLock<Arc<Settings>>>,
+    pub(crate) key_proofs: KeyProofs,
+    settings: Arc<RwLock<Arc<JobSettings>>>,
     stopping: CancellationToken,
     /// Notification of new changes for a running push.
-    wishes: watch::Sender<()>,
+    change_notifier: watch::Sender<()>,
     /// Lock of each kind of job; its run holds it.
-    turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
+    job_locks: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
     /// Recent failures by entry ([`super::quarantine`]).
-    pub(crate) failures: Arc<SyncMutex<Failures>>,
+    pub(crate) entry_failures: Arc<SyncMutex<EntryFailures>>,
     /// Times at which a push of few stock levels may start.
-    starts: Arc<SyncMutex<Starts>>,
+    start_budget: Arc<SyncMutex<StartBudget>>,
 }
 
 /// Settings of the jobs, as plain values.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct JobSettings {
     /// SKUs in a balances call.
     pub skus_per_call: usize,
     /// Settings of quantities.
     pub quantities: QuantitySettings,
     /// Limits of the journal's age and size.
-    pub retention: Retention,
+    pub retention: JournalRetention,
     /// Limit of calls of an operation in flight.
     pub calls_in_flight: usize,
     /// Timeout of a call. The outcome of a call may still change until twice this time after the send.
@@ -66,7 +66,7 @@ pub struct Settings {
 
 /// Limits of the journal.
 #[derive(Clone, Copy, Debug)]
-pub struct Retention {
+pub struct JournalRetention {
     /// Time for which the bodies of exchanges are kept.
     pub keep_bodies: Duration,
     /// Used bytes of the database above which the oldest bodies are deleted earlier.
@@ -86,25 +86,25 @@ pub struct BackupSettings {
 #[derive(Clone, Debug)]
 pub struct QuantitySettings {
     /// Policy for a stock level that moved at the platform since it was counted.
-    pub policy: Policy,
+    pub policy: CountPolicy,
     /// Policies of single warehouses.
-    pub by_warehouse: BTreeMap<WarehouseId, Policy>,
+    pub by_warehouse: BTreeMap<WarehouseId, CountPolicy>,
     /// Limit of a fact's age at a write; an older fact is read again first.
     pub max_fact_age: Duration,
     /// Thresholds of the brakes.
-    pub brakes: brake::Settings,
+    pub brakes: brake::BrakeSettings,
     /// Limit of a base's age at the insertion of a count. With an older fact the next read is the base.
     pub max_base_age: Duration,
 }
 
 impl QuantitySettings {
     /// Returns the policy of a warehouse.
-    pub fn policy_of(&self, warehouse: WarehouseId) -> Policy {
+    pub fn policy_of(&self, warehouse: WarehouseId) -> CountPolicy {
         self.by_warehouse.get(&warehouse).copied().unwrap_or(self.policy)
     }
 }
 
-impl Context {
+impl JobContext {
     /// Creates the context.
     pub fn new(
         store: Store,
@@ -112,12 +112,12 @@ impl Context {
         limiter: Limiter,
         clock: Arc<dyn Clock>,
         session_id: i64,
-        settings: Settings,
+        settings: JobSettings,
     ) -> Self {
         let settings = Arc::new(RwLock::new(Arc::new(settings)));
         let stopping = CancellationToken::new();
         let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
-        let (gate, proofs, wishes) = (Gate::default(), Proofs::default(), watch::Sender::default());
+        let (gate, proofs, changes) = (ClaimGate::default(), KeyProofs::default(), watch::Sender::default());
         let (failures, starts) = (Arc::default(), Arc::default());
         Self {
             store,
@@ -125,41 +125,41 @@ impl Context {
             limiter,
             clock,
             session_id,
-            gate,
-            proofs,
+            claim_gate: gate,
+            key_proofs: proofs,
             settings,
             stopping,
-            wishes,
-            turns,
-            failures,
-            starts,
+            change_notifier: changes,
+            job_locks: turns,
+            entry_failures: failures,
+            start_budget: starts,
         }
     }
 
     /// Waits until no other run of the job is active. The run owns the job until the guard is dropped.
-    pub(crate) async fn turn(&self, kind: JobKind) -> OwnedMutexGuard<()> {
-        let turn = self.turns.get(&kind).expect("every kind of job has a turn");
+    pub(crate) async fn lock_job(&self, kind: JobKind) -> OwnedMutexGuard<()> {
+        let turn = self.job_locks.get(&kind).expect("every kind of job has a turn");
         Arc::clone(turn).lock_owned().await
     }
 
     /// Returns the settings in force.
-    pub fn settings(&self) -> Arc<Settings> {
+    pub fn settings(&self) -> Arc<JobSettings> {
         Arc::clone(&self.settings.read().expect("nobody panics while holding the settings"))
     }
 
     /// Replaces the settings. A job uses them from its next call of [`Self::settings`] on.
-    pub fn reconfigure(&self, settings: Settings) {
+    pub fn reconfigure(&self, settings: JobSettings) {
         *self.settings.write().expect("nobody panics while holding the settings") = Arc::new(settings);
     }
 
     /// Stops the jobs: waits for reservations and pauses between attempts end at once.
-    pub fn stop(&self) {
+    pub fn stop_jobs(&self) {
         self.limiter.close();
         self.stopping.cancel();
     }
 
     /// Waits for [`Self::stop`].
-    pub(crate) async fn stopped(&self) {
+    pub(crate) async fn wait_for_stop(&self) {
         self.stopping.cancelled().await;
     }
 
@@ -169,18 +169,18 @@ impl Context {
     }
 
     /// Returns the times at which a push of few stock levels may start.
-    pub(crate) fn starts(&self) -> MutexGuard<'_, Starts> {
-        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn start_budget(&self) -> MutexGuard<'_, StartBudget> {
+        self.start_budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notifies a running push of new changes. A push that starts later reads them anyway.
-    pub fn wishes_came(&self) {
-        self.wishes.send_replace(());
+    pub fn notify_changes(&self) {
+        self.change_notifier.send_replace(());
     }
 
     /// Returns a receiver that changes with each later notification of new changes.
-    pub(crate) fn new_wishes(&self) -> watch::Receiver<()> {
-        self.wishes.subscribe()
+    pub(crate) fn subscribe_changes(&self) -> watch::Receiver<()> {
+        self.change_notifier.subscribe()
     }
 
     /// Returns the time by the calendar.

@@ -11,11 +11,11 @@ pub enum JobError {
     Stopped,
     /// The platform refuses the key.
     #[error(
-        "the service refuses the key: {0}; check both key files, the right key is taken without a restart"
+        "the platform refuses the key: {0}; check both key files, the right key is taken without a restart"
     )]
-    Refused(String),
+    KeyRefused(String),
     /// The platform refused this content for good.
-    #[error("the service refused {what}: {why}")]
+    #[error("the platform refused {what}: {why}")]
     Rejected {
         /// Subject of the request.
         what: String,

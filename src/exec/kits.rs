@@ -1,6 +1,6 @@
 //! Read of the components of one kit, for the poll, the push and an operator.
 
-use super::{Context, JobError};
+use super::{JobContext, JobError};
 use crate::client::wire;
 use crate::model::{Lane, ProductId, RunId};
 use crate::projection;
@@ -10,7 +10,7 @@ use crate::telemetry::event;
 /// Reads one kit. Returns the number of new, changed or removed components.
 pub(crate) async fn read_kit(
     attempts: usize,
-    context: &Context,
+    context: &JobContext,
     run: RunId,
     lane: Lane,
     kit: ProductId,
@@ -20,30 +20,37 @@ pub(crate) async fn read_kit(
     let answer = match asked {
         // With a working key, a 403 means that the product is no kit, or no longer one.
         Err(JobError::Rejected { status: Some(403), why, what }) => {
-            return denied(context, run, kit, JobError::Rejected { status: Some(403), why, what }).await;
+            return deny_kit(context, run, kit, JobError::Rejected { status: Some(403), why, what }).await;
         }
         asked => asked?,
     };
-    let components = context.decoded(&answer, wire::decode_kit_components(&answer.reply.body)).await?;
+    let components =
+        context.decode_or_ignore(&answer, wire::decode_kit_components(&answer.reply.body)).await?;
     let known = context.store.kit_components(kit).await?.len();
     if components.records.is_empty() && known > 0 {
-        context.end_alone(&answer).await?;
-        let why = format!("the service names none of its components, but {known} were known");
+        context.exchange_end_ignored(&answer).await?;
+        let why = format!("the platform names none of its components, but {known} were known");
         return Err(JobError::Implausible(why));
     }
-    let mut write = context.store.begin(Durability::Normal).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
     context.exchange_end(&mut write, &answer).await?;
-    let changed = projection::kit_components(&mut write, answer.id, answer.sent_at, kit, &components).await?;
+    let changed =
+        projection::project_kit_components(&mut write, answer.id, answer.sent_at, kit, &components).await?;
     write.commit().await?;
     Ok(changed)
 }
 
 /// Removes the kit flag of a product. Returns the refusal if there was no flag.
-async fn denied(context: &Context, run: RunId, kit: ProductId, refusal: JobError) -> Result<u64, JobError> {
-    let Some(exchange) = context.store.kit_refused_by(run, kit).await? else {
+async fn deny_kit(
+    context: &JobContext,
+    run: RunId,
+    kit: ProductId,
+    refusal: JobError,
+) -> Result<u64, JobError> {
+    let Some(exchange) = context.store.kit_last_exchange(run, kit).await? else {
         return Err(refusal);
     };
-    let mut write = context.store.begin(Durability::Normal).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
     let was_kit = write.kit_deny(exchange, kit, context.now()).await?;
     write.commit().await?;
     if was_kit {

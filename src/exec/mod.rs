@@ -33,12 +33,12 @@ mod run_args;
 pub(crate) mod start_budget;
 pub(crate) mod warehouse_list;
 
-pub use change_events::tell_released;
-pub use context::{BackupSettings, Context, QuantitySettings, Retention, Settings};
+pub use change_events::log_released;
+pub use context::{BackupSettings, JobContext, JobSettings, JournalRetention, QuantitySettings};
 pub use error::JobError;
-pub use key_probe::{Probed, probe_key};
-pub use quota_lift::{hear_lifted, lift_wait};
-pub use run::{Finished, Report};
-pub use run_args::{Input, InputError};
+pub use key_probe::{KeyStatus, probe_key};
+pub use quota_lift::{apply_lifted_wait, lift_wait};
+pub use run::{FinishedRun, RunReport};
+pub use run_args::{RunArgs, RunArgsError};
 
 pub(crate) use run::run_recorded;

@@ -5,11 +5,11 @@
 //! of its own with growing delays. The first success ends the quarantine. All other quarantined entries of
 //! the operation are then due at once, because the platform may have caused several failures.
 
-use super::{Context, JobError, probe_key};
-use crate::client::{Reply, Verdict};
+use super::{JobContext, JobError, probe_key};
+use crate::client::{CallReply, Verdict};
 use crate::model::{Operation, RunId, Timestamp};
-use crate::reconcile::isolation::Failures;
-use crate::reconcile::proof::Key;
+use crate::reconcile::isolation::EntryFailures;
+use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, QuarantineRow, StoreError};
 use crate::telemetry::event;
 use std::collections::BTreeMap;
@@ -17,72 +17,82 @@ use std::sync::{MutexGuard, PoisonError};
 
 /// Way of an entry to its next call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum EntryRoute {
     /// In a call shared with any other entries.
-    Together,
+    Shared,
     /// In a call of few suspect entries, because its last call failed.
     Suspect,
     /// Isolated: a quarantined entry that is due.
-    Alone,
+    Isolated,
     /// In no call before this time; the text is the reason.
-    Later(Timestamp, String),
+    Deferred(Timestamp, String),
 }
 
 /// Quarantined entries of an operation.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct QuarantinedEntries {
     operation: Operation,
-    rows: BTreeMap<String, QuarantineRow>,
+    quarantine_rows: BTreeMap<String, QuarantineRow>,
 }
 
 /// Meaning of a call that failed as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub(crate) enum FailureCause {
     /// Throttled: the call is repeated when the limiter allows it, and no failure is counted.
     Throttled,
     /// No byte was sent, or the failure may mean the key. No failure of an entry is counted.
     Unsent,
     /// Failure that an entry may cause.
-    Entries,
+    Entry,
 }
 
-impl Context {
+impl JobContext {
     /// Loads the quarantined entries of an operation.
-    pub(crate) async fn aside(&self, operation: Operation) -> Result<Aside, StoreError> {
-        let rows = self.store.quarantine_of(operation).await?.into_iter();
-        Ok(Aside { operation, rows: rows.map(|row| (row.subject.clone(), row)).collect() })
+    pub(crate) async fn quarantined_entries(
+        &self,
+        operation: Operation,
+    ) -> Result<QuarantinedEntries, StoreError> {
+        let rows = self.store.quarantine_by_operation(operation).await?.into_iter();
+        Ok(QuarantinedEntries {
+            operation,
+            quarantine_rows: rows.map(|row| (row.subject.clone(), row)).collect(),
+        })
     }
 
     /// Records a successful call of these entries. An isolated entry leaves the quarantine; returns true if
     /// it was there.
-    pub(crate) async fn worked(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
-        self.failures().worked(operation, entries.iter().copied());
-        self.take_back(operation, entries).await
+    pub(crate) async fn record_success(
+        &self,
+        operation: Operation,
+        entries: &[&str],
+    ) -> Result<bool, StoreError> {
+        self.entry_failures().record_success(operation, entries.iter().copied());
+        self.end_quarantine(operation, entries).await
     }
 
     /// Records an answered read of these entries. An answer that shows none of them proves neither a failure
     /// of theirs nor that the platform works. Returns true as [`Context::worked`] does.
-    pub(crate) async fn read_worked(
+    pub(crate) async fn record_read_success(
         &self,
         operation: Operation,
         entries: &[&str],
         shows_some: bool,
     ) -> Result<bool, StoreError> {
         if shows_some {
-            return self.worked(operation, entries).await;
+            return self.record_success(operation, entries).await;
         }
-        self.failures().acquit(operation, entries.iter().copied());
-        self.take_back(operation, entries).await
+        self.entry_failures().clear_failures(operation, entries.iter().copied());
+        self.end_quarantine(operation, entries).await
     }
 
     /// Ends the quarantine of an isolated entry whose call did not fail. All other quarantined entries are
     /// due at once.
-    async fn take_back(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
+    async fn end_quarantine(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
         let [alone] = entries else { return Ok(false) };
-        if !self.aside(operation).await?.contains(alone) {
+        if !self.quarantined_entries(operation).await?.contains(alone) {
             return Ok(false);
         }
-        let mut write = self.store.begin(Durability::Normal).await?;
+        let mut write = self.store.begin_write(Durability::Normal).await?;
         let was_aside = write.quarantine_lift(operation, alone).await?;
         if was_aside {
             write.quarantine_retry_all(operation, self.now()).await?;
@@ -102,30 +112,30 @@ impl Context {
 
     /// Records a failed call of these entries. Returns true if the call had a single entry and that entry is
     /// now quarantined.
-    pub(crate) async fn failed(
+    pub(crate) async fn record_failure(
         &self,
         operation: Operation,
         entries: &[&str],
         why: &str,
     ) -> Result<bool, StoreError> {
-        self.failures().failed(operation, entries.iter().copied(), self.moment());
+        self.entry_failures().record_failure(operation, entries.iter().copied(), self.moment());
         let [alone] = entries else { return Ok(false) };
-        self.set_aside(operation, alone, why).await
+        self.quarantine_entry(operation, alone, why).await
     }
 
     /// Quarantines an isolated entry that failed, if the failures are proof. A quarantined entry gets a
     /// longer delay. Returns true if the entry is quarantined.
-    pub(crate) async fn set_aside(
+    pub(crate) async fn quarantine_entry(
         &self,
         operation: Operation,
         alone: &str,
         why: &str,
     ) -> Result<bool, StoreError> {
-        let was_aside = self.aside(operation).await?.contains(alone);
-        if !was_aside && !self.failures().is_proved(operation, alone) {
+        let was_aside = self.quarantined_entries(operation).await?.contains(alone);
+        if !was_aside && !self.entry_failures().is_proved_guilty(operation, alone) {
             return Ok(false);
         }
-        let mut write = self.store.begin(Durability::Normal).await?;
+        let mut write = self.store.begin_write(Durability::Normal).await?;
         write.quarantine_add(operation, alone, why, self.now()).await?;
         write.commit().await?;
         if !was_aside {
@@ -144,61 +154,66 @@ impl Context {
     ///
     /// # Errors
     /// [`JobError::Refused`] if the key is refused.
-    pub(crate) async fn failure(&self, run: RunId, reply: &Reply) -> Result<Failed, JobError> {
+    pub(crate) async fn classify_failure(
+        &self,
+        run: RunId,
+        reply: &CallReply,
+    ) -> Result<FailureCause, JobError> {
         match reply.verdict {
-            Verdict::Throttled(_) => Ok(Failed::Throttled),
-            Verdict::NotSent => Ok(Failed::Unsent),
-            Verdict::Refused { may_be_id: false } => Err(self.refused(reply)),
+            Verdict::Throttled(_) => Ok(FailureCause::Throttled),
+            Verdict::NotSent => Ok(FailureCause::Unsent),
+            Verdict::Refused { may_be_id: false } => Err(self.key_refused(reply)),
             Verdict::Refused { may_be_id: true } => match probe_key(self, run).await?.key {
-                Key::Works => Ok(Failed::Entries),
-                Key::NotKnown => Ok(Failed::Unsent),
-                Key::Refused => Err(self.refused(reply)),
+                KeyState::Works => Ok(FailureCause::Entry),
+                KeyState::NotKnown => Ok(FailureCause::Unsent),
+                KeyState::Refused => Err(self.key_refused(reply)),
             },
             Verdict::Accepted | Verdict::Rejected { .. } | Verdict::Transient | Verdict::InDoubt => {
-                Ok(Failed::Entries)
+                Ok(FailureCause::Entry)
             }
         }
     }
 
     /// Returns the failures so far. A poisoned lock is used as it is.
-    pub(crate) fn failures(&self) -> MutexGuard<'_, Failures> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn entry_failures(&self) -> MutexGuard<'_, EntryFailures> {
+        self.entry_failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Aside {
+impl QuarantinedEntries {
     /// Returns the way of an entry to its next call.
-    pub(crate) fn way(&self, context: &Context, entry: &str) -> Way {
-        if let Some(row) = self.rows.get(entry) {
+    pub(crate) fn route_of(&self, context: &JobContext, entry: &str) -> EntryRoute {
+        if let Some(row) = self.quarantine_rows.get(entry) {
             return match row.is_due(context.now()) {
-                true => Way::Alone,
-                false => Way::Later(row.next_try(), row.why.clone()),
+                true => EntryRoute::Isolated,
+                false => EntryRoute::Deferred(row.next_try(), row.why.clone()),
             };
         }
-        let failures = context.failures();
+        let failures = context.entry_failures();
         let (now, moment) = (context.now(), context.moment());
-        match failures.rests_until(self.operation, entry) {
-            Some(until) if until > moment => {
-                Way::Later(now.plus(until.since(moment)), "the service does not answer calls like it".into())
-            }
-            _ if failures.is_suspect(self.operation, entry) => Way::Suspect,
-            _ => Way::Together,
+        match failures.paused_until(self.operation, entry) {
+            Some(until) if until > moment => EntryRoute::Deferred(
+                now.plus(until.duration_since(moment)),
+                "the platform does not answer calls like it".into(),
+            ),
+            _ if failures.is_suspect(self.operation, entry) => EntryRoute::Suspect,
+            _ => EntryRoute::Shared,
         }
     }
 
     /// Returns the time of a quarantined entry's next attempt. `None` if the entry may be read now.
-    pub(crate) fn later(&self, now: Timestamp, entry: &str) -> Option<Timestamp> {
-        self.rows.get(entry).filter(|row| !row.is_due(now)).map(QuarantineRow::next_try)
+    pub(crate) fn retry_at(&self, now: Timestamp, entry: &str) -> Option<Timestamp> {
+        self.quarantine_rows.get(entry).filter(|row| !row.is_due(now)).map(QuarantineRow::next_try)
     }
 
     /// Returns the entries whose next attempt is in the future, with its time.
-    pub(crate) fn waiting(&self, now: Timestamp) -> impl Iterator<Item = (&str, Timestamp)> {
-        let waiting = self.rows.values().filter(move |row| !row.is_due(now));
+    pub(crate) fn deferred_entries(&self, now: Timestamp) -> impl Iterator<Item = (&str, Timestamp)> {
+        let waiting = self.quarantine_rows.values().filter(move |row| !row.is_due(now));
         waiting.map(|row| (row.subject.as_str(), row.next_try()))
     }
 
     /// Returns true if the entry is quarantined, also if it is due.
     pub(crate) fn contains(&self, entry: &str) -> bool {
-        self.rows.contains_key(entry)
+        self.quarantine_rows.contains_key(entry)
     }
 }

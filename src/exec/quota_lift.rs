@@ -2,33 +2,33 @@
 //!
 //! A platform that still requires the wait orders it again with its next answer.
 
-use super::Context;
-use crate::limiter::{Kept, Scope, StandingHold};
+use super::JobContext;
+use crate::limiter::{EndingHold, HoldScope, LimiterState};
 use crate::model::{Position, Timestamp};
-use crate::store::{Durability, LIFTED, Store, StoreError};
+use crate::store::{Durability, QUOTA_LIFTED, Store, StoreError};
 use crate::telemetry::event;
 
 /// Ends the account's wait in the database and records an event for a running daemon.
 ///
 /// Returns the wait, if one was in force.
-pub async fn lift_wait(store: &Store, at: Timestamp) -> Result<Option<StandingHold>, StoreError> {
-    let mut write = store.begin(Durability::Full).await?;
+pub async fn lift_wait(store: &Store, at: Timestamp) -> Result<Option<EndingHold>, StoreError> {
+    let mut write = store.begin_write(Durability::Full).await?;
     // No other writer runs between this read and the commit.
-    let kept = store.limiter_memory().await?;
-    let mut kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let (account, others) = kept.holds.into_iter().partition(|hold| hold.scope == Scope::Account);
+    let kept = store.limiter_state().await?;
+    let mut kept: LimiterState = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let (account, others) = kept.holds.into_iter().partition(|hold| hold.scope == HoldScope::Account);
     kept.holds = account;
-    let Some(wait) = kept.standing(at).holds.pop() else { return Ok(None) };
+    let Some(wait) = kept.quota_status(at).holds.pop() else { return Ok(None) };
     kept.holds = others;
-    write.event_append(at, LIFTED, "account", None).await?;
+    write.event_append(at, QUOTA_LIFTED, "account", None).await?;
     let memory = serde_json::to_string(&kept).expect("what is kept has text keys, which JSON can write");
-    write.limiter_remember(&memory).await?;
+    write.limiter_state_store(&memory).await?;
     write.commit().await.map(|()| Some(wait))
 }
 
 /// Ends the account's wait in the running limiter, if an event after this position says so.
-pub async fn hear_lifted(context: &Context, after: Position) -> Result<(), StoreError> {
-    if !context.store.event_since(LIFTED, after).await? {
+pub async fn apply_lifted_wait(context: &JobContext, after: Position) -> Result<(), StoreError> {
+    if !context.store.event_since(QUOTA_LIFTED, after).await? {
         return Ok(());
     }
     let Some(reason) = context.limiter.lift_order() else { return Ok(()) };
@@ -36,9 +36,9 @@ pub async fn hear_lifted(context: &Context, after: Position) -> Result<(), Store
     tracing::warn!(
         event = event::QUOTA_LIFTED,
         reason,
-        "a person ended the wait that the service ordered; calls go on"
+        "a person ended the wait that the platform ordered; calls go on"
     );
-    let mut write = context.store.begin(Durability::Normal).await?;
-    context.limiter_remember(&mut write).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
+    context.limiter_save_state(&mut write).await?;
     write.commit().await
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Names that a run works on; empty for the due work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct RunArgs {
     /// SKUs for `balances`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skus: Vec<Sku>,
@@ -20,7 +20,7 @@ pub struct Input {
 
 /// Error of an input.
 #[derive(Debug, thiserror::Error)]
-pub enum InputError {
+pub enum RunArgsError {
     /// The input cannot be parsed.
     #[error("cannot read the input of {kind}: {why}; write it like {example}")]
     Unreadable {
@@ -33,18 +33,18 @@ pub enum InputError {
     },
     /// The job takes no input.
     #[error("the job {0} takes no input: it works on what is due")]
-    None(JobKind),
+    TakesNone(JobKind),
 }
 
-impl Input {
+impl RunArgs {
     /// Parses the input of a job, a JSON object.
-    pub fn read(kind: JobKind, text: &str) -> Result<Self, InputError> {
+    pub fn parse(kind: JobKind, text: &str) -> Result<Self, RunArgsError> {
         let example = match kind {
             JobKind::Balances => r#"{"skus":["SKU-1"]}"#,
             JobKind::OrderLines => r#"{"orders":[1234567]}"#,
-            _ => return Err(InputError::None(kind)),
+            _ => return Err(RunArgsError::TakesNone(kind)),
         };
-        let unreadable = |why: String| InputError::Unreadable { kind, why, example };
+        let unreadable = |why: String| RunArgsError::Unreadable { kind, why, example };
         let input: Self = serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
         let names_others =
             if kind == JobKind::Balances { !input.orders.is_empty() } else { !input.skus.is_empty() };
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn an_input_names_what_its_job_reads_or_is_refused() {
-        let skus = Input::read(JobKind::Balances, r#"{"skus":["A"]}"#).unwrap();
+        let skus = RunArgs::parse(JobKind::Balances, r#"{"skus":["A"]}"#).unwrap();
         assert_eq!(skus.skus, [Sku::new("A").unwrap()]);
         let refused = [
             (JobKind::Balances, r#"{"orders":[1]}"#),
@@ -77,7 +77,7 @@ mod tests {
             (JobKind::Push, r#"{"skus":["A"]}"#),
         ];
         for (kind, text) in refused {
-            assert!(Input::read(kind, text).is_err(), "{kind} {text}");
+            assert!(RunArgs::parse(kind, text).is_err(), "{kind} {text}");
         }
     }
 }

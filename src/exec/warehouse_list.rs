@@ -1,50 +1,53 @@
 //! List of warehouses, for the poll and the push.
 
-use super::call::Answer;
-use super::pager::{self, Listing, Recorded};
-use super::{Context, JobError};
-use crate::client::Request;
-use crate::client::wire::{self, Decoded, Malformed, Paging, Warehouse};
+use super::call::AnsweredExchange;
+use super::pager::{self, ListPageResult, PagedList};
+use super::{JobContext, JobError};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, DecodedAnswer, MalformedBody, PageParams, Warehouse};
 use crate::model::{RunId, WarehouseId};
 use crate::projection;
-use crate::store::{ListOf, StoreError, Write};
+use crate::store::{PlatformList, StoreError, WriteTransaction};
 use std::collections::BTreeSet;
 
 /// Reads the list. Returns its warehouses if it came whole and every record is readable.
-pub(crate) async fn listed(context: &Context, run: RunId) -> Result<Option<BTreeSet<WarehouseId>>, JobError> {
-    let listed = pager::read(context, run, &Warehouses).await?.whole();
+pub(crate) async fn read_warehouse_ids(
+    context: &JobContext,
+    run: RunId,
+) -> Result<Option<BTreeSet<WarehouseId>>, JobError> {
+    let listed = pager::read_list(context, run, &WarehouseList).await?.into_whole_ids();
     Ok(listed.map(|ids| ids.into_iter().map(WarehouseId).collect()))
 }
 
 /// *List warehouses*.
-pub(crate) struct Warehouses;
+pub(crate) struct WarehouseList;
 
-impl Listing for Warehouses {
+impl PagedList for WarehouseList {
     type Record = Warehouse;
 
-    fn name(&self) -> String {
+    fn list_name(&self) -> String {
         "the warehouses".into()
     }
 
-    fn list(&self) -> ListOf {
-        ListOf::Warehouses
+    fn platform_list(&self) -> PlatformList {
+        PlatformList::Warehouses
     }
 
-    fn request(&self, paging: Paging) -> Request {
+    fn page_request(&self, paging: PageParams) -> PlatformRequest {
         wire::list_warehouses(paging)
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded<Warehouse>, Malformed> {
+    fn decode_page(&self, body: &[u8]) -> Result<DecodedAnswer<Warehouse>, MalformedBody> {
         wire::decode_warehouses(body)
     }
 
-    async fn record(
+    async fn record_page(
         &self,
-        write: &mut Write,
-        answer: &Answer,
-        page: &Decoded<Warehouse>,
-    ) -> Result<Recorded, StoreError> {
-        let changed = projection::warehouses(write, answer.id, page).await?;
-        Ok(Recorded { ids: page.records.iter().map(|warehouse| warehouse.id.0).collect(), changed })
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        page: &DecodedAnswer<Warehouse>,
+    ) -> Result<ListPageResult, StoreError> {
+        let changed = projection::project_warehouses(write, answer.id, page).await?;
+        Ok(ListPageResult { ids: page.records.iter().map(|warehouse| warehouse.id.0).collect(), changed })
     }
 }

@@ -1,34 +1,34 @@
 //! Health rules on the last calls: the platform can be reached, and pushes succeed.
 
-use super::finding::{Code, Finding};
-use crate::model::{Timestamp, age};
+use super::finding::{Finding, FindingCode};
+use crate::model::{Timestamp, format_age};
 use crate::store::{CallRow, HealthRows};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Calls in a row without an answer, and their least time span, because single calls may be lost on any
 /// network.
-const UNANSWERED: (usize, Duration) = (3, Duration::from_secs(30));
+const UNANSWERED_CALLS: (usize, Duration) = (3, Duration::from_secs(30));
 /// Calls in a row without an accepted one, and their least time span.
-const IN_VAIN: (usize, Duration) = (10, Duration::from_secs(120));
+const UNACCEPTED_CALLS: (usize, Duration) = (10, Duration::from_secs(120));
 /// Writes, or runs of the push, in a row without success, and their least time span.
-const PUSHES: (usize, Duration) = (3, Duration::from_secs(120));
+const FAILING_PUSHES: (usize, Duration) = (3, Duration::from_secs(120));
 /// Wait of a change from which on failing writes are reported.
-const WAITS: Duration = Duration::from_secs(60);
+const FAILING_WAIT: Duration = Duration::from_secs(60);
 
-pub(super) fn judge(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
-    if let Some(found) = unreachable(&rows.calls, now) {
+pub(super) fn judge_calls(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
+    if let Some(found) = platform_unreachable(&rows.calls, now) {
         return vec![found];
     }
-    let in_vain = in_vain(&rows.calls, now);
-    in_vain.into_iter().chain(pushes(rows, now)).collect()
+    let in_vain = calls_fail(&rows.calls, now);
+    in_vain.into_iter().chain(failing_pushes(rows, now)).collect()
 }
 
 /// Returns the newest calls back to the last that `is_good`: their number, the newest, and the time of the
 /// oldest.
 ///
 /// `None` if they are too few or span too little time.
-fn streak<'a>(
+fn failing_streak<'a>(
     calls: impl Iterator<Item = &'a CallRow>,
     is_good: impl Fn(&CallRow) -> bool,
     (least, spanning): (usize, Duration),
@@ -37,34 +37,35 @@ fn streak<'a>(
     let failed: Vec<&CallRow> = calls.take_while(|call| !is_good(call)).collect();
     let (newest, oldest) = (failed.first()?, failed.last()?);
     let since = Timestamp(oldest.sent_ms);
-    (failed.len() >= least && now.since(since) >= spanning).then_some((failed.len(), *newest, since))
+    (failed.len() >= least && now.duration_since(since) >= spanning).then_some((failed.len(), *newest, since))
 }
 
-fn unreachable(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
-    let (count, newest, since) = streak(calls.iter(), |call| call.status.is_some(), UNANSWERED, now)?;
+fn platform_unreachable(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
+    let (count, newest, since) =
+        failing_streak(calls.iter(), |call| call.status.is_some(), UNANSWERED_CALLS, now)?;
     let text = format!(
-        "the service cannot be reached: the last {count} call(s), since {since}, got no answer ({})",
-        words(newest)
+        "the platform cannot be reached: the last {count} call(s), since {since}, got no answer ({})",
+        call_message(newest)
     );
     let todo = "see whether the host has a network and `service.base_url` is right: tallyd check --online";
-    Some(Finding::new(Code::Unreachable, number(count), text, todo).since(since))
+    Some(Finding::new(FindingCode::Unreachable, as_count(count), text, todo).with_since(since))
 }
 
-fn in_vain(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
-    let (count, newest, since) = streak(counted(calls), is_accepted, IN_VAIN, now)?;
+fn calls_fail(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
+    let (count, newest, since) = failing_streak(counted_calls(calls), is_accepted, UNACCEPTED_CALLS, now)?;
     let text = format!(
         "every call fails: the last {count}, since {since}, brought nothing; the last ({}): {}",
         newest.operation,
-        words(newest)
+        call_message(newest)
     );
     Some(
-        Finding::new(Code::CallsFail, number(count), text, "ask the service; see: tallyd job list")
-            .since(since),
+        Finding::new(FindingCode::CallsFail, as_count(count), text, "ask the platform; see: tallyd job list")
+            .with_since(since),
     )
 }
 
 /// Returns the calls that count. A throttled call is no failure, and a refused key is a finding of its own.
-fn counted(calls: &[CallRow]) -> impl Iterator<Item = &CallRow> {
+fn counted_calls(calls: &[CallRow]) -> impl Iterator<Item = &CallRow> {
     calls.iter().filter(|call| !matches!(call.verdict.as_str(), "throttled" | "refused"))
 }
 
@@ -72,56 +73,58 @@ fn is_accepted(call: &CallRow) -> bool {
     call.verdict == "accepted"
 }
 
-fn pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
-    let in_doubt = rows.wishes.iter().any(|(state, count)| state == "in_doubt" && *count > 0);
-    let waits = rows.waiting.iter().any(|row| now.since(Timestamp(row.since_ms)) >= WAITS);
+fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
+    let in_doubt = rows.changes.iter().any(|(state, count)| state == "in_doubt" && *count > 0);
+    let waits = rows.waiting.iter().any(|row| now.duration_since(Timestamp(row.since_ms)) >= FAILING_WAIT);
     if !(in_doubt || waits) {
         return Vec::new();
     }
     let mut by_operation: BTreeMap<&str, Vec<&CallRow>> = BTreeMap::new();
-    for call in counted(&rows.writes) {
+    for call in counted_calls(&rows.writes) {
         by_operation.entry(&call.operation).or_default().push(call);
     }
-    let failing =
-        by_operation.values().filter_map(|calls| streak(calls.iter().copied(), is_accepted, PUSHES, now));
+    let failing = by_operation
+        .values()
+        .filter_map(|calls| failing_streak(calls.iter().copied(), is_accepted, FAILING_PUSHES, now));
     let found: Vec<Finding> = failing
         .map(|(count, newest, since)| {
             let text = format!(
-                "the pushes fail: the last {count} call(s) of {}, since {since}, were refused or lost; the service: {}",
+                "the pushes fail: the last {count} call(s) of {}, since {since}, were refused or lost; the platform: {}",
                 newest.operation,
-                words(newest)
+                call_message(newest)
             );
-            push_fails(count, text, since).about([newest.operation.clone()])
+            push_fails(count, text, since).with_subjects([newest.operation.clone()])
         })
         .collect();
-    if found.is_empty() { runs(rows, now).into_iter().collect() } else { found }
+    if found.is_empty() { failing_runs(rows, now).into_iter().collect() } else { found }
 }
 
 /// Returns the finding for pushes that end before they send anything.
-fn runs(rows: &HealthRows, now: Timestamp) -> Option<Finding> {
+fn failing_runs(rows: &HealthRows, now: Timestamp) -> Option<Finding> {
     let failed = rows.pushes.iter().take_while(|run| matches!(run.outcome.as_str(), "failed" | "partial"));
     let failed: Vec<_> = failed.collect();
     let (newest, oldest) = (failed.first()?, failed.last()?);
     let since = Timestamp(oldest.started_ms);
     let sent = rows.writes.iter().any(|call| is_accepted(call) && call.sent_ms >= since.0);
-    if failed.len() < PUSHES.0 || now.since(since) < PUSHES.1 || sent {
+    if failed.len() < FAILING_PUSHES.0 || now.duration_since(since) < FAILING_PUSHES.1 || sent {
         return None;
     }
     let text = format!(
         "the pushes fail: the last {} run(s), for {}, sent nothing; the last: {}",
         failed.len(),
-        age(i64::try_from(now.since(since).as_secs()).unwrap_or(i64::MAX)),
+        format_age(i64::try_from(now.duration_since(since).as_secs()).unwrap_or(i64::MAX)),
         newest.summary.as_deref().unwrap_or("it did not say why")
     );
     Some(push_fails(failed.len(), text, since))
 }
 
 fn push_fails(count: usize, text: String, since: Timestamp) -> Finding {
-    Finding::new(Code::PushFails, number(count), text, "see: tallyd job list --kind push").since(since)
+    Finding::new(FindingCode::PushFails, as_count(count), text, "see: tallyd job list --kind push")
+        .with_since(since)
 }
 
 /// Returns the platform's message about a failed call.
-fn words(call: &CallRow) -> String {
+fn call_message(call: &CallRow) -> String {
     match (&call.message, call.status) {
         (Some(message), Some(status)) if !message.contains(&status.to_string()) => {
             format!("{status}, {message}")
@@ -132,6 +135,6 @@ fn words(call: &CallRow) -> String {
     }
 }
 
-fn number(count: usize) -> i64 {
+fn as_count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -8,15 +8,15 @@ macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal),+ $(,)?) => {
         /// Code of a finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Code { $($(#[doc = $doc])+ $variant),+ }
+        pub enum FindingCode { $($(#[doc = $doc])+ $variant),+ }
 
-        impl Code {
+        impl FindingCode {
             /// Every code, in the order in which findings are listed.
-            pub const ALL: &'static [Code] = &[$(Code::$variant),+];
+            pub const ALL: &'static [FindingCode] = &[$(FindingCode::$variant),+];
 
             /// Returns the code used in JSON, metrics and the log.
             pub fn as_str(self) -> &'static str {
-                match self { $(Code::$variant => $code),+ }
+                match self { $(FindingCode::$variant => $code),+ }
             }
         }
     };
@@ -50,7 +50,7 @@ codes! {
     /// Changes wait longer than they should.
     Waiting = "waiting",
     /// Changes wait for a shipment that no change creates.
-    AwaitsNobody = "awaits_nobody",
+    AwaitsNoShipment = "awaits_nobody",
     /// Changes are held for an operator.
     Held = "held",
     /// Changes are in doubt.
@@ -67,13 +67,13 @@ codes! {
     MissingSkus = "missing_skus",
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for FindingCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl Serialize for Code {
+impl Serialize for FindingCode {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(self.as_str())
     }
@@ -85,7 +85,7 @@ const TEXT_MAX: usize = 800;
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Severity {
+pub enum FindingSeverity {
     /// An operator must act: `status` exits with 3.
     Person,
     /// For information; nothing is wrong.
@@ -96,9 +96,9 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Code of the finding.
-    pub code: Code,
+    pub code: FindingCode,
     /// Severity of the finding.
-    pub severity: Severity,
+    pub severity: FindingSeverity,
     /// Number of affected jobs, changes, records or calls.
     pub count: i64,
     /// Start of the fault, if known.
@@ -113,10 +113,15 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(code: Code, count: i64, text: impl Into<String>, todo: impl Into<String>) -> Self {
+    pub(super) fn new(
+        code: FindingCode,
+        count: i64,
+        text: impl Into<String>,
+        todo: impl Into<String>,
+    ) -> Self {
         Self {
             code,
-            severity: Severity::Person,
+            severity: FindingSeverity::Person,
             count,
             since: None,
             subjects: Vec::new(),
@@ -125,25 +130,25 @@ impl Finding {
         }
     }
 
-    pub(super) fn since(self, since: Timestamp) -> Self {
+    pub(super) fn with_since(self, since: Timestamp) -> Self {
         Self { since: Some(since), ..self }
     }
 
-    pub(super) fn about(self, subjects: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub(super) fn with_subjects(self, subjects: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { subjects: subjects.into_iter().map(Into::into).collect(), ..self }
     }
 
-    pub(super) fn noted(self) -> Self {
-        Self { severity: Severity::Note, ..self }
+    pub(super) fn into_note(self) -> Self {
+        Self { severity: FindingSeverity::Note, ..self }
     }
 
     /// Returns true if an operator must act.
-    pub fn needs_a_person(&self) -> bool {
-        self.severity == Severity::Person
+    pub fn needs_operator(&self) -> bool {
+        self.severity == FindingSeverity::Person
     }
 
     /// Returns the finding and the next step as one line.
-    pub fn sentence(&self) -> String {
+    pub fn full_text(&self) -> String {
         format!("{}; {}", self.text, self.what_to_do)
     }
 }
@@ -157,7 +162,7 @@ fn one_line(text: &str) -> String {
 
 fn rfc3339<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
     match at {
-        Some(at) => to.serialize_str(&at.rfc3339()),
+        Some(at) => to.serialize_str(&at.to_rfc3339()),
         None => to.serialize_none(),
     }
 }

@@ -1,18 +1,18 @@
 //! Health rules on the outbox: late changes with their reason, changes that need a decision, and rejected
 //! changes.
 
-use super::finding::{Code, Finding};
-use super::{Daemon, Look, few};
-use crate::limiter::{Kept, Scope};
-use crate::model::{Operation, Timestamp, age};
-use crate::outbox::{Kind, Reason, shown_key};
-use crate::store::{HealthRows, OrphanRow, RejectedRow, WaitingRow};
+use super::finding::{Finding, FindingCode};
+use super::{DaemonState, HealthInputs, first_names};
+use crate::limiter::{HoldScope, LimiterState};
+use crate::model::{Operation, Timestamp, format_age};
+use crate::outbox::{ChangeKind, Reason, quote_key};
+use crate::store::{HealthRows, OrphanTrackingRow, RejectedRow, WaitingRow};
 use std::time::Duration;
 
 /// Least wait of a late change, in addition to holds in force.
 ///
 /// A change is noticed at once and sent with the next call, so a longer wait has another cause than its turn.
-const PATIENCE: Duration = Duration::from_secs(120);
+const LATE_AFTER: Duration = Duration::from_secs(120);
 /// Calls that may go before a change under a small quota.
 const CALLS_AHEAD: u64 = 6;
 /// Calls of a backlog, in tenths for each change.
@@ -22,89 +22,99 @@ const CALLS_AHEAD: u64 = 6;
 const TENTHS_QUANTITY: u64 = 2;
 const TENTHS_OTHER: u64 = 40;
 
-pub(super) fn judge(rows: &HealthRows, kept: &Kept, look: &Look) -> Vec<Finding> {
-    let queue = Queue::of(rows, kept, look);
+pub(super) fn judge_outbox(rows: &HealthRows, kept: &LimiterState, look: &HealthInputs) -> Vec<Finding> {
+    let queue = BacklogHealth::new(rows, kept, look);
     let waiting = rows
         .waiting
         .iter()
-        .filter(|row| row.why.as_deref() != Some(NOBODY))
-        .filter_map(|row| queue.late(row));
-    let orphans = orphans(&rows.orphans, look.now);
-    waiting.chain(orphans).chain(states(rows)).chain(rows.rejected.as_ref().map(rejected)).collect()
+        .filter(|row| row.why.as_deref() != Some(AWAITS_NO_SHIPMENT))
+        .filter_map(|row| queue.late_change(row));
+    let orphans = orphaned_trackings(&rows.orphans, look.now);
+    waiting
+        .chain(orphans)
+        .chain(state_findings(rows))
+        .chain(rows.rejected.as_ref().map(rejected_changes))
+        .collect()
 }
 
 /// Reason code for a tracking number whose shipment no change creates: a finding of its own.
-const NOBODY: &str = "awaits_nobody";
+const AWAITS_NO_SHIPMENT: &str = "awaits_nobody";
 
 /// Figures of the backlog for the time that it may take.
-struct Queue<'a> {
-    kept: &'a Kept,
-    look: &'a Look,
+struct BacklogHealth<'a> {
+    limiter_state: &'a LimiterState,
+    inputs: &'a HealthInputs,
     /// Least wait of a late change.
-    patience: Duration,
+    late_after: Duration,
     /// Time that the backlog may take while it moves.
     allowance: Duration,
     /// True if a write was accepted recently: the backlog moves.
-    moves: bool,
+    is_moving: bool,
     /// True if the platform refuses the key.
     is_refused: bool,
 }
 
-impl<'a> Queue<'a> {
-    fn of(rows: &HealthRows, kept: &'a Kept, look: &'a Look) -> Self {
-        let permille = u64::from(kept.standing(look.now).share_permille.max(1));
-        let rate = (u64::from(look.limits.limit()) * permille / 1000).max(1);
+impl<'a> BacklogHealth<'a> {
+    fn new(rows: &HealthRows, kept: &'a LimiterState, look: &'a HealthInputs) -> Self {
+        let permille = u64::from(kept.quota_status(look.now).share_permille.max(1));
+        let rate = (u64::from(look.limits.own_limit()) * permille / 1000).max(1);
         let tenths = |row: &WaitingRow| {
             let each = if row.kind.starts_with("quantity.") { TENTHS_QUANTITY } else { TENTHS_OTHER };
-            each.saturating_mul(u64::try_from(row.wishes).unwrap_or(0))
+            each.saturating_mul(u64::try_from(row.changes).unwrap_or(0))
         };
         let calls = rows.waiting.iter().map(tenths).fold(0, u64::saturating_add) / 10;
         let minutes = |calls: u64| Duration::from_millis(calls.saturating_mul(60_000) / rate);
-        let patience = PATIENCE + minutes(CALLS_AHEAD);
+        let patience = LATE_AFTER + minutes(CALLS_AHEAD);
         let accepted = rows.writes.iter().find(|call| call.verdict == "accepted");
-        let moves = accepted.is_some_and(|call| look.now.since(Timestamp(call.sent_ms)) <= patience);
+        let moves = accepted.is_some_and(|call| look.now.duration_since(Timestamp(call.sent_ms)) <= patience);
         Self {
-            kept,
-            look,
-            patience,
+            limiter_state: kept,
+            inputs: look,
+            late_after: patience,
             allowance: patience + minutes(calls),
-            moves,
+            is_moving: moves,
             is_refused: rows.is_refused,
         }
     }
 
-    fn late(&self, row: &WaitingRow) -> Option<Finding> {
+    fn late_change(&self, row: &WaitingRow) -> Option<Finding> {
         // Without a daemon a change is late only if a session has found it waiting.
-        if self.look.daemon == Daemon::Gone && row.found_ms.is_none() {
+        if self.inputs.daemon == DaemonState::NotRunning && row.first_session_ms.is_none() {
             return None;
         }
         let since = Timestamp(row.since_ms);
-        let (held_until, hold) = self.hold(row).unzip();
-        let from = [Some(since), row.found_ms.map(Timestamp), held_until].into_iter().flatten().max()?;
-        let waited = self.look.now.since(from);
-        if waited <= self.patience || (self.moves && waited <= self.allowance) {
+        let (held_until, hold) = self.last_hold(row).unzip();
+        let from =
+            [Some(since), row.first_session_ms.map(Timestamp), held_until].into_iter().flatten().max()?;
+        let waited = self.inputs.now.duration_since(from);
+        if waited <= self.late_after || (self.is_moving && waited <= self.allowance) {
             return None;
         }
-        let waits = age(i64::try_from(self.look.now.since(since).as_secs()).unwrap_or(i64::MAX));
-        let (why, todo) = self.why(row, hold);
+        let waits =
+            format_age(i64::try_from(self.inputs.now.duration_since(since).as_secs()).unwrap_or(i64::MAX));
+        let (why, todo) = self.wait_reason(row, hold);
         let text = format!(
-            "{} wish(es) ({}) wait longer than they should, `{}` for {waits}: {why}",
-            row.wishes, row.kind, row.key
+            "{} change(s) ({}) wait longer than they should, `{}` for {waits}: {why}",
+            row.changes, row.kind, row.key
         );
-        let todo = format!("{todo}; the oldest: tallyd outbox show {}", shown_key(&row.key));
-        Some(Finding::new(Code::Waiting, row.wishes, text, todo).since(since).about([row.key.clone()]))
+        let todo = format!("{todo}; the oldest: tallyd outbox show {}", quote_key(&row.key));
+        Some(
+            Finding::new(FindingCode::Waiting, row.changes, text, todo)
+                .with_since(since)
+                .with_subjects([row.key.clone()]),
+        )
     }
 
     /// Returns the end of the last hold on a call of the change, and its reason.
     ///
     /// The limiter's memory keeps a hold that has ended until the next is set. Changes that waited for it
     /// have their time from its end.
-    fn hold(&self, row: &WaitingRow) -> Option<(Timestamp, String)> {
-        let concerns = |scope: Scope| match scope {
-            Scope::Account | Scope::Key => true,
-            Scope::Operation(operation) => operations(&row.kind).contains(&operation),
+    fn last_hold(&self, row: &WaitingRow) -> Option<(Timestamp, String)> {
+        let concerns = |scope: HoldScope| match scope {
+            HoldScope::Account | HoldScope::Key => true,
+            HoldScope::Operation(operation) => operations_of(&row.kind).contains(&operation),
         };
-        let holds = self.kept.holds.iter().filter(|hold| concerns(hold.scope));
+        let holds = self.limiter_state.holds.iter().filter(|hold| concerns(hold.scope));
         let timed = holds.filter_map(|hold| {
             let until = hold.since.plus(Duration::from_millis(hold.duration_ms?));
             Some((until, hold.reason.as_str().to_owned()))
@@ -113,26 +123,27 @@ impl<'a> Queue<'a> {
     }
 
     /// Returns the reason of the wait, and the next step.
-    fn why(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
+    fn wait_reason(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
         let said = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
-        if self.look.daemon != Daemon::Works {
+        if self.inputs.daemon != DaemonState::Running {
             return said("no tallyd works on this database", "start it: systemctl start tallyd");
         }
         if self.is_refused {
-            return said("the service refuses the key", "put the right key in its place");
+            return said("the platform refuses the key", "put the right key in its place");
         }
         match row.why.as_deref() {
             Some("quarantined") => {
                 said("an entry of theirs is set aside, because calls that hold it fail", "see `quarantined`")
             }
-            Some("behind_in_doubt") => {
-                said("another wish of the same cell is in doubt", "see: tallyd outbox list --state in_doubt")
-            }
+            Some("behind_in_doubt") => said(
+                "another change of the same stock level is in doubt",
+                "see: tallyd outbox list --state in_doubt",
+            ),
             Some("behind_held") => {
-                said("another wish of the same cell is held", "see: tallyd outbox list --state held")
+                said("another change of the same stock level is held", "see: tallyd outbox list --state held")
             }
             Some(code) => {
-                let todo = code.parse::<Reason>().map(|reason| reason.advice(&row.key));
+                let todo = code.parse::<Reason>().map(|reason| reason.advice_for(&row.key));
                 let words = row.detail.as_deref().unwrap_or(code);
                 let todo = todo.unwrap_or_else(|_| "see: tallyd job list --kind push".to_owned());
                 (format!("{} ({words})", code.replace('_', " ")), todo)
@@ -149,50 +160,59 @@ impl<'a> Queue<'a> {
 }
 
 /// Returns the operations that a change of this kind calls.
-fn operations(kind: &str) -> &'static [Operation] {
+fn operations_of(kind: &str) -> &'static [Operation] {
     use Operation as Op;
-    match kind.parse::<Kind>() {
-        Ok(Kind::QuantitySet | Kind::QuantityAdjust) => &[Op::GetProductBalances, Op::UpdateQuantityOnHand],
-        Ok(Kind::ShipmentCreate) => &[Op::GetOrderLineItems, Op::CreateShipments],
-        Ok(Kind::TrackingSubmit) => &[Op::ShipmentLineItems, Op::SubmitTracking],
-        Ok(Kind::ProductCreate) => &[Op::GetProducts, Op::CreateProduct],
-        Ok(Kind::ProductUpdate) => &[Op::GetProductBalances, Op::UpdateProduct],
-        Ok(Kind::WarehouseCreate) => &[Op::ListWarehouses, Op::CreateWarehouse],
-        Ok(Kind::ListingTemplateCreate) => &[Op::ListListingTemplates, Op::CreateListingTemplate],
+    match kind.parse::<ChangeKind>() {
+        Ok(ChangeKind::QuantitySet | ChangeKind::QuantityAdjust) => {
+            &[Op::GetProductBalances, Op::UpdateQuantityOnHand]
+        }
+        Ok(ChangeKind::ShipmentCreate) => &[Op::GetOrderLineItems, Op::CreateShipments],
+        Ok(ChangeKind::TrackingSubmit) => &[Op::ShipmentLineItems, Op::SubmitTracking],
+        Ok(ChangeKind::ProductCreate) => &[Op::GetProducts, Op::CreateProduct],
+        Ok(ChangeKind::ProductUpdate) => &[Op::GetProductBalances, Op::UpdateProduct],
+        Ok(ChangeKind::WarehouseCreate) => &[Op::ListWarehouses, Op::CreateWarehouse],
+        Ok(ChangeKind::ListingTemplateCreate) => &[Op::ListListingTemplates, Op::CreateListingTemplate],
         Err(_) => &[],
     }
 }
 
-fn orphans(rows: &[OrphanRow], now: Timestamp) -> Option<Finding> {
-    let late = |row: &&OrphanRow| now.since(Timestamp(row.since_ms)) > PATIENCE;
-    let late: Vec<&OrphanRow> = rows.iter().filter(late).collect();
+fn orphaned_trackings(rows: &[OrphanTrackingRow], now: Timestamp) -> Option<Finding> {
+    let late = |row: &&OrphanTrackingRow| now.duration_since(Timestamp(row.since_ms)) > LATE_AFTER;
+    let late: Vec<&OrphanTrackingRow> = rows.iter().filter(late).collect();
     let since = late.iter().map(|row| row.since_ms).min()?;
-    let named = late.iter().map(|row| format!("`{}` names `{}`", row.key, row.names));
+    let named = late.iter().map(|row| format!("`{}` names `{}`", row.key, row.shipment_key));
     let text = format!(
-        "{} tracking number(s) wait for a shipment that no wish makes: {}",
+        "{} tracking number(s) wait for a shipment that no change makes: {}",
         late.len(),
-        few(named, late.len())
+        first_names(named, late.len())
     );
     let todo =
         "insert that `shipment.create`, or tallyd outbox cancel KEY and insert them with the right key";
-    let found = Finding::new(Code::AwaitsNobody, i64::try_from(late.len()).unwrap_or(i64::MAX), text, todo);
-    Some(found.since(Timestamp(since)).about(late.iter().map(|row| row.key.clone())))
+    let found = Finding::new(
+        FindingCode::AwaitsNoShipment,
+        i64::try_from(late.len()).unwrap_or(i64::MAX),
+        text,
+        todo,
+    );
+    Some(found.with_since(Timestamp(since)).with_subjects(late.iter().map(|row| row.key.clone())))
 }
 
-fn states(rows: &HealthRows) -> Vec<Finding> {
-    let told = [("held", Code::Held, "held"), ("in_doubt", Code::InDoubt, "in doubt")];
-    let finding = |(state, code, words): (&str, Code, &str)| {
-        let (_, count) = rows.wishes.iter().find(|(name, count)| name == state && *count > 0)?;
+fn state_findings(rows: &HealthRows) -> Vec<Finding> {
+    let answer = [("held", FindingCode::Held, "held"), ("in_doubt", FindingCode::InDoubt, "in doubt")];
+    let finding = |(state, code, words): (&str, FindingCode, &str)| {
+        let (_, count) = rows.changes.iter().find(|(name, count)| name == state && *count > 0)?;
         let todo = format!("see: tallyd outbox list --state {state}");
-        Some(Finding::new(code, *count, format!("{count} wish(es) are {words}"), todo))
+        Some(Finding::new(code, *count, format!("{count} change(s) are {words}"), todo))
     };
-    told.into_iter().filter_map(finding).collect()
+    answer.into_iter().filter_map(finding).collect()
 }
 
-fn rejected(row: &RejectedRow) -> Finding {
-    let RejectedRow { wishes, key, reason, detail, since_ms } = row;
+fn rejected_changes(row: &RejectedRow) -> Finding {
+    let RejectedRow { changes, key, reason, detail, since_ms } = row;
     let (reason, detail) = (reason.as_deref().unwrap_or("-"), detail.as_deref().unwrap_or("-"));
-    let text = format!("{wishes} wish(es) were rejected, the newest is `{key}` ({reason}: {detail})");
+    let text = format!("{changes} change(s) were rejected, the newest is `{key}` ({reason}: {detail})");
     let todo = "see: tallyd outbox list --state rejected; then: tallyd outbox acknowledge KEY… or --all";
-    Finding::new(Code::Rejected, *wishes, text, todo).since(Timestamp(*since_ms)).about([key.clone()])
+    Finding::new(FindingCode::Rejected, *changes, text, todo)
+        .with_since(Timestamp(*since_ms))
+        .with_subjects([key.clone()])
 }

@@ -1,44 +1,50 @@
 //! Tests of the health rules, one by one, on possible rows.
 
 use super::*;
-use crate::store::{CallRow, EndedRunRow, OrphanRow, RejectedRow, WaitingRow};
+use crate::store::{CallRow, EndedRunRow, OrphanTrackingRow, RejectedRow, WaitingRow};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
 
-fn look(daemon: Daemon) -> Look {
-    Look { daemon, limits: limiter::Settings::default(), boot_id: "b".into(), now: NOW, moment: Moment(9) }
+fn look(daemon: DaemonState) -> HealthInputs {
+    HealthInputs {
+        daemon,
+        limits: limiter::LimiterSettings::default(),
+        boot_id: "b".into(),
+        now: NOW,
+        moment: Moment(9),
+    }
 }
 
 fn worked(is_once: bool, is_good: bool, ended: Option<u64>) -> HealthRows {
     let ended_ms = ended.map(|minutes| ago(minutes).0);
-    let worked = WorkedRow { started_ms: ago(90).0, ended_ms, is_once, is_good };
-    HealthRows { worked: Some(worked), ..HealthRows::default() }
+    let worked = LastSessionRow { started_ms: ago(90).0, ended_ms, is_once, is_good };
+    HealthRows { last_session: Some(worked), ..HealthRows::default() }
 }
 
 fn ago(minutes: u64) -> Timestamp {
     NOW.minus(Duration::from_secs(minutes * 60))
 }
 
-fn judged(rows: HealthRows) -> Health {
-    judge(rows, &[], &look(Daemon::Works))
+fn judged(rows: HealthRows) -> HealthReport {
+    judge_rows(rows, &[], &look(DaemonState::Running))
 }
 
 /// Returns the codes that need an operator, each once.
-fn alarms(health: &Health) -> Vec<&'static str> {
+fn alarms(health: &HealthReport) -> Vec<&'static str> {
     let mut codes: Vec<_> = health
         .findings
         .iter()
-        .filter(|found| found.needs_a_person())
+        .filter(|found| found.needs_operator())
         .map(|found| found.code.as_str())
         .collect();
     codes.dedup();
     codes
 }
 
-fn job(name: &str, stale: bool) -> HealthRow {
-    HealthRow {
+fn job(name: &str, stale: bool) -> JobHealthRow {
+    JobHealthRow {
         job: name.into(),
         last_good_at: None,
         age_seconds: Some(700),
@@ -48,13 +54,13 @@ fn job(name: &str, stale: bool) -> HealthRow {
     }
 }
 
-fn waiting(kind: &str, why: Option<&str>, wishes: i64, minutes: u64) -> WaitingRow {
+fn waiting(kind: &str, why: Option<&str>, changes: i64, minutes: u64) -> WaitingRow {
     WaitingRow {
         kind: kind.into(),
         why: why.map(str::to_owned),
-        wishes,
+        changes,
         since_ms: ago(minutes).0,
-        found_ms: None,
+        first_session_ms: None,
         key: "oldest".into(),
         detail: None,
     }
@@ -73,12 +79,15 @@ fn call(operation: &str, verdict: &str, status: Option<i64>, seconds_ago: u64) -
 #[test]
 fn a_quiet_shop_is_well_and_each_code_is_its_own() {
     let health = judged(HealthRows { jobs: vec![job("balances", false)], ..worked(false, true, None) });
-    assert!(health.is_well() && health.findings.is_empty(), "{:?}", health.findings);
-    assert_eq!(health.verdict(), "all is well");
-    let codes: std::collections::BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
-    assert_eq!(codes.len(), Code::ALL.len());
+    assert!(health.is_healthy() && health.findings.is_empty(), "{:?}", health.findings);
+    assert_eq!(health.status_line(), "all is well");
+    let codes: std::collections::BTreeSet<_> = FindingCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(codes.len(), FindingCode::ALL.len());
     let missing = judged(HealthRows { missing_skus: 3, ..HealthRows::default() });
-    assert!(missing.is_well() && missing.count(Code::MissingSkus) == 3, "a SKU that is gone is no alarm");
+    assert!(
+        missing.is_healthy() && missing.count_of(FindingCode::MissingSkus) == 3,
+        "a SKU that is gone is no alarm"
+    );
 }
 
 #[test]
@@ -95,24 +104,24 @@ fn no_daemon_is_missed_at_once_but_for_a_shop_kept_from_cron() {
     ];
     for (rows, codes, words) in cases {
         assert!(
-            judge(rows.clone(), &[], &look(Daemon::Works)).count(Code::NoDaemon) == 0,
+            judge_rows(rows.clone(), &[], &look(DaemonState::Running)).count_of(FindingCode::NoDaemon) == 0,
             "one works: {rows:?}"
         );
-        let health = judge(rows, &[], &look(Daemon::Gone));
+        let health = judge_rows(rows, &[], &look(DaemonState::NotRunning));
         assert_eq!(alarms(&health), codes);
-        assert!(health.verdict().contains(words), "{}", health.verdict());
+        assert!(health.status_line().contains(words), "{}", health.status_line());
     }
-    let health = judge(worked(false, true, None), &[], &look(Daemon::Elsewhere));
+    let health = judge_rows(worked(false, true, None), &[], &look(DaemonState::OtherFile));
     assert_eq!(alarms(&health), ["database_replaced"]);
 }
 
 #[test]
-fn a_wish_is_late_two_minutes_beyond_its_time_and_says_why() {
+fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
     for (minutes, is_late) in [(1, false), (2, false), (3, true)] {
         let rows =
             HealthRows { waiting: vec![waiting("quantity.set", None, 4, minutes)], ..HealthRows::default() };
         let health = judged(rows);
-        assert_eq!(health.count(Code::Waiting), if is_late { 4 } else { 0 }, "{minutes} min");
+        assert_eq!(health.count_of(FindingCode::Waiting), if is_late { 4 } else { 0 }, "{minutes} min");
         assert_eq!(health.oldest_pending, Some(ago(minutes)));
     }
     let reasons = [
@@ -148,7 +157,7 @@ fn a_hold_gives_time_to_those_that_need_its_call() {
         let (since, lasts) = (ago(since).0, minutes * 60_000);
         format!(
             r#"{{"holds":[{{"scope":{scope},"reason":"rate","why":"","since":{since},"duration_ms":{lasts}}}],
-               "shrunk":null,"guarded_since":null,"ledger_full":null}}"#
+               "last_reduction":null,"guarded_since":null,"budget_exhausted":null}}"#
         )
     };
     let account = r#""account""#;
@@ -162,8 +171,8 @@ fn a_hold_gives_time_to_those_that_need_its_call() {
     for (limiter_memory, is_late) in cases {
         let waiting = vec![waiting("quantity.set", None, 1, 60)];
         let rows =
-            HealthRows { waiting, limiter_memory: Some(limiter_memory.clone()), ..HealthRows::default() };
-        assert_eq!(judged(rows).count(Code::Waiting) == 1, is_late, "{limiter_memory}");
+            HealthRows { waiting, limiter_state: Some(limiter_memory.clone()), ..HealthRows::default() };
+        assert_eq!(judged(rows).count_of(FindingCode::Waiting) == 1, is_late, "{limiter_memory}");
     }
 }
 
@@ -177,25 +186,25 @@ fn a_backlog_that_moves_is_in_time_and_one_that_stands_is_not() {
             ..HealthRows::default()
         })
     };
-    assert_eq!(recount(5, 30).count(Code::Waiting), 0, "it takes half an hour of the quota");
-    assert_eq!(recount(400, 30).count(Code::Waiting), 40_000, "nothing was written for minutes");
-    assert_eq!(recount(5, 90).count(Code::Waiting), 40_000, "it should be through");
+    assert_eq!(recount(5, 30).count_of(FindingCode::Waiting), 0, "it takes half an hour of the quota");
+    assert_eq!(recount(400, 30).count_of(FindingCode::Waiting), 40_000, "nothing was written for minutes");
+    assert_eq!(recount(5, 90).count_of(FindingCode::Waiting), 40_000, "it should be through");
     let one = HealthRows {
         waiting: vec![waiting("quantity.set", None, 1, 9)],
         writes: vec![call(UPDATE, "accepted", Some(200), 5)],
         ..HealthRows::default()
     };
-    assert_eq!(judged(one).count(Code::Waiting), 1, "others go, this one does not");
+    assert_eq!(judged(one).count_of(FindingCode::Waiting), 1, "others go, this one does not");
 }
 
 #[test]
-fn from_cron_a_wish_is_late_once_a_run_left_it_behind() {
+fn from_cron_a_change_is_late_once_a_run_left_it_behind() {
     for (found, is_late) in [(None, false), (Some(ago(50).0), true)] {
-        let row = WaitingRow { found_ms: found, ..waiting("quantity.set", None, 1, 60) };
-        let health = judge(
+        let row = WaitingRow { first_session_ms: found, ..waiting("quantity.set", None, 1, 60) };
+        let health = judge_rows(
             HealthRows { waiting: vec![row], ..worked(true, true, Some(40)) },
             &[],
-            &look(Daemon::Gone),
+            &look(DaemonState::NotRunning),
         );
         assert_eq!(alarms(&health).contains(&"waiting"), is_late, "{:?}", health.findings);
     }
@@ -216,7 +225,7 @@ fn a_service_that_answers_nothing_is_named_with_the_time_it_began() {
         assert_eq!(alarms(&health) == ["unreachable"], is_gone, "{calls:?}: {:?}", health.findings);
         if is_gone {
             assert_eq!(health.findings[0].since, Some(NOW.minus(Duration::from_secs(40))));
-            assert!(health.verdict().contains("its words"), "{}", health.verdict());
+            assert!(health.status_line().contains("its words"), "{}", health.status_line());
         }
     }
 }
@@ -239,12 +248,12 @@ fn pushes_that_fail_again_and_again_are_named_while_something_waits_for_them() {
     let health = judged(HealthRows { writes: failing(), waiting: waits(), ..HealthRows::default() });
     assert_eq!(alarms(&health), ["push_fails"]);
     assert!(
-        health.verdict().contains("404, its words") && health.verdict().contains(UPDATE),
+        health.status_line().contains("404, its words") && health.status_line().contains(UPDATE),
         "{}",
-        health.verdict()
+        health.status_line()
     );
     assert!(
-        judged(HealthRows { writes: failing(), ..HealthRows::default() }).is_well(),
+        judged(HealthRows { writes: failing(), ..HealthRows::default() }).is_healthy(),
         "nobody waits for it"
     );
     let other = vec![call("POST /api/Shipments/Create", "accepted", Some(200), 1)];
@@ -254,14 +263,14 @@ fn pushes_that_fail_again_and_again_are_named_while_something_waits_for_them() {
     let again = vec![call(UPDATE, "accepted", Some(200), 1)];
     let health =
         judged(HealthRows { writes: [again, failing()].concat(), waiting: waits(), ..HealthRows::default() });
-    assert!(health.is_well(), "{:?}", health.findings);
+    assert!(health.is_healthy(), "{:?}", health.findings);
 
     let run =
         |n: u64| EndedRunRow { outcome: "failed".into(), summary: Some("why".into()), started_ms: ago(n).0 };
     let pushes = vec![run(0), run(1), run(3)];
     let health = judged(HealthRows { pushes, waiting: waits(), ..HealthRows::default() });
     assert_eq!(alarms(&health), ["push_fails"], "it breaks off before it sends");
-    assert!(health.verdict().contains("the last: why"), "{}", health.verdict());
+    assert!(health.status_line().contains("the last: why"), "{}", health.status_line());
 }
 
 #[test]
@@ -275,12 +284,16 @@ fn a_copy_is_too_old_after_two_days_or_its_own_gap() {
         };
         judged(HealthRows { backup: Some(backup), jobs: vec![job("backup", true)], ..HealthRows::default() })
     };
-    let alarm = |health: &Health| alarms(health).join(" ");
+    let alarm = |health: &HealthReport| alarms(health).join(" ");
     assert_eq!(alarm(&backup(Some(47), 900, 24)), "stale", "the other rule");
     assert_eq!(alarm(&backup(Some(49), 900, 24)), "backup_old", "said once");
     assert_eq!(alarm(&backup(None, 49, 24)), "backup_old");
-    assert_eq!(backup(Some(8 * 24), 900, 7 * 24).count(Code::BackupOld), 1);
-    assert_eq!(backup(Some(7 * 24 + 6), 900, 7 * 24).count(Code::BackupOld), 0, "a weekly copy is in time");
+    assert_eq!(backup(Some(8 * 24), 900, 7 * 24).count_of(FindingCode::BackupOld), 1);
+    assert_eq!(
+        backup(Some(7 * 24 + 6), 900, 7 * 24).count_of(FindingCode::BackupOld),
+        0,
+        "a weekly copy is in time"
+    );
 }
 
 #[test]
@@ -291,7 +304,7 @@ fn a_pruning_that_the_clock_keeps_from_its_work_is_told_with_the_command_to_run(
         HealthRows { unpruned: Some(run), jobs: vec![job("prune", true)], ..worked(false, true, None) };
     let health = judged(rows);
     assert_eq!(alarms(&health), ["not_pruned"], "said once");
-    let said = health.verdict();
+    let said = health.status_line();
     assert!(said.contains("clock jumped") && said.contains("by 40 h"), "{said}");
     assert!(said.ends_with("then: tallyd job run prune"), "{said}");
 }
@@ -307,15 +320,15 @@ fn what_needs_a_person_is_named() {
         why: "no\nsuch".into(),
     };
     let rows = HealthRows {
-        wishes: vec![("held".into(), 2), ("in_doubt".into(), 1), ("pending".into(), 7)],
+        changes: vec![("held".into(), 2), ("in_doubt".into(), 1), ("pending".into(), 7)],
         rejected: Some(RejectedRow {
-            wishes: 3,
+            changes: 3,
             key: "r".into(),
             reason: Some("unknown_sku".into()),
             detail: Some("no SKU".into()),
             since_ms: ago(5).0,
         }),
-        orphans: vec![OrphanRow { key: "t".into(), names: "s".into(), since_ms: ago(5).0 }],
+        orphans: vec![OrphanTrackingRow { key: "t".into(), shipment_key: "s".into(), since_ms: ago(5).0 }],
         quarantined: (1..=5).map(quarantined).collect(),
         ..HealthRows::default()
     };
@@ -323,9 +336,9 @@ fn what_needs_a_person_is_named() {
     assert_eq!(alarms(&health), ["awaits_nobody", "held", "in_doubt", "rejected", "quarantined"]);
     let texts: Vec<&str> = health.findings.iter().map(|found| found.text.as_str()).collect();
     assert!(texts[0].contains("`t` names `s`"), "{texts:?}");
-    assert_eq!((texts[1], texts[2]), ("2 wish(es) are held", "1 wish(es) are in doubt"));
+    assert_eq!((texts[1], texts[2]), ("2 change(s) are held", "1 change(s) are in doubt"));
     assert!(
-        texts[3].contains("3 wish(es) were rejected, the newest is `r` (unknown_sku: no SKU)"),
+        texts[3].contains("3 change(s) were rejected, the newest is `r` (unknown_sku: no SKU)"),
         "{texts:?}"
     );
     assert!(
@@ -333,21 +346,21 @@ fn what_needs_a_person_is_named() {
         "{texts:?}"
     );
     assert_eq!(health.findings[4].subjects.len(), 5, "all of them for programs");
-    assert!(health.verdict().ends_with("(and 4 more finding(s))"), "{}", health.verdict());
+    assert!(health.status_line().ends_with("(and 4 more finding(s))"), "{}", health.status_line());
 }
 
 #[test]
-fn a_long_hold_and_a_line_of_the_ledger_are_told_as_ever() {
+fn a_long_hold_and_a_threshold_of_the_budget_are_told_as_ever() {
     let hold = format!(
         r#"{{"holds":[{{"scope":"account","reason":"bad_requests","why":"","since":{},"duration_ms":600000}}],
-           "shrunk":null,"guarded_since":null,"ledger_full":null}}"#,
+           "last_reduction":null,"guarded_since":null,"budget_exhausted":null}}"#,
         NOW.0
     );
-    let rows = HealthRows { limiter_memory: Some(hold), ..HealthRows::default() };
-    let health = judge(rows, &[NOW.minus(MINUTE); 320], &look(Daemon::Works));
+    let rows = HealthRows { limiter_state: Some(hold), ..HealthRows::default() };
+    let health = judge_rows(rows, &[NOW.minus(MINUTE); 320], &look(DaemonState::Running));
     assert_eq!(alarms(&health), ["quota_hold", "bad_requests"]);
     assert!(
-        health.findings[0].sentence().ends_with("by mistake: tallyd quota lift"),
+        health.findings[0].full_text().ends_with("by mistake: tallyd quota lift"),
         "{:?}",
         health.findings
     );

@@ -5,34 +5,34 @@
 use sha2::{Digest as _, Sha256};
 
 /// zstd level 1: its time is negligible beside the network; higher levels gain little on short JSON.
-const LEVEL: i32 = 1;
+const COMPRESSION_LEVEL: i32 = 1;
 
 /// The first 128 bits of the content's SHA-256: half the index size, and collisions remain improbable.
-pub type Digest = [u8; 16];
+pub type BodyDigest = [u8; 16];
 
 /// A body with its digest.
 ///
 /// The digest is computed before the write lock is taken, because it takes as long as the rest of a call's
 /// record.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct DigestedBody<'a> {
     /// The uncompressed bytes.
     pub bytes: &'a [u8],
     /// The digest of the bytes.
-    pub digest: Digest,
+    pub digest: BodyDigest,
     /// The compressed body, if it was prepared before the write lock was taken.
-    pub packed: Option<&'a Body>,
+    pub packed: Option<&'a PackedBody>,
 }
 
-impl<'a> From<&'a [u8]> for Named<'a> {
+impl<'a> From<&'a [u8]> for DigestedBody<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        Self { bytes, digest: Body::digest(bytes), packed: None }
+        Self { bytes, digest: PackedBody::digest(bytes), packed: None }
     }
 }
 
 /// A compressed body.
 #[derive(Clone, Debug)]
-pub struct Body {
+pub struct PackedBody {
     /// The length in bytes before compression.
     pub size: usize,
     /// The bytes, compressed with zstd.
@@ -44,17 +44,17 @@ pub struct Body {
 #[error("a stored body cannot be unpacked ({0}): the database file is damaged; restore a backup")]
 pub struct BodyError(#[from] std::io::Error);
 
-impl Body {
+impl PackedBody {
     /// Returns the digest. Called before packing, because a body already stored need not be packed.
-    pub fn digest(bytes: &[u8]) -> Digest {
-        let mut digest = Digest::default();
+    pub fn digest(bytes: &[u8]) -> BodyDigest {
+        let mut digest = BodyDigest::default();
         digest.copy_from_slice(&Sha256::digest(bytes)[..16]);
         digest
     }
 
     /// Compresses the bytes.
     pub fn pack(bytes: &[u8]) -> Result<Self, BodyError> {
-        Ok(Self { size: bytes.len(), packed: zstd::bulk::compress(bytes, LEVEL)? })
+        Ok(Self { size: bytes.len(), packed: zstd::bulk::compress(bytes, COMPRESSION_LEVEL)? })
     }
 
     /// Decompresses. `size` is the stored length and bounds the memory used.
@@ -70,15 +70,15 @@ mod tests {
     #[test]
     fn a_body_comes_back_as_it_was_and_keeps_its_name() {
         let bytes = br#"[{"Sku":"A"}]"#.repeat(100);
-        let body = Body::pack(&bytes).unwrap();
+        let body = PackedBody::pack(&bytes).unwrap();
         assert!(body.packed.len() < bytes.len() / 5);
-        assert_eq!(Body::unpack(&body.packed, body.size).unwrap(), bytes);
-        assert_eq!(Body::digest(&bytes), Body::digest(&bytes.clone()));
-        assert_ne!(Body::digest(b"[]"), Body::digest(&bytes));
+        assert_eq!(PackedBody::unpack(&body.packed, body.size).unwrap(), bytes);
+        assert_eq!(PackedBody::digest(&bytes), PackedBody::digest(&bytes.clone()));
+        assert_ne!(PackedBody::digest(b"[]"), PackedBody::digest(&bytes));
     }
 
     #[test]
     fn a_damaged_body_is_an_error_not_a_panic() {
-        assert!(Body::unpack(b"no zstd frame", 100).is_err());
+        assert!(PackedBody::unpack(b"no zstd frame", 100).is_err());
     }
 }

@@ -10,5 +10,5 @@
 mod body;
 mod record;
 
-pub use body::{Body, BodyError, Digest, Named};
-pub use record::{Begun, Ended, Outcome, RunOutcome};
+pub use body::{BodyDigest, BodyError, DigestedBody, PackedBody};
+pub use record::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, RunOutcome};

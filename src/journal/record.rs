@@ -1,13 +1,13 @@
 //! The records of the journal: begin and end of an exchange, end of a run.
 
-use super::body::Named;
+use super::body::DigestedBody;
 use crate::model::{Lane, Moment, Operation, RunId, Timestamp};
 
 /// An exchange about to be sent.
 ///
 /// Committed before the first byte leaves, because after a crash only a recorded call can be checked.
 #[derive(Clone, Debug)]
-pub struct Begun<'a> {
+pub struct ExchangeBegin<'a> {
     /// The run it belongs to.
     pub run_id: RunId,
     /// The operation called.
@@ -26,13 +26,13 @@ pub struct Begun<'a> {
 
 /// The end of an exchange.
 #[derive(Clone, Debug)]
-pub struct Ended<'a> {
+pub struct ExchangeEnd<'a> {
     /// The classification of the answer.
-    pub outcome: Outcome,
+    pub outcome: ExchangeOutcome,
     /// The HTTP status, if an answer came.
     pub status: Option<u16>,
     /// The answer's bytes, kept for accepted answers and for those that need an explanation.
-    pub body: Option<Named<'a>>,
+    pub body: Option<DigestedBody<'a>>,
     /// The error message.
     pub message: Option<&'a str>,
     /// The calendar time of the answer.
@@ -41,7 +41,7 @@ pub struct Ended<'a> {
     pub answered_moment: Moment,
 }
 
-macro_rules! words {
+macro_rules! codes {
     ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $vdoc:literal])+ $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +56,9 @@ macro_rules! words {
     };
 }
 
-words! {
+codes! {
     /// The end of an exchange; the journal's code for the client's verdict.
-    Outcome {
+    ExchangeOutcome {
         /// The call succeeded and its answer is plausible.
         Accepted = "accepted",
         /// The platform refused the content for good.
@@ -78,7 +78,7 @@ words! {
     }
 }
 
-words! {
+codes! {
     /// The outcome of a run.
     RunOutcome {
         /// The run did all its work.

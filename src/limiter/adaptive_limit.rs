@@ -21,7 +21,7 @@ pub(super) const WHOLE_PERMILLE: u32 = 1000;
 ///
 /// A smaller one would starve us after one stray 429. A larger one would cause several 429s beside a busy
 /// program, and each counts as a call.
-const SHRINK: (u32, u32) = (3, 4);
+const REDUCTION_FACTOR: (u32, u32) = (3, 4);
 /// The lowest limit. Below it nothing would sync, and recovery would take hours.
 const FLOOR_PERMILLE: u32 = 100;
 /// Rise of the limit a minute: a reduction by a quarter is regained in about half an hour.
@@ -30,72 +30,73 @@ const FLOOR_PERMILLE: u32 = 100;
 const RECOVERY_PERMILLE: u32 = 10;
 const RECOVERY_STEP: Duration = Duration::from_secs(60);
 /// Time added to the window by an unexpected 429.
-pub(super) const GUARD: Duration = Duration::from_secs(1);
+pub(super) const GUARD_MARGIN: Duration = Duration::from_secs(1);
 /// Time for which [`GUARD`] applies. The added second costs 1.6 % of the calls, too much for ever.
 const GUARD_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The adaptive limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct AdaptiveLimit {
     /// The last reduction: the limit after it in thousandths, and its time.
-    pub(super) shrunk: Option<(u32, Moment)>,
+    pub(super) last_reduction: Option<(u32, Moment)>,
     /// Time of the last unexpected 429.
     pub(super) guarded_since: Option<Moment>,
     /// True if a call was answered since the last reduction.
-    pub(super) proved: bool,
+    pub(super) is_proved: bool,
 }
 
-impl Share {
+impl AdaptiveLimit {
     /// Returns the limit in thousandths.
     pub(super) fn permille(&self, now: Moment) -> u32 {
-        let Some((left, since)) = self.shrunk else { return WHOLE_PERMILLE };
-        left.saturating_add(RECOVERY_PERMILLE.saturating_mul(steps(since, now))).min(WHOLE_PERMILLE)
+        let Some((left, since)) = self.last_reduction else { return WHOLE_PERMILLE };
+        left.saturating_add(RECOVERY_PERMILLE.saturating_mul(recovery_steps(since, now))).min(WHOLE_PERMILLE)
     }
 
     /// Returns the reservations allowed of `ours`, at least 1.
-    pub(super) fn limit(&self, ours: u32, now: Moment) -> u32 {
+    pub(super) fn allowed_calls(&self, ours: u32, now: Moment) -> u32 {
         let places = u64::from(ours) * u64::from(self.permille(now)) / u64::from(WHOLE_PERMILLE);
         u32::try_from(places).unwrap_or(ours).max(1)
     }
 
     /// Returns the time of the next rise, if the limit is reduced.
-    pub(super) fn grows_at(&self, now: Moment) -> Option<Moment> {
-        let (_, since) = self.shrunk?;
-        (self.permille(now) < WHOLE_PERMILLE).then(|| since.plus(RECOVERY_STEP * (steps(since, now) + 1)))
+    pub(super) fn next_rise_at(&self, now: Moment) -> Option<Moment> {
+        let (_, since) = self.last_reduction?;
+        (self.permille(now) < WHOLE_PERMILLE)
+            .then(|| since.plus(RECOVERY_STEP * (recovery_steps(since, now) + 1)))
     }
 
     /// Returns the time added to the window.
-    pub(super) fn guard(&self, now: Moment) -> Duration {
-        let stands = self.guarded_since.is_some_and(|since| now.since(since) < GUARD_LASTS);
-        if stands { GUARD } else { Duration::ZERO }
+    pub(super) fn window_margin(&self, now: Moment) -> Duration {
+        let stands = self.guarded_since.is_some_and(|since| now.duration_since(since) < GUARD_LASTS);
+        if stands { GUARD_MARGIN } else { Duration::ZERO }
     }
 
     /// Records a rate 429 of a call granted at `granted`, with `held` of our `ours` reservations in use.
     ///
     /// Returns true if the limit fell. Calls in flight together are refused together and lower it once.
-    pub(super) fn throttled(&mut self, held: u32, ours: u32, granted: Moment, now: Moment) -> bool {
+    pub(super) fn record_throttle(&mut self, held: u32, ours: u32, granted: Moment, now: Moment) -> bool {
         self.guarded_since = Some(now);
-        let known = self.shrunk.is_some_and(|(_, since)| granted <= since);
+        let known = self.last_reduction.is_some_and(|(_, since)| granted <= since);
         if held >= ours || known {
             return false;
         }
-        let quarter_less = self.permille(now) * SHRINK.0 / SHRINK.1;
-        let again = self.shrunk.is_some() && !self.proved;
+        let quarter_less = self.permille(now) * REDUCTION_FACTOR.0 / REDUCTION_FACTOR.1;
+        let again = self.last_reduction.is_some() && !self.is_proved;
         let left =
             if again { quarter_less.min(permille_of(held.saturating_sub(1), ours)) } else { quarter_less };
-        self.shrunk = Some((left.max(FLOOR_PERMILLE), now));
-        self.proved = false;
+        self.last_reduction = Some((left.max(FLOOR_PERMILLE), now));
+        self.is_proved = false;
         true
     }
 
     /// Records an answer other than 429 to a call granted at `granted`.
-    pub(super) fn answered(&mut self, granted: Moment) {
-        self.proved |= self.shrunk.is_none_or(|(_, since)| granted > since);
+    pub(super) fn record_answer(&mut self, granted: Moment) {
+        self.is_proved |= self.last_reduction.is_none_or(|(_, since)| granted > since);
     }
 
     /// Returns true once, after the limit has returned to the configured part.
-    pub(super) fn recovered(&mut self, now: Moment) -> bool {
-        self.permille(now) == WHOLE_PERMILLE && self.shrunk.take().is_some()
+    pub(super) fn take_recovered(&mut self, now: Moment) -> bool {
+        self.permille(now) == WHOLE_PERMILLE && self.last_reduction.take().is_some()
     }
 }
 
@@ -104,8 +105,8 @@ fn permille_of(places: u32, ours: u32) -> u32 {
     u32::try_from(part).unwrap_or(WHOLE_PERMILLE)
 }
 
-fn steps(since: Moment, now: Moment) -> u32 {
-    u32::try_from(now.since(since).as_secs() / RECOVERY_STEP.as_secs()).unwrap_or(u32::MAX)
+fn recovery_steps(since: Moment, now: Moment) -> u32 {
+    u32::try_from(now.duration_since(since).as_secs() / RECOVERY_STEP.as_secs()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -118,55 +119,55 @@ mod tests {
 
     #[test]
     fn a_429_below_our_count_takes_a_quarter_and_the_minutes_bring_it_back() {
-        let mut share = Share::default();
-        assert!(share.throttled(50, 120, minute(9), minute(10)));
-        let limits = [10, 11, 20, 34, 35, 90].map(|n| share.limit(120, minute(n)));
+        let mut share = AdaptiveLimit::default();
+        assert!(share.record_throttle(50, 120, minute(9), minute(10)));
+        let limits = [10, 11, 20, 34, 35, 90].map(|n| share.allowed_calls(120, minute(n)));
         assert_eq!(limits, [90, 91, 102, 118, 120, 120]);
-        assert_eq!(share.grows_at(minute(10)), Some(minute(11)));
-        assert!(!share.recovered(minute(34)));
-        assert!(share.recovered(minute(35)));
-        assert!(!share.recovered(minute(35)), "said once");
-        assert_eq!(share.grows_at(minute(35)), None);
+        assert_eq!(share.next_rise_at(minute(10)), Some(minute(11)));
+        assert!(!share.take_recovered(minute(34)));
+        assert!(share.take_recovered(minute(35)));
+        assert!(!share.take_recovered(minute(35)), "said once");
+        assert_eq!(share.next_rise_at(minute(35)), None);
     }
 
     #[test]
     fn a_429_at_our_full_count_is_no_sign_of_others_but_lengthens_the_window_for_a_day() {
-        let mut share = Share::default();
-        assert!(!share.throttled(120, 120, minute(9), minute(10)));
+        let mut share = AdaptiveLimit::default();
+        assert!(!share.record_throttle(120, 120, minute(9), minute(10)));
         assert_eq!(share.permille(minute(10)), WHOLE_PERMILLE);
-        assert_eq!(share.guard(minute(10)), GUARD);
-        assert_eq!(share.guard(minute(10 + 24 * 60)), Duration::ZERO);
+        assert_eq!(share.window_margin(minute(10)), GUARD_MARGIN);
+        assert_eq!(share.window_margin(minute(10 + 24 * 60)), Duration::ZERO);
     }
 
     #[test]
-    fn calls_that_were_out_together_shrink_the_share_once() {
-        let mut share = Share::default();
-        assert!(share.throttled(50, 120, minute(9), minute(10)));
-        assert!(!share.throttled(50, 120, minute(10), minute(10)));
-        share.answered(minute(11));
-        assert!(share.throttled(50, 120, minute(12), minute(12)), "a later call is news");
+    fn concurrent_calls_lower_the_adaptive_limit_once() {
+        let mut share = AdaptiveLimit::default();
+        assert!(share.record_throttle(50, 120, minute(9), minute(10)));
+        assert!(!share.record_throttle(50, 120, minute(10), minute(10)));
+        share.record_answer(minute(11));
+        assert!(share.record_throttle(50, 120, minute(12), minute(12)), "a later call is news");
         assert_eq!(share.permille(minute(12)), 577);
     }
 
     #[test]
     fn a_call_refused_again_shows_what_the_account_has_for_us() {
-        let mut share = Share::default();
-        assert!(share.throttled(31, 120, minute(9), minute(10)));
-        assert!(share.throttled(32, 120, minute(11), minute(11)), "the call after the hold");
-        assert_eq!(share.limit(120, minute(11)), 30, "258 of 1000");
-        share.answered(minute(12));
-        assert!(share.throttled(20, 120, minute(13), minute(13)));
-        assert_eq!(share.limit(120, minute(13)), 24, "an answer between makes it a quarter again");
+        let mut share = AdaptiveLimit::default();
+        assert!(share.record_throttle(31, 120, minute(9), minute(10)));
+        assert!(share.record_throttle(32, 120, minute(11), minute(11)), "the call after the hold");
+        assert_eq!(share.allowed_calls(120, minute(11)), 30, "258 of 1000");
+        share.record_answer(minute(12));
+        assert!(share.record_throttle(20, 120, minute(13), minute(13)));
+        assert_eq!(share.allowed_calls(120, minute(13)), 24, "an answer between makes it a quarter again");
     }
 
     #[test]
-    fn the_share_never_falls_below_its_floor_nor_the_limit_below_one() {
-        let mut share = Share::default();
+    fn the_adaptive_limit_never_falls_below_its_floor_nor_below_one_call() {
+        let mut share = AdaptiveLimit::default();
         for n in 1..100 {
-            share.throttled(0, 120, minute(n), minute(n));
+            share.record_throttle(0, 120, minute(n), minute(n));
         }
         assert_eq!(share.permille(minute(99)), FLOOR_PERMILLE);
-        assert_eq!(share.limit(120, minute(99)), 12);
-        assert_eq!(share.limit(3, minute(99)), 1);
+        assert_eq!(share.allowed_calls(120, minute(99)), 12);
+        assert_eq!(share.allowed_calls(3, minute(99)), 1);
     }
 }

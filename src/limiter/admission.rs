@@ -5,183 +5,183 @@
 //! whole queue. Only the oldest waiter sets a timer; the others wait on `Notify`. An idle queue costs one
 //! timer, an empty queue none.
 
-use super::Pace;
-use super::adaptive_limit::Share;
-use super::bad_requests::Ledger;
-use super::holds::Holds;
-use super::lockout::Block;
+use super::PacePayment;
+use super::adaptive_limit::AdaptiveLimit;
+use super::bad_requests::BadRequestBudget;
+use super::holds::ActiveHolds;
+use super::lockout::Lockout;
 use super::pacer::Pacer;
-use super::queue::{Number, Queue, Turn, Waiting};
-use super::settings::Settings;
-use super::slots::Slots;
-use super::wait::Wait;
-use super::window::{Account, WINDOW};
+use super::queue::{CallQueue, LaneTurn, TicketId, Waiter};
+use super::settings::LimiterSettings;
+use super::slots::OperationSlots;
+use super::wait::AdmissionWait;
+use super::window::{SlidingWindow, WINDOW_LENGTH};
 use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The whole state of the limiter.
 #[derive(Debug)]
-pub(super) struct Desk {
-    pub(super) settings: Settings,
-    pub(super) account: Account,
+pub(super) struct Admission {
+    pub(super) settings: LimiterSettings,
+    pub(super) window: SlidingWindow,
     pub(super) pacer: Pacer,
-    pub(super) slots: Slots,
-    pub(super) holds: Holds,
-    pub(super) ledger: Ledger,
-    pub(super) share: Share,
-    pub(super) block: Block,
+    pub(super) slots: OperationSlots,
+    pub(super) holds: ActiveHolds,
+    pub(super) bad_requests: BadRequestBudget,
+    pub(super) adaptive_limit: AdaptiveLimit,
+    pub(super) lockout: Lockout,
     /// Time of the last refusal of the whole account. Calls go one at a time until a later call is admitted.
     pub(super) refused_since: Option<Moment>,
     /// Reservations kept while another call is made for them. They count as in flight but are not sent.
-    pub(super) kept: u32,
-    pub(super) queue: Queue,
+    pub(super) kept_reservations: u32,
+    pub(super) queue: CallQueue,
     /// Granted calls whose callers have not yet fetched the grant.
-    pub(super) granted: BTreeMap<Number, Grant>,
+    pub(super) granted: BTreeMap<TicketId, CallGrant>,
     closed: bool,
     /// The oldest waiter at the last run of the loop, and the wait that it was given.
-    told: Option<(Number, Wait)>,
+    last_wait: Option<(TicketId, AdmissionWait)>,
 }
 
 /// A call that may be sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grant {
+pub(super) struct CallGrant {
     pub(super) operation: Operation,
     pub(super) lane: Lane,
-    pub(super) since: Moment,
+    pub(super) granted_at: Moment,
     paced: bool,
 }
 
 /// The next call to grant.
-struct Next {
-    number: Number,
+struct NextGrant {
+    ticket_id: TicketId,
     /// True if the call has taken a pass of the pacer.
     paced: bool,
 }
 
 /// Result of an admission check of one waiting call.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum NextStep {
     /// The call may be sent.
-    Go(Grant),
+    Granted(CallGrant),
     /// The call must wait for its notification, and the oldest waiter at most until the time in the wait.
-    Wait(Wait),
+    Wait(AdmissionWait),
     /// The limiter is closed.
     Closed,
 }
 
-impl Desk {
-    pub(super) fn new(settings: Settings) -> Self {
+impl Admission {
+    pub(super) fn new(settings: LimiterSettings) -> Self {
         Self {
-            pacer: Pacer::new(settings.limit()),
+            pacer: Pacer::new(settings.own_limit()),
             settings,
-            account: Account::default(),
-            slots: Slots::default(),
-            holds: Holds::default(),
-            ledger: Ledger::default(),
-            share: Share::default(),
-            block: Block::default(),
+            window: SlidingWindow::default(),
+            slots: OperationSlots::default(),
+            holds: ActiveHolds::default(),
+            bad_requests: BadRequestBudget::default(),
+            adaptive_limit: AdaptiveLimit::default(),
+            lockout: Lockout::default(),
             refused_since: None,
-            kept: 0,
-            queue: Queue::default(),
+            kept_reservations: 0,
+            queue: CallQueue::default(),
             granted: BTreeMap::new(),
             closed: false,
-            told: None,
+            last_wait: None,
         }
     }
 
     /// Runs the admission loop and returns the result for `number`.
-    pub(super) fn look(&mut self, number: Number, now: Moment) -> Look {
-        self.serve(Some(number), now);
+    pub(super) fn check_ticket(&mut self, number: TicketId, now: Moment) -> NextStep {
+        self.run_admission(Some(number), now);
         if self.closed {
-            return Look::Closed;
+            return NextStep::Closed;
         }
         if let Some(grant) = self.granted.remove(&number) {
-            return Look::Go(grant);
+            return NextStep::Granted(grant);
         }
-        match self.told {
-            Some((keeper, wait)) if keeper == number => Look::Wait(wait),
-            _ => Look::Wait(Wait::Event),
+        match self.last_wait {
+            Some((keeper, wait)) if keeper == number => NextStep::Wait(wait),
+            _ => NextStep::Wait(AdmissionWait::Event),
         }
     }
 
     /// Removes a call that was cancelled while it waited. A grant that was not fetched is given back.
-    pub(super) fn leave(&mut self, number: Number, now: Moment) {
+    pub(super) fn cancel_ticket(&mut self, number: TicketId, now: Moment) {
         if let Some(grant) = self.granted.remove(&number) {
-            self.give_back(grant, now);
-        } else if self.queue.leave(number).is_some() {
-            self.serve(None, now);
+            self.return_grant(grant, now);
+        } else if self.queue.remove_call(number).is_some() {
+            self.run_admission(None, now);
         }
     }
 
     /// Gives back the reservation, slot and pass of a call that is not sent.
-    pub(super) fn give_back(&mut self, grant: Grant, now: Moment) {
-        self.account.give_back();
-        self.slots.release(grant.operation);
+    pub(super) fn return_grant(&mut self, grant: CallGrant, now: Moment) {
+        self.window.cancel_reservation();
+        self.slots.release_slot(grant.operation);
         if grant.paced {
-            self.pacer.give_back();
+            self.pacer.return_pass();
         }
-        self.serve(None, now);
+        self.run_admission(None, now);
     }
 
     /// Returns true if no hold set since the grant stops the call.
-    pub(super) fn may_send(&self, grant: Grant, now: Moment) -> bool {
+    pub(super) fn may_send(&self, grant: CallGrant, now: Moment) -> bool {
         let others = self.slots.in_flight(grant.operation).saturating_sub(1);
-        let operation = self.holds.operation_go(grant.operation, others, now);
-        operation.and(self.holds.lane_go(grant.lane, now)).is_ok()
+        let operation = self.holds.check_operation(grant.operation, others, now);
+        operation.and(self.holds.check_lane(grant.lane, now)).is_ok()
     }
 
     /// Closes the limiter and wakes all waiters. Calls in flight may still complete.
     pub(super) fn close(&mut self) {
         self.closed = true;
-        self.queue.ring_all();
+        self.queue.notify_all();
     }
 
     /// Applies other settings. Calls in flight are not affected.
-    pub(super) fn reconfigure(&mut self, settings: Settings, now: Moment) {
+    pub(super) fn reconfigure(&mut self, settings: LimiterSettings, now: Moment) {
         self.settings = settings;
-        self.serve(None, now);
+        self.run_admission(None, now);
     }
 
     /// Grants every call that may be sent, in turn, and updates the oldest waiter's timer.
-    pub(super) fn serve(&mut self, looker: Option<Number>, now: Moment) {
+    pub(super) fn run_admission(&mut self, origin: Option<TicketId>, now: Moment) {
         if self.closed {
             return;
         }
-        self.sweep(now);
+        self.remove_expired(now);
         let wait = loop {
-            match self.next(now) {
-                Ok(next) => self.grant(next, now),
+            match self.next_grant(now) {
+                Ok(next) => self.grant_call(next, now),
                 Err(wait) => break wait,
             }
         };
-        self.tell(wait, looker);
+        self.notify_oldest(wait, origin);
     }
 
     /// Removes expired entries from all guards and sets the pacer's rate to the current limit.
-    pub(super) fn sweep(&mut self, now: Moment) {
-        self.account.sweep(self.window(now), now);
-        self.slots.sweep(now);
-        self.ledger.sweep(now);
-        self.pacer.set_rate(self.limit(now));
+    pub(super) fn remove_expired(&mut self, now: Moment) {
+        self.window.remove_ended(self.current_window(now), now);
+        self.slots.release_lingering(now);
+        self.bad_requests.remove_expired(now);
+        self.pacer.set_rate(self.current_limit(now));
     }
 
     /// Returns the number of reservations allowed now.
-    pub(super) fn limit(&self, now: Moment) -> u32 {
-        self.share.limit(self.settings.limit(), now)
+    pub(super) fn current_limit(&self, now: Moment) -> u32 {
+        self.adaptive_limit.allowed_calls(self.settings.own_limit(), now)
     }
 
-    fn window(&self, now: Moment) -> Duration {
-        WINDOW + self.share.guard(now)
+    fn current_window(&self, now: Moment) -> Duration {
+        WINDOW_LENGTH + self.adaptive_limit.window_margin(now)
     }
 
     /// Returns the next call to grant, or the wait until there may be one.
-    fn next(&mut self, now: Moment) -> Result<Next, Wait> {
-        let mut soonest = Wait::Event;
-        for turn in self.queue.turns() {
-            match self.next_in(turn, now) {
+    fn next_grant(&mut self, now: Moment) -> Result<NextGrant, AdmissionWait> {
+        let mut soonest = AdmissionWait::Event;
+        for turn in self.queue.next_turns() {
+            match self.next_in_lane(turn, now) {
                 Ok(next) => return Ok(next),
-                Err(wait) => soonest = soonest.sooner(wait),
+                Err(wait) => soonest = soonest.sooner_of(wait),
             }
         }
         Err(soonest)
@@ -191,74 +191,85 @@ impl Desk {
     ///
     /// A call whose operation is stopped does not block the calls behind it. The pacer comes last, because
     /// its check takes a pass.
-    fn next_in(&mut self, turn: Turn, now: Moment) -> Result<Next, Wait> {
-        let line = self.queue.line(turn.lane);
+    fn next_in_lane(&mut self, turn: LaneTurn, now: Moment) -> Result<NextGrant, AdmissionWait> {
+        let line = self.queue.lane_calls(turn.lane);
         if line.is_empty() {
-            return Err(Wait::Event);
+            return Err(AdmissionWait::Event);
         }
-        self.holds.lane_go(turn.lane, now)?;
+        self.holds.check_lane(turn.lane, now)?;
         // After a refusal of the account one call goes at a time, because every further refused call counts.
-        if self.refused_since.is_some() && self.sent() > 0 {
-            return Err(Wait::Event);
+        if self.refused_since.is_some() && self.calls_in_flight() > 0 {
+            return Err(AdmissionWait::Event);
         }
-        self.place_go(turn, now)?;
-        let mut soonest = Wait::Event;
+        self.check_reservation(turn, now)?;
+        let mut soonest = AdmissionWait::Event;
         let first = line.iter().find(|waiting| {
-            let go = self.operation_go(waiting.operation, turn.lane, now);
-            go.inspect_err(|wait| soonest = soonest.sooner(*wait)).is_ok()
+            let go = self.check_operation(waiting.operation, turn.lane, now);
+            go.inspect_err(|wait| soonest = soonest.sooner_of(*wait)).is_ok()
         });
         let first = first.ok_or(soonest)?;
-        let paced = is_bulk(turn.lane) && !turn.owed && first.pace == Pace::Paced;
-        let next = Next { number: first.number, paced };
+        let paced = is_bulk(turn.lane) && !turn.is_owed && first.pace == PacePayment::Paced;
+        let next = NextGrant { ticket_id: first.ticket_id, paced };
         if paced && let Err(when) = self.pacer.try_pass(now) {
-            return Err(soonest.sooner(Wait::Until(when)));
+            return Err(soonest.sooner_of(AdmissionWait::Until(when)));
         }
         Ok(next)
     }
 
-    fn place_go(&self, turn: Turn, now: Moment) -> Result<(), Wait> {
-        let limit = self.limit(now);
-        let places = if is_bulk(turn.lane) && !turn.owed { self.settings.bulk_limit(limit) } else { limit };
-        self.account.go(places, self.window(now)).map_err(|wait| match self.share.grows_at(now) {
-            Some(grows) => wait.sooner(Wait::Until(grows)),
-            None => wait,
+    fn check_reservation(&self, turn: LaneTurn, now: Moment) -> Result<(), AdmissionWait> {
+        let limit = self.current_limit(now);
+        let places =
+            if is_bulk(turn.lane) && !turn.is_owed { self.settings.bulk_limit(limit) } else { limit };
+        self.window.check_limit(places, self.current_window(now)).map_err(|wait| {
+            match self.adaptive_limit.next_rise_at(now) {
+                Some(grows) => wait.sooner_of(AdmissionWait::Until(grows)),
+                None => wait,
+            }
         })
     }
 
-    fn operation_go(&self, operation: Operation, lane: Lane, now: Moment) -> Result<(), Wait> {
-        self.holds.operation_go(operation, self.slots.in_flight(operation), now)?;
-        self.slots.go(operation, self.settings.slots())?;
-        self.ledger.go(operation, lane, self.sent(), self.settings.bad_requests_per_day)
+    fn check_operation(&self, operation: Operation, lane: Lane, now: Moment) -> Result<(), AdmissionWait> {
+        self.holds.check_operation(operation, self.slots.in_flight(operation), now)?;
+        self.slots.check_slot(operation, self.settings.slots_per_operation())?;
+        self.bad_requests.check_call(
+            operation,
+            lane,
+            self.calls_in_flight(),
+            self.settings.bad_requests_per_day,
+        )
     }
 
     /// Returns the number of calls sent and not answered.
     ///
     /// A kept reservation is not counted. It waits for another call, and where calls go one at a time it
     /// would block that call for ever.
-    fn sent(&self) -> u32 {
-        self.account.in_flight().saturating_sub(self.kept)
+    fn calls_in_flight(&self) -> u32 {
+        self.window.in_flight().saturating_sub(self.kept_reservations)
     }
 
-    fn grant(&mut self, next: Next, now: Moment) {
-        let Some(Waiting { operation, lane, bell, .. }) = self.queue.go(next.number) else { return };
-        self.account.take();
-        self.slots.take(operation);
-        self.granted.insert(next.number, Grant { operation, lane, since: now, paced: next.paced });
+    fn grant_call(&mut self, next: NextGrant, now: Moment) {
+        let Some(Waiter { operation, lane, notify: bell, .. }) = self.queue.grant_turn(next.ticket_id) else {
+            return;
+        };
+        self.window.reserve_call();
+        self.slots.take_slot(operation);
+        self.granted
+            .insert(next.ticket_id, CallGrant { operation, lane, granted_at: now, paced: next.paced });
         bell.notify_one();
     }
 
-    /// Notifies the oldest waiter if its wait has changed. The caller in `looker` learns its wait from the
+    /// Notifies the oldest waiter if its wait has changed. The caller in `origin` learns its wait from the
     /// return value.
-    fn tell(&mut self, wait: Wait, looker: Option<Number>) {
-        let keeper = self.queue.eldest();
-        let told = keeper.map(|keeper| (keeper.number, wait));
+    fn notify_oldest(&mut self, wait: AdmissionWait, origin: Option<TicketId>) {
+        let keeper = self.queue.oldest_waiter();
+        let answer = keeper.map(|keeper| (keeper.ticket_id, wait));
         if let Some(keeper) = keeper
-            && self.told != told
-            && looker != Some(keeper.number)
+            && self.last_wait != answer
+            && origin != Some(keeper.ticket_id)
         {
-            keeper.bell.notify_one();
+            keeper.notify.notify_one();
         }
-        self.told = told;
+        self.last_wait = answer;
     }
 }
 

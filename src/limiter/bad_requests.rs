@@ -13,8 +13,8 @@
 //! A 400 whose answer was lost is not counted. The distance between the hard threshold and the platform's
 //! limit covers such answers.
 
-use super::wait::Wait;
-use crate::model::{Effect, Lane, Moment, Operation};
+use super::wait::AdmissionWait;
+use crate::model::{CallEffect, Lane, Moment, Operation};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -30,121 +30,127 @@ const HARD_PERCENT: u64 = 80;
 
 /// A threshold that was just reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum BadRequestThreshold {
     Soft,
     Hard,
 }
 
 /// Answers of 400 in the last 24 h.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct BadRequestBudget {
     answers: VecDeque<(Moment, Operation)>,
-    full: Option<Full>,
+    exhausted: Option<ExhaustedBudget>,
 }
 
 /// State after the platform has throttled us for bad requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full {
+pub(super) struct ExhaustedBudget {
     pub(super) since: Moment,
     /// True once a call granted later was answered.
-    pub(super) proved: bool,
+    pub(super) is_proved: bool,
 }
 
-impl Ledger {
+impl BadRequestBudget {
     /// Restores the budget of an earlier run.
-    pub(super) fn restored(
+    pub(super) fn from_persisted(
         answers: impl IntoIterator<Item = (Moment, Operation)>,
-        full: Option<Full>,
+        full: Option<ExhaustedBudget>,
     ) -> Self {
         let mut answers: Vec<_> = answers.into_iter().collect();
         answers.sort_unstable();
-        Self { answers: answers.into(), full }
+        Self { answers: answers.into(), exhausted: full }
     }
 
     /// Counts an answer of 400 towards `a_day`. Returns the threshold that this reached, if any.
-    pub(super) fn record(&mut self, operation: Operation, a_day: u32, now: Moment) -> Option<Line> {
-        self.sweep(now);
+    pub(super) fn record_bad_request(
+        &mut self,
+        operation: Operation,
+        a_day: u32,
+        now: Moment,
+    ) -> Option<BadRequestThreshold> {
+        self.remove_expired(now);
         self.answers.push_back((now, operation));
-        match self.count() {
-            count if count == line(a_day, HARD_PERCENT) => Some(Line::Hard),
-            count if count == line(a_day, SOFT_PERCENT) => Some(Line::Soft),
+        match self.bad_request_count() {
+            count if count == threshold(a_day, HARD_PERCENT) => Some(BadRequestThreshold::Hard),
+            count if count == threshold(a_day, SOFT_PERCENT) => Some(BadRequestThreshold::Soft),
             _ => None,
         }
     }
 
     /// Records the throttle: only reads for a day, and the first of them alone.
-    pub(super) fn fill(&mut self, now: Moment) {
-        self.full = Some(Full { since: now, proved: false });
+    pub(super) fn mark_exhausted(&mut self, now: Moment) {
+        self.exhausted = Some(ExhaustedBudget { since: now, is_proved: false });
     }
 
     /// Records that a call granted at `granted` was answered.
-    pub(super) fn prove(&mut self, granted: Moment) {
-        if let Some(full) = &mut self.full {
-            full.proved |= granted > full.since;
+    pub(super) fn record_answered(&mut self, granted: Moment) {
+        if let Some(full) = &mut self.exhausted {
+            full.is_proved |= granted > full.since;
         }
     }
 
     /// Removes entries older than a day.
-    pub(super) fn sweep(&mut self, now: Moment) {
+    pub(super) fn remove_expired(&mut self, now: Moment) {
         while self.answers.front().is_some_and(|(at, _)| at.plus(DAY) <= now) {
             self.answers.pop_front();
         }
-        self.full = self.full.filter(|full| full.since.plus(DAY) > now);
+        self.exhausted = self.exhausted.filter(|full| full.since.plus(DAY) > now);
     }
 
     /// Returns the answers of 400 in the last 24 h, as of the last sweep.
-    pub(super) fn count(&self) -> u32 {
+    pub(super) fn bad_request_count(&self) -> u32 {
         u32::try_from(self.answers.len()).unwrap_or(u32::MAX)
     }
 
     /// Returns the counted answers, oldest first.
-    pub(super) fn answers(&self) -> impl Iterator<Item = (Moment, Operation)> {
+    pub(super) fn counted_answers(&self) -> impl Iterator<Item = (Moment, Operation)> {
         self.answers.iter().copied()
     }
 
     /// Returns the throttle in force, if any.
-    pub(super) fn full(&self) -> Option<Full> {
-        self.full
+    pub(super) fn exhausted_budget(&self) -> Option<ExhaustedBudget> {
+        self.exhausted
     }
 
     /// Returns the end of the time in which only reads are sent.
-    pub(super) fn full_until(&self) -> Option<Moment> {
-        self.full.map(|full| full.since.plus(DAY))
+    pub(super) fn reads_only_until(&self) -> Option<Moment> {
+        self.exhausted.map(|full| full.since.plus(DAY))
     }
 
     /// Checks a call against the budget, with `in_flight` other calls and `a_day` answers of 400 allowed.
-    pub(super) fn go(
+    pub(super) fn check_call(
         &self,
         operation: Operation,
         lane: Lane,
         in_flight: u32,
         a_day: u32,
-    ) -> Result<(), Wait> {
-        if let Some(full) = self.full {
-            if operation.effect() == Effect::Write {
-                return Err(Wait::Until(full.since.plus(DAY)));
+    ) -> Result<(), AdmissionWait> {
+        if let Some(full) = self.exhausted {
+            if operation.effect() == CallEffect::Write {
+                return Err(AdmissionWait::Until(full.since.plus(DAY)));
             }
-            if !full.proved && in_flight > 0 {
-                return Err(Wait::Event);
+            if !full.is_proved && in_flight > 0 {
+                return Err(AdmissionWait::Event);
             }
         }
-        let pushes_stop = lane == Lane::Push && self.count() >= line(a_day, SOFT_PERCENT);
-        let near = self.full.is_some() || self.count().saturating_add(in_flight) >= line(a_day, HARD_PERCENT);
+        let pushes_stop = lane == Lane::Push && self.bad_request_count() >= threshold(a_day, SOFT_PERCENT);
+        let near = self.exhausted.is_some()
+            || self.bad_request_count().saturating_add(in_flight) >= threshold(a_day, HARD_PERCENT);
         let stopped = pushes_stop || near && self.answers.iter().any(|(_, answered)| *answered == operation);
         match self.answers.front() {
-            Some((oldest, _)) if stopped => Err(Wait::Until(oldest.plus(DAY))),
+            Some((oldest, _)) if stopped => Err(AdmissionWait::Until(oldest.plus(DAY))),
             _ => Ok(()),
         }
     }
 }
 
 /// Returns the soft and the hard threshold for `a_day` answers.
-pub(super) fn lines(a_day: u32) -> (u32, u32) {
-    (line(a_day, SOFT_PERCENT), line(a_day, HARD_PERCENT))
+pub(super) fn thresholds(a_day: u32) -> (u32, u32) {
+    (threshold(a_day, SOFT_PERCENT), threshold(a_day, HARD_PERCENT))
 }
 
 /// Returns a threshold of at least 1, because 0 would stop calls before any answer of 400.
-fn line(a_day: u32, percent: u64) -> u32 {
+fn threshold(a_day: u32, percent: u64) -> u32 {
     u32::try_from(u64::from(a_day) * percent / 100).unwrap_or(u32::MAX).max(1)
 }
 
@@ -160,13 +166,13 @@ mod tests {
         Moment(n * 3_600_000)
     }
 
-    fn with(count: u32, operation: Operation) -> Ledger {
-        Ledger::restored((0..count).map(|n| (Moment(i64::from(n)), operation)), None)
+    fn budget_with(count: u32, operation: Operation) -> BadRequestBudget {
+        BadRequestBudget::from_persisted((0..count).map(|n| (Moment(i64::from(n)), operation)), None)
     }
 
     #[test]
-    fn who_stops_at_which_count() {
-        let tomorrow = Err(Wait::Until(hour(24)));
+    fn calls_stop_at_their_thresholds() {
+        let tomorrow = Err(AdmissionWait::Until(hour(24)));
         // (answers of 400, their operation, in flight) → (operation, lane) may be sent?
         let cases = [
             ((299, PUSH, 60), (PUSH, Lane::Push), Ok(())),
@@ -183,48 +189,50 @@ mod tests {
             ((400, READ, 0), (Operation::WorkQueue, Lane::Poll), Ok(())),
         ];
         for ((count, answered, in_flight), (operation, lane), expected) in cases {
-            let go = with(count, answered).go(operation, lane, in_flight, 500);
+            let go = budget_with(count, answered).check_call(operation, lane, in_flight, 500);
             assert_eq!(go, expected, "{count} of {answered}, {in_flight} in flight: {operation} in {lane:?}");
         }
     }
 
     #[test]
-    fn reaching_a_line_is_said_once() {
-        let mut ledger = Ledger::default();
-        let said: Vec<_> = (1..=10).map(|n| ledger.record(PUSH, 10, Moment(n))).collect();
+    fn a_threshold_is_reported_once() {
+        let mut budget = BadRequestBudget::default();
+        let said: Vec<_> = (1..=10).map(|n| budget.record_bad_request(PUSH, 10, Moment(n))).collect();
         let mut expected = vec![None; 10];
-        expected[5] = Some(Line::Soft);
-        expected[7] = Some(Line::Hard);
+        expected[5] = Some(BadRequestThreshold::Soft);
+        expected[7] = Some(BadRequestThreshold::Hard);
         assert_eq!(said, expected);
     }
 
     #[test]
     fn an_answer_counts_for_a_day() {
-        let mut ledger = with(300, PUSH);
-        ledger.sweep(hour(24));
-        assert_eq!(ledger.count(), 299);
-        assert_eq!(ledger.go(PUSH, Lane::Push, 0, 500), Ok(()));
+        let mut budget = budget_with(300, PUSH);
+        budget.remove_expired(hour(24));
+        assert_eq!(budget.bad_request_count(), 299);
+        assert_eq!(budget.check_call(PUSH, Lane::Push, 0, 500), Ok(()));
     }
 
     #[test]
-    fn a_full_ledger_lets_one_read_go_alone_then_reads_and_writes_after_a_day() {
-        let mut ledger = Ledger::default();
-        ledger.record(READ, 500, hour(-1));
-        ledger.fill(hour(0));
+    fn an_exhausted_budget_lets_one_isolated_read_go_then_reads_and_writes_after_a_day() {
+        let mut budget = BadRequestBudget::default();
+        budget.record_bad_request(READ, 500, hour(-1));
+        budget.mark_exhausted(hour(0));
         let polls = Operation::ListWarehouses;
-        let go = |ledger: &Ledger, operation, in_flight| ledger.go(operation, Lane::Operator, in_flight, 500);
-        assert_eq!(go(&ledger, PUSH, 0), Err(Wait::Until(hour(24))));
-        assert_eq!(go(&ledger, READ, 0), Err(Wait::Until(hour(23))), "it has answered 400");
-        assert_eq!(go(&ledger, polls, 0), Ok(()));
-        assert_eq!(go(&ledger, polls, 1), Err(Wait::Event), "the first goes alone");
+        let go = |budget: &BadRequestBudget, operation, in_flight| {
+            budget.check_call(operation, Lane::Operator, in_flight, 500)
+        };
+        assert_eq!(go(&budget, PUSH, 0), Err(AdmissionWait::Until(hour(24))));
+        assert_eq!(go(&budget, READ, 0), Err(AdmissionWait::Until(hour(23))), "it has answered 400");
+        assert_eq!(go(&budget, polls, 0), Ok(()));
+        assert_eq!(go(&budget, polls, 1), Err(AdmissionWait::Event), "the first goes alone");
 
-        ledger.prove(hour(0));
-        assert_eq!(go(&ledger, polls, 1), Err(Wait::Event), "that call was out before the throttle");
-        ledger.prove(hour(1));
-        assert_eq!(go(&ledger, polls, 1), Ok(()));
-        assert_eq!(go(&ledger, PUSH, 1), Err(Wait::Until(hour(24))));
+        budget.record_answered(hour(0));
+        assert_eq!(go(&budget, polls, 1), Err(AdmissionWait::Event), "that call was out before the throttle");
+        budget.record_answered(hour(1));
+        assert_eq!(go(&budget, polls, 1), Ok(()));
+        assert_eq!(go(&budget, PUSH, 1), Err(AdmissionWait::Until(hour(24))));
 
-        ledger.sweep(hour(24));
-        assert_eq!(go(&ledger, PUSH, 1), Ok(()));
+        budget.remove_expired(hour(24));
+        assert_eq!(go(&budget, PUSH, 1), Ok(()));
     }
 }

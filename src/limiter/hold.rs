@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The calls that a hold stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum HoldScope {
     /// Every call of the account.
     Account,
     /// Every call outside the probe lane.
@@ -18,7 +18,7 @@ pub enum Scope {
 /// The reason for a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum HoldReason {
     /// 429 with `Retry-After`: too many calls.
     Rate,
     /// 403 with `Retry-After`: too many answers of 400.
@@ -33,16 +33,16 @@ pub enum Reason {
     Judging,
 }
 
-impl Reason {
+impl HoldReason {
     /// Returns the code used in tables and logs.
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::Rate => "rate",
-            Reason::BadRequests => "bad_requests",
-            Reason::Concurrency => "concurrency",
-            Reason::Blocked => "blocked",
-            Reason::RefusedKey => "refused_key",
-            Reason::Judging => "judging",
+            HoldReason::Rate => "rate",
+            HoldReason::BadRequests => "bad_requests",
+            HoldReason::Concurrency => "concurrency",
+            HoldReason::Blocked => "blocked",
+            HoldReason::RefusedKey => "refused_key",
+            HoldReason::Judging => "judging",
         }
     }
 }
@@ -51,9 +51,9 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// The calls that the hold stops.
-    pub scope: Scope,
+    pub scope: HoldScope,
     /// The reason for the hold.
-    pub reason: Reason,
+    pub reason: HoldReason,
     /// Text for an operator; empty if the reason suffices.
     pub why: String,
     /// Calendar time at which the hold was set.
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_hold_survives_being_written_down() {
-        for scope in [Scope::Account, Scope::Key, Scope::Operation(Operation::WorkQueue)] {
+        for scope in [HoldScope::Account, HoldScope::Key, HoldScope::Operation(Operation::WorkQueue)] {
             let hold = Hold {
                 scope,
-                reason: Reason::Judging,
+                reason: HoldReason::Judging,
                 why: "a 400".into(),
                 since: Timestamp(7),
                 duration_ms: Some(30_000),
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_operation_is_kept_by_its_listed_name() {
-        let text = serde_json::to_string(&Scope::Operation(Operation::WorkQueue)).unwrap();
+        let text = serde_json::to_string(&HoldScope::Operation(Operation::WorkQueue)).unwrap();
         assert_eq!(text, r#"{"operation":"GET /api/Company/WorkQueue"}"#);
     }
 }

@@ -12,9 +12,9 @@
 //! A later answer may set a hold that ends later. It never extends the hold in force, which keeps its own
 //! end, also over a restart.
 
-use super::dual_instant::Now;
-use super::hold::{Hold, Reason, Scope};
-use super::wait::Wait;
+use super::dual_instant::DualInstant;
+use super::hold::{Hold, HoldReason, HoldScope};
+use super::wait::AdmissionWait;
 use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,41 +22,41 @@ use std::time::Duration;
 /// Shortest and longest wait that the platform can order (docs/rules.md 31).
 ///
 /// A wait under a second would be none. A header that asks for more than a day is more likely a mistake.
-const ORDERED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
+const ORDERED_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
 /// First and longest wait while another program has the slots (docs/rules.md 31).
-const TAKEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+const SHARED_SLOTS_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// All holds in force.
 #[derive(Debug, Default)]
-pub(super) struct Holds {
-    account: Option<(Reason, Timed)>,
-    key: Option<Told>,
-    judging: BTreeMap<Operation, Told>,
-    taken: BTreeMap<Operation, Taken>,
+pub(super) struct ActiveHolds {
+    account: Option<(HoldReason, TimedHold)>,
+    key: Option<OpenEndedHold>,
+    judging: BTreeMap<Operation, OpenEndedHold>,
+    shared_slots: BTreeMap<Operation, HeldOperation>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Timed {
+struct TimedHold {
     since: Moment,
     duration: Duration,
 }
 
-impl Timed {
-    fn end(self) -> Moment {
+impl TimedHold {
+    fn end_moment(self) -> Moment {
         self.since.plus(self.duration)
     }
 }
 
 /// A hold without a known end.
 #[derive(Clone, Debug)]
-struct Told {
+struct OpenEndedHold {
     since: Moment,
     why: String,
 }
 
 /// A hold on an operation whose slots other software uses too.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct HeldOperation {
     /// Consecutive waits without own calls in flight.
     waits: u32,
     since: Moment,
@@ -64,17 +64,17 @@ struct Taken {
     wait: Option<Duration>,
 }
 
-impl Taken {
-    fn end(self) -> Option<Moment> {
+impl HeldOperation {
+    fn end_moment(self) -> Option<Moment> {
         self.wait.map(|wait| self.since.plus(wait))
     }
 }
 
-impl Holds {
+impl ActiveHolds {
     /// Sets a wait for the whole account. Returns false if a hold that ends later is in force already.
-    pub(super) fn order(&mut self, reason: Reason, wait: Duration, now: Moment) -> bool {
-        let ordered = Timed { since: now, duration: wait.clamp(ORDERED.0, ORDERED.1) };
-        let longer = self.account.is_none_or(|(_, timed)| timed.end() < ordered.end());
+    pub(super) fn hold_account(&mut self, reason: HoldReason, wait: Duration, now: Moment) -> bool {
+        let ordered = TimedHold { since: now, duration: wait.clamp(ORDERED_WAIT.0, ORDERED_WAIT.1) };
+        let longer = self.account.is_none_or(|(_, timed)| timed.end_moment() < ordered.end_moment());
         if longer {
             self.account = Some((reason, ordered));
         }
@@ -85,8 +85,14 @@ impl Holds {
     /// in flight.
     ///
     /// Returns true if this set a hold. Calls in flight together are refused together and set the hold once.
-    pub(super) fn taken(&mut self, operation: Operation, others: u32, granted: Moment, now: Moment) -> bool {
-        let before = self.taken.get(&operation).copied();
+    pub(super) fn hold_shared_operation(
+        &mut self,
+        operation: Operation,
+        others: u32,
+        granted: Moment,
+        now: Moment,
+    ) -> bool {
+        let before = self.shared_slots.get(&operation).copied();
         let known = before.is_some_and(|taken| match taken.wait {
             Some(_) => granted <= taken.since,
             None => others > 0,
@@ -96,53 +102,53 @@ impl Holds {
         }
         let waits = before.map_or(0, |taken| taken.waits);
         let next = if others > 0 {
-            Taken { waits, since: now, wait: None }
+            HeldOperation { waits, since: now, wait: None }
         } else {
-            let wait = TAKEN.0.saturating_mul(1 << waits.min(5)).min(TAKEN.1);
-            Taken { waits: waits + 1, since: now, wait: Some(wait) }
+            let wait = SHARED_SLOTS_WAIT.0.saturating_mul(1 << waits.min(5)).min(SHARED_SLOTS_WAIT.1);
+            HeldOperation { waits: waits + 1, since: now, wait: Some(wait) }
         };
-        self.taken.insert(operation, next);
+        self.shared_slots.insert(operation, next);
         true
     }
 
     /// Records the end of a call. `admitted`: the platform had a slot for the call, so the doubling starts
     /// anew.
-    pub(super) fn completed(&mut self, operation: Operation, admitted: bool) {
-        let waits_for_this = self.taken.get(&operation).is_some_and(|taken| taken.wait.is_none());
+    pub(super) fn record_completion(&mut self, operation: Operation, admitted: bool) {
+        let waits_for_this = self.shared_slots.get(&operation).is_some_and(|taken| taken.wait.is_none());
         if admitted || waits_for_this {
-            self.taken.remove(&operation);
+            self.shared_slots.remove(&operation);
         }
     }
 
     /// Stops the operation until it is [released](Self::release). Returns false if it was held already.
-    pub(super) fn judge(&mut self, operation: Operation, why: String, now: Moment) -> bool {
+    pub(super) fn hold_operation(&mut self, operation: Operation, why: String, now: Moment) -> bool {
         let new = !self.judging.contains_key(&operation);
-        self.judging.entry(operation).or_insert(Told { since: now, why });
+        self.judging.entry(operation).or_insert(OpenEndedHold { since: now, why });
         new
     }
 
     /// Releases an operation. Returns false if it was not held.
-    pub(super) fn release(&mut self, operation: Operation) -> bool {
+    pub(super) fn release_operation(&mut self, operation: Operation) -> bool {
         self.judging.remove(&operation).is_some()
     }
 
     /// Stops all lanes but the probe lane until the refusal is [lifted](Self::lift).
     ///
     /// Returns false if the key was refused already.
-    pub(super) fn refuse(&mut self, why: String, now: Moment) -> bool {
+    pub(super) fn refuse_key(&mut self, why: String, now: Moment) -> bool {
         let new = self.key.is_none();
-        self.key.get_or_insert(Told { since: now, why });
+        self.key.get_or_insert(OpenEndedHold { since: now, why });
         new
     }
 
     /// Ends the refusal of the key. Returns false if the key was not refused.
-    pub(super) fn lift(&mut self) -> bool {
+    pub(super) fn lift_refusal(&mut self) -> bool {
         self.key.take().is_some()
     }
 
     /// Ends the account's wait by an operator's decision. Returns the reason if a wait was in force.
-    pub(super) fn lift_order(&mut self, now: Moment) -> Option<Reason> {
-        self.account.take().filter(|(_, timed)| timed.end() > now).map(|(reason, _)| reason)
+    pub(super) fn lift_order(&mut self, now: Moment) -> Option<HoldReason> {
+        self.account.take().filter(|(_, timed)| timed.end_moment() > now).map(|(reason, _)| reason)
     }
 
     /// Returns true if the key is refused.
@@ -151,78 +157,89 @@ impl Holds {
     }
 
     /// Checks the holds on a lane.
-    pub(super) fn lane_go(&self, lane: Lane, now: Moment) -> Result<(), Wait> {
+    pub(super) fn check_lane(&self, lane: Lane, now: Moment) -> Result<(), AdmissionWait> {
         if self.is_refused() && lane != Lane::Probe {
-            return Err(Wait::Event);
+            return Err(AdmissionWait::Event);
         }
         match self.account {
-            Some((_, timed)) if timed.end() > now => Err(Wait::Until(timed.end())),
+            Some((_, timed)) if timed.end_moment() > now => Err(AdmissionWait::Until(timed.end_moment())),
             _ => Ok(()),
         }
     }
 
     /// Checks the holds on an operation with `in_flight` calls in flight.
-    pub(super) fn operation_go(&self, operation: Operation, in_flight: u32, now: Moment) -> Result<(), Wait> {
+    pub(super) fn check_operation(
+        &self,
+        operation: Operation,
+        in_flight: u32,
+        now: Moment,
+    ) -> Result<(), AdmissionWait> {
         if self.judging.contains_key(&operation) {
-            return Err(Wait::Event);
+            return Err(AdmissionWait::Event);
         }
-        let Some(taken) = self.taken.get(&operation) else { return Ok(()) };
-        match taken.end() {
-            Some(end) if end > now => Err(Wait::Until(end)),
+        let Some(taken) = self.shared_slots.get(&operation) else { return Ok(()) };
+        match taken.end_moment() {
+            Some(end) if end > now => Err(AdmissionWait::Until(end)),
             // Without a call in flight no completion would ever end the wait.
-            None if in_flight > 0 => Err(Wait::Event),
+            None if in_flight > 0 => Err(AdmissionWait::Event),
             Some(_) | None => Ok(()),
         }
     }
 
     /// Returns the holds in force: the account first, then the key, then operations.
-    pub(super) fn list(&self, now: Now) -> Vec<Hold> {
+    pub(super) fn active_holds(&self, now: DualInstant) -> Vec<Hold> {
         let hold = |scope, reason, why: &str, since, wait: Option<Duration>| Hold {
             scope,
             reason,
             why: why.into(),
-            since: now.timestamp(since),
+            since: now.to_timestamp(since),
             duration_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         };
         let mut holds = Vec::new();
-        if let Some((reason, timed)) = self.account.filter(|(_, timed)| timed.end() > now.moment) {
-            holds.push(hold(Scope::Account, reason, "", timed.since, Some(timed.duration)));
+        if let Some((reason, timed)) = self.account.filter(|(_, timed)| timed.end_moment() > now.moment) {
+            holds.push(hold(HoldScope::Account, reason, "", timed.since, Some(timed.duration)));
         }
-        if let Some(told) = &self.key {
-            holds.push(hold(Scope::Key, Reason::RefusedKey, &told.why, told.since, None));
+        if let Some(answer) = &self.key {
+            holds.push(hold(HoldScope::Key, HoldReason::RefusedKey, &answer.why, answer.since, None));
         }
-        for (operation, told) in &self.judging {
-            holds.push(hold(Scope::Operation(*operation), Reason::Judging, &told.why, told.since, None));
+        for (operation, answer) in &self.judging {
+            holds.push(hold(
+                HoldScope::Operation(*operation),
+                HoldReason::Judging,
+                &answer.why,
+                answer.since,
+                None,
+            ));
         }
-        for (operation, taken) in &self.taken {
-            if taken.end().is_none_or(|end| end > now.moment) {
-                let scope = Scope::Operation(*operation);
-                holds.push(hold(scope, Reason::Concurrency, "", taken.since, taken.wait));
+        for (operation, taken) in &self.shared_slots {
+            if taken.end_moment().is_none_or(|end| end > now.moment) {
+                let scope = HoldScope::Operation(*operation);
+                holds.push(hold(scope, HoldReason::Concurrency, "", taken.since, taken.wait));
             }
         }
         holds
     }
 
     /// Restores the holds of an earlier run, each with its original end.
-    pub(super) fn restored(kept: &[Hold], now: Now) -> Self {
+    pub(super) fn from_persisted(kept: &[Hold], now: DualInstant) -> Self {
         let mut holds = Self::default();
         for hold in kept {
-            let since = now.past(hold.since);
+            let since = now.past_moment(hold.since);
             let wait = hold.duration_ms.map(Duration::from_millis);
-            let told = || Told { since, why: hold.why.clone() };
+            let answer = || OpenEndedHold { since, why: hold.why.clone() };
             match (hold.scope, wait) {
-                (Scope::Account, Some(duration)) => {
-                    holds.account = Some((hold.reason, Timed { since, duration }))
+                (HoldScope::Account, Some(duration)) => {
+                    holds.account = Some((hold.reason, TimedHold { since, duration }))
                 }
-                (Scope::Key, None) => holds.key = Some(told()),
-                (Scope::Operation(operation), None) if hold.reason == Reason::Judging => {
-                    holds.judging.insert(operation, told());
+                (HoldScope::Key, None) => holds.key = Some(answer()),
+                (HoldScope::Operation(operation), None) if hold.reason == HoldReason::Judging => {
+                    holds.judging.insert(operation, answer());
                 }
-                (Scope::Operation(operation), Some(_)) => {
-                    holds.taken.insert(operation, Taken { waits: 0, since, wait });
+                (HoldScope::Operation(operation), Some(_)) => {
+                    holds.shared_slots.insert(operation, HeldOperation { waits: 0, since, wait });
                 }
                 // Calls in flight of an earlier run never complete. The other pairs are never written.
-                (Scope::Operation(_) | Scope::Account, None) | (Scope::Key, Some(_)) => {}
+                (HoldScope::Operation(_) | HoldScope::Account, None) | (HoldScope::Key, Some(_)) => {}
             }
         }
         holds
@@ -237,9 +254,9 @@ mod tests {
     const PUSH: Operation = Operation::UpdateQuantityOnHand;
     const READ: Operation = Operation::GetProductBalances;
 
-    struct At(i64);
+    struct FixedClock(i64);
 
-    impl Clock for At {
+    impl Clock for FixedClock {
         fn now(&self) -> Timestamp {
             Timestamp(1_000_000 + self.0)
         }
@@ -248,8 +265,8 @@ mod tests {
         }
     }
 
-    fn now(ms: i64) -> Now {
-        Now::of(&At(ms))
+    fn now(ms: i64) -> DualInstant {
+        DualInstant::from_clock(&FixedClock(ms))
     }
 
     fn second(n: i64) -> Moment {
@@ -264,123 +281,134 @@ mod tests {
     fn an_ordered_wait_stops_every_lane_and_is_a_second_at_least_and_a_day_at_most() {
         let cases = [(0, 1), (7, 7), (86_400, 86_400), (999_999, 86_400)];
         for (asked, waited) in cases {
-            let mut holds = Holds::default();
-            assert!(holds.order(Reason::Rate, seconds(asked), second(0)));
+            let mut holds = ActiveHolds::default();
+            assert!(holds.hold_account(HoldReason::Rate, seconds(asked), second(0)));
             for lane in Lane::ALL {
-                assert_eq!(holds.lane_go(lane, second(0)), Err(Wait::Until(second(waited))), "{asked} s");
-                assert_eq!(holds.lane_go(lane, second(waited)), Ok(()), "{asked} s");
+                assert_eq!(
+                    holds.check_lane(lane, second(0)),
+                    Err(AdmissionWait::Until(second(waited))),
+                    "{asked} s"
+                );
+                assert_eq!(holds.check_lane(lane, second(waited)), Ok(()), "{asked} s");
             }
         }
     }
 
     #[test]
     fn of_two_ordered_waits_the_one_that_ends_later_stands() {
-        let mut holds = Holds::default();
-        assert!(holds.order(Reason::BadRequests, seconds(60), second(0)));
-        assert!(!holds.order(Reason::Rate, seconds(5), second(10)));
-        assert_eq!(holds.lane_go(Lane::Poll, second(20)), Err(Wait::Until(second(60))));
-        assert!(holds.order(Reason::Rate, seconds(60), second(10)));
-        assert_eq!(holds.lane_go(Lane::Poll, second(60)), Err(Wait::Until(second(70))));
+        let mut holds = ActiveHolds::default();
+        assert!(holds.hold_account(HoldReason::BadRequests, seconds(60), second(0)));
+        assert!(!holds.hold_account(HoldReason::Rate, seconds(5), second(10)));
+        assert_eq!(holds.check_lane(Lane::Poll, second(20)), Err(AdmissionWait::Until(second(60))));
+        assert!(holds.hold_account(HoldReason::Rate, seconds(60), second(10)));
+        assert_eq!(holds.check_lane(Lane::Poll, second(60)), Err(AdmissionWait::Until(second(70))));
     }
 
     #[test]
-    fn an_ordered_wait_ends_by_a_persons_word_and_the_next_one_is_kept() {
-        let mut holds = Holds::default();
-        assert!(holds.order(Reason::Rate, seconds(86_400), second(0)));
-        assert_eq!(holds.lift_order(second(5)), Some(Reason::Rate));
-        assert_eq!(holds.lane_go(Lane::Poll, second(5)), Ok(()));
+    fn an_ordered_wait_ends_by_a_decision_and_the_next_one_holds() {
+        let mut holds = ActiveHolds::default();
+        assert!(holds.hold_account(HoldReason::Rate, seconds(86_400), second(0)));
+        assert_eq!(holds.lift_order(second(5)), Some(HoldReason::Rate));
+        assert_eq!(holds.check_lane(Lane::Poll, second(5)), Ok(()));
         assert_eq!(holds.lift_order(second(5)), None, "none is left");
-        assert!(holds.order(Reason::Rate, seconds(60), second(6)));
-        assert_eq!(holds.lane_go(Lane::Poll, second(6)), Err(Wait::Until(second(66))));
+        assert!(holds.hold_account(HoldReason::Rate, seconds(60), second(6)));
+        assert_eq!(holds.check_lane(Lane::Poll, second(6)), Err(AdmissionWait::Until(second(66))));
         assert_eq!(holds.lift_order(second(66)), None, "it is over");
     }
 
     #[test]
     fn taken_slots_stop_one_operation_until_one_of_its_calls_completes() {
-        let mut holds = Holds::default();
-        assert!(holds.taken(PUSH, 1, second(0), second(1)));
-        assert_eq!(holds.operation_go(PUSH, 1, second(1)), Err(Wait::Event));
-        assert_eq!(holds.operation_go(READ, 1, second(1)), Ok(()));
-        assert_eq!(holds.operation_go(PUSH, 0, second(1)), Ok(()), "nothing is left that could complete");
-        holds.completed(PUSH, false);
-        assert_eq!(holds.operation_go(PUSH, 1, second(1)), Ok(()));
+        let mut holds = ActiveHolds::default();
+        assert!(holds.hold_shared_operation(PUSH, 1, second(0), second(1)));
+        assert_eq!(holds.check_operation(PUSH, 1, second(1)), Err(AdmissionWait::Event));
+        assert_eq!(holds.check_operation(READ, 1, second(1)), Ok(()));
+        assert_eq!(holds.check_operation(PUSH, 0, second(1)), Ok(()), "nothing is left that could complete");
+        holds.record_completion(PUSH, false);
+        assert_eq!(holds.check_operation(PUSH, 1, second(1)), Ok(()));
     }
 
     #[test]
     fn with_none_of_ours_in_flight_the_wait_doubles_up_to_half_a_minute_and_an_admitted_call_ends_that() {
-        let mut holds = Holds::default();
+        let mut holds = ActiveHolds::default();
         let mut at = 0;
         for wait in [1, 2, 4, 8, 16, 30, 30] {
-            assert!(holds.taken(PUSH, 0, second(at), second(at)));
-            assert_eq!(holds.operation_go(PUSH, 0, second(at)), Err(Wait::Until(second(at + wait))));
+            assert!(holds.hold_shared_operation(PUSH, 0, second(at), second(at)));
+            assert_eq!(
+                holds.check_operation(PUSH, 0, second(at)),
+                Err(AdmissionWait::Until(second(at + wait)))
+            );
             at += wait;
         }
-        holds.completed(PUSH, true);
-        assert!(holds.taken(PUSH, 0, second(at), second(at)));
-        assert_eq!(holds.operation_go(PUSH, 0, second(at)), Err(Wait::Until(second(at + 1))));
+        holds.record_completion(PUSH, true);
+        assert!(holds.hold_shared_operation(PUSH, 0, second(at), second(at)));
+        assert_eq!(holds.check_operation(PUSH, 0, second(at)), Err(AdmissionWait::Until(second(at + 1))));
     }
     #[test]
     fn calls_refused_together_double_the_wait_once() {
-        let mut holds = Holds::default();
-        assert!(holds.taken(PUSH, 2, second(0), second(1)));
-        assert!(!holds.taken(PUSH, 1, second(0), second(1)), "still waits for the last one");
-        assert!(holds.taken(PUSH, 0, second(0), second(1)), "which was refused too: time has to end it");
-        assert!(!holds.taken(PUSH, 0, second(1), second(1)));
-        assert_eq!(holds.operation_go(PUSH, 0, second(1)), Err(Wait::Until(second(2))));
+        let mut holds = ActiveHolds::default();
+        assert!(holds.hold_shared_operation(PUSH, 2, second(0), second(1)));
+        assert!(!holds.hold_shared_operation(PUSH, 1, second(0), second(1)), "still waits for the last one");
+        assert!(
+            holds.hold_shared_operation(PUSH, 0, second(0), second(1)),
+            "which was refused too: time has to end it"
+        );
+        assert!(!holds.hold_shared_operation(PUSH, 0, second(1), second(1)));
+        assert_eq!(holds.check_operation(PUSH, 0, second(1)), Err(AdmissionWait::Until(second(2))));
     }
 
     #[test]
     fn a_refused_key_lets_only_the_probe_through_until_it_is_lifted() {
-        let mut holds = Holds::default();
-        assert!(holds.refuse("403".into(), second(0)));
-        assert!(!holds.refuse("403 again".into(), second(1)));
-        let go = Lane::ALL.map(|lane| holds.lane_go(lane, second(9_999)).is_ok());
+        let mut holds = ActiveHolds::default();
+        assert!(holds.refuse_key("403".into(), second(0)));
+        assert!(!holds.refuse_key("403 again".into(), second(1)));
+        let go = Lane::ALL.map(|lane| holds.check_lane(lane, second(9_999)).is_ok());
         assert_eq!(go, [true, false, false, false]);
-        assert!(holds.lift());
+        assert!(holds.lift_refusal());
         assert!(!holds.is_refused());
-        assert_eq!(holds.lane_go(Lane::Poll, second(9_999)), Ok(()));
+        assert_eq!(holds.check_lane(Lane::Poll, second(9_999)), Ok(()));
     }
 
     #[test]
     fn an_operation_to_be_judged_waits_for_its_release_alone() {
-        let mut holds = Holds::default();
-        assert!(holds.judge(PUSH, "a whole-call 400".into(), second(0)));
-        assert_eq!(holds.operation_go(PUSH, 0, second(9_999)), Err(Wait::Event));
-        assert_eq!(holds.operation_go(READ, 0, second(0)), Ok(()));
-        assert!(holds.release(PUSH));
-        assert!(!holds.release(PUSH));
-        assert_eq!(holds.operation_go(PUSH, 0, second(0)), Ok(()));
+        let mut holds = ActiveHolds::default();
+        assert!(holds.hold_operation(PUSH, "a whole-call 400".into(), second(0)));
+        assert_eq!(holds.check_operation(PUSH, 0, second(9_999)), Err(AdmissionWait::Event));
+        assert_eq!(holds.check_operation(READ, 0, second(0)), Ok(()));
+        assert!(holds.release_operation(PUSH));
+        assert!(!holds.release_operation(PUSH));
+        assert_eq!(holds.check_operation(PUSH, 0, second(0)), Ok(()));
     }
 
     #[test]
     fn after_a_restart_every_hold_keeps_its_own_end() {
-        let mut holds = Holds::default();
-        holds.order(Reason::BadRequests, seconds(600), second(0));
-        holds.refuse("403".into(), second(1));
-        holds.judge(PUSH, "a 400".into(), second(2));
-        holds.taken(READ, 0, second(3), second(3));
-        let kept = holds.list(now(3_000));
+        let mut holds = ActiveHolds::default();
+        holds.hold_account(HoldReason::BadRequests, seconds(600), second(0));
+        holds.refuse_key("403".into(), second(1));
+        holds.hold_operation(PUSH, "a 400".into(), second(2));
+        holds.hold_shared_operation(READ, 0, second(3), second(3));
+        let kept = holds.active_holds(now(3_000));
         let scopes: Vec<_> = kept.iter().map(|hold| hold.scope).collect();
-        let operations = [Scope::Operation(PUSH), Scope::Operation(READ)];
-        assert_eq!(scopes, [&[Scope::Account, Scope::Key][..], &operations].concat());
+        let operations = [HoldScope::Operation(PUSH), HoldScope::Operation(READ)];
+        assert_eq!(scopes, [&[HoldScope::Account, HoldScope::Key][..], &operations].concat());
 
-        let mut restored = Holds::restored(&kept, now(300_000));
-        assert_eq!(restored.list(now(3_000)), kept);
-        assert_eq!(restored.lane_go(Lane::Probe, second(300)), Err(Wait::Until(second(600))));
-        assert_eq!(restored.operation_go(PUSH, 0, second(300)), Err(Wait::Event));
-        assert!(restored.lift());
-        assert_eq!(restored.lane_go(Lane::Poll, second(600)), Ok(()));
-        let in_force: Vec<_> = restored.list(now(600_000)).into_iter().map(|hold| hold.reason).collect();
-        assert_eq!(in_force, [Reason::Judging], "what is over is not shown");
+        let mut restored = ActiveHolds::from_persisted(&kept, now(300_000));
+        assert_eq!(restored.active_holds(now(3_000)), kept);
+        assert_eq!(restored.check_lane(Lane::Probe, second(300)), Err(AdmissionWait::Until(second(600))));
+        assert_eq!(restored.check_operation(PUSH, 0, second(300)), Err(AdmissionWait::Event));
+        assert!(restored.lift_refusal());
+        assert_eq!(restored.check_lane(Lane::Poll, second(600)), Ok(()));
+        let in_force: Vec<_> =
+            restored.active_holds(now(600_000)).into_iter().map(|hold| hold.reason).collect();
+        assert_eq!(in_force, [HoldReason::Judging], "what is over is not shown");
     }
 
     #[test]
     fn a_hold_that_seems_to_lie_ahead_lasts_no_longer_than_it_was_set_for() {
-        let mut holds = Holds::default();
-        holds.order(Reason::Rate, seconds(60), second(0));
-        let mut kept = holds.list(now(0));
+        let mut holds = ActiveHolds::default();
+        holds.hold_account(HoldReason::Rate, seconds(60), second(0));
+        let mut kept = holds.active_holds(now(0));
         kept[0].since = Timestamp(i64::MAX / 2);
-        let restored = Holds::restored(&kept, now(5_000));
-        assert_eq!(restored.lane_go(Lane::Poll, second(5)), Err(Wait::Until(second(65))));
+        let restored = ActiveHolds::from_persisted(&kept, now(5_000));
+        assert_eq!(restored.check_lane(Lane::Poll, second(5)), Err(AdmissionWait::Until(second(65))));
     }
 }

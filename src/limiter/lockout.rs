@@ -10,34 +10,34 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Consecutive refusals, and distinct operations among them, that make a lockout.
-const REFUSALS: u32 = 3;
-const OPERATIONS: usize = 2;
+const REFUSALS_MIN: u32 = 3;
+const OPERATIONS_MIN: usize = 2;
 /// First and longest wait. A lockout of hours then costs twelve calls an hour.
-const SILENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5 * 60));
+const LOCKOUT_WAIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5 * 60));
 
 /// Consecutive refusals without an explanation.
 #[derive(Debug, Default)]
-pub(super) struct Block {
+pub(super) struct Lockout {
     refusals: u32,
     operations: BTreeSet<Operation>,
-    silences: u32,
+    waits: u32,
 }
 
-impl Block {
+impl Lockout {
     /// Records a refusal without an explanation. Returns the wait for the account if it makes a lockout.
-    pub(super) fn refused(&mut self, operation: Operation) -> Option<Duration> {
+    pub(super) fn record_refusal(&mut self, operation: Operation) -> Option<Duration> {
         self.refusals = self.refusals.saturating_add(1);
         self.operations.insert(operation);
-        if self.refusals < REFUSALS || self.operations.len() < OPERATIONS {
+        if self.refusals < REFUSALS_MIN || self.operations.len() < OPERATIONS_MIN {
             return None;
         }
-        let silence = SILENCE.0.saturating_mul(1 << self.silences.min(8)).min(SILENCE.1);
-        self.silences += 1;
+        let silence = LOCKOUT_WAIT.0.saturating_mul(1 << self.waits.min(8)).min(LOCKOUT_WAIT.1);
+        self.waits += 1;
         Some(silence)
     }
 
     /// Records an admitted call, which ends the lockout.
-    pub(super) fn admitted(&mut self) {
+    pub(super) fn end_lockout(&mut self) {
         *self = Self::default();
     }
 }
@@ -51,18 +51,18 @@ mod tests {
 
     #[test]
     fn one_operation_refused_again_and_again_is_no_block() {
-        let mut block = Block::default();
-        assert!((0..50).all(|_| block.refused(PUSH).is_none()));
+        let mut block = Lockout::default();
+        assert!((0..50).all(|_| block.record_refusal(PUSH).is_none()));
     }
 
     #[test]
     fn two_operations_in_a_row_are_one_and_each_silence_is_twice_the_last() {
-        let mut block = Block::default();
+        let mut block = Lockout::default();
         let seconds: Vec<_> = [PUSH, READ, PUSH, PUSH, READ, PUSH, PUSH, PUSH, PUSH, PUSH]
-            .map(|operation| block.refused(operation).map_or(0, |silence| silence.as_secs()))
+            .map(|operation| block.record_refusal(operation).map_or(0, |silence| silence.as_secs()))
             .into();
         assert_eq!(seconds, [0, 0, 5, 10, 20, 40, 80, 160, 300, 300]);
-        block.admitted();
-        assert_eq!(block.refused(PUSH), None);
+        block.end_lockout();
+        assert_eq!(block.record_refusal(PUSH), None);
     }
 }

@@ -68,34 +68,34 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use hold::{Hold, Reason, Scope};
-pub use outcome::{Notice, Outcome};
+pub use hold::{Hold, HoldReason, HoldScope};
+pub use outcome::{LimiterEvent, QuotaOutcome};
 pub use permit::Permit;
-pub use persisted::{Kept, Memory, Place};
-pub use quota_status::{LedgerForecast, Standing, StandingHold, ledger_forecast};
-pub use quota_usage::{Budget, WaitingCalls};
-pub use settings::Settings;
+pub use persisted::{LimiterState, PastReservation, PersistedState};
+pub use quota_status::{BadRequestForecast, EndingHold, QuotaStatus, forecast_bad_requests};
+pub use quota_usage::{QuotaUsage, WaitingCalls};
+pub use settings::LimiterSettings;
 #[cfg(test)]
 pub use tests::TestClock;
 
 use crate::model::{Clock, Lane, Moment, Operation};
-use admission::{Desk, Look};
-use dual_instant::Now;
-use queue::Waiting;
+use admission::{Admission, NextStep};
+use dual_instant::DualInstant;
+use queue::Waiter;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wait::Wait;
+use wait::AdmissionWait;
 
 /// Longest sleep between two admission checks.
 ///
 /// Tokio's timer stops while the machine is suspended, but the limiter's clock does not. A call that became
 /// admissible during a suspend is admitted at most this long after the wake-up.
-const LONGEST_NAP: Duration = Duration::from_secs(60);
+const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// Payment of the pace of the bulk lanes by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum PacePayment {
     /// The call pays if its lane is paced.
     Paced,
     /// The freshness read before this write has paid for both. The write goes before calls of its lane that
@@ -106,33 +106,33 @@ pub enum Pace {
 /// Error of a closed limiter: no new call may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the call was not sent because the program is draining; it may be made again after the next start")]
-pub struct Stopped;
+pub struct LimiterClosed;
 
 /// Handle to the quota of the account.
 ///
 /// Clones share one state. A process has one limiter for each account.
 #[derive(Clone)]
 pub struct Limiter {
-    office: Arc<Office>,
+    shared: Arc<LimiterShared>,
 }
 
 /// State shared by all handles. The mutex is never held across an await.
-struct Office {
-    desk: Mutex<Desk>,
+struct LimiterShared {
+    admission: Mutex<Admission>,
     clock: Arc<dyn Clock>,
 }
 
-impl Office {
+impl LimiterShared {
     /// Locks the state; a poisoned mutex is used as it is.
     ///
     /// A panic under the lock would be a bug in the arithmetic. At worst it leaves one call too many counted,
     /// which is safe.
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> Now {
-        Now::of(self.clock.as_ref())
+    fn now(&self) -> DualInstant {
+        DualInstant::from_clock(self.clock.as_ref())
     }
 
     fn moment(&self) -> Moment {
@@ -142,143 +142,148 @@ impl Office {
 
 impl Limiter {
     /// Creates a limiter from the state of earlier runs; see [`Memory`].
-    pub fn new(settings: Settings, clock: Arc<dyn Clock>, memory: Memory) -> Self {
-        let desk = Desk::restored(settings, memory, Now::of(clock.as_ref()));
-        Self { office: Arc::new(Office { desk: Mutex::new(desk), clock }) }
+    pub fn new(settings: LimiterSettings, clock: Arc<dyn Clock>, memory: PersistedState) -> Self {
+        let admission = Admission::from_persisted(settings, memory, DualInstant::from_clock(clock.as_ref()));
+        Self { shared: Arc::new(LimiterShared { admission: Mutex::new(admission), clock }) }
     }
 
     /// Waits for its turn, a reservation, the pace, a slot and the end of every hold.
     ///
     /// Cancel-safe: dropping the future leaves the queue and reserves nothing.
-    pub async fn acquire(&self, operation: Operation, lane: Lane, pace: Pace) -> Result<Permit, Stopped> {
-        let waiting = self.office.desk().queue.join(operation, lane, pace);
-        let ticket = Ticket { office: &self.office, waiting };
+    pub async fn acquire(
+        &self,
+        operation: Operation,
+        lane: Lane,
+        pace: PacePayment,
+    ) -> Result<Permit, LimiterClosed> {
+        let waiting = self.shared.lock_admission().queue.add_call(operation, lane, pace);
+        let ticket = QueueTicket { shared: &self.shared, waiter: waiting };
         loop {
-            let now = self.office.moment();
-            let look = self.office.desk().look(ticket.waiting.number, now);
+            let now = self.shared.moment();
+            let look = self.shared.lock_admission().check_ticket(ticket.waiter.ticket_id, now);
             match look {
-                Look::Go(grant) => return Ok(Permit::new(Arc::clone(&self.office), grant)),
-                Look::Closed => return Err(Stopped),
-                Look::Wait(wait) => ticket.nap(wait, now).await,
+                NextStep::Granted(grant) => return Ok(Permit::new(Arc::clone(&self.shared), grant)),
+                NextStep::Closed => return Err(LimiterClosed),
+                NextStep::Wait(wait) => ticket.sleep_until_wake(wait, now).await,
             }
         }
     }
 
     /// Closes the limiter: waiting and new calls fail with [`Stopped`]. Granted permits stay valid.
     pub fn close(&self) {
-        self.office.desk().close();
+        self.shared.lock_admission().close();
     }
 
     /// Applies other settings. Calls in flight or in the window stay counted.
-    pub fn reconfigure(&self, settings: Settings) {
-        let now = self.office.moment();
-        self.office.desk().reconfigure(settings, now);
+    pub fn reconfigure(&self, settings: LimiterSettings) {
+        let now = self.shared.moment();
+        self.shared.lock_admission().reconfigure(settings, now);
     }
 
     /// Holds an operation until it is [released](Self::release_operation).
     ///
     /// The hold lasts while one call shows if the operation or the key is at fault (docs/rules.md 18). `why`
     /// is text for an operator. Returns `None` if the operation is held already.
-    pub fn hold_operation(&self, operation: Operation, why: impl Into<String>) -> Option<Notice> {
-        let now = self.office.now();
-        let mut desk = self.office.desk();
-        let new = desk.holds.judge(operation, why.into(), now.moment);
-        desk.started(new, Scope::Operation(operation), Reason::Judging, now).pop()
+    pub fn hold_operation(&self, operation: Operation, why: impl Into<String>) -> Option<LimiterEvent> {
+        let now = self.shared.now();
+        let mut admission = self.shared.lock_admission();
+        let new = admission.holds.hold_operation(operation, why.into(), now.moment);
+        admission.hold_started(new, HoldScope::Operation(operation), HoldReason::Judging, now).pop()
     }
 
     /// Releases an operation held by [`hold_operation`](Self::hold_operation). Returns false if it was not
     /// held.
     pub fn release_operation(&self, operation: Operation) -> bool {
-        let now = self.office.moment();
-        let mut desk = self.office.desk();
-        let held = desk.holds.release(operation);
-        desk.serve(None, now);
+        let now = self.shared.moment();
+        let mut admission = self.shared.lock_admission();
+        let held = admission.holds.release_operation(operation);
+        admission.run_admission(None, now);
         held
     }
 
     /// Holds all lanes but the probe lane, because the platform does not accept the key.
     ///
     /// `why` is text for an operator and contains no secret. Returns `None` if the key is refused already.
-    pub fn refuse_key(&self, why: impl Into<String>) -> Option<Notice> {
-        let now = self.office.now();
-        let mut desk = self.office.desk();
-        let new = desk.holds.refuse(why.into(), now.moment);
-        desk.started(new, Scope::Key, Reason::RefusedKey, now).pop()
+    pub fn refuse_key(&self, why: impl Into<String>) -> Option<LimiterEvent> {
+        let now = self.shared.now();
+        let mut admission = self.shared.lock_admission();
+        let new = admission.holds.refuse_key(why.into(), now.moment);
+        admission.hold_started(new, HoldScope::Key, HoldReason::RefusedKey, now).pop()
     }
 
     /// Ends the hold for a refused key, after an answered probe or a new key. Returns false if the key was
     /// not refused.
     pub fn lift_refusal(&self) -> bool {
-        let now = self.office.moment();
-        let mut desk = self.office.desk();
-        let refused = desk.holds.lift();
-        desk.serve(None, now);
+        let now = self.shared.moment();
+        let mut admission = self.shared.lock_admission();
+        let refused = admission.holds.lift_refusal();
+        admission.run_admission(None, now);
         refused
     }
 
     /// Ends the wait ordered for the account, by an operator's decision. Returns its reason if one was in
     /// force.
-    pub fn lift_order(&self) -> Option<Reason> {
-        let now = self.office.moment();
-        let mut desk = self.office.desk();
-        let lifted = desk.holds.lift_order(now);
-        desk.serve(None, now);
+    pub fn lift_order(&self) -> Option<HoldReason> {
+        let now = self.shared.moment();
+        let mut admission = self.shared.lock_admission();
+        let lifted = admission.holds.lift_order(now);
+        admission.run_admission(None, now);
         lifted
     }
 
     /// Returns true if the key is refused.
     pub fn is_refused(&self) -> bool {
-        self.office.desk().holds.is_refused()
+        self.shared.lock_admission().holds.is_refused()
     }
 
     /// Returns the state for the next start. Only [`Memory::kept`] must be stored; the rest is in the
     /// journal.
-    pub fn memory(&self) -> Memory {
-        let now = self.office.now();
-        self.office.desk().memory(now)
+    pub fn persisted_state(&self) -> PersistedState {
+        let now = self.shared.now();
+        self.shared.lock_admission().persisted_state(now)
     }
 
     /// Returns the used and the free part of the quota, for `status`.
-    pub fn budget(&self) -> Budget {
-        let now = self.office.now();
-        self.office.desk().budget(now)
+    pub fn quota_usage(&self) -> QuotaUsage {
+        let now = self.shared.now();
+        self.shared.lock_admission().quota_usage(now)
     }
 }
 
 /// Prints the whole state, for tests that compare two states.
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Limiter").field(&*self.office.desk()).finish()
+        f.debug_tuple("Limiter").field(&*self.shared.lock_admission()).finish()
     }
 }
 
 /// Queue entry of one call. Dropping the ticket removes the entry.
-struct Ticket<'a> {
-    office: &'a Office,
-    waiting: Waiting,
+struct QueueTicket<'a> {
+    shared: &'a LimiterShared,
+    waiter: Waiter,
 }
 
-impl Ticket<'_> {
+impl QueueTicket<'_> {
     /// Sleeps until notified, or until the time in `wait`, for at most [`LONGEST_NAP`].
-    async fn nap(&self, wait: Wait, now: Moment) {
-        let bell = self.waiting.bell.notified();
+    async fn sleep_until_wake(&self, wait: AdmissionWait, now: Moment) {
+        let bell = self.waiter.notify.notified();
         match wait {
-            Wait::Event => bell.await,
-            Wait::Until(due) => {
-                let nap = due.since(now).clamp(Duration::from_millis(1), LONGEST_NAP);
+            AdmissionWait::Event => bell.await,
+            AdmissionWait::Until(due) => {
+                let nap = due.duration_since(now).clamp(Duration::from_millis(1), SLEEP_MAX);
                 tokio::select! {
                     biased;
                     () = bell => {}
-                    () = self.office.clock.sleep(nap) => {}
+                    () = self.shared.clock.sleep(nap) => {}
                 }
             }
         }
     }
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
-        let now = self.office.moment();
-        self.office.desk().leave(self.waiting.number, now);
+        let now = self.shared.moment();
+        self.shared.lock_admission().cancel_ticket(self.waiter.ticket_id, now);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 ///
 /// The call's reservation lasts another 60 s after every outcome (docs/rules.md 30).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum QuotaOutcome {
     /// Any other answer: a success, a 404, a 500, an unreadable body.
     Answered,
     /// 400: counted in the bad-request budget.
@@ -39,33 +39,33 @@ pub enum Outcome {
 
 /// A change that the caller logs and stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum LimiterEvent {
     /// A hold was set (`quota.hold`). [`Kept`](super::Kept) has changed.
     HoldStarted(Hold),
     /// Other software uses the account, and the adaptive limit fell (`quota.share`). [`Kept`](super::Kept)
     /// has changed.
-    ShareShrunk {
+    LimitReduced {
         /// The adaptive limit, in thousandths of the configured part.
         permille: u32,
         /// Reservations allowed from now on.
         limit: u32,
         /// Own reservations at the refusal.
-        held: u32,
+        reservations: u32,
     },
     /// The adaptive limit is back at the configured part (`quota.share`).
-    ShareRecovered,
+    LimitRecovered,
     /// The answers of 400 in 24 h reached the soft threshold: bulk pushes stop.
-    SoftLine {
+    SoftThreshold {
         /// Answers counted.
         count: u32,
     },
     /// The answers of 400 reached the hard threshold: every operation that was answered 400 stops.
-    HardLine {
+    HardThreshold {
         /// Answers counted.
         count: u32,
     },
     /// The platform throttles us for bad requests: only reads are sent. [`Kept`](super::Kept) has changed.
-    LedgerFull {
+    BudgetExhausted {
         /// Time at which writes may be sent again.
         until: Timestamp,
     },

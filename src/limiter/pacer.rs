@@ -19,32 +19,32 @@ use std::time::Duration;
 
 /// Time since boot, set before each question.
 #[derive(Debug)]
-struct SetByHand(Cell<Duration>);
+struct ManualClock(Cell<Duration>);
 
-impl Clock for SetByHand {
+impl Clock for ManualClock {
     type Instant = Duration;
     fn now(&self) -> Duration {
         self.0.get()
     }
 }
 
-type Bucket = RateLimiter<NotKeyed, InMemoryState, SetByHand, NoOpMiddleware<Duration>>;
+type TokenBucket = RateLimiter<NotKeyed, InMemoryState, ManualClock, NoOpMiddleware<Duration>>;
 
 /// Pace of the bulk lanes.
 #[derive(Debug)]
 pub(super) struct Pacer {
-    bucket: Bucket,
+    bucket: TokenBucket,
     calls_per_minute: u32,
     last_pass: Option<Moment>,
     /// A pass given back unused. It is valid until the bucket has a new pass anyway.
-    returned: bool,
+    has_returned_pass: bool,
 }
 
 impl Pacer {
     /// Creates a pacer that passes the first call at once. The rate is at least 1 a minute.
     pub(super) fn new(calls_per_minute: u32) -> Self {
-        let bucket = bucket(calls_per_minute, Moment(0));
-        Self { bucket, calls_per_minute, last_pass: None, returned: false }
+        let bucket = new_bucket(calls_per_minute, Moment(0));
+        Self { bucket, calls_per_minute, last_pass: None, has_returned_pass: false }
     }
 
     /// Takes a pass, or returns the moment of the next one.
@@ -52,18 +52,18 @@ impl Pacer {
         self.bucket.clock().0.set(since_boot(now));
         match self.bucket.check() {
             Ok(()) => {
-                self.returned = false;
+                self.has_returned_pass = false;
                 self.last_pass = Some(now);
                 Ok(())
             }
-            Err(_) if std::mem::take(&mut self.returned) => Ok(()),
+            Err(_) if std::mem::take(&mut self.has_returned_pass) => Ok(()),
             Err(not_until) => Err(moment_after(not_until.earliest_possible())),
         }
     }
 
     /// Gives back the last pass, because its call was never begun.
-    pub(super) fn give_back(&mut self) {
-        self.returned = true;
+    pub(super) fn return_pass(&mut self) {
+        self.has_returned_pass = true;
     }
 
     /// Sets another rate. The new bucket starts at the last pass, so that a change of rate gives no extra
@@ -73,7 +73,7 @@ impl Pacer {
             return;
         }
         self.calls_per_minute = calls_per_minute;
-        self.bucket = bucket(calls_per_minute, self.last_pass.unwrap_or(Moment(0)));
+        self.bucket = new_bucket(calls_per_minute, self.last_pass.unwrap_or(Moment(0)));
         if self.last_pass.is_some() {
             let first = self.bucket.check();
             debug_assert!(first.is_ok(), "a fresh bucket has one pass");
@@ -81,15 +81,15 @@ impl Pacer {
     }
 }
 
-fn bucket(calls_per_minute: u32, start: Moment) -> Bucket {
+fn new_bucket(calls_per_minute: u32, start: Moment) -> TokenBucket {
     let period = Duration::from_secs(60) / calls_per_minute.max(1);
     // `Quota::with_period` refuses only a period of zero.
     let quota = Quota::with_period(period).expect("60 s divided by a u32 is at least 13 ns");
-    RateLimiter::direct_with_clock(quota, SetByHand(Cell::new(since_boot(start))))
+    RateLimiter::direct_with_clock(quota, ManualClock(Cell::new(since_boot(start))))
 }
 
 fn since_boot(moment: Moment) -> Duration {
-    moment.since(Moment(0))
+    moment.duration_since(Moment(0))
 }
 
 /// Returns the first whole millisecond that is not before `instant`.
@@ -144,11 +144,11 @@ mod tests {
     fn a_pass_given_back_is_used_once_and_never_saved_up() {
         let mut pacer = Pacer::new(120);
         assert_eq!(pacer.try_pass(Moment(0)), Ok(()));
-        pacer.give_back();
+        pacer.return_pass();
         assert_eq!(pacer.try_pass(Moment(100)), Ok(()));
         assert_eq!(pacer.try_pass(Moment(200)), Err(Moment(500)));
 
-        pacer.give_back();
+        pacer.return_pass();
         assert_eq!(passes(&mut pacer, Moment(9_000), 2), [9_000, 9_500], "the bucket was full anyway");
     }
 }

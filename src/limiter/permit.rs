@@ -1,8 +1,8 @@
 //! Right to send one call: a reservation in the window and a slot of its operation.
 
-use super::Office;
-use super::admission::Grant;
-use super::outcome::{Notice, Outcome};
+use super::LimiterShared;
+use super::admission::CallGrant;
+use super::outcome::{LimiterEvent, QuotaOutcome};
 use std::sync::Arc;
 
 /// Right to send one call.
@@ -11,27 +11,27 @@ use std::sync::Arc;
 /// at that instant. This is safe while the task that waits for the answer owns the permit.
 #[must_use = "a permit dropped unused still costs a place for 60 s; give it back instead"]
 pub struct Permit {
-    office: Arc<Office>,
+    shared: Arc<LimiterShared>,
     /// `None` once concluded.
-    grant: Option<Grant>,
+    grant: Option<CallGrant>,
 }
 
 impl Permit {
-    pub(super) fn new(office: Arc<Office>, grant: Grant) -> Self {
-        Self { office, grant: Some(grant) }
+    pub(super) fn new(office: Arc<LimiterShared>, grant: CallGrant) -> Self {
+        Self { shared: office, grant: Some(grant) }
     }
 
     /// Records the outcome of the call. Returns the changes, which the caller logs and stores.
     #[must_use = "what changed has to be logged and kept"]
-    pub fn conclude(mut self, outcome: Outcome) -> Vec<Notice> {
-        self.end(outcome)
+    pub fn complete_call(mut self, outcome: QuotaOutcome) -> Vec<LimiterEvent> {
+        self.end_grant(outcome)
     }
 
     /// Gives the reservation to the next call at once. Only if nothing was sent and no claim was committed.
-    pub fn give_back(mut self) {
+    pub fn return_unused(mut self) {
         if let Some(grant) = self.grant.take() {
-            let now = self.office.moment();
-            self.office.desk().give_back(grant, now);
+            let now = self.shared.moment();
+            self.shared.lock_admission().return_grant(grant, now);
         }
     }
 
@@ -40,21 +40,21 @@ impl Permit {
     /// Check it last before the send, because another call may have been throttled during the claim. On false
     /// [give the permit back](Self::give_back) and acquire a new one.
     pub fn may_send(&self) -> bool {
-        let now = self.office.moment();
-        self.grant.is_some_and(|grant| self.office.desk().may_send(grant, now))
+        let now = self.shared.moment();
+        self.grant.is_some_and(|grant| self.shared.lock_admission().may_send(grant, now))
     }
 
     /// Runs another call first and keeps this reservation. Where calls go one at a time, the other call may
     /// go.
-    pub async fn keep_for<F: Future>(&self, other: F) -> F::Output {
-        let _kept = KeptPlace::of(&self.office);
+    pub async fn keep_while<F: Future>(&self, other: F) -> F::Output {
+        let _kept = KeptReservation::new(&self.shared);
         other.await
     }
 
-    fn end(&mut self, outcome: Outcome) -> Vec<Notice> {
+    fn end_grant(&mut self, outcome: QuotaOutcome) -> Vec<LimiterEvent> {
         let Some(grant) = self.grant.take() else { return Vec::new() };
-        let now = self.office.now();
-        self.office.desk().conclude(grant, outcome, now)
+        let now = self.shared.now();
+        self.shared.lock_admission().complete_call(grant, outcome, now)
     }
 }
 
@@ -62,25 +62,25 @@ impl Drop for Permit {
     fn drop(&mut self) {
         // The notices are dropped. A call given up makes none but `ShareRecovered`, and `Budget` shows the
         // limit too.
-        drop(self.end(Outcome::TimedOut));
+        drop(self.end_grant(QuotaOutcome::TimedOut));
     }
 }
 
 /// A kept reservation, for the lifetime of the guard.
-struct KeptPlace<'a>(&'a Office);
+struct KeptReservation<'a>(&'a LimiterShared);
 
-impl<'a> KeptPlace<'a> {
-    fn of(office: &'a Office) -> Self {
+impl<'a> KeptReservation<'a> {
+    fn new(office: &'a LimiterShared) -> Self {
         let now = office.moment();
-        let mut desk = office.desk();
-        desk.kept += 1;
-        desk.serve(None, now);
+        let mut admission = office.lock_admission();
+        admission.kept_reservations += 1;
+        admission.run_admission(None, now);
         Self(office)
     }
 }
 
-impl Drop for KeptPlace<'_> {
+impl Drop for KeptReservation<'_> {
     fn drop(&mut self) {
-        self.0.desk().kept -= 1;
+        self.0.lock_admission().kept_reservations -= 1;
     }
 }

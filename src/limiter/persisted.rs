@@ -1,13 +1,13 @@
 //! State that the limiter needs at its start, so that a restart does not evade the quota.
 
-use super::adaptive_limit::Share;
-use super::admission::Desk;
-use super::bad_requests::{Full, Ledger};
-use super::dual_instant::Now;
+use super::adaptive_limit::AdaptiveLimit;
+use super::admission::Admission;
+use super::bad_requests::{BadRequestBudget, ExhaustedBudget};
+use super::dual_instant::DualInstant;
 use super::hold::Hold;
-use super::holds::Holds;
-use super::settings::Settings;
-use super::window::Account;
+use super::holds::ActiveHolds;
+use super::settings::LimiterSettings;
+use super::window::SlidingWindow;
 use crate::model::{Moment, Operation, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// `kept` is [`Limiter::memory`](super::Limiter::memory)`().kept`, stored whenever a
 /// [`Notice`](super::Notice) reports a change of it. An empty memory is right for a new database only.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Memory {
+pub struct PersistedState {
     /// Calls of the last minutes.
     ///
     /// *After a restart on the same boot*: every call answered within the last two minutes as
@@ -28,7 +28,7 @@ pub struct Memory {
     /// *On another boot* the journal's moments are meaningless, and the calendar may have been set. Then the
     /// list is the newest `calls_per_minute` calls of the journal, each as [`Place::Answered`] with the
     /// moment of the start.
-    pub places: Vec<Place>,
+    pub reservations: Vec<PastReservation>,
     /// Answers of 400 in the last 24 h with their operations; older ones are ignored.
     ///
     /// Answers of another boot get the moment computed from their timestamps. Timestamps alone are not
@@ -36,12 +36,12 @@ pub struct Memory {
     /// simulated calls 525 then came within a day.
     pub bad_requests: Vec<(Moment, Operation)>,
     /// State that the journal does not contain.
-    pub kept: Kept,
+    pub limiter_state: LimiterState,
 }
 
 /// A reservation made by an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PastReservation {
     /// Ends 60 s after this moment; a moment in the future counts as the start.
     Answered(Moment),
     /// Ends likewise. Its slot is free the grace time after this moment, because the platform may still work
@@ -53,66 +53,82 @@ pub enum Place {
 
 /// Stored state in calendar time, so that it survives a reboot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct LimiterState {
     /// The holds in force.
     ///
     /// A hold of an operation being judged is returned too. The program must continue the judging after the
     /// start, or release the operation.
     pub holds: Vec<Hold>,
     /// Adaptive limit after its last reduction, in thousandths, and the time of that reduction.
-    pub shrunk: Option<(u32, Timestamp)>,
+    pub last_reduction: Option<(u32, Timestamp)>,
     /// Time of the last unexpected 429.
     pub guarded_since: Option<Timestamp>,
     /// Time of the throttle for bad requests, and true if a call was answered since.
     ///
     /// If the flag is out of date, one more call goes alone.
-    pub ledger_full: Option<(Timestamp, bool)>,
+    pub budget_exhausted: Option<(Timestamp, bool)>,
 }
 
-impl Desk {
+impl Admission {
     /// Restores the state of a starting program from earlier runs.
-    pub(super) fn restored(settings: Settings, memory: Memory, now: Now) -> Self {
-        let mut desk = Self::new(settings);
-        let Memory { places, bad_requests, kept } = memory;
+    pub(super) fn from_persisted(
+        settings: LimiterSettings,
+        memory: PersistedState,
+        now: DualInstant,
+    ) -> Self {
+        let mut admission = Self::new(settings);
+        let PersistedState { reservations: places, bad_requests, limiter_state: kept } = memory;
         let answered = places.iter().map(|place| match place {
-            Place::Answered(at) | Place::GivenUp(_, at) => *at,
-            Place::Unanswered(_) => now.moment,
+            PastReservation::Answered(at) | PastReservation::GivenUp(_, at) => *at,
+            PastReservation::Unanswered(_) => now.moment,
         });
-        desk.account = Account::restored(answered, now.moment);
+        admission.window = SlidingWindow::from_answers(answered, now.moment);
         for place in &places {
             match place {
-                Place::Answered(_) => {}
-                Place::GivenUp(operation, at) => desk.slots.linger(*operation, (*at).min(now.moment)),
-                Place::Unanswered(operation) => desk.slots.linger(*operation, now.moment),
+                PastReservation::Answered(_) => {}
+                PastReservation::GivenUp(operation, at) => {
+                    admission.slots.add_lingering(*operation, (*at).min(now.moment))
+                }
+                PastReservation::Unanswered(operation) => {
+                    admission.slots.add_lingering(*operation, now.moment)
+                }
             }
         }
-        let full = kept.ledger_full.map(|(since, proved)| Full { since: now.past(since), proved });
-        desk.ledger = Ledger::restored(bad_requests, full);
-        desk.holds = Holds::restored(&kept.holds, now);
-        desk.share = Share {
-            shrunk: kept.shrunk.map(|(permille, since)| (permille, now.past(since))),
-            guarded_since: kept.guarded_since.map(|since| now.past(since)),
-            proved: true,
+        let full = kept
+            .budget_exhausted
+            .map(|(since, proved)| ExhaustedBudget { since: now.past_moment(since), is_proved: proved });
+        admission.bad_requests = BadRequestBudget::from_persisted(bad_requests, full);
+        admission.holds = ActiveHolds::from_persisted(&kept.holds, now);
+        admission.adaptive_limit = AdaptiveLimit {
+            last_reduction: kept.last_reduction.map(|(permille, since)| (permille, now.past_moment(since))),
+            guarded_since: kept.guarded_since.map(|since| now.past_moment(since)),
+            is_proved: true,
         };
-        desk.sweep(now.moment);
-        desk
+        admission.remove_expired(now.moment);
+        admission
     }
 
     /// Returns the state for the next start.
-    pub(super) fn memory(&mut self, now: Now) -> Memory {
-        self.sweep(now.moment);
-        let answered = self.account.answers().map(Place::Answered);
-        let unanswered = self.slots.calls().map(Place::Unanswered);
-        let kept = Kept {
-            holds: self.holds.list(now),
-            shrunk: self.share.shrunk.map(|(permille, since)| (permille, now.timestamp(since))),
-            guarded_since: self.share.guarded_since.map(|since| now.timestamp(since)),
-            ledger_full: self.ledger.full().map(|full| (now.timestamp(full.since), full.proved)),
+    pub(super) fn persisted_state(&mut self, now: DualInstant) -> PersistedState {
+        self.remove_expired(now.moment);
+        let answered = self.window.answered_times().map(PastReservation::Answered);
+        let unanswered = self.slots.operations_in_flight().map(PastReservation::Unanswered);
+        let kept = LimiterState {
+            holds: self.holds.active_holds(now),
+            last_reduction: self
+                .adaptive_limit
+                .last_reduction
+                .map(|(permille, since)| (permille, now.to_timestamp(since))),
+            guarded_since: self.adaptive_limit.guarded_since.map(|since| now.to_timestamp(since)),
+            budget_exhausted: self
+                .bad_requests
+                .exhausted_budget()
+                .map(|full| (now.to_timestamp(full.since), full.is_proved)),
         };
-        Memory {
-            places: answered.chain(unanswered).collect(),
-            bad_requests: self.ledger.answers().collect(),
-            kept,
+        PersistedState {
+            reservations: answered.chain(unanswered).collect(),
+            bad_requests: self.bad_requests.counted_answers().collect(),
+            limiter_state: kept,
         }
     }
 }

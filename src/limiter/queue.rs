@@ -5,7 +5,7 @@
 //! [`POLL_TURN`] from the pushes. A lane that cannot use its turn, because its operations are stopped or the
 //! lane is held, does not delay the others.
 
-use super::Pace;
+use super::PacePayment;
 use crate::model::{Lane, Operation};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,76 +20,76 @@ const POLL_TURN: u32 = 5;
 
 /// Id of a waiting call. Later calls have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Number(u64);
+pub(super) struct TicketId(u64);
 
 /// A waiting call.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
-    pub(super) number: Number,
+pub(super) struct Waiter {
+    pub(super) ticket_id: TicketId,
     pub(super) operation: Operation,
     pub(super) lane: Lane,
-    pub(super) pace: Pace,
+    pub(super) pace: PacePayment,
     /// Notified when the call should check again.
-    pub(super) bell: Arc<Notify>,
+    pub(super) notify: Arc<Notify>,
 }
 
 /// A lane that may take the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct LaneTurn {
     pub(super) lane: Lane,
     /// True if a bulk call takes an operator's turn.
     ///
     /// The call then may use the reserve and is not paced. Otherwise operators' calls that use up the minute
     /// in a rush would leave bulk calls one turn a minute.
-    pub(super) owed: bool,
+    pub(super) is_owed: bool,
 }
 
 /// The waiting calls.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct CallQueue {
     /// In the order of [`Lane::ALL`].
-    lines: [VecDeque<Waiting>; 4],
-    joined: u64,
+    lanes: [VecDeque<Waiter>; 4],
+    last_ticket: u64,
     /// Operators' calls granted in a row while bulk calls waited.
     operators_in_a_row: u32,
     /// Pushes granted in a row while polls waited.
     pushes_in_a_row: u32,
 }
 
-impl Queue {
+impl CallQueue {
     /// Adds a call to the end of its lane, or before unpaid calls if its read has paid the pace.
     ///
     /// A write behind a backlog would make its freshness read worthless.
-    pub(super) fn join(&mut self, operation: Operation, lane: Lane, pace: Pace) -> Waiting {
-        self.joined += 1;
-        let number = Number(self.joined);
-        let waiting = Waiting { number, operation, lane, pace, bell: Arc::default() };
-        let line = self.line_mut(lane);
-        let paid = line.iter().take_while(|before| before.pace == Pace::Paid).count();
-        let place = if pace == Pace::Paid { paid } else { line.len() };
+    pub(super) fn add_call(&mut self, operation: Operation, lane: Lane, pace: PacePayment) -> Waiter {
+        self.last_ticket += 1;
+        let number = TicketId(self.last_ticket);
+        let waiting = Waiter { ticket_id: number, operation, lane, pace, notify: Arc::default() };
+        let line = self.lane_mut(lane);
+        let paid = line.iter().take_while(|before| before.pace == PacePayment::Paid).count();
+        let place = if pace == PacePayment::Paid { paid } else { line.len() };
         line.insert(place, waiting.clone());
         waiting
     }
 
     /// Removes a call from its lane, if it still waits there.
-    pub(super) fn leave(&mut self, number: Number) -> Option<Waiting> {
-        self.lines.iter_mut().find_map(|line| {
-            let place = line.iter().position(|waiting| waiting.number == number)?;
+    pub(super) fn remove_call(&mut self, number: TicketId) -> Option<Waiter> {
+        self.lanes.iter_mut().find_map(|line| {
+            let place = line.iter().position(|waiting| waiting.ticket_id == number)?;
             line.remove(place)
         })
     }
 
     /// Removes a granted call and counts its turn.
-    pub(super) fn go(&mut self, number: Number) -> Option<Waiting> {
-        let waiting = self.leave(number)?;
-        let polls_wait = self.waiting(Lane::Poll) > 0;
-        let bulk_waits = polls_wait || self.waiting(Lane::Push) > 0;
+    pub(super) fn grant_turn(&mut self, number: TicketId) -> Option<Waiter> {
+        let waiting = self.remove_call(number)?;
+        let polls_wait = self.waiting_count(Lane::Poll) > 0;
+        let bulk_waits = polls_wait || self.waiting_count(Lane::Push) > 0;
         match waiting.lane {
             Lane::Probe => {}
-            Lane::Operator => self.operators_in_a_row = in_a_row(self.operators_in_a_row, bulk_waits),
+            Lane::Operator => self.operators_in_a_row = count_in_a_row(self.operators_in_a_row, bulk_waits),
             Lane::Push => {
                 self.operators_in_a_row = 0;
-                self.pushes_in_a_row = in_a_row(self.pushes_in_a_row, polls_wait);
+                self.pushes_in_a_row = count_in_a_row(self.pushes_in_a_row, polls_wait);
             }
             Lane::Poll => (self.operators_in_a_row, self.pushes_in_a_row) = (0, 0),
         }
@@ -97,9 +97,9 @@ impl Queue {
     }
 
     /// Returns the lanes in the order in which they may take the next turn.
-    pub(super) fn turns(&self) -> [Turn; 4] {
+    pub(super) fn next_turns(&self) -> [LaneTurn; 4] {
         let owed = self.operators_in_a_row >= BULK_TURN - 1;
-        let turn = |lane| Turn { lane, owed: owed && matches!(lane, Lane::Push | Lane::Poll) };
+        let turn = |lane| LaneTurn { lane, is_owed: owed && matches!(lane, Lane::Push | Lane::Poll) };
         let polls_first = self.pushes_in_a_row >= POLL_TURN - 1;
         let bulk = if polls_first { [Lane::Poll, Lane::Push] } else { [Lane::Push, Lane::Poll] };
         let [first, second] = bulk;
@@ -112,31 +112,31 @@ impl Queue {
     }
 
     /// Returns the calls of one lane, the next one first.
-    pub(super) fn line(&self, lane: Lane) -> &VecDeque<Waiting> {
-        &self.lines[lane as usize]
+    pub(super) fn lane_calls(&self, lane: Lane) -> &VecDeque<Waiter> {
+        &self.lanes[lane as usize]
     }
 
     /// Returns the number of waiting calls of a lane.
-    pub(super) fn waiting(&self, lane: Lane) -> usize {
-        self.line(lane).len()
+    pub(super) fn waiting_count(&self, lane: Lane) -> usize {
+        self.lane_calls(lane).len()
     }
 
     /// Returns the call that has waited longest.
-    pub(super) fn eldest(&self) -> Option<&Waiting> {
-        self.lines.iter().flatten().min_by_key(|waiting| waiting.number)
+    pub(super) fn oldest_waiter(&self) -> Option<&Waiter> {
+        self.lanes.iter().flatten().min_by_key(|waiting| waiting.ticket_id)
     }
 
     /// Notifies all waiting calls.
-    pub(super) fn ring_all(&self) {
-        self.lines.iter().flatten().for_each(|waiting| waiting.bell.notify_one());
+    pub(super) fn notify_all(&self) {
+        self.lanes.iter().flatten().for_each(|waiting| waiting.notify.notify_one());
     }
 
-    fn line_mut(&mut self, lane: Lane) -> &mut VecDeque<Waiting> {
-        &mut self.lines[lane as usize]
+    fn lane_mut(&mut self, lane: Lane) -> &mut VecDeque<Waiter> {
+        &mut self.lanes[lane as usize]
     }
 }
 
-fn in_a_row(before: u32, others_wait: bool) -> u32 {
+fn count_in_a_row(before: u32, others_wait: bool) -> u32 {
     if others_wait { before.saturating_add(1) } else { 0 }
 }
 
@@ -148,22 +148,24 @@ mod tests {
 
     /// Grants `count` turns to lanes that always have a waiter. Returns the lanes in the order of their
     /// turns.
-    fn turns(lanes: &[Lane], count: usize) -> Vec<Lane> {
-        let mut queue = Queue::default();
+    fn granted_turns(lanes: &[Lane], count: usize) -> Vec<Lane> {
+        let mut queue = CallQueue::default();
         for lane in lanes {
-            (0..count).for_each(|_| drop(queue.join(CALL, *lane, Pace::Paced)));
+            (0..count).for_each(|_| drop(queue.add_call(CALL, *lane, PacePayment::Paced)));
         }
         let mut next = || {
-            let number =
-                queue.turns().into_iter().find_map(|turn| Some(queue.line(turn.lane).front()?.number));
-            queue.go(number.unwrap()).unwrap().lane
+            let number = queue
+                .next_turns()
+                .into_iter()
+                .find_map(|turn| Some(queue.lane_calls(turn.lane).front()?.ticket_id));
+            queue.grant_turn(number.unwrap()).unwrap().lane
         };
         (0..count).map(|_| next()).collect()
     }
 
     #[test]
     fn the_more_urgent_lane_goes_first_and_each_lane_behind_it_has_its_floor() {
-        let share = |lanes: &[Lane], lane| turns(lanes, 100).iter().filter(|it| **it == lane).count();
+        let share = |lanes: &[Lane], lane| granted_turns(lanes, 100).iter().filter(|it| **it == lane).count();
         assert_eq!(
             share(&Lane::ALL, Lane::Probe),
             100,
@@ -172,37 +174,40 @@ mod tests {
         let lanes = [Lane::Operator, Lane::Push, Lane::Poll];
         assert_eq!(lanes.map(|lane| share(&lanes, lane)), [90, 8, 2]);
         assert_eq!([Lane::Push, Lane::Poll].map(|lane| share(&lanes[1..], lane)), [80, 20]);
-        assert_eq!(turns(&lanes[1..], 6), [[Lane::Push; 4].as_slice(), &[Lane::Poll, Lane::Push]].concat());
+        assert_eq!(
+            granted_turns(&lanes[1..], 6),
+            [[Lane::Push; 4].as_slice(), &[Lane::Poll, Lane::Push]].concat()
+        );
     }
 
     #[test]
-    fn a_turn_taken_while_nobody_else_waits_is_not_owed_back() {
-        let mut queue = Queue::default();
+    fn a_turn_granted_while_no_other_call_waits_is_not_owed() {
+        let mut queue = CallQueue::default();
         for _ in 0..50 {
-            let number = queue.join(CALL, Lane::Operator, Pace::Paced).number;
-            queue.go(number);
+            let number = queue.add_call(CALL, Lane::Operator, PacePayment::Paced).ticket_id;
+            queue.grant_turn(number);
         }
-        queue.join(CALL, Lane::Push, Pace::Paced);
-        assert_eq!(queue.turns()[1], Turn { lane: Lane::Operator, owed: false });
+        queue.add_call(CALL, Lane::Push, PacePayment::Paced);
+        assert_eq!(queue.next_turns()[1], LaneTurn { lane: Lane::Operator, is_owed: false });
     }
 
     #[test]
     fn within_a_lane_the_first_come_goes_first_but_what_has_paid_goes_before_what_has_not() {
-        let mut queue = Queue::default();
-        let mut join = |pace| queue.join(CALL, Lane::Push, pace).number;
-        let (one, two) = (join(Pace::Paced), join(Pace::Paced));
-        let (paid, paid_later) = (join(Pace::Paid), join(Pace::Paid));
-        let line: Vec<_> = queue.line(Lane::Push).iter().map(|waiting| waiting.number).collect();
+        let mut queue = CallQueue::default();
+        let mut join = |pace| queue.add_call(CALL, Lane::Push, pace).ticket_id;
+        let (one, two) = (join(PacePayment::Paced), join(PacePayment::Paced));
+        let (paid, paid_later) = (join(PacePayment::Paid), join(PacePayment::Paid));
+        let line: Vec<_> = queue.lane_calls(Lane::Push).iter().map(|waiting| waiting.ticket_id).collect();
         assert_eq!(line, [paid, paid_later, one, two]);
-        assert_eq!(queue.eldest().map(|waiting| waiting.number), Some(one));
+        assert_eq!(queue.oldest_waiter().map(|waiting| waiting.ticket_id), Some(one));
     }
 
     #[test]
-    fn who_leaves_is_gone() {
-        let mut queue = Queue::default();
-        let number = queue.join(CALL, Lane::Poll, Pace::Paced).number;
-        assert!(queue.leave(number).is_some());
-        assert!(queue.leave(number).is_none());
-        assert!(queue.eldest().is_none());
+    fn a_removed_call_is_gone() {
+        let mut queue = CallQueue::default();
+        let number = queue.add_call(CALL, Lane::Poll, PacePayment::Paced).ticket_id;
+        assert!(queue.remove_call(number).is_some());
+        assert!(queue.remove_call(number).is_none());
+        assert!(queue.oldest_waiter().is_none());
     }
 }

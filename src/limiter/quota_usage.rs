@@ -1,15 +1,15 @@
 //! State of the quota at one instant, for `status`, `check` and the metrics.
 
-use super::admission::Desk;
+use super::admission::Admission;
 use super::bad_requests;
-use super::dual_instant::Now;
+use super::dual_instant::DualInstant;
 use super::hold::Hold;
 use crate::model::Lane;
 use serde::{Deserialize, Serialize};
 
 /// Used and free part of the quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Budget {
+pub struct QuotaUsage {
     /// Reservations allowed in any 60 s now: `ours` times the adaptive limit.
     pub limit: u32,
     /// Calls a minute that the configuration allows tallyd to use.
@@ -51,42 +51,43 @@ pub struct WaitingCalls {
     pub poll: usize,
 }
 
-impl Budget {
+impl QuotaUsage {
     /// Returns true if the quota has room for extra calls.
     ///
     /// Half is free for bulk calls, no bulk call waits, and no hold is in force.
-    pub fn has_room(&self) -> bool {
+    pub fn has_spare_calls(&self) -> bool {
         let is_free = self.waiting.push + self.waiting.poll == 0 && self.holds.is_empty();
         is_free && self.free_for_bulk * 2 >= self.limit
     }
 }
 
-impl Desk {
+impl Admission {
     /// Returns the state of the quota now.
-    pub(super) fn budget(&mut self, now: Now) -> Budget {
-        self.sweep(now.moment);
-        let limit = self.limit(now.moment);
-        let held = self.account.held();
-        let (bad_requests_soft, bad_requests_hard) = bad_requests::lines(self.settings.bad_requests_per_day);
-        Budget {
+    pub(super) fn quota_usage(&mut self, now: DualInstant) -> QuotaUsage {
+        self.remove_expired(now.moment);
+        let limit = self.current_limit(now.moment);
+        let held = self.window.reservations();
+        let (bad_requests_soft, bad_requests_hard) =
+            bad_requests::thresholds(self.settings.bad_requests_per_day);
+        QuotaUsage {
             limit,
-            ours: self.settings.limit(),
-            share_permille: self.share.permille(now.moment),
+            ours: self.settings.own_limit(),
+            share_permille: self.adaptive_limit.permille(now.moment),
             held,
-            in_flight: self.account.in_flight(),
+            in_flight: self.window.in_flight(),
             free: limit.saturating_sub(held),
             free_for_bulk: self.settings.bulk_limit(limit).saturating_sub(held),
             waiting: WaitingCalls {
-                probe: self.queue.waiting(Lane::Probe),
-                operator: self.queue.waiting(Lane::Operator),
-                push: self.queue.waiting(Lane::Push),
-                poll: self.queue.waiting(Lane::Poll),
+                probe: self.queue.waiting_count(Lane::Probe),
+                operator: self.queue.waiting_count(Lane::Operator),
+                push: self.queue.waiting_count(Lane::Push),
+                poll: self.queue.waiting_count(Lane::Poll),
             },
-            holds: self.holds.list(now),
-            bad_requests: self.ledger.count(),
+            holds: self.holds.active_holds(now),
+            bad_requests: self.bad_requests.bad_request_count(),
             bad_requests_soft,
             bad_requests_hard,
-            reads_only: self.ledger.full().is_some(),
+            reads_only: self.bad_requests.exhausted_budget().is_some(),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 /// The limits of docs/interface.md, *Limits*, as configured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct LimiterSettings {
     /// Calls that the account allows in any 60 s.
     pub calls_per_minute: u32,
     /// Fraction of those calls that tallyd may use, above 0 and at most 1.
@@ -18,7 +18,7 @@ pub struct Settings {
     pub reserved_calls: u32,
 }
 
-impl Default for Settings {
+impl Default for LimiterSettings {
     fn default() -> Self {
         Self {
             calls_per_minute: 120,
@@ -30,9 +30,9 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl LimiterSettings {
     /// Returns the calls a minute that tallyd may use: `calls_per_minute × share`, rounded down, at least 1.
-    pub fn limit(&self) -> u32 {
+    pub fn own_limit(&self) -> u32 {
         // 100 × 0.29 is slightly below 29 in binary, and must give 29.
         let calls = f64::from(self.calls_per_minute) * self.share.clamp(0.0, 1.0) + 1e-9;
         #[expect(
@@ -51,7 +51,7 @@ impl Settings {
     }
 
     /// Returns the slots per operation, at least 1.
-    pub(super) fn slots(&self) -> u32 {
+    pub(super) fn slots_per_operation(&self) -> u32 {
         self.concurrent_calls_per_operation.max(1)
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_places_are_the_share_rounded_down_and_at_least_one() {
+    fn own_calls_are_the_configured_share_rounded_down_and_at_least_one() {
         let cases = [
             (120, 1.0, 120),
             (120, 0.5, 60),
@@ -74,14 +74,14 @@ mod tests {
             (120, f64::NAN, 1),
         ];
         for (calls_per_minute, share, limit) in cases {
-            let settings = Settings { calls_per_minute, share, ..Settings::default() };
-            assert_eq!(settings.limit(), limit, "{calls_per_minute} × {share}");
+            let settings = LimiterSettings { calls_per_minute, share, ..LimiterSettings::default() };
+            assert_eq!(settings.own_limit(), limit, "{calls_per_minute} × {share}");
         }
     }
 
     #[test]
-    fn the_reserve_never_takes_the_last_place_from_bulk_calls() {
-        let settings = Settings::default();
+    fn the_reserve_never_takes_the_last_reservation_from_bulk_calls() {
+        let settings = LimiterSettings::default();
         let bulk = [120, 3, 2, 1].map(|limit| settings.bulk_limit(limit));
         assert_eq!(bulk, [118, 1, 1, 1]);
     }

@@ -20,18 +20,23 @@ const PUSH: Operation = Operation::UpdateQuantityOnHand;
 const READ: Operation = Operation::GetProductBalances;
 const ONE_MINUTE: Duration = Duration::from_secs(60);
 
-fn limiter(settings: Settings) -> Limiter {
-    Limiter::new(settings, TestClock::new(), Memory::default())
+fn limiter(settings: LimiterSettings) -> Limiter {
+    Limiter::new(settings, TestClock::new(), PersistedState::default())
 }
 
-fn small(calls_per_minute: u32, reserved_calls: u32) -> Settings {
+fn small_limits(calls_per_minute: u32, reserved_calls: u32) -> LimiterSettings {
     let concurrent_calls_per_operation = 1000;
-    Settings { calls_per_minute, reserved_calls, concurrent_calls_per_operation, ..Settings::default() }
+    LimiterSettings {
+        calls_per_minute,
+        reserved_calls,
+        concurrent_calls_per_operation,
+        ..LimiterSettings::default()
+    }
 }
 
 /// Returns the permit if it is granted without waiting.
 async fn at_once(limiter: &Limiter, operation: Operation, lane: Lane) -> Option<Permit> {
-    let acquired = timeout(Duration::ZERO, limiter.acquire(operation, lane, Pace::Paid)).await;
+    let acquired = timeout(Duration::ZERO, limiter.acquire(operation, lane, PacePayment::Paid)).await;
     acquired.ok().map(|permit| permit.unwrap())
 }
 
@@ -40,12 +45,12 @@ async fn urgent(limiter: &Limiter, operation: Operation) -> Permit {
     at_once(limiter, operation, Lane::Operator).await.unwrap()
 }
 
-async fn waits(limiter: &Limiter, operation: Operation, lane: Lane) -> bool {
-    at_once(limiter, operation, lane).await.map(Permit::give_back).is_none()
+async fn must_wait(limiter: &Limiter, operation: Operation, lane: Lane) -> bool {
+    at_once(limiter, operation, lane).await.map(Permit::return_unused).is_none()
 }
 
 /// Lets every task run until it waits.
-async fn settle() {
+async fn run_until_idle() {
     sleep(Duration::from_millis(1)).await;
 }
 

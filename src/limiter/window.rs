@@ -7,7 +7,7 @@
 //!
 //! The window is not stored. [`Memory`](super::Memory) lists the input for a restart.
 
-use super::wait::Wait;
+use super::wait::AdmissionWait;
 use crate::model::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,54 +16,54 @@ use std::time::Duration;
 ///
 /// A [`Moment`] is truncated to whole milliseconds, so two moments 60 000 ms apart may be slightly less than
 /// 60 s apart.
-pub(super) const WINDOW: Duration = Duration::from_millis(60_001);
+pub(super) const WINDOW_LENGTH: Duration = Duration::from_millis(60_001);
 
 /// The reservations in use.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(super) struct SlidingWindow {
     in_flight: u32,
     /// Moments of the answers of concluded calls, oldest first. Swept when the reservation ends.
-    answered: VecDeque<Moment>,
+    answer_times: VecDeque<Moment>,
 }
 
-impl Account {
+impl SlidingWindow {
     /// Restores a window from the answer times of earlier calls.
     ///
     /// A moment later than `now` belongs to another boot and counts as `now`, so a reservation never lasts
     /// longer than the window.
-    pub(super) fn restored(answered: impl IntoIterator<Item = Moment>, now: Moment) -> Self {
+    pub(super) fn from_answers(answered: impl IntoIterator<Item = Moment>, now: Moment) -> Self {
         let mut answered: Vec<_> = answered.into_iter().map(|at| at.min(now)).collect();
         answered.sort_unstable();
-        Self { in_flight: 0, answered: answered.into() }
+        Self { in_flight: 0, answer_times: answered.into() }
     }
 
     /// Reserves a call before it is sent.
-    pub(super) fn take(&mut self) {
+    pub(super) fn reserve_call(&mut self) {
         self.in_flight += 1;
     }
 
     /// Ends a reservation at once. Only for a call that was never begun.
-    pub(super) fn give_back(&mut self) {
+    pub(super) fn cancel_reservation(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// Records an answer, or its absence. The reservation ends one window from now.
-    pub(super) fn answered(&mut self, now: Moment) {
+    pub(super) fn record_answer(&mut self, now: Moment) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let last = self.answered.back().copied().unwrap_or(now);
-        self.answered.push_back(now.max(last));
+        let last = self.answer_times.back().copied().unwrap_or(now);
+        self.answer_times.push_back(now.max(last));
     }
 
     /// Removes reservations that have ended.
-    pub(super) fn sweep(&mut self, window: Duration, now: Moment) {
-        while self.answered.front().is_some_and(|at| at.plus(window) <= now) {
-            self.answered.pop_front();
+    pub(super) fn remove_ended(&mut self, window: Duration, now: Moment) {
+        while self.answer_times.front().is_some_and(|at| at.plus(window) <= now) {
+            self.answer_times.pop_front();
         }
     }
 
     /// Returns the reservations in use, as of the last sweep.
-    pub(super) fn held(&self) -> u32 {
-        self.in_flight.saturating_add(u32::try_from(self.answered.len()).unwrap_or(u32::MAX))
+    pub(super) fn reservations(&self) -> u32 {
+        self.in_flight.saturating_add(u32::try_from(self.answer_times.len()).unwrap_or(u32::MAX))
     }
 
     /// Returns the calls without an answer yet.
@@ -72,16 +72,16 @@ impl Account {
     }
 
     /// Returns the answer times of the reservations in use, oldest first.
-    pub(super) fn answers(&self) -> impl Iterator<Item = Moment> {
-        self.answered.iter().copied()
+    pub(super) fn answered_times(&self) -> impl Iterator<Item = Moment> {
+        self.answer_times.iter().copied()
     }
 
     /// Checks that one more call leaves at most `limit` reservations in use. Otherwise returns the wait for
     /// the next end.
-    pub(super) fn go(&self, limit: u32, window: Duration) -> Result<(), Wait> {
-        let Some(too_many) = self.held().checked_sub(limit) else { return Ok(()) };
-        let last_of_them = usize::try_from(too_many).ok().and_then(|index| self.answered.get(index));
-        Err(last_of_them.map_or(Wait::Event, |at| Wait::Until(at.plus(window))))
+    pub(super) fn check_limit(&self, limit: u32, window: Duration) -> Result<(), AdmissionWait> {
+        let Some(too_many) = self.reservations().checked_sub(limit) else { return Ok(()) };
+        let last_of_them = usize::try_from(too_many).ok().and_then(|index| self.answer_times.get(index));
+        Err(last_of_them.map_or(AdmissionWait::Event, |at| AdmissionWait::Until(at.plus(window))))
     }
 }
 
@@ -89,48 +89,49 @@ impl Account {
 mod tests {
     use super::*;
 
-    fn held(account: &mut Account, now: i64) -> u32 {
-        account.sweep(WINDOW, Moment(now));
-        account.held()
+    fn reservations_at(account: &mut SlidingWindow, now: i64) -> u32 {
+        account.remove_ended(WINDOW_LENGTH, Moment(now));
+        account.reservations()
     }
 
     #[test]
-    fn a_place_is_held_from_before_the_send_until_a_window_after_the_answer() {
-        let mut account = Account::default();
-        account.take();
-        assert_eq!(held(&mut account, 500_000), 1, "in flight, however long");
-        account.answered(Moment(500_000));
+    fn a_reservation_is_held_from_before_the_send_until_a_window_after_the_answer() {
+        let mut account = SlidingWindow::default();
+        account.reserve_call();
+        assert_eq!(reservations_at(&mut account, 500_000), 1, "in flight, however long");
+        account.record_answer(Moment(500_000));
         assert_eq!(
-            held(&mut account, 560_000),
+            reservations_at(&mut account, 560_000),
             1,
             "60 s after the answer, but clocks are cut to milliseconds"
         );
-        assert_eq!(held(&mut account, 560_001), 0);
+        assert_eq!(reservations_at(&mut account, 560_001), 0);
     }
 
     #[test]
-    fn a_full_account_says_when_it_has_room() {
-        let mut account = Account::restored([Moment(30), Moment(10), Moment(20)], Moment(40));
-        account.take();
-        let until = |at: i64| Err(Wait::Until(Moment(at).plus(WINDOW)));
-        let cases = [(5, Ok(())), (4, until(10)), (3, until(20)), (2, until(30)), (1, Err(Wait::Event))];
+    fn a_full_window_returns_the_time_of_its_next_free_reservation() {
+        let mut account = SlidingWindow::from_answers([Moment(30), Moment(10), Moment(20)], Moment(40));
+        account.reserve_call();
+        let until = |at: i64| Err(AdmissionWait::Until(Moment(at).plus(WINDOW_LENGTH)));
+        let cases =
+            [(5, Ok(())), (4, until(10)), (3, until(20)), (2, until(30)), (1, Err(AdmissionWait::Event))];
         for (limit, expected) in cases {
-            assert_eq!(account.go(limit, WINDOW), expected, "limit {limit}");
+            assert_eq!(account.check_limit(limit, WINDOW_LENGTH), expected, "limit {limit}");
         }
     }
 
     #[test]
-    fn an_answer_of_another_boot_holds_its_place_no_longer_than_a_fresh_one() {
-        let mut account = Account::restored([Moment(9_000_000)], Moment(1_000));
-        assert_eq!(held(&mut account, 61_000), 1);
-        assert_eq!(held(&mut account, 61_001), 0);
+    fn an_answer_of_another_boot_holds_its_reservation_no_longer_than_a_fresh_one() {
+        let mut account = SlidingWindow::from_answers([Moment(9_000_000)], Moment(1_000));
+        assert_eq!(reservations_at(&mut account, 61_000), 1);
+        assert_eq!(reservations_at(&mut account, 61_001), 0);
     }
 
     #[test]
     fn a_call_never_begun_holds_nothing() {
-        let mut account = Account::default();
-        account.take();
-        account.give_back();
-        assert_eq!(account.held(), 0);
+        let mut account = SlidingWindow::default();
+        account.reserve_call();
+        account.cancel_reservation();
+        assert_eq!(account.reservations(), 0);
     }
 }

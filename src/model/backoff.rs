@@ -11,44 +11,44 @@ use std::time::Duration;
 
 /// An endless sequence of growing delays.
 #[derive(Clone, Debug)]
-pub struct Delays(ExponentialBackoff);
+pub struct RetryDelays(ExponentialBackoff);
 
-impl Delays {
+impl RetryDelays {
     /// Returns delays between attempts at a page within a run: 0.2 s, growing to 5 s.
     pub fn page_retry() -> Self {
-        Self::doubling(Duration::from_millis(200), Duration::from_secs(5))
+        Self::doubling_from(Duration::from_millis(200), Duration::from_secs(5))
     }
 
     /// Returns delays between probes of a refused key: 30 s, growing to 15 min.
     ///
     /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key. The
     /// daemon also uses these delays between failed runs of all jobs but `push`.
-    pub fn probe() -> Self {
-        Self::doubling(Duration::from_secs(30), Duration::from_secs(15 * 60))
+    pub fn key_probe() -> Self {
+        Self::doubling_from(Duration::from_secs(30), Duration::from_secs(15 * 60))
     }
 
     /// Returns delays after a 429 without `Retry-After` and without calls in flight: 1 s, growing to 30 s.
     ///
     /// See docs/rules.md 31. The daemon also uses them between failed runs of `push`.
-    pub fn concurrency() -> Self {
-        Self::doubling(Duration::from_secs(1), Duration::from_secs(30))
+    pub fn slot_wait() -> Self {
+        Self::doubling_from(Duration::from_secs(1), Duration::from_secs(30))
     }
 
     /// Returns delays between probes while a refusal cannot be classified: 1 s, growing to 5 min.
     ///
     /// Each refused call costs a bad request of the day, and so does a probe that is answered 400.
-    pub fn judging() -> Self {
-        Self::doubling(Duration::from_secs(1), Duration::from_secs(5 * 60))
+    pub fn refusal_probe() -> Self {
+        Self::doubling_from(Duration::from_secs(1), Duration::from_secs(5 * 60))
     }
 
     /// Returns delays between isolated attempts at a failing entry: 1 min, growing to 30 min.
     ///
     /// The longest delay limits an entry to few calls an hour.
-    pub fn quarantine() -> Self {
-        Self::doubling(Duration::from_secs(60), Duration::from_secs(30 * 60))
+    pub fn quarantine_retry() -> Self {
+        Self::doubling_from(Duration::from_secs(60), Duration::from_secs(30 * 60))
     }
 
-    fn doubling(first: Duration, longest: Duration) -> Self {
+    fn doubling_from(first: Duration, longest: Duration) -> Self {
         let mut builder = ExponentialBackoffBuilder::new();
         builder.with_initial_interval(first).with_max_interval(longest).with_multiplier(2.0);
         builder.with_randomization_factor(0.0).with_max_elapsed_time(None);
@@ -56,7 +56,7 @@ impl Delays {
     }
 }
 
-impl Iterator for Delays {
+impl Iterator for RetryDelays {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -68,15 +68,15 @@ impl Iterator for Delays {
 mod tests {
     use super::*;
 
-    fn seconds(delays: Delays, count: usize) -> Vec<f64> {
+    fn seconds(delays: RetryDelays, count: usize) -> Vec<f64> {
         delays.take(count).map(|delay| delay.as_secs_f64()).collect()
     }
 
     #[test]
     fn delays_double_up_to_their_longest_and_never_end() {
-        assert_eq!(seconds(Delays::page_retry(), 7), [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]);
-        assert_eq!(seconds(Delays::concurrency(), 7), [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
-        assert_eq!(seconds(Delays::probe(), 7), [30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 900.0]);
-        assert_eq!(Delays::concurrency().nth(10_000), Some(Duration::from_secs(30)));
+        assert_eq!(seconds(RetryDelays::page_retry(), 7), [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]);
+        assert_eq!(seconds(RetryDelays::slot_wait(), 7), [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
+        assert_eq!(seconds(RetryDelays::key_probe(), 7), [30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 900.0]);
+        assert_eq!(RetryDelays::slot_wait().nth(10_000), Some(Duration::from_secs(30)));
     }
 }

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-macro_rules! id {
+macro_rules! id_types {
     ($(#[doc = $doc:literal] $name:ident),+ $(,)?) => {$(
         #[doc = $doc]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ macro_rules! id {
     )+};
 }
 
-id! {
+id_types! {
     /// A warehouse of the account (`Warehouse.Id`).
     WarehouseId,
     /// A product of the account (`Product.Id`).
@@ -44,7 +44,7 @@ id! {
     /// A supplier (`Supplier.Id`).
     SupplierId,
     /// A change in the outbox (`outbox.id`); the order of ids is the order of commits.
-    WishId,
+    ChangeId,
     /// An execution of a job.
     RunId,
     /// A request to the platform with its outcome.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-macro_rules! kinds {
+macro_rules! job_kinds {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
         /// A kind of recurring work of the daemon.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
+job_kinds! {
     /// Reads product balances; of the tracked SKUs, those read longest ago come first.
     Balances = "balances",
     /// Reads the lines of open tracked orders.
@@ -74,7 +74,7 @@ pub struct UnknownJob(pub String);
 
 /// The cause of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
+pub enum RunTrigger {
     /// The schedule was due.
     Schedule,
     /// The schedule was due while the daemon could not run the job (`missed = "run_once"`).
@@ -89,16 +89,16 @@ pub enum Trigger {
     Retry,
 }
 
-impl Trigger {
+impl RunTrigger {
     /// Returns the code in the journal.
     pub fn as_str(self) -> &'static str {
         match self {
-            Trigger::Schedule => "schedule",
-            Trigger::Missed => "missed",
-            Trigger::Outbox => "outbox",
-            Trigger::Operator => "operator",
-            Trigger::Once => "once",
-            Trigger::Retry => "retry",
+            RunTrigger::Schedule => "schedule",
+            RunTrigger::Missed => "missed",
+            RunTrigger::Outbox => "outbox",
+            RunTrigger::Operator => "operator",
+            RunTrigger::Once => "once",
+            RunTrigger::Retry => "retry",
         }
     }
 }

@@ -16,18 +16,18 @@ mod sku;
 mod stock_level;
 pub mod time;
 
-pub use backoff::Delays;
+pub use backoff::RetryDelays;
 pub use ids::{
-    ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId, StorefrontId,
-    SupplierId, WarehouseId, WishId,
+    ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,
+    StorefrontId, SupplierId, WarehouseId,
 };
-pub use job_kind::{JobKind, Trigger};
+pub use job_kind::{JobKind, RunTrigger};
 pub use lane::Lane;
 pub use month::Month;
-pub use operation::{Effect, Operation};
+pub use operation::{CallEffect, Operation};
 pub use order_line::OrderLine;
-pub use quantity::{Quantity, integral};
+pub use quantity::{Quantity, json_integer};
 pub use reason_text::{REASON_MAX_CHARS, cut_reason};
-pub use sku::{Sku, SkuError, fold};
-pub use stock_level::Cell;
-pub use time::{Clock, Moment, Timestamp, age};
+pub use sku::{Sku, SkuError, case_key};
+pub use stock_level::StockLevel;
+pub use time::{Clock, Moment, Timestamp, format_age};

@@ -18,8 +18,8 @@ impl Month {
     }
 
     /// Returns the month of an instant; `None` outside the years of four digits.
-    pub fn of(at: Timestamp) -> Option<Self> {
-        let date = at.datetime();
+    pub fn from_timestamp(at: Timestamp) -> Option<Self> {
+        let date = at.to_datetime();
         Self::new(u16::try_from(date.year()).ok()?, u8::try_from(date.month()).ok()?)
     }
 
@@ -41,7 +41,7 @@ impl Month {
     }
 
     /// Returns the months before this month, latest first.
-    pub fn before(self) -> impl Iterator<Item = Month> {
+    pub fn earlier_months(self) -> impl Iterator<Item = Month> {
         let earlier = |month: &Month| match month.number {
             1 => Self::new(month.year - 1, 12),
             number => Self::new(month.year, number - 1),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn month(text: &str) -> Month {
-        Month::of(Timestamp::parse(&format!("{text}-15")).unwrap()).unwrap()
+        Month::from_timestamp(Timestamp::parse(&format!("{text}-15")).unwrap()).unwrap()
     }
 
     #[test]
@@ -85,14 +85,15 @@ mod tests {
         for (text, end) in cases {
             assert_eq!(month(text).end(), Timestamp::parse(end).unwrap(), "{text}");
             assert_eq!(month(text).to_string(), text);
-            assert_ne!(Month::of(month(text).end()), Some(month(text)), "its end is outside it");
+            assert_ne!(Month::from_timestamp(month(text).end()), Some(month(text)), "its end is outside it");
         }
     }
 
     #[test]
     fn the_months_before_cross_the_year_and_stop_at_the_first_of_four_digits() {
-        let before: Vec<String> = month("2026-02").before().take(3).map(|month| month.to_string()).collect();
+        let before: Vec<String> =
+            month("2026-02").earlier_months().take(3).map(|month| month.to_string()).collect();
         assert_eq!(before, ["2026-01", "2025-12", "2025-11"]);
-        assert_eq!(Month::new(1000, 2).unwrap().before().count(), 1);
+        assert_eq!(Month::new(1000, 2).unwrap().earlier_months().count(), 1);
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// The effect of a call at the platform, which decides the meaning of a lost answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum CallEffect {
     /// No change: the call may be repeated.
     Read,
     /// A change: a lost answer leaves it in doubt.
@@ -38,8 +38,8 @@ macro_rules! operations {
             }
 
             /// Returns the effect at the platform.
-            pub fn effect(self) -> Effect {
-                match self { $(Operation::$variant => Effect::$effect),+ }
+            pub fn effect(self) -> CallEffect {
+                match self { $(Operation::$variant => CallEffect::$effect),+ }
             }
         }
     };
@@ -126,7 +126,7 @@ impl FromStr for Operation {
 
 /// An unknown name of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the service has no operation `{0}`")]
+#[error("the platform has no operation `{0}`")]
 pub struct UnknownOperation(pub String);
 
 #[cfg(test)]

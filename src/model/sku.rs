@@ -22,7 +22,7 @@ pub enum SkuError {
     TooLong,
     /// A control character, which no label contains and which breaks logs.
     #[error("a SKU must not contain control characters")]
-    Control,
+    ControlCharacter,
 }
 
 impl Sku {
@@ -41,7 +41,7 @@ impl Sku {
             return Err(SkuError::TooLong);
         }
         if text.chars().any(char::is_control) {
-            return Err(SkuError::Control);
+            return Err(SkuError::ControlCharacter);
         }
         Ok(Self(text))
     }
@@ -55,8 +55,8 @@ impl Sku {
     ///
     /// SKUs with one case key may be one product at the platform, so they never share a call
     /// (docs/rules.md 12).
-    pub fn fold(&self) -> String {
-        fold(&self.0)
+    pub fn case_key(&self) -> String {
+        case_key(&self.0)
     }
 }
 
@@ -64,7 +64,7 @@ impl Sku {
 ///
 /// Lower case alone is not enough: a capital sigma has two small forms, which depend on its position, and `ß`
 /// has the capital form `SS`. A pass through the capitals gives all spellings the same key.
-pub fn fold(text: &str) -> String {
+pub fn case_key(text: &str) -> String {
     text.trim().to_lowercase().to_uppercase().to_lowercase()
 }
 
@@ -97,17 +97,21 @@ mod tests {
             assert_eq!(Sku::new(text).unwrap().as_str(), text);
         }
         assert_eq!(Sku::new(" \t"), Err(SkuError::Empty));
-        assert_eq!(Sku::new("a\nb"), Err(SkuError::Control));
+        assert_eq!(Sku::new("a\nb"), Err(SkuError::ControlCharacter));
         assert_eq!(Sku::new("x".repeat(257)), Err(SkuError::TooLong));
     }
 
     #[test]
-    fn twins_have_one_fold() {
+    fn spellings_of_one_sku_have_one_case_key() {
         for (one, other) in
             [(" Éa ", "éA"), ("ΟΔΟΣ-1", "οδοσ-1"), ("ΟΔΟΣ", "οδος"), ("Maß", "MASS"), ("İ", "i̇")]
         {
-            assert_eq!(Sku::new(one).unwrap().fold(), Sku::new(other).unwrap().fold(), "{one} {other}");
+            assert_eq!(
+                Sku::new(one).unwrap().case_key(),
+                Sku::new(other).unwrap().case_key(),
+                "{one} {other}"
+            );
         }
-        assert_ne!(Sku::new("A").unwrap().fold(), Sku::new("Ä").unwrap().fold());
+        assert_ne!(Sku::new("A").unwrap().case_key(), Sku::new("Ä").unwrap().case_key());
     }
 }

@@ -5,14 +5,14 @@ use std::fmt;
 
 /// A SKU in a warehouse.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cell {
+pub struct StockLevel {
     /// SKU, in the platform's spelling if that is known.
     pub sku: Sku,
     /// Warehouse.
     pub warehouse_id: WarehouseId,
 }
 
-impl fmt::Display for Cell {
+impl fmt::Display for StockLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in warehouse {}", self.sku, self.warehouse_id)
     }

@@ -17,12 +17,12 @@ pub struct Timestamp(pub i64);
 
 impl Timestamp {
     /// Returns UTC in RFC 3339 with milliseconds, as in all views and JSON outputs.
-    pub fn rfc3339(self) -> String {
-        self.datetime().to_rfc3339_opts(SecondsFormat::Millis, true)
+    pub fn to_rfc3339(self) -> String {
+        self.to_datetime().to_rfc3339_opts(SecondsFormat::Millis, true)
     }
 
     /// Returns the instant as a calendar value, clamped to the calendar's range.
-    pub fn datetime(self) -> DateTime<Utc> {
+    pub fn to_datetime(self) -> DateTime<Utc> {
         let edge = if self.0 < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
         DateTime::from_timestamp_millis(self.0).unwrap_or(edge)
     }
@@ -42,23 +42,23 @@ impl Timestamp {
 
     /// Returns the time later by `duration`.
     pub fn plus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(millis(duration)))
+        Self(self.0.saturating_add(whole_millis(duration)))
     }
 
     /// Returns the time earlier by `duration`.
     pub fn minus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(millis(duration)))
+        Self(self.0.saturating_sub(whole_millis(duration)))
     }
 
     /// Returns the time since `earlier`; zero if the clock was set back.
-    pub fn since(self, earlier: Self) -> Duration {
+    pub fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.rfc3339())
+        f.write_str(&self.to_rfc3339())
     }
 }
 
@@ -69,16 +69,16 @@ pub struct Moment(pub i64);
 impl Moment {
     /// Returns the moment later by `duration`.
     pub fn plus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(millis(duration)))
+        Self(self.0.saturating_add(whole_millis(duration)))
     }
 
     /// Returns the moment earlier by `duration`, possibly before the boot.
     pub fn minus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(millis(duration)))
+        Self(self.0.saturating_sub(whole_millis(duration)))
     }
 
     /// Returns the time since `earlier`; zero if `earlier` is in the future.
-    pub fn since(self, earlier: Self) -> Duration {
+    pub fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
@@ -92,21 +92,21 @@ pub trait Clock: Send + Sync + 'static {
     /// Waits by this clock.
     ///
     /// The default is the host's timer. A simulation, which sets its time itself, overrides it.
-    fn sleep(&self, duration: Duration) -> Sleep {
+    fn sleep(&self, duration: Duration) -> SleepFuture {
         Box::pin(tokio::time::sleep(duration))
     }
 }
 
 /// Future of a wait.
-pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type SleepFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Returns whole milliseconds, clamped to the largest `i64`.
-pub fn millis(duration: Duration) -> i64 {
+pub fn whole_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Returns an age for people, such as `3 h 20 min`.
-pub fn age(seconds: i64) -> String {
+pub fn format_age(seconds: i64) -> String {
     let s = seconds.max(0);
     match s {
         0..=119 => format!("{s} s"),
@@ -129,13 +129,13 @@ mod tests {
             ("2020-01-09", "2020-01-09T00:00:00.000Z"),
         ];
         for (text, expected) in cases {
-            assert_eq!(Timestamp::parse(text).unwrap().rfc3339(), expected, "{text}");
+            assert_eq!(Timestamp::parse(text).unwrap().to_rfc3339(), expected, "{text}");
         }
         assert_eq!(Timestamp::parse("yesterday"), None);
     }
 
     #[test]
     fn a_clock_set_back_makes_no_negative_age() {
-        assert_eq!(Timestamp(5).since(Timestamp(9)), Duration::ZERO);
+        assert_eq!(Timestamp(5).duration_since(Timestamp(9)), Duration::ZERO);
     }
 }

@@ -4,12 +4,12 @@
 //! field, its value and the expected value. Parsing looks nothing up: the existence of a SKU is decided
 //! later, against facts.
 
-use super::body_fields::{Fields, bad};
+use super::body_fields::{BodyFields, bad_body};
 use super::{
-    Kind, ListingTemplateCreate, ProductCreate, ProductUpdate, QuantityAdjust, QuantitySet, Reason,
+    ChangeKind, ListingTemplateCreate, ProductCreate, ProductUpdate, QuantityAdjust, QuantitySet, Reason,
     ShipmentCreate, TrackingSubmit, UnknownKind, WarehouseCreate, unique_json,
 };
-use crate::model::{Cell, Sku};
+use crate::model::{Sku, StockLevel};
 use serde_json::Value;
 
 /// Maximum size of a body in bytes, far above a product with twelve images and long descriptions.
@@ -19,19 +19,19 @@ pub const BODY_MAX_BYTES: usize = 256 * 1024;
 ///
 /// A body over the limit is not loaded, because a page of such bodies would exhaust the memory of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoredBody {
     /// Text of the body.
     Text(String),
     /// Size in bytes of a body over [`BODY_MAX_BYTES`].
     TooLong(u64),
 }
 
-impl Stored {
+impl StoredBody {
     /// Returns the text, or `None` for a body over the limit.
-    pub fn text(&self) -> Option<&str> {
+    pub fn as_text(&self) -> Option<&str> {
         match self {
-            Stored::Text(text) => Some(text),
-            Stored::TooLong(_) => None,
+            StoredBody::Text(text) => Some(text),
+            StoredBody::TooLong(_) => None,
         }
     }
 }
@@ -39,14 +39,14 @@ impl Stored {
 /// The error of a change that is rejected permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
-pub struct Rejection {
+pub struct ChangeRejection {
     /// Code for the outbox's column `reason`.
     pub reason: Reason,
     /// Problem, its subject and the remedy, for the outbox's column `detail`.
     pub detail: String,
 }
 
-impl From<UnknownKind> for Rejection {
+impl From<UnknownKind> for ChangeRejection {
     fn from(error: UnknownKind) -> Self {
         Self { reason: Reason::UnknownKind, detail: error.to_string() }
     }
@@ -54,7 +54,7 @@ impl From<UnknownKind> for Rejection {
 
 /// A parsed body.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub enum ChangeBody {
     /// `quantity.set`
     QuantitySet(QuantitySet),
     /// `quantity.adjust`
@@ -73,46 +73,46 @@ pub enum Body {
     ListingTemplateCreate(ListingTemplateCreate),
 }
 
-impl Body {
+impl ChangeBody {
     /// Returns the kind of the change.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ChangeKind {
         match self {
-            Body::QuantitySet(_) => Kind::QuantitySet,
-            Body::QuantityAdjust(_) => Kind::QuantityAdjust,
-            Body::ShipmentCreate(_) => Kind::ShipmentCreate,
-            Body::TrackingSubmit(_) => Kind::TrackingSubmit,
-            Body::ProductCreate(_) => Kind::ProductCreate,
-            Body::ProductUpdate(_) => Kind::ProductUpdate,
-            Body::WarehouseCreate(_) => Kind::WarehouseCreate,
-            Body::ListingTemplateCreate(_) => Kind::ListingTemplateCreate,
+            ChangeBody::QuantitySet(_) => ChangeKind::QuantitySet,
+            ChangeBody::QuantityAdjust(_) => ChangeKind::QuantityAdjust,
+            ChangeBody::ShipmentCreate(_) => ChangeKind::ShipmentCreate,
+            ChangeBody::TrackingSubmit(_) => ChangeKind::TrackingSubmit,
+            ChangeBody::ProductCreate(_) => ChangeKind::ProductCreate,
+            ChangeBody::ProductUpdate(_) => ChangeKind::ProductUpdate,
+            ChangeBody::WarehouseCreate(_) => ChangeKind::WarehouseCreate,
+            ChangeBody::ListingTemplateCreate(_) => ChangeKind::ListingTemplateCreate,
         }
     }
 
     /// Returns the stock level of the change, for the two quantity kinds.
-    pub fn cell(&self) -> Option<&Cell> {
+    pub fn stock_level(&self) -> Option<&StockLevel> {
         match self {
-            Body::QuantitySet(set) => Some(&set.cell),
-            Body::QuantityAdjust(adjust) => Some(&adjust.cell),
-            Body::ShipmentCreate(_)
-            | Body::TrackingSubmit(_)
-            | Body::ProductCreate(_)
-            | Body::ProductUpdate(_)
-            | Body::WarehouseCreate(_)
-            | Body::ListingTemplateCreate(_) => None,
+            ChangeBody::QuantitySet(set) => Some(&set.stock_level),
+            ChangeBody::QuantityAdjust(adjust) => Some(&adjust.stock_level),
+            ChangeBody::ShipmentCreate(_)
+            | ChangeBody::TrackingSubmit(_)
+            | ChangeBody::ProductCreate(_)
+            | ChangeBody::ProductUpdate(_)
+            | ChangeBody::WarehouseCreate(_)
+            | ChangeBody::ListingTemplateCreate(_) => None,
         }
     }
 
     /// Returns the SKU of the change, for kinds that name a SKU.
     pub fn sku(&self) -> Option<&Sku> {
         match self {
-            Body::QuantitySet(set) => Some(&set.cell.sku),
-            Body::QuantityAdjust(adjust) => Some(&adjust.cell.sku),
-            Body::ProductCreate(product) => Some(&product.sku),
-            Body::ProductUpdate(product) => Some(&product.sku),
-            Body::ShipmentCreate(_)
-            | Body::TrackingSubmit(_)
-            | Body::WarehouseCreate(_)
-            | Body::ListingTemplateCreate(_) => None,
+            ChangeBody::QuantitySet(set) => Some(&set.stock_level.sku),
+            ChangeBody::QuantityAdjust(adjust) => Some(&adjust.stock_level.sku),
+            ChangeBody::ProductCreate(product) => Some(&product.sku),
+            ChangeBody::ProductUpdate(product) => Some(&product.sku),
+            ChangeBody::ShipmentCreate(_)
+            | ChangeBody::TrackingSubmit(_)
+            | ChangeBody::WarehouseCreate(_)
+            | ChangeBody::ListingTemplateCreate(_) => None,
         }
     }
 }
@@ -121,31 +121,41 @@ impl Body {
 ///
 /// # Errors
 /// [`Reason::UnknownKind`] for an unknown kind, [`Reason::BadBody`] for an invalid body.
-pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
-    let kind = kind.parse::<Kind>()?;
+pub fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection> {
+    let kind = kind.parse::<ChangeKind>()?;
     if body.len() > BODY_MAX_BYTES {
-        return Err(too_long(u64::try_from(body.len()).unwrap_or(u64::MAX)));
+        return Err(body_too_long(u64::try_from(body.len()).unwrap_or(u64::MAX)));
     }
     if body.contains(char::REPLACEMENT_CHARACTER) {
-        return Err(bad("the body holds text that is not UTF-8; write it in UTF-8".into()));
+        return Err(bad_body("the body holds text that is not UTF-8; write it in UTF-8".into()));
     }
-    let value = unique_json::read(body)
-        .map_err(|error| bad(format!("the body is not JSON that can be read: {error}; correct it")))?;
+    let value = unique_json::parse_unique_json(body)
+        .map_err(|error| bad_body(format!("the body is not JSON that can be read: {error}; correct it")))?;
     let Value::Object(map) = value else {
-        return Err(bad(format!(
+        return Err(bad_body(format!(
             "the body must be a JSON object such as {{\"sku\": …}}, it is {}",
-            shape(&value)
+            json_type_name(&value)
         )));
     };
     match kind {
-        Kind::QuantitySet => QuantitySet::read(&Fields::new(&map)).map(Body::QuantitySet),
-        Kind::QuantityAdjust => QuantityAdjust::read(&Fields::new(&map)).map(Body::QuantityAdjust),
-        Kind::ShipmentCreate => ShipmentCreate::read(&Fields::new(&map)).map(Body::ShipmentCreate),
-        Kind::TrackingSubmit => TrackingSubmit::read(&Fields::new(&map)).map(Body::TrackingSubmit),
-        Kind::ProductCreate => ProductCreate::read(map).map(Body::ProductCreate),
-        Kind::ProductUpdate => ProductUpdate::read(map).map(Body::ProductUpdate),
-        Kind::WarehouseCreate => WarehouseCreate::read(map).map(Body::WarehouseCreate),
-        Kind::ListingTemplateCreate => ListingTemplateCreate::read(map).map(Body::ListingTemplateCreate),
+        ChangeKind::QuantitySet => {
+            QuantitySet::from_fields(&BodyFields::new(&map)).map(ChangeBody::QuantitySet)
+        }
+        ChangeKind::QuantityAdjust => {
+            QuantityAdjust::from_fields(&BodyFields::new(&map)).map(ChangeBody::QuantityAdjust)
+        }
+        ChangeKind::ShipmentCreate => {
+            ShipmentCreate::from_fields(&BodyFields::new(&map)).map(ChangeBody::ShipmentCreate)
+        }
+        ChangeKind::TrackingSubmit => {
+            TrackingSubmit::from_fields(&BodyFields::new(&map)).map(ChangeBody::TrackingSubmit)
+        }
+        ChangeKind::ProductCreate => ProductCreate::from_map(map).map(ChangeBody::ProductCreate),
+        ChangeKind::ProductUpdate => ProductUpdate::from_map(map).map(ChangeBody::ProductUpdate),
+        ChangeKind::WarehouseCreate => WarehouseCreate::from_map(map).map(ChangeBody::WarehouseCreate),
+        ChangeKind::ListingTemplateCreate => {
+            ListingTemplateCreate::from_map(map).map(ChangeBody::ListingTemplateCreate)
+        }
     }
 }
 
@@ -153,21 +163,21 @@ pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
 ///
 /// # Errors
 /// As [`parse`]. A body over the limit is rejected by its size, without its text.
-pub fn read(kind: &str, body: &Stored) -> Result<Body, Rejection> {
+pub fn read_stored_body(kind: &str, body: &StoredBody) -> Result<ChangeBody, ChangeRejection> {
     match body {
-        Stored::Text(body) => parse(kind, body),
-        Stored::TooLong(size) => {
-            kind.parse::<Kind>()?;
-            Err(too_long(*size))
+        StoredBody::Text(body) => parse_body(kind, body),
+        StoredBody::TooLong(size) => {
+            kind.parse::<ChangeKind>()?;
+            Err(body_too_long(*size))
         }
     }
 }
 
-fn too_long(size: u64) -> Rejection {
-    bad(format!("the body is {size} bytes long; at most {BODY_MAX_BYTES} are taken, make it shorter"))
+fn body_too_long(size: u64) -> ChangeRejection {
+    bad_body(format!("the body is {size} bytes long; at most {BODY_MAX_BYTES} are taken, make it shorter"))
 }
 
-fn shape(value: &Value) -> &'static str {
+fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -196,7 +206,7 @@ mod tests {
             ("product.create", "7", "it is a number"),
         ];
         for (kind, body, expected) in cases {
-            let rejection = parse(kind, body).unwrap_err();
+            let rejection = parse_body(kind, body).unwrap_err();
             assert_eq!(rejection.reason, Reason::BadBody, "{kind}");
             assert!(rejection.detail.contains(expected), "{}", rejection.detail);
         }
@@ -204,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_none_is_refused_before_its_body_is_looked_at() {
-        let rejection = parse("quantity.ste", "no JSON").unwrap_err();
+        let rejection = parse_body("quantity.ste", "no JSON").unwrap_err();
         assert_eq!(rejection.reason, Reason::UnknownKind);
         assert!(rejection.detail.contains("`quantity.set`"), "{}", rejection.detail);
     }
@@ -212,24 +222,24 @@ mod tests {
     #[test]
     fn a_body_nested_beyond_reason_is_refused_and_not_a_crash() {
         let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(50_000), "]".repeat(50_000));
-        assert_eq!(parse("product.create", &deep).unwrap_err().reason, Reason::BadBody);
+        assert_eq!(parse_body("product.create", &deep).unwrap_err().reason, Reason::BadBody);
     }
 
     #[test]
-    fn a_body_may_be_as_long_as_is_said_and_no_longer() {
+    fn a_body_may_be_as_long_as_the_limit_and_no_longer() {
         let body = |bytes: usize| {
             let frame = r#"{"Sku":"A","Name":"N","Notes":""}"#;
             frame.replace(r#""Notes":""#, &format!(r#""Notes":"{}"#, "x".repeat(bytes - frame.len())))
         };
         assert_eq!(body(BODY_MAX_BYTES).len(), 256 * 1024);
-        assert!(parse("product.create", &body(BODY_MAX_BYTES)).is_ok());
-        let detail = parse("product.create", &body(BODY_MAX_BYTES + 1)).unwrap_err().detail;
+        assert!(parse_body("product.create", &body(BODY_MAX_BYTES)).is_ok());
+        let detail = parse_body("product.create", &body(BODY_MAX_BYTES + 1)).unwrap_err().detail;
         assert!(detail.starts_with("the body is 262145 bytes long"), "{detail}");
     }
 
     #[test]
-    fn a_wish_knows_its_kind_and_what_it_is_about() {
-        let cell = Cell { sku: Sku::new("A").unwrap(), warehouse_id: 7.into() };
+    fn a_body_has_its_kind_and_its_subject() {
+        let level = StockLevel { sku: Sku::new("A").unwrap(), warehouse_id: 7.into() };
         // Columns: kind, body, body names a stock level, body names a SKU.
         let cases = [
             ("quantity.set", r#"{"sku":"A","warehouse_id":7,"quantity":1}"#, true, true),
@@ -240,11 +250,11 @@ mod tests {
             ("warehouse.create", r#"{"Name":"N"}"#, false, false),
             ("listing_template.create", r#"{"StorefrontId":3,"Name":"N","Body":"x"}"#, false, false),
         ];
-        for (kind, text, has_cell, has_sku) in cases {
-            let body = parse(kind, text).unwrap();
+        for (kind, text, has_level, has_sku) in cases {
+            let body = parse_body(kind, text).unwrap();
             assert_eq!(body.kind().as_str(), kind);
-            assert_eq!(body.cell(), has_cell.then_some(&cell), "{kind}");
-            assert_eq!(body.sku(), has_sku.then_some(&cell.sku), "{kind}");
+            assert_eq!(body.stock_level(), has_level.then_some(&level), "{kind}");
+            assert_eq!(body.sku(), has_sku.then_some(&level.sku), "{kind}");
         }
     }
 }

@@ -1,28 +1,28 @@
 //! The eight kinds of change, by the names that other programs insert.
 
-use super::body_fields::{nearest, shortened};
+use super::body_fields::{nearest_name, shorten_text};
 use std::fmt;
 use std::str::FromStr;
 
-macro_rules! kinds {
+macro_rules! change_kinds {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
         /// The kind of a change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kind { $($(#[doc = $doc])+ $variant),+ }
+        pub enum ChangeKind { $($(#[doc = $doc])+ $variant),+ }
 
-        impl Kind {
+        impl ChangeKind {
             /// All kinds.
-            pub const ALL: &'static [Kind] = &[$(Kind::$variant),+];
+            pub const ALL: &'static [ChangeKind] = &[$(ChangeKind::$variant),+];
 
             /// Returns the name in the table, the logs and on the command line.
             pub fn as_str(self) -> &'static str {
-                match self { $(Kind::$variant => $name),+ }
+                match self { $(ChangeKind::$variant => $name),+ }
             }
         }
     };
 }
 
-kinds! {
+change_kinds! {
     /// A count: the stock level has this quantity.
     QuantitySet = "quantity.set",
     /// An adjustment: this many units more or fewer.
@@ -41,28 +41,28 @@ kinds! {
     ListingTemplateCreate = "listing_template.create",
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ChangeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for ChangeKind {
     type Err = UnknownKind;
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        let found = Kind::ALL.iter().find(|kind| kind.as_str() == name);
+        let found = ChangeKind::ALL.iter().find(|kind| kind.as_str() == name);
         found.copied().ok_or_else(|| UnknownKind(name.into()))
     }
 }
 
 /// An unknown name of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no kind of wish `{shown}`; {hint}", shown = shortened(.0), hint = hint(.0))]
+#[error("there is no kind of change `{shown}`; {hint}", shown = shorten_text(.0), hint = kind_hint(.0))]
 pub struct UnknownKind(pub String);
 
-fn hint(name: &str) -> String {
-    let names = Kind::ALL.iter().map(|kind| kind.as_str());
-    match nearest(name, names.clone()) {
+fn kind_hint(name: &str) -> String {
+    let names = ChangeKind::ALL.iter().map(|kind| kind.as_str());
+    match nearest_name(name, names.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the kinds are {}", names.collect::<Vec<_>>().join(", ")),
     }
@@ -74,20 +74,20 @@ mod tests {
 
     #[test]
     fn every_kind_is_found_by_its_name_and_by_no_other_spelling() {
-        assert_eq!(Kind::ALL.len(), 8);
-        for kind in Kind::ALL {
-            assert_eq!(kind.to_string().parse::<Kind>().as_ref(), Ok(kind));
-            assert!(kind.as_str().to_uppercase().parse::<Kind>().is_err());
+        assert_eq!(ChangeKind::ALL.len(), 8);
+        for kind in ChangeKind::ALL {
+            assert_eq!(kind.to_string().parse::<ChangeKind>().as_ref(), Ok(kind));
+            assert!(kind.as_str().to_uppercase().parse::<ChangeKind>().is_err());
         }
     }
 
     #[test]
     fn a_misspelled_kind_is_answered_with_the_nearest() {
-        let error = "quantity.sett".parse::<Kind>().unwrap_err();
+        let error = "quantity.sett".parse::<ChangeKind>().unwrap_err();
         assert!(error.to_string().ends_with("did you mean `quantity.set`?"), "{error}");
-        let error = "fly".parse::<Kind>().unwrap_err();
+        let error = "fly".parse::<ChangeKind>().unwrap_err();
         assert!(error.to_string().contains("listing_template.create"), "{error}");
-        let error = "ü".repeat(100_000).parse::<Kind>().unwrap_err().to_string();
+        let error = "ü".repeat(100_000).parse::<ChangeKind>().unwrap_err().to_string();
         assert!(error.len() < 500 && error.contains("ü…`"), "a kind of megabytes is not repeated: {error}");
     }
 }

@@ -16,17 +16,17 @@ mod template;
 mod unique_json;
 mod warehouse;
 
-pub use crate::model::Delays;
-pub use body::{BODY_MAX_BYTES, Body, Rejection, Stored, parse, read};
-pub use kind::{Kind, UnknownKind};
+pub use crate::model::RetryDelays;
+pub use body::{BODY_MAX_BYTES, ChangeBody, ChangeRejection, StoredBody, parse_body, read_stored_body};
+pub use kind::{ChangeKind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};
 pub use quantity::{QuantityAdjust, QuantitySet};
 pub use reason::{Reason, UnknownReason};
-pub use resolution::{Resolution, Stand, Step, shown as shown_key};
+pub use resolution::{ChangeStatus, Resolution, ResolutionStep, quote_key};
 pub use shipment::{
     LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingInfo, TrackingLine, TrackingSubmit,
 };
-pub use state::{State, UnknownState};
+pub use state::{ChangeState, UnknownState};
 pub use template::ListingTemplateCreate;
-pub use unique_json::read as read_json;
+pub use unique_json::parse_unique_json;
 pub use warehouse::WarehouseCreate;

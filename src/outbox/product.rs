@@ -5,17 +5,17 @@
 //! unless they are a listed field in another case. More than twelve images are accepted, because the platform
 //! attaches the first twelve without an error.
 
+use super::ChangeRejection;
 use super::Reason;
-use super::Rejection;
-use super::body_fields::{Fields, QUANTITIES, bad};
+use super::body_fields::{BodyFields, QUANTITY_RANGE, bad_body};
 use crate::model::{ProductId, Quantity, Sku, WarehouseId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-const FLAGS: [&str; 6] =
+const FLAG_FIELDS: [&str; 6] =
     ["IsAutoSyncEnabled", "IsDiscontinued", "IsDropshipped", "IsFireArm", "IsVariation", "IsParent"];
 
-const OTHERS: [&str; 10] = [
+const OTHER_FIELDS: [&str; 10] = [
     "Sku",
     "Name",
     "Type",
@@ -31,7 +31,7 @@ const OTHERS: [&str; 10] = [
 /// Required fields of an update beside `Sku` and `Name`.
 ///
 /// A PUT replaces the product, so that an absent field would be reset.
-const COMPLETE: [&str; 12] = [
+const REQUIRED_IN_UPDATE: [&str; 12] = [
     "Id",
     "CompanyId",
     "Type",
@@ -67,24 +67,24 @@ pub struct ProductUpdate {
 }
 
 impl ProductCreate {
-    pub(super) fn read(map: Map<String, Value>) -> Result<Self, Rejection> {
-        let sku = product(&Fields::new(&map))?;
+    pub(super) fn from_map(map: Map<String, Value>) -> Result<Self, ChangeRejection> {
+        let sku = check_product(&BodyFields::new(&map))?;
         Ok(Self { sku, fields: map })
     }
 }
 
 impl ProductUpdate {
-    pub(super) fn read(map: Map<String, Value>) -> Result<Self, Rejection> {
-        let fields = Fields::new(&map);
-        let sku = product(&fields)?;
-        complete(&fields)?;
-        let product_id = fields.required("Id", fields.id("Id")?).map(ProductId)?;
-        fields.required("CompanyId", fields.id("CompanyId")?)?;
-        let identifiers = fields.required("Identifiers", fields.object("Identifiers")?)?;
-        identifiers.required("ProductId", identifiers.id("ProductId")?)?;
+    pub(super) fn from_map(map: Map<String, Value>) -> Result<Self, ChangeRejection> {
+        let fields = BodyFields::new(&map);
+        let sku = check_product(&fields)?;
+        check_complete(&fields)?;
+        let product_id = fields.require_value("Id", fields.optional_id("Id")?).map(ProductId)?;
+        fields.require_value("CompanyId", fields.optional_id("CompanyId")?)?;
+        let identifiers = fields.require_value("Identifiers", fields.nested_object("Identifiers")?)?;
+        identifiers.require_value("ProductId", identifiers.optional_id("ProductId")?)?;
         for list in ["Images", "Warehouses"] {
-            for item in fields.list(list)?.unwrap_or_default() {
-                item.required("Id", item.id("Id")?)?;
+            for item in fields.nested_objects(list)?.unwrap_or_default() {
+                item.require_value("Id", item.optional_id("Id")?)?;
             }
         }
         Ok(Self { sku, product_id, fields: map })
@@ -102,19 +102,21 @@ impl ProductUpdate {
         &self,
         facts: &BTreeMap<WarehouseId, Quantity>,
         total: Quantity,
-    ) -> Result<Map<String, Value>, Rejection> {
+    ) -> Result<Map<String, Value>, ChangeRejection> {
         let mut fields = self.fields.clone();
-        fill(&mut fields, total, "the product")?;
+        insert_quantity(&mut fields, total, "the product")?;
         let mut missing: Vec<WarehouseId> = facts.keys().copied().collect();
         let links = fields.get_mut("Warehouses").and_then(Value::as_array_mut);
         for link in links.into_iter().flatten().filter_map(Value::as_object_mut) {
-            let Some(warehouse) = Fields::new(link).id("WarehouseId")?.map(WarehouseId) else { continue };
-            let fact = *facts.get(&warehouse).ok_or_else(|| unlinked(&self.sku, warehouse))?;
-            fill(link, fact, &format!("warehouse {warehouse}"))?;
+            let Some(warehouse) = BodyFields::new(link).optional_id("WarehouseId")?.map(WarehouseId) else {
+                continue;
+            };
+            let fact = *facts.get(&warehouse).ok_or_else(|| unlinked_warehouse(&self.sku, warehouse))?;
+            insert_quantity(link, fact, &format!("warehouse {warehouse}"))?;
             missing.retain(|known| *known != warehouse);
         }
         match missing.first() {
-            Some(left_out) => Err(bad(format!(
+            Some(left_out) => Err(bad_body(format!(
                 "`Warehouses` leaves out warehouse {left_out}, which {} is linked to; add its entry with its `Id`",
                 self.sku
             ))),
@@ -123,22 +125,22 @@ impl ProductUpdate {
     }
 }
 
-fn unlinked(sku: &Sku, warehouse: WarehouseId) -> Rejection {
+fn unlinked_warehouse(sku: &Sku, warehouse: WarehouseId) -> ChangeRejection {
     let detail =
         format!("`Warehouses` names warehouse {warehouse}, which {sku} is not linked to; leave it out");
-    Rejection { reason: Reason::UnknownWarehouse, detail }
+    ChangeRejection { reason: Reason::UnknownWarehouse, detail }
 }
 
 /// Inserts the fact as `QuantityOnHand`.
 ///
 /// # Errors
 /// [`Reason::QuantityInUpdate`] if the body states another quantity.
-fn fill(fields: &mut Map<String, Value>, fact: Quantity, of: &str) -> Result<(), Rejection> {
-    match Fields::new(fields).whole("QuantityOnHand", i64::MIN..=i64::MAX)? {
-        Some(wanted) if Quantity(wanted) != fact => Err(Rejection {
+fn insert_quantity(fields: &mut Map<String, Value>, fact: Quantity, of: &str) -> Result<(), ChangeRejection> {
+    match BodyFields::new(fields).optional_integer("QuantityOnHand", i64::MIN..=i64::MAX)? {
+        Some(wanted) if Quantity(wanted) != fact => Err(ChangeRejection {
             reason: Reason::QuantityInUpdate,
             detail: format!(
-                "`QuantityOnHand` of {of} is {wanted} and the service holds {fact}; leave it out and insert a `quantity.set`"
+                "`QuantityOnHand` of {of} is {wanted} and the platform holds {fact}; leave it out and insert a `quantity.set`"
             ),
         }),
         Some(_) | None => {
@@ -149,77 +151,78 @@ fn fill(fields: &mut Map<String, Value>, fact: Quantity, of: &str) -> Result<(),
 }
 
 /// Checks the fields that both calls need and returns the SKU.
-fn product(fields: &Fields<'_>) -> Result<Sku, Rejection> {
-    fields.spelled(&[&OTHERS[..], &FLAGS[..]].concat())?;
-    let sku = fields.sku("Sku")?;
-    fields.required("Name", fields.text("Name")?)?;
-    fields.word("Type", &["Product", "Kit", "Built"])?;
-    fields.whole("QuantityOnHand", QUANTITIES)?;
-    for flag in FLAGS.into_iter().chain(["IsActive"]) {
-        fields.flag(flag)?;
+fn check_product(fields: &BodyFields<'_>) -> Result<Sku, ChangeRejection> {
+    fields.reject_miscased(&[&OTHER_FIELDS[..], &FLAG_FIELDS[..]].concat())?;
+    let sku = fields.required_sku("Sku")?;
+    fields.require_value("Name", fields.optional_text("Name")?)?;
+    fields.listed_code("Type", &["Product", "Kit", "Built"])?;
+    fields.optional_integer("QuantityOnHand", QUANTITY_RANGE)?;
+    for flag in FLAG_FIELDS.into_iter().chain(["IsActive"]) {
+        fields.optional_flag(flag)?;
     }
-    given(fields, "Id")?;
-    given(fields, "CompanyId")?;
-    if fields.flag("IsVariation")? == Some(true) && fields.flag("IsParent")? == Some(true) {
-        return Err(bad(
-            "`IsVariation` and `IsParent` are both true; a product is at most one of them".into()
+    check_id(fields, "Id")?;
+    check_id(fields, "CompanyId")?;
+    if fields.optional_flag("IsVariation")? == Some(true) && fields.optional_flag("IsParent")? == Some(true) {
+        return Err(bad_body(
+            "`IsVariation` and `IsParent` are both true; a product is at most one of them".into(),
         ));
     }
-    details(fields)?;
-    links(fields)?;
+    check_details(fields)?;
+    check_links(fields)?;
     Ok(sku)
 }
 
 /// Checks an id of the platform: an integer, if the field is present.
-fn given(fields: &Fields<'_>, name: &str) -> Result<(), Rejection> {
-    fields.whole(name, i64::MIN..=i64::MAX).map(drop)
+fn check_id(fields: &BodyFields<'_>, name: &str) -> Result<(), ChangeRejection> {
+    fields.optional_integer(name, i64::MIN..=i64::MAX).map(drop)
 }
 
 /// Checks the nested objects that docs/interface.md defines.
-fn details(fields: &Fields<'_>) -> Result<(), Rejection> {
-    if let Some(identifiers) = fields.object("Identifiers")? {
-        identifiers.texts(&["UPC", "EAN", "ISBN", "GTIN"])?;
-        given(&identifiers, "ProductId")?;
+fn check_details(fields: &BodyFields<'_>) -> Result<(), ChangeRejection> {
+    if let Some(identifiers) = fields.nested_object("Identifiers")? {
+        identifiers.check_texts(&["UPC", "EAN", "ISBN", "GTIN"])?;
+        check_id(&identifiers, "ProductId")?;
     }
-    if let Some(attributes) = fields.object("GlobalListingAttributes")? {
-        attributes.texts(&["SoldAsName", "ShortDescription", "LongDescription"])?;
-        attributes.number("Price")?;
-        attributes.word("Condition", &["New", "Used"])?;
+    if let Some(attributes) = fields.nested_object("GlobalListingAttributes")? {
+        attributes.check_texts(&["SoldAsName", "ShortDescription", "LongDescription"])?;
+        attributes.check_number("Price")?;
+        attributes.listed_code("Condition", &["New", "Used"])?;
     }
-    if let Some(supplier) = fields.object("SupplierInformation")? {
-        supplier.id("SupplierId")?;
-        supplier.texts(&["Sku"])?;
-        supplier.number("Price")?;
-        supplier.flag("IsOutOfStock")?;
-        supplier.flag("IsOrderedByCase")?;
+    if let Some(supplier) = fields.nested_object("SupplierInformation")? {
+        supplier.optional_id("SupplierId")?;
+        supplier.check_texts(&["Sku"])?;
+        supplier.check_number("Price")?;
+        supplier.optional_flag("IsOutOfStock")?;
+        supplier.optional_flag("IsOrderedByCase")?;
     }
-    for image in fields.list("Images")?.unwrap_or_default() {
-        image.texts(&["MIMEType", "Url"])?;
-        image.whole("DisplayOrder", i64::MIN..=i64::MAX)?;
-        given(&image, "Id")?;
+    for image in fields.nested_objects("Images")?.unwrap_or_default() {
+        image.check_texts(&["MIMEType", "Url"])?;
+        image.optional_integer("DisplayOrder", i64::MIN..=i64::MAX)?;
+        check_id(&image, "Id")?;
     }
     Ok(())
 }
 
 /// Checks that each warehouse link has an id and no id occurs twice.
-fn links(fields: &Fields<'_>) -> Result<(), Rejection> {
+fn check_links(fields: &BodyFields<'_>) -> Result<(), ChangeRejection> {
     let mut warehouses = Vec::new();
-    for link in fields.list("Warehouses")?.unwrap_or_default() {
-        warehouses.push(link.warehouse("WarehouseId")?);
-        link.whole("QuantityOnHand", QUANTITIES)?;
-        link.texts(&["Aisle", "Bin", "SKU"])?;
-        link.flag("IsActive")?;
+    for link in fields.nested_objects("Warehouses")?.unwrap_or_default() {
+        warehouses.push(link.required_warehouse("WarehouseId")?);
+        link.optional_integer("QuantityOnHand", QUANTITY_RANGE)?;
+        link.check_texts(&["Aisle", "Bin", "SKU"])?;
+        link.optional_flag("IsActive")?;
     }
-    fields.unique("Warehouses", &warehouses)
+    fields.reject_duplicates("Warehouses", &warehouses)
 }
 
 /// Rejects an incomplete update with all absent fields in one message.
-fn complete(fields: &Fields<'_>) -> Result<(), Rejection> {
-    let missing: Vec<&str> = COMPLETE.into_iter().filter(|name| fields.get(name).is_none()).collect();
+fn check_complete(fields: &BodyFields<'_>) -> Result<(), ChangeRejection> {
+    let missing: Vec<&str> =
+        REQUIRED_IN_UPDATE.into_iter().filter(|name| fields.get(name).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    Err(bad(format!(
+    Err(bad_body(format!(
         "the product is incomplete: {} missing; an update replaces the whole product, so send all of it",
         missing.join(", ")
     )))

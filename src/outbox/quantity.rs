@@ -3,22 +3,22 @@
 //! A count has the meaning of the platform's `QuantityOnHand`: units on the shelf minus units sold and not
 //! yet picked (docs/rules.md 14).
 
-use super::Rejection;
-use super::body_fields::{Fields, QUANTITIES};
-use crate::model::{Cell, Quantity, Timestamp};
+use super::ChangeRejection;
+use super::body_fields::{BodyFields, QUANTITY_RANGE};
+use crate::model::{Quantity, StockLevel, Timestamp};
 use std::ops::RangeInclusive;
 
 /// Quantities of the platform: 32 bits, negative if oversold.
-const FACTS: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
+const FACT_RANGE: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
 
 /// Accepted adjustments, in both directions.
-const DELTAS: RangeInclusive<i64> = -Quantity::MAX.0..=Quantity::MAX.0;
+const DELTA_RANGE: RangeInclusive<i64> = -Quantity::MAX.0..=Quantity::MAX.0;
 
 /// `quantity.set`: a count of one stock level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantitySet {
     /// Counted stock level.
-    pub cell: Cell,
+    pub stock_level: StockLevel,
     /// Counted units.
     pub quantity: Quantity,
     /// Quantity that the view `stock` showed at the count; `None` takes the stored base.
@@ -28,13 +28,15 @@ pub struct QuantitySet {
 }
 
 impl QuantitySet {
-    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, Rejection> {
-        fields.only(&["sku", "warehouse_id", "quantity", "seen", "counted_at"])?;
+    pub(super) fn from_fields(fields: &BodyFields<'_>) -> Result<Self, ChangeRejection> {
+        fields.reject_unknown(&["sku", "warehouse_id", "quantity", "seen", "counted_at"])?;
         Ok(Self {
-            cell: cell(fields)?,
-            quantity: fields.required("quantity", fields.whole("quantity", QUANTITIES)?).map(Quantity)?,
-            seen: fields.whole("seen", FACTS)?.map(Quantity),
-            counted_at: fields.date("counted_at")?.map(|(_, at)| at),
+            stock_level: parse_stock_level(fields)?,
+            quantity: fields
+                .require_value("quantity", fields.optional_integer("quantity", QUANTITY_RANGE)?)
+                .map(Quantity)?,
+            seen: fields.optional_integer("seen", FACT_RANGE)?.map(Quantity),
+            counted_at: fields.optional_date("counted_at")?.map(|(_, at)| at),
         })
     }
 }
@@ -43,30 +45,36 @@ impl QuantitySet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityAdjust {
     /// Adjusted stock level.
-    pub cell: Cell,
+    pub stock_level: StockLevel,
     /// Difference in units. Zero is accepted, because programs that write differences also write zero.
     pub delta: i64,
 }
 
 impl QuantityAdjust {
-    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, Rejection> {
-        fields.only(&["sku", "warehouse_id", "delta"])?;
-        Ok(Self { cell: cell(fields)?, delta: fields.required("delta", fields.whole("delta", DELTAS)?)? })
+    pub(super) fn from_fields(fields: &BodyFields<'_>) -> Result<Self, ChangeRejection> {
+        fields.reject_unknown(&["sku", "warehouse_id", "delta"])?;
+        Ok(Self {
+            stock_level: parse_stock_level(fields)?,
+            delta: fields.require_value("delta", fields.optional_integer("delta", DELTA_RANGE)?)?,
+        })
     }
 }
 
-fn cell(fields: &Fields<'_>) -> Result<Cell, Rejection> {
-    Ok(Cell { sku: fields.sku("sku")?, warehouse_id: fields.warehouse("warehouse_id")? })
+fn parse_stock_level(fields: &BodyFields<'_>) -> Result<StockLevel, ChangeRejection> {
+    Ok(StockLevel {
+        sku: fields.required_sku("sku")?,
+        warehouse_id: fields.required_warehouse("warehouse_id")?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Body, Reason, parse};
+    use super::super::{ChangeBody, Reason, parse_body};
     use super::*;
 
-    fn set(body: &str) -> Result<QuantitySet, Rejection> {
-        parse("quantity.set", body).map(|body| match body {
-            Body::QuantitySet(set) => set,
+    fn parse_set(body: &str) -> Result<QuantitySet, ChangeRejection> {
+        parse_body("quantity.set", body).map(|body| match body {
+            ChangeBody::QuantitySet(set) => set,
             other => panic!("{other:?}"),
         })
     }
@@ -74,15 +82,19 @@ mod tests {
     #[test]
     fn a_count_is_read_with_all_it_may_say() {
         let body = r#"{"sku":" Ä 1","warehouse_id":7.0,"quantity":28.0,"seen":-2,"counted_at":"2031-05-04T08:00:00+02:00"}"#;
-        let set = set(body).unwrap();
-        assert_eq!(set.cell.sku.as_str(), " Ä 1");
-        assert_eq!((set.cell.warehouse_id.0, set.quantity, set.seen), (7, Quantity(28), Some(Quantity(-2))));
-        assert_eq!(set.counted_at.unwrap().rfc3339(), "2031-05-04T06:00:00.000Z");
+        let set = parse_set(body).unwrap();
+        assert_eq!(set.stock_level.sku.as_str(), " Ä 1");
+        assert_eq!(
+            (set.stock_level.warehouse_id.0, set.quantity, set.seen),
+            (7, Quantity(28), Some(Quantity(-2)))
+        );
+        assert_eq!(set.counted_at.unwrap().to_rfc3339(), "2031-05-04T06:00:00.000Z");
     }
 
     #[test]
     fn null_counts_as_absent() {
-        let set = set(r#"{"sku":"A","warehouse_id":1,"quantity":0,"seen":null,"counted_at":null}"#).unwrap();
+        let set =
+            parse_set(r#"{"sku":"A","warehouse_id":1,"quantity":0,"seen":null,"counted_at":null}"#).unwrap();
         assert_eq!((set.seen, set.counted_at), (None, None));
     }
 
@@ -112,7 +124,7 @@ mod tests {
             (r#"{"sku":"A","warehouse_id":1,"quantity":1,"note":"x"}"#, "no field `note`"),
         ];
         for (body, expected) in cases {
-            let rejection = set(body).unwrap_err();
+            let rejection = parse_set(body).unwrap_err();
             assert_eq!(rejection.reason, Reason::BadBody);
             assert!(rejection.detail.contains(expected), "{body}: {}", rejection.detail);
         }
@@ -131,8 +143,8 @@ mod tests {
         ];
         for (delta, expected) in cases {
             let body = format!(r#"{{"sku":"A","warehouse_id":1,"delta":{delta}}}"#);
-            let read = parse("quantity.adjust", &body).ok().map(|body| match body {
-                Body::QuantityAdjust(adjust) => adjust.delta,
+            let read = parse_body("quantity.adjust", &body).ok().map(|body| match body {
+                ChangeBody::QuantityAdjust(adjust) => adjust.delta,
                 other => panic!("{other:?}"),
             });
             assert_eq!(read, expected, "{delta}");

@@ -4,8 +4,8 @@
 //! The form decides the id space of its lines: shipment items or order lines (docs/rules.md 25). The two id
 //! spaces are distinct types.
 
-use super::Rejection;
-use super::body_fields::{Fields, QUANTITIES, bad};
+use super::ChangeRejection;
+use super::body_fields::{BodyFields, QUANTITY_RANGE, bad_body};
 use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId};
 
 /// `shipment.create`: the shipment of an order.
@@ -82,29 +82,29 @@ pub enum LineRef {
 }
 
 impl ShipmentCreate {
-    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, Rejection> {
-        fields.only(&["order_id", "lines"])?;
-        let order_id = fields.required("order_id", fields.id("order_id")?).map(OrderId)?;
+    pub(super) fn from_fields(fields: &BodyFields<'_>) -> Result<Self, ChangeRejection> {
+        fields.reject_unknown(&["order_id", "lines"])?;
+        let order_id = fields.require_value("order_id", fields.optional_id("order_id")?).map(OrderId)?;
         let lines =
-            some_lines(fields)?.map(|lines| lines.iter().map(shipment_line).collect::<Result<Vec<_>, _>>());
+            named_lines(fields)?.map(|lines| lines.iter().map(shipment_line).collect::<Result<Vec<_>, _>>());
         let lines = lines.transpose()?;
         let ids: Vec<LineItemId> = lines.iter().flatten().map(|line| line.line_item_id).collect();
-        fields.unique("lines", &ids)?;
+        fields.reject_duplicates("lines", &ids)?;
         Ok(Self { order_id, lines })
     }
 }
 
-fn shipment_line(fields: &Fields<'_>) -> Result<ShipmentLine, Rejection> {
-    fields.only(&["line_item_id", "quantity"])?;
+fn shipment_line(fields: &BodyFields<'_>) -> Result<ShipmentLine, ChangeRejection> {
+    fields.reject_unknown(&["line_item_id", "quantity"])?;
     Ok(ShipmentLine {
         line_item_id: line_id(fields).map(LineItemId)?,
-        quantity: fields.whole("quantity", 1..=*QUANTITIES.end())?,
+        quantity: fields.optional_integer("quantity", 1..=*QUANTITY_RANGE.end())?,
     })
 }
 
 impl TrackingSubmit {
-    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, Rejection> {
-        fields.only(&[
+    pub(super) fn from_fields(fields: &BodyFields<'_>) -> Result<Self, ChangeRejection> {
+        fields.reject_unknown(&[
             "shipment_id",
             "shipment_key",
             "carrier_id",
@@ -115,25 +115,25 @@ impl TrackingSubmit {
             "lines",
         ])?;
         let shipment = shipment_ref(fields)?;
-        let line = |line: &Fields<'_>| tracking_line(line, &shipment);
-        let lines = some_lines(fields)?.map(|lines| lines.iter().map(line).collect::<Result<Vec<_>, _>>());
+        let line = |line: &BodyFields<'_>| tracking_line(line, &shipment);
+        let lines = named_lines(fields)?.map(|lines| lines.iter().map(line).collect::<Result<Vec<_>, _>>());
         let submit = Self {
             info: tracking_info(fields)?,
-            shipped_date: fields.date("shipped_date")?.map(|(text, _)| text.to_owned()),
+            shipped_date: fields.optional_date("shipped_date")?.map(|(text, _)| text.to_owned()),
             lines: lines.transpose()?,
             shipment,
         };
-        let ids: Vec<i64> = submit.lines.iter().flatten().map(|line| line.line.id()).collect();
-        fields.unique("lines", &ids)?;
-        submit.numbered()
+        let ids: Vec<i64> = submit.lines.iter().flatten().map(|line| line.line.raw_id()).collect();
+        fields.reject_duplicates("lines", &ids)?;
+        submit.require_numbers()
     }
 
     /// Rejects a change with a line that would have no tracking number.
-    fn numbered(self) -> Result<Self, Rejection> {
+    fn require_numbers(self) -> Result<Self, ChangeRejection> {
         let bare = |line: &TrackingLine| line.info.tracking_number.is_none();
         let lacking = self.lines.as_ref().is_none_or(|lines| lines.iter().any(bare));
         if self.info.tracking_number.is_none() && lacking {
-            return Err(bad("`tracking_number` is missing; add it, or give every line its own".into()));
+            return Err(bad_body("`tracking_number` is missing; add it, or give every line its own".into()));
         }
         Ok(self)
     }
@@ -141,7 +141,7 @@ impl TrackingSubmit {
 
 impl LineRef {
     /// Returns the id as written.
-    pub fn id(self) -> i64 {
+    pub fn raw_id(self) -> i64 {
         match self {
             LineRef::Item(id) => id.0,
             LineRef::OrderLine(id) => id.0,
@@ -149,21 +149,22 @@ impl LineRef {
     }
 }
 
-fn shipment_ref(fields: &Fields<'_>) -> Result<ShipmentRef, Rejection> {
-    match (fields.id("shipment_id")?, fields.text("shipment_key")?) {
+fn shipment_ref(fields: &BodyFields<'_>) -> Result<ShipmentRef, ChangeRejection> {
+    match (fields.optional_id("shipment_id")?, fields.optional_text("shipment_key")?) {
         (Some(id), None) => Ok(ShipmentRef::Id(ShipmentId(id))),
         (None, Some(key)) => Ok(ShipmentRef::Key(key.to_owned())),
         (Some(_), Some(_)) => {
-            Err(bad("`shipment_id` and `shipment_key` are both there; say one of them".into()))
+            Err(bad_body("`shipment_id` and `shipment_key` are both there; say one of them".into()))
         }
-        (None, None) => Err(bad(
-            "`shipment_id` is missing; add it, or `shipment_key` with the key of the shipment's wish".into(),
+        (None, None) => Err(bad_body(
+            "`shipment_id` is missing; add it, or `shipment_key` with the key of the shipment's change"
+                .into(),
         )),
     }
 }
 
-fn tracking_line(fields: &Fields<'_>, shipment: &ShipmentRef) -> Result<TrackingLine, Rejection> {
-    fields.only(&[
+fn tracking_line(fields: &BodyFields<'_>, shipment: &ShipmentRef) -> Result<TrackingLine, ChangeRejection> {
+    fields.reject_unknown(&[
         "line_item_id",
         "carrier_id",
         "tracking_number",
@@ -178,30 +179,32 @@ fn tracking_line(fields: &Fields<'_>, shipment: &ShipmentRef) -> Result<Tracking
     Ok(TrackingLine { line, info: tracking_info(fields)? })
 }
 
-fn tracking_info(fields: &Fields<'_>) -> Result<TrackingInfo, Rejection> {
-    let number = fields.text("tracking_number")?;
+fn tracking_info(fields: &BodyFields<'_>) -> Result<TrackingInfo, ChangeRejection> {
+    let number = fields.optional_text("tracking_number")?;
     if number.is_some_and(|number| number.chars().any(char::is_control)) {
-        return Err(fields.wrong("tracking_number", "one line of text"));
+        return Err(fields.invalid_value("tracking_number", "one line of text"));
     }
     Ok(TrackingInfo {
-        carrier_id: fields.id("carrier_id")?,
+        carrier_id: fields.optional_id("carrier_id")?,
         tracking_number: number.map(str::to_owned),
-        tracking_url: fields.text("tracking_url")?.map(str::to_owned),
-        estimated_delivery_date: fields.date("estimated_delivery_date")?.map(|(text, _)| text.to_owned()),
+        tracking_url: fields.optional_text("tracking_url")?.map(str::to_owned),
+        estimated_delivery_date: fields
+            .optional_date("estimated_delivery_date")?
+            .map(|(text, _)| text.to_owned()),
     })
 }
 
-fn line_id(fields: &Fields<'_>) -> Result<i64, Rejection> {
-    fields.required("line_item_id", fields.id("line_item_id")?)
+fn line_id(fields: &BodyFields<'_>) -> Result<i64, ChangeRejection> {
+    fields.require_value("line_item_id", fields.optional_id("line_item_id")?)
 }
 
 /// Returns the named lines, if any.
 ///
 /// An empty list is rejected, because the platform takes it for *everything left*.
-fn some_lines<'a>(fields: &Fields<'a>) -> Result<Option<Vec<Fields<'a>>>, Rejection> {
-    match fields.list("lines")? {
+fn named_lines<'a>(fields: &BodyFields<'a>) -> Result<Option<Vec<BodyFields<'a>>>, ChangeRejection> {
+    match fields.nested_objects("lines")? {
         Some(lines) if lines.is_empty() => {
-            Err(bad("`lines` is empty; name lines, or leave it out for all of them".into()))
+            Err(bad_body("`lines` is empty; name lines, or leave it out for all of them".into()))
         }
         lines => Ok(lines),
     }

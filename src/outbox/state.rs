@@ -29,7 +29,7 @@ use std::str::FromStr;
 
 /// The state of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub enum ChangeState {
     /// Waits for its claim.
     Pending,
     /// Claimed: the call starts or runs.
@@ -46,34 +46,34 @@ pub enum State {
     Cancelled,
 }
 
-impl State {
+impl ChangeState {
     /// All states.
-    pub const ALL: [State; 7] = [
-        State::Pending,
-        State::Sending,
-        State::Applied,
-        State::Held,
-        State::Rejected,
-        State::InDoubt,
-        State::Cancelled,
+    pub const ALL: [ChangeState; 7] = [
+        ChangeState::Pending,
+        ChangeState::Sending,
+        ChangeState::Applied,
+        ChangeState::Held,
+        ChangeState::Rejected,
+        ChangeState::InDoubt,
+        ChangeState::Cancelled,
     ];
 
     /// Returns the name in the table, the logs and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Pending => "pending",
-            State::Sending => "sending",
-            State::Applied => "applied",
-            State::Held => "held",
-            State::Rejected => "rejected",
-            State::InDoubt => "in_doubt",
-            State::Cancelled => "cancelled",
+            ChangeState::Pending => "pending",
+            ChangeState::Sending => "sending",
+            ChangeState::Applied => "applied",
+            ChangeState::Held => "held",
+            ChangeState::Rejected => "rejected",
+            ChangeState::InDoubt => "in_doubt",
+            ChangeState::Cancelled => "cancelled",
         }
     }
 
     /// Returns true if the transition to `to` exists.
-    pub fn may_become(self, to: State) -> bool {
-        use State::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
+    pub fn may_become(self, to: ChangeState) -> bool {
+        use ChangeState::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
         match self {
             Pending => matches!(to, Sending | Held | Rejected | Cancelled),
             Sending => matches!(to, Applied | Rejected | InDoubt | Pending),
@@ -84,28 +84,28 @@ impl State {
     }
 
     /// Returns true for a final state. Exactly the final states have a `settled_at`.
-    pub fn is_settled(self) -> bool {
-        matches!(self, State::Applied | State::Rejected | State::Cancelled)
+    pub fn is_final(self) -> bool {
+        matches!(self, ChangeState::Applied | ChangeState::Rejected | ChangeState::Cancelled)
     }
 
     /// Returns true if a request already made may change the platform.
     ///
     /// No other call then touches the stock level, order or shipment of the change.
-    pub fn is_under_way(self) -> bool {
-        matches!(self, State::Sending | State::InDoubt)
+    pub fn is_in_flight(self) -> bool {
+        matches!(self, ChangeState::Sending | ChangeState::InDoubt)
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ChangeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for State {
+impl FromStr for ChangeState {
     type Err = UnknownState;
     fn from_str(name: &str) -> Result<Self, UnknownState> {
-        let found = State::ALL.into_iter().find(|state| state.as_str() == name);
+        let found = ChangeState::ALL.into_iter().find(|state| state.as_str() == name);
         found.ok_or_else(|| UnknownState(name.into()))
     }
 }
@@ -113,7 +113,7 @@ impl FromStr for State {
 /// An unknown name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a wish is never `{0}`; the states are pending, sending, applied, held, rejected, in_doubt and cancelled"
+    "a change is never `{0}`; the states are pending, sending, applied, held, rejected, in_doubt and cancelled"
 )]
 pub struct UnknownState(pub String);
 
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn exactly_the_drawn_moves_are_moves() {
-        for (from, row) in State::ALL.into_iter().zip(DRAWN) {
-            for (to, mark) in State::ALL.into_iter().zip(row.chars()) {
+        for (from, row) in ChangeState::ALL.into_iter().zip(DRAWN) {
+            for (to, mark) in ChangeState::ALL.into_iter().zip(row.chars()) {
                 assert_eq!(from.may_become(to), mark == 'x', "{from} to {to}");
             }
         }
@@ -146,31 +146,34 @@ mod tests {
 
     #[test]
     fn what_is_settled_is_what_nothing_moves() {
-        for state in State::ALL {
-            let stuck = State::ALL.into_iter().all(|to| !state.may_become(to));
-            assert_eq!(state.is_settled(), stuck, "{state}");
+        for state in ChangeState::ALL {
+            let stuck = ChangeState::ALL.into_iter().all(|to| !state.may_become(to));
+            assert_eq!(state.is_final(), stuck, "{state}");
         }
     }
 
     #[test]
     fn what_is_under_way_cannot_be_cancelled() {
-        for state in State::ALL.into_iter().filter(|state| state.is_under_way()) {
-            assert!(!state.may_become(State::Cancelled), "{state}");
+        for state in ChangeState::ALL.into_iter().filter(|state| state.is_in_flight()) {
+            assert!(!state.may_become(ChangeState::Cancelled), "{state}");
         }
     }
 
     #[test]
     fn every_state_is_found_by_its_name() {
-        for state in State::ALL {
+        for state in ChangeState::ALL {
             assert_eq!(state.as_str().parse(), Ok(state));
         }
-        assert!("failed".parse::<State>().is_err());
+        assert!("failed".parse::<ChangeState>().is_err());
     }
 
     #[test]
     fn under_way_is_what_was_claimed_and_not_answered() {
-        let under_way: Vec<String> =
-            State::ALL.iter().filter(|state| state.is_under_way()).map(State::to_string).collect();
+        let under_way: Vec<String> = ChangeState::ALL
+            .iter()
+            .filter(|state| state.is_in_flight())
+            .map(ChangeState::to_string)
+            .collect();
         assert_eq!(under_way, ["sending", "in_doubt"]);
     }
 }

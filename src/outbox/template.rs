@@ -2,8 +2,8 @@
 //!
 //! The body must contain the storefront, because the path of the call needs it.
 
-use super::Rejection;
-use super::body_fields::Fields;
+use super::ChangeRejection;
+use super::body_fields::BodyFields;
 use crate::model::StorefrontId;
 use serde_json::{Map, Value};
 
@@ -19,20 +19,21 @@ pub struct ListingTemplateCreate {
 }
 
 impl ListingTemplateCreate {
-    pub(super) fn read(map: Map<String, Value>) -> Result<Self, Rejection> {
-        let fields = Fields::new(&map);
-        fields.only(&["StorefrontId", "Name", "Body", "Id"])?;
-        let storefront_id = fields.required("StorefrontId", fields.id("StorefrontId")?).map(StorefrontId)?;
-        let name = fields.required("Name", fields.text("Name")?)?.to_owned();
-        fields.required("Body", fields.text("Body")?)?;
-        fields.number("Id")?;
+    pub(super) fn from_map(map: Map<String, Value>) -> Result<Self, ChangeRejection> {
+        let fields = BodyFields::new(&map);
+        fields.reject_unknown(&["StorefrontId", "Name", "Body", "Id"])?;
+        let storefront_id =
+            fields.require_value("StorefrontId", fields.optional_id("StorefrontId")?).map(StorefrontId)?;
+        let name = fields.require_value("Name", fields.optional_text("Name")?)?.to_owned();
+        fields.require_value("Body", fields.optional_text("Body")?)?;
+        fields.check_number("Id")?;
         Ok(Self { storefront_id, name, fields: map })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::parse_body;
 
     #[test]
     fn a_template_needs_its_storefront_a_name_and_a_body() {
@@ -51,7 +52,7 @@ mod tests {
             (r#"{"StorefrontID":3,"Name":"N","Body":"x"}"#, Some("did you mean `StorefrontId`?")),
         ];
         for (body, expected) in cases {
-            let detail = parse("listing_template.create", body).err().map(|rejection| rejection.detail);
+            let detail = parse_body("listing_template.create", body).err().map(|rejection| rejection.detail);
             match (expected, detail) {
                 (None, None) => {}
                 (Some(expected), Some(detail)) => assert!(detail.contains(expected), "{body}: {detail}"),

@@ -12,22 +12,22 @@ use std::fmt;
 ///
 /// # Errors
 /// The position of the first invalid character or duplicate field.
-pub fn read(text: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str::<Once>(text).map(|once| once.0)
+pub fn parse_unique_json(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str::<UniqueKeysJson>(text).map(|once| once.0)
 }
 
 /// A value without duplicate fields at any depth.
-struct Once(Value);
+struct UniqueKeysJson(Value);
 
-impl<'de> Deserialize<'de> for Once {
+impl<'de> Deserialize<'de> for UniqueKeysJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OnceVisitor).map(Once)
+        deserializer.deserialize_any(UniqueKeysVisitor).map(UniqueKeysJson)
     }
 }
 
-struct OnceVisitor;
+struct UniqueKeysVisitor;
 
-impl<'de> Visitor<'de> for OnceVisitor {
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(Once(item)) = seq.next_element()? {
+        while let Some(UniqueKeysJson(item)) = seq.next_element()? {
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some((name, Once(value))) = access.next_entry::<String, Once>()? {
+        while let Some((name, UniqueKeysJson(value))) = access.next_entry::<String, UniqueKeysJson>()? {
             if map.contains_key(&name) {
                 return Err(A::Error::custom(format_args!("`{name}` is said twice; say it once")));
             }
@@ -85,13 +85,13 @@ mod tests {
     #[test]
     fn every_shape_of_json_is_read_as_serde_json_reads_it() {
         let text = r#"{"a":[1,-2,2.5,"x",null,true],"b":{"c":{}},"d":18446744073709551615}"#;
-        assert_eq!(read(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(parse_unique_json(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
     }
 
     #[test]
-    fn a_field_said_twice_is_refused_at_every_depth() {
+    fn a_duplicate_field_is_refused_at_every_depth() {
         for text in [r#"{"a":1,"a":1}"#, r#"{"b":[{"a":1,"a":2}]}"#] {
-            assert!(read(text).unwrap_err().to_string().contains("`a` is said twice"), "{text}");
+            assert!(parse_unique_json(text).unwrap_err().to_string().contains("`a` is said twice"), "{text}");
         }
     }
 }

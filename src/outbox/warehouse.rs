@@ -2,8 +2,8 @@
 //!
 //! The platform accepts no unlisted property.
 
-use super::Rejection;
-use super::body_fields::Fields;
+use super::ChangeRejection;
+use super::body_fields::BodyFields;
 use serde_json::{Map, Value};
 
 /// Limits of docs/interface.md, in characters.
@@ -25,39 +25,39 @@ pub struct WarehouseCreate {
 }
 
 impl WarehouseCreate {
-    pub(super) fn read(map: Map<String, Value>) -> Result<Self, Rejection> {
-        let fields = Fields::new(&map);
-        fields.only(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;
-        let name = fields.required("Name", fields.text("Name")?)?.to_owned();
-        fields.text_up_to("Name", NAME_MAX_CHARS)?;
-        fields.text_up_to("AccountNumber", ACCOUNT_NUMBER_MAX_CHARS)?;
-        fields.word("Type", &["Standard", "Dropship", "FulfillmentCenter"])?;
-        fields.texts(&["Note"])?;
-        contact(&fields)?;
+    pub(super) fn from_map(map: Map<String, Value>) -> Result<Self, ChangeRejection> {
+        let fields = BodyFields::new(&map);
+        fields.reject_unknown(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;
+        let name = fields.require_value("Name", fields.optional_text("Name")?)?.to_owned();
+        fields.check_text_length("Name", NAME_MAX_CHARS)?;
+        fields.check_text_length("AccountNumber", ACCOUNT_NUMBER_MAX_CHARS)?;
+        fields.listed_code("Type", &["Standard", "Dropship", "FulfillmentCenter"])?;
+        fields.check_texts(&["Note"])?;
+        check_contact(&fields)?;
         Ok(Self { name, fields: map })
     }
 }
 
-fn contact(fields: &Fields<'_>) -> Result<(), Rejection> {
-    let Some(contact) = fields.object("ContactInformation")? else { return Ok(()) };
-    contact.only(&[&CONTACT_TEXTS[..], &["Address"]].concat())?;
-    contact.texts(&CONTACT_TEXTS)?;
-    let Some(address) = contact.object("Address")? else { return Ok(()) };
-    address.only(&[&ADDRESS_TEXTS[..], &["IsResidential"]].concat())?;
-    address.texts(&ADDRESS_TEXTS)?;
-    address.flag("IsResidential").map(|_| ())
+fn check_contact(fields: &BodyFields<'_>) -> Result<(), ChangeRejection> {
+    let Some(contact) = fields.nested_object("ContactInformation")? else { return Ok(()) };
+    contact.reject_unknown(&[&CONTACT_TEXTS[..], &["Address"]].concat())?;
+    contact.check_texts(&CONTACT_TEXTS)?;
+    let Some(address) = contact.nested_object("Address")? else { return Ok(()) };
+    address.reject_unknown(&[&ADDRESS_TEXTS[..], &["IsResidential"]].concat())?;
+    address.check_texts(&ADDRESS_TEXTS)?;
+    address.optional_flag("IsResidential").map(|_| ())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::parse_body;
 
     #[test]
     fn a_warehouse_with_everything_is_taken_as_it_came() {
         let body = r#"{"Name":"Dock 2","AccountNumber":"","Type":"FulfillmentCenter","Note":"n",
             "ContactInformation":{"FullName":"A B","Address":{"City":"C","IsResidential":false}}}"#;
-        match parse("warehouse.create", body).unwrap() {
-            super::super::Body::WarehouseCreate(warehouse) => {
+        match parse_body("warehouse.create", body).unwrap() {
+            super::super::ChangeBody::WarehouseCreate(warehouse) => {
                 assert_eq!(warehouse.name, "Dock 2");
                 assert_eq!(
                     warehouse.fields,
@@ -72,11 +72,11 @@ mod tests {
     fn the_limits_are_counted_in_characters() {
         for (chars, good) in [(0, false), (1, true), (100, true), (101, false)] {
             let body = format!(r#"{{"Name":"{}"}}"#, "é".repeat(chars));
-            assert_eq!(parse("warehouse.create", &body).is_ok(), good, "{chars}");
+            assert_eq!(parse_body("warehouse.create", &body).is_ok(), good, "{chars}");
         }
         for (chars, good) in [(255, true), (256, false)] {
             let body = format!(r#"{{"Name":"A","AccountNumber":"{}"}}"#, "é".repeat(chars));
-            assert_eq!(parse("warehouse.create", &body).is_ok(), good, "{chars}");
+            assert_eq!(parse_body("warehouse.create", &body).is_ok(), good, "{chars}");
         }
     }
 
@@ -92,7 +92,7 @@ mod tests {
             (r#"{"Name":"A","ContactInformation":{"Address":{"IsResidential":"no"}}}"#, "true or false"),
         ];
         for (body, expected) in cases {
-            let rejection = parse("warehouse.create", body).unwrap_err();
+            let rejection = parse_body("warehouse.create", body).unwrap_err();
             assert!(rejection.detail.contains(expected), "{body}: {}", rejection.detail);
         }
     }

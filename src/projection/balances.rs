@@ -1,39 +1,41 @@
 //! Projection of balances: *Get product balances*, and the balances of *Get products by SKU or UPC*.
 
-use super::park;
-use crate::client::wire::{Decoded, ProductBalance};
+use super::park_records;
+use crate::client::wire::{DecodedAnswer, ProductBalance};
 use crate::model::{ExchangeId, Moment, Quantity, Sku, Timestamp};
-use crate::store::{BalanceFact, BalancePage, BalancesRecorded, CellBalance, StoreError, Write};
+use crate::store::{
+    BalanceFact, BalancePage, BalancesRecorded, StockLevelFact, StoreError, WriteTransaction,
+};
 use std::collections::BTreeSet;
 
 /// Records *Get product balances* and *Get products by SKU or UPC*.
 ///
 /// Without the moment of the request, missing products do not count as absent.
-pub(crate) async fn balances(
-    write: &mut Write,
+pub(crate) async fn project_balances(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     (observed_at, moment): (Timestamp, Option<Moment>),
     asked: &[Sku],
-    decoded: &Decoded<BalanceFact<'_>>,
+    decoded: &DecodedAnswer<BalanceFact<'_>>,
 ) -> Result<BalancesRecorded, StoreError> {
-    park(write, exchange_id, decoded).await?;
+    park_records(write, exchange_id, decoded).await?;
     let (products, is_whole) = (&decoded.records[..], decoded.parked.is_empty());
-    let (unreadable, hides) = unreadable(decoded);
+    let (unreadable, hides) = unreadable_skus(decoded);
     let page = BalancePage {
         exchange_id,
         observed_at,
         moment,
-        asked,
+        requested: asked,
         products,
         unreadable: &unreadable,
-        hides,
+        has_unnamed_record: hides,
         is_whole,
     };
     write.mirror_balances(&page).await
 }
 
 /// Returns the SKUs of records parked as a whole. The flag is true if one of them has no readable SKU.
-fn unreadable(decoded: &Decoded<BalanceFact<'_>>) -> (Vec<Sku>, bool) {
+fn unreadable_skus(decoded: &DecodedAnswer<BalanceFact<'_>>) -> (Vec<Sku>, bool) {
     if decoded.parked.is_empty() {
         return (Vec::new(), false);
     }
@@ -51,25 +53,25 @@ fn unreadable(decoded: &Decoded<BalanceFact<'_>>) -> (Vec<Sku>, bool) {
 }
 
 /// Converts the records to facts of the mirror.
-pub(crate) fn facts(decoded: Decoded<ProductBalance<'_>>) -> Decoded<BalanceFact<'_>> {
-    let Decoded { records, parked, page, status, messages } = decoded;
-    Decoded { records: records.into_iter().map(product).collect(), parked, page, status, messages }
+pub(crate) fn balance_facts(decoded: DecodedAnswer<ProductBalance<'_>>) -> DecodedAnswer<BalanceFact<'_>> {
+    let DecodedAnswer { records, parked, page, status, messages } = decoded;
+    DecodedAnswer { records: records.into_iter().map(balance_fact).collect(), parked, page, status, messages }
 }
 
-fn product(balance: ProductBalance<'_>) -> BalanceFact<'_> {
-    let cells = balance.warehouses.into_iter().map(|cell| CellBalance {
-        warehouse_id: cell.warehouse_id,
-        quantity: Quantity(cell.quantity_on_hand),
-        warehouse_sku: cell.warehouse_sku,
-        is_active: cell.is_active,
-        include_in_sync: cell.include_in_sync,
+fn balance_fact(balance: ProductBalance<'_>) -> BalanceFact<'_> {
+    let levels = balance.warehouses.into_iter().map(|level| StockLevelFact {
+        warehouse_id: level.warehouse_id,
+        quantity: Quantity(level.quantity_on_hand),
+        warehouse_sku: level.warehouse_sku,
+        is_active: level.is_active,
+        include_in_sync: level.include_in_sync,
     });
     BalanceFact {
         sku: balance.sku,
         product_id: balance.id.map(|id| id.0),
         upc: balance.upc,
         total: balance.quantity_on_hand,
-        cells: cells.collect(),
+        stock_levels: levels.collect(),
         is_whole: balance.warehouses_parked == 0,
     }
 }

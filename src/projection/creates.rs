@@ -1,13 +1,13 @@
 //! Projection of answers to deliveries: shipments with their items, created products and warehouses.
 
-use super::balances;
-use super::lists::warehouse;
-use super::orders::shipment_item;
+use super::lists::warehouse_fact;
+use super::orders::shipment_item_fact;
+use super::project_balances;
 use crate::client::wire::{
-    self, CreatedShipment, Decoded, Outcome, ProductWarehouse, Shipment, ShipmentStatus, Warehouse,
+    self, CreatedShipment, DecodedAnswer, ProductWarehouse, Shipment, ShipmentStatus, Warehouse, WriteOutcome,
 };
 use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
-use crate::store::{BalanceFact, BalancePage, CellBalance, ShipmentFact, StoreError, Write};
+use crate::store::{BalanceFact, BalancePage, ShipmentFact, StockLevelFact, StoreError, WriteTransaction};
 use std::borrow::Cow;
 
 /// Returns the record of an order. `None` if there is none, or more than one.
@@ -17,15 +17,15 @@ pub(crate) fn shipment_record(records: &[CreatedShipment], order: OrderId) -> Op
 }
 
 /// Returns the created shipment of an order's record. `None` if the shipment names another order.
-pub(crate) fn shipment_of(record: &CreatedShipment, order: OrderId) -> Option<&Shipment> {
-    let made = record.shipment.as_ref().filter(|_| record.outcome() == Outcome::Done)?;
+pub(crate) fn created_shipment(record: &CreatedShipment, order: OrderId) -> Option<&Shipment> {
+    let made = record.shipment.as_ref().filter(|_| record.outcome() == WriteOutcome::Done)?;
     made.order_id().is_none_or(|named| named == order).then_some(made)
 }
 
 /// Projects an answer to the creation of shipments. Each order is matched by the request that its record
 /// echoes.
-pub(crate) async fn shipments_made(
-    write: &mut Write,
+pub(crate) async fn project_created_shipments(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     orders: &[OrderId],
@@ -33,16 +33,16 @@ pub(crate) async fn shipments_made(
 ) -> Result<(), StoreError> {
     for order in orders {
         let record = shipment_record(records, *order);
-        if let Some(made) = record.and_then(|record| shipment_of(record, *order)) {
-            shipment_made(write, exchange_id, observed_at, *order, made).await?;
+        if let Some(made) = record.and_then(|record| created_shipment(record, *order)) {
+            project_created_shipment(write, exchange_id, observed_at, *order, made).await?;
         }
     }
     Ok(())
 }
 
 /// Projects a created shipment with all its items.
-async fn shipment_made(
-    write: &mut Write,
+async fn project_created_shipment(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     asked: OrderId,
@@ -52,9 +52,9 @@ async fn shipment_made(
         id: made.id,
         order_id: made.order_id().or(Some(asked)),
         number: made.number.clone(),
-        status: made.status().map(status),
+        status: made.status().map(status_text),
         warehouse_id: made.fulfillment_warehouse_id,
-        items: made.items.iter().map(shipment_item).collect(),
+        items: made.items.iter().map(shipment_item_fact).collect(),
         is_complete: !made.items.is_empty(),
     };
     write.mirror_shipment(exchange_id, observed_at, &fact).await
@@ -62,8 +62,8 @@ async fn shipment_made(
 
 /// Projects the product in an answer to its creation or update. Its SKU becomes a discovered SKU. Its stock
 /// levels are facts unless a write of ours overlaps.
-pub(crate) async fn product_made(
-    write: &mut Write,
+pub(crate) async fn project_product(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     made: &wire::Product,
@@ -73,7 +73,7 @@ pub(crate) async fn product_made(
         product_id: Some(made.id.0),
         upc: made.identifiers.as_ref().and_then(|ids| ids.upc.as_deref()).map(Cow::Borrowed),
         total: made.quantity_on_hand,
-        cells: made.warehouses.iter().filter_map(cell).collect(),
+        stock_levels: made.warehouses.iter().filter_map(level_balance).collect(),
         // The answer may leave out links; only a read of balances removes a link.
         is_whole: false,
     };
@@ -82,42 +82,42 @@ pub(crate) async fn product_made(
         exchange_id,
         observed_at,
         moment: None,
-        asked: &asked,
+        requested: &asked,
         products: &products,
         unreadable: &[],
-        hides: false,
+        has_unnamed_record: false,
         is_whole: false,
     };
     write.mirror_balances(&page).await?;
     write.product_renamed(&made.sku, made.id, observed_at).await?;
     write.mirror_product_kind(exchange_id, &made.sku, made.name.as_deref(), made.kind.as_deref()).await?;
-    write.learnt_sku_add(exchange_id, &asked).await.map(drop)
+    write.discovered_sku_add(exchange_id, &asked).await.map(drop)
 }
 
 /// Projects the products found by a lookup and returns their SKUs. An absent product is no fact here, because
 /// a preflight expects to find nothing.
-pub(crate) async fn products_found(
-    write: &mut Write,
+pub(crate) async fn project_found_products(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
-    decoded: Decoded<wire::ProductBalance<'_>>,
+    decoded: DecodedAnswer<wire::ProductBalance<'_>>,
 ) -> Result<Vec<Sku>, StoreError> {
     let found: Vec<Sku> = decoded.records.iter().map(|product| product.sku.clone()).collect();
-    balances(write, exchange_id, (observed_at, None), &found, &super::facts(decoded)).await?;
+    project_balances(write, exchange_id, (observed_at, None), &found, &super::balance_facts(decoded)).await?;
     Ok(found)
 }
 
 /// Projects a created warehouse.
-pub(crate) async fn warehouse_made(
-    write: &mut Write,
+pub(crate) async fn project_created_warehouse(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     made: &Warehouse,
 ) -> Result<(), StoreError> {
-    write.mirror_warehouses(exchange_id, &[warehouse(made)]).await.map(drop)
+    write.mirror_warehouses(exchange_id, &[warehouse_fact(made)]).await.map(drop)
 }
 
-fn cell(link: &ProductWarehouse) -> Option<CellBalance<'_>> {
-    Some(CellBalance {
+fn level_balance(link: &ProductWarehouse) -> Option<StockLevelFact<'_>> {
+    Some(StockLevelFact {
         warehouse_id: link.warehouse_id,
         quantity: Quantity(link.quantity_on_hand?),
         warehouse_sku: link.warehouse_sku.as_deref().map(Cow::Borrowed),
@@ -126,7 +126,7 @@ fn cell(link: &ProductWarehouse) -> Option<CellBalance<'_>> {
     })
 }
 
-fn status(status: ShipmentStatus) -> String {
+fn status_text(status: ShipmentStatus) -> String {
     match status {
         ShipmentStatus::Cancelled => "Cancelled".into(),
         ShipmentStatus::PartiallyShipped => "PartiallyShipped".into(),

@@ -1,28 +1,28 @@
 //! Projection of kits, and of products that other answers contain. Every such SKU becomes a discovered SKU.
 
-use super::park;
-use crate::client::wire::{Decoded, KitComponent, Product};
+use super::park_records;
+use crate::client::wire::{DecodedAnswer, KitComponent, Product};
 use crate::model::{ExchangeId, ProductId, Sku, Timestamp};
-use crate::store::{ComponentFact, KitPage, ProductFact, StoreError, Write};
+use crate::store::{ComponentFact, KitPage, ProductFact, StoreError, WriteTransaction};
 
 /// Projects the components of a kit. Returns the number of new, changed or removed ones.
-pub(crate) async fn kit_components(
-    write: &mut Write,
+pub(crate) async fn project_kit_components(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     kit: ProductId,
-    decoded: &Decoded<KitComponent>,
+    decoded: &DecodedAnswer<KitComponent>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange_id, decoded).await?;
+    park_records(write, exchange_id, decoded).await?;
     let products: Vec<&Product> = decoded.records.iter().filter_map(|c| c.product.as_ref()).collect();
-    self::products(write, exchange_id, &products).await?;
-    let components: Vec<ComponentFact> = decoded.records.iter().map(component).collect();
+    self::project_products(write, exchange_id, &products).await?;
+    let components: Vec<ComponentFact> = decoded.records.iter().map(component_fact).collect();
     let is_complete = decoded.is_complete();
     let page = KitPage { exchange_id, observed_at, kit, components: &components, is_complete };
     write.mirror_kit(&page).await
 }
 
-fn component(component: &KitComponent) -> ComponentFact {
+fn component_fact(component: &KitComponent) -> ComponentFact {
     let product = component.product.as_ref();
     ComponentFact {
         component_id: component.id,
@@ -33,13 +33,13 @@ fn component(component: &KitComponent) -> ComponentFact {
 }
 
 /// Projects products shown in full, with their type. Their SKUs become discovered SKUs.
-pub(super) async fn products(
-    write: &mut Write,
+pub(super) async fn project_products(
+    write: &mut WriteTransaction,
     exchange: ExchangeId,
     products: &[&Product],
 ) -> Result<(), StoreError> {
     let skus: Vec<Sku> = products.iter().map(|product| product.sku.clone()).collect();
-    write.learnt_sku_add(exchange, &skus).await?;
+    write.discovered_sku_add(exchange, &skus).await?;
     let fact = |product: &&Product| ProductFact {
         sku: product.sku.clone(),
         product_id: Some(product.id),

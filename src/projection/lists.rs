@@ -3,23 +3,23 @@
 //! Each function returns the number of new or changed records. The pager of `exec` decides which records
 //! a whole list no longer has.
 
-use super::park;
-use crate::client::wire::{Decoded, ListingTemplate, Storefront, Supplier, Warehouse};
+use super::park_records;
+use crate::client::wire::{DecodedAnswer, ListingTemplate, Storefront, Supplier, Warehouse};
 use crate::model::{ExchangeId, StorefrontId};
-use crate::store::{StoreError, StorefrontFact, SupplierFact, TemplateFact, WarehouseFact, Write};
+use crate::store::{StoreError, StorefrontFact, SupplierFact, TemplateFact, WarehouseFact, WriteTransaction};
 
 /// Projects a page of warehouses.
-pub(crate) async fn warehouses(
-    write: &mut Write,
+pub(crate) async fn project_warehouses(
+    write: &mut WriteTransaction,
     exchange: ExchangeId,
-    page: &Decoded<Warehouse>,
+    page: &DecodedAnswer<Warehouse>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange, page).await?;
-    let facts: Vec<WarehouseFact> = page.records.iter().map(warehouse).collect();
+    park_records(write, exchange, page).await?;
+    let facts: Vec<WarehouseFact> = page.records.iter().map(warehouse_fact).collect();
     write.mirror_warehouses(exchange, &facts).await
 }
 
-pub(super) fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
+pub(super) fn warehouse_fact(warehouse: &Warehouse) -> WarehouseFact {
     WarehouseFact {
         id: warehouse.id,
         name: warehouse.name.clone().unwrap_or_default(),
@@ -32,12 +32,12 @@ pub(super) fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
 }
 
 /// Projects a page of suppliers.
-pub(crate) async fn suppliers(
-    write: &mut Write,
+pub(crate) async fn project_suppliers(
+    write: &mut WriteTransaction,
     exchange: ExchangeId,
-    page: &Decoded<Supplier>,
+    page: &DecodedAnswer<Supplier>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange, page).await?;
+    park_records(write, exchange, page).await?;
     let fact = |supplier: &Supplier| SupplierFact {
         id: supplier.id,
         name: supplier.name.clone(),
@@ -50,12 +50,12 @@ pub(crate) async fn suppliers(
 }
 
 /// Projects a page of storefronts.
-pub(crate) async fn storefronts(
-    write: &mut Write,
+pub(crate) async fn project_storefronts(
+    write: &mut WriteTransaction,
     exchange: ExchangeId,
-    page: &Decoded<Storefront>,
+    page: &DecodedAnswer<Storefront>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange, page).await?;
+    park_records(write, exchange, page).await?;
     let fact = |storefront: &Storefront| StorefrontFact {
         id: storefront.id,
         name: storefront.name.clone(),
@@ -68,13 +68,13 @@ pub(crate) async fn storefronts(
 }
 
 /// Projects a page of the listing templates of the requested storefront.
-pub(crate) async fn listing_templates(
-    write: &mut Write,
+pub(crate) async fn project_listing_templates(
+    write: &mut WriteTransaction,
     exchange: ExchangeId,
     storefront: StorefrontId,
-    page: &Decoded<ListingTemplate>,
+    page: &DecodedAnswer<ListingTemplate>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange, page).await?;
+    park_records(write, exchange, page).await?;
     let fact = |template: &ListingTemplate| TemplateFact {
         id: template.id,
         name: template.name.clone(),

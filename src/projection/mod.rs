@@ -24,19 +24,24 @@ mod reports;
 mod upgrade;
 mod writes;
 
-pub use apply::FOLD;
+pub use apply::PROJECTION_VERSION;
 pub use error::ProjectionError;
-pub use replay::{Facts, Replay, Replayed};
-pub use upgrade::{FoldChanged, go_on};
+pub use replay::{JournalReplay, MirrorFacts, ReplayReport};
+pub use upgrade::{ProjectionChanged, upgrade_projection};
 
-pub(crate) use balances::{balances, facts};
+pub(crate) use balances::{balance_facts, project_balances};
 pub(crate) use creates::{
-    product_made, products_found, shipment_of, shipment_record, shipments_made, warehouse_made,
+    created_shipment, project_created_shipments, project_created_warehouse, project_found_products,
+    project_product, shipment_record,
 };
-pub(crate) use kits::kit_components;
-pub(crate) use lists::{listing_templates, storefronts, suppliers, warehouses};
-pub(crate) use orders::{allocations, order_lines, shipment_items};
-pub(crate) use reports::{business_health, top_selling, work_queue};
-pub(crate) use writes::{Told, claimed, in_order, product_updated, quantities_answered};
+pub(crate) use kits::project_kit_components;
+pub(crate) use lists::{
+    project_listing_templates, project_storefronts, project_suppliers, project_warehouses,
+};
+pub(crate) use orders::{project_allocations, project_order_lines, project_shipment_items};
+pub(crate) use reports::{project_business_health, project_top_selling, project_work_queue};
+pub(crate) use writes::{
+    ParsedQuantityAnswer, levels_in_order, project_claim, project_product_answer, project_quantity_answer,
+};
 
-use park::park;
+use park::park_records;

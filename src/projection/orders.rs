@@ -1,38 +1,39 @@
 //! Projection of orders: their lines, the allocations of lines, and the items of shipments.
 
-use super::park;
-use crate::client::wire::{Allocation, Decoded, OrderLineItem, ShipmentItem};
+use super::park_records;
+use crate::client::wire::{DecodedAnswer, LineAllocation, OrderLineItem, ShipmentItem};
 use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, ShipmentId, Sku, Timestamp};
 use crate::store::{
-    AllocationFact, AllocationPage, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError, Write,
+    AllocationFact, AllocationPage, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError,
+    WriteTransaction,
 };
 
 /// Projects the lines of an order. Returns the number of new or changed lines. Their SKUs become discovered
 /// SKUs.
-pub(crate) async fn order_lines(
-    write: &mut Write,
+pub(crate) async fn project_order_lines(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     order_id: OrderId,
-    decoded: &Decoded<OrderLineItem>,
+    decoded: &DecodedAnswer<OrderLineItem>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange_id, decoded).await?;
-    let lines: Vec<OrderLine> = decoded.records.iter().map(|item| item.line(order_id)).collect();
+    park_records(write, exchange_id, decoded).await?;
+    let lines: Vec<OrderLine> = decoded.records.iter().map(|item| item.to_order_line(order_id)).collect();
     let is_complete = decoded.is_complete();
     let skus: Vec<Sku> = lines.iter().filter_map(|line| line.sku.clone()).collect();
-    write.learnt_sku_add(exchange_id, &skus).await?;
+    write.discovered_sku_add(exchange_id, &skus).await?;
     write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
 }
 
 /// Projects the allocations of an order line; `None` is the 404 of an unknown order. Their SKUs become
 /// discovered SKUs. If they are all of other SKUs than the line's own, the line's product is marked as a
 /// possible kit.
-pub(crate) async fn allocations(
-    write: &mut Write,
+pub(crate) async fn project_allocations(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     (order_id, line_item_id): (OrderId, LineItemId),
-    found: Option<&Decoded<Allocation>>,
+    found: Option<&DecodedAnswer<LineAllocation>>,
 ) -> Result<(), StoreError> {
     let page = AllocationPage {
         exchange_id,
@@ -43,9 +44,9 @@ pub(crate) async fn allocations(
         is_complete: false,
     };
     let Some(decoded) = found else { return write.mirror_allocations(&page).await };
-    park(write, exchange_id, decoded).await?;
+    park_records(write, exchange_id, decoded).await?;
     let skus: Vec<Sku> = decoded.records.iter().filter_map(|taken| taken.sku.clone()).collect();
-    write.learnt_sku_add(exchange_id, &skus).await?;
+    write.discovered_sku_add(exchange_id, &skus).await?;
     let (sku, product_id) = write.order_line_product(order_id, line_item_id).await?;
     let sku = sku.and_then(|sku| Sku::new(sku).ok());
     if let Some(sku) = sku.filter(|sku| may_be_kit(sku, product_id, &decoded.records)) {
@@ -53,7 +54,7 @@ pub(crate) async fn allocations(
         write.mirror_products(exchange_id, &[met]).await?;
         write.kit_guess(exchange_id, &sku).await?;
     }
-    let allocations: Vec<AllocationFact> = decoded.records.iter().map(allocation).collect();
+    let allocations: Vec<AllocationFact> = decoded.records.iter().map(allocation_fact).collect();
     let is_complete = decoded.is_complete();
     write.mirror_allocations(&AllocationPage { allocations: Some(&allocations), is_complete, ..page }).await
 }
@@ -63,16 +64,16 @@ pub(crate) async fn allocations(
 ///
 /// This proves no kit. The allocations may be a substitute, the parts of a built product, or of a line that
 /// was changed since it was read.
-fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[Allocation]) -> bool {
-    let is_other = |taken: &Allocation| {
+fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[LineAllocation]) -> bool {
+    let is_other = |taken: &LineAllocation| {
         let by_id = product_id.zip(taken.product_id).map(|(own, other)| own != other);
-        let by_sku = taken.sku.as_ref().map(|sku| sku.fold() != sold.fold());
+        let by_sku = taken.sku.as_ref().map(|sku| sku.case_key() != sold.case_key());
         by_id.or(by_sku).is_some() && by_id.unwrap_or(true) && by_sku.unwrap_or(true)
     };
     !taken.is_empty() && taken.iter().all(is_other)
 }
 
-fn allocation(taken: &Allocation) -> AllocationFact {
+fn allocation_fact(taken: &LineAllocation) -> AllocationFact {
     AllocationFact {
         allocation_id: taken.id,
         product_id: taken.product_id,
@@ -83,19 +84,19 @@ fn allocation(taken: &Allocation) -> AllocationFact {
 }
 
 /// Projects a page of a shipment's items. Returns the number of new or changed items.
-pub(crate) async fn shipment_items(
-    write: &mut Write,
+pub(crate) async fn project_shipment_items(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     shipment_id: ShipmentId,
-    page: &Decoded<ShipmentItem>,
+    page: &DecodedAnswer<ShipmentItem>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange_id, page).await?;
-    let items: Vec<ShipmentItemFact> = page.records.iter().map(shipment_item).collect();
+    park_records(write, exchange_id, page).await?;
+    let items: Vec<ShipmentItemFact> = page.records.iter().map(shipment_item_fact).collect();
     write.mirror_shipment_items(&ShipmentPage { exchange_id, observed_at, shipment_id, items: &items }).await
 }
 
-pub(super) fn shipment_item(item: &ShipmentItem) -> ShipmentItemFact {
+pub(super) fn shipment_item_fact(item: &ShipmentItem) -> ShipmentItemFact {
     ShipmentItemFact {
         item_id: item.id,
         line_item_id: item.line_item_id,

@@ -1,15 +1,15 @@
 //! Parking of unreadable records with their exchange.
 
-use crate::client::wire::Decoded;
+use crate::client::wire::DecodedAnswer;
 use crate::model::ExchangeId;
-use crate::store::{StoreError, Write};
+use crate::store::{StoreError, WriteTransaction};
 use crate::telemetry::event;
 
 /// Stores the parked records of an answer.
-pub(super) async fn park<T>(
-    write: &mut Write,
+pub(super) async fn park_records<T>(
+    write: &mut WriteTransaction,
     exchange: ExchangeId,
-    decoded: &Decoded<T>,
+    decoded: &DecodedAnswer<T>,
 ) -> Result<(), StoreError> {
     for record in &decoded.parked {
         write.exchange_park(exchange, record.index, &record.why, &record.raw).await?;

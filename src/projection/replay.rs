@@ -5,91 +5,91 @@
 use super::apply;
 use crate::model::{Position, Timestamp};
 use crate::projection::ProjectionError;
-use crate::store::{Compared, Durability, FACTS, FactRow, Journal, Store};
+use crate::store::{Durability, FACT_TABLES, FactRow, JournalReader, Store, TableComparison};
 use std::path::Path;
 
 /// Positions projected in one transaction. More would cost memory for their bodies, fewer would cost commits.
-const STEP: i64 = 200;
+const STEP_POSITIONS: i64 = 200;
 
 /// Columns with the exchange and time of a fact's last read, which change with every read.
-const READ_BY: &[&str] =
+const READ_COLUMNS: &[&str] =
     &["exchange_id", "observed_ms", "read_batch_id", "fact_exchange_id", "fact_ms", "changed_ms"];
 
 /// All facts of a mirror, table by table in the order of [`FACTS`].
-pub type Facts = Vec<Vec<FactRow>>;
+pub type MirrorFacts = Vec<Vec<FactRow>>;
 
 /// A mirror that is being rebuilt from a journal.
 #[derive(Debug)]
-pub struct Replay {
-    journal: Journal,
+pub struct JournalReplay {
+    journal: JournalReader,
     mirror: Store,
     at: Position,
 }
 
 /// Result of a replay.
 #[derive(Clone, Debug)]
-pub struct Replayed {
+pub struct ReplayReport {
     /// Position up to which the journal was projected.
     pub position: Position,
     /// Comparison of each table of facts, live and replayed.
-    pub tables: Vec<Compared>,
+    pub tables: Vec<TableComparison>,
 }
 
-impl Replay {
+impl JournalReplay {
     /// Starts with an empty mirror in the new file `into`, over the journal of `live`.
-    pub async fn begin(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
-        let mut journal = Journal::open(live).await?;
-        Self::is_ours(&mut journal).await?;
-        let mirror = Store::create(into).await?;
+    pub async fn start_empty(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
+        let mut journal = JournalReader::open(live).await?;
+        Self::check_version(&mut journal).await?;
+        let mirror = Store::create_unlocked(into).await?;
         Ok(Self { journal, mirror, at: Position(0) })
     }
 
     /// Continues with the mirror in `into` of an earlier replay of the same journal.
     pub async fn resume(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
-        let mut journal = Journal::open(live).await?;
-        Self::is_ours(&mut journal).await?;
-        let mirror = Store::folded(into).await?;
-        let at = mirror.position().await?;
+        let mut journal = JournalReader::open(live).await?;
+        Self::check_version(&mut journal).await?;
+        let mirror = Store::open_unlocked(into).await?;
+        let at = mirror.journal_position().await?;
         Ok(Self { journal, mirror, at })
     }
 
     /// Returns the last position of the journal, or the last one as of `until`.
-    pub async fn end(&mut self, until: Option<Timestamp>) -> Result<Position, ProjectionError> {
+    pub async fn last_position(&mut self, until: Option<Timestamp>) -> Result<Position, ProjectionError> {
         Ok(match until {
             Some(until) => self.journal.position_at(until).await?,
-            None => self.journal.last().await?,
+            None => self.journal.last_position().await?,
         })
     }
 
     /// Projects the journal up to `to`, and reports the position after each step.
-    pub async fn fold(
+    pub async fn project_to(
         &mut self,
         to: Position,
-        told: &mut (dyn FnMut(Position) + Send),
+        answer: &mut (dyn FnMut(Position) + Send),
     ) -> Result<(), ProjectionError> {
         if self.at == Position(0) {
-            self.restore(to).await?;
+            self.restore_snapshot(to).await?;
         }
         while self.at < to {
-            let step = Position(self.at.0.saturating_add(STEP).min(to.0));
-            let entries = self.journal.entries(self.at, step).await?;
-            let mut write = self.mirror.begin(Durability::Normal).await?;
+            let step = Position(self.at.0.saturating_add(STEP_POSITIONS).min(to.0));
+            let entries = self.journal.entries_between(self.at, step).await?;
+            let mut write = self.mirror.begin_write(Durability::Normal).await?;
             for entry in &entries {
-                apply::entry(&mut write, entry).await?;
+                apply::apply_entry(&mut write, entry).await?;
             }
             write.position_set(step).await?;
             write.commit().await?;
             self.at = step;
-            told(step);
+            answer(step);
         }
         Ok(())
     }
 
     /// Starts from the newest suitable snapshot, if the journal before it was pruned.
-    async fn restore(&mut self, to: Position) -> Result<(), ProjectionError> {
+    async fn restore_snapshot(&mut self, to: Position) -> Result<(), ProjectionError> {
         let Some(snapshot) = self.journal.snapshot_before(to).await? else { return Ok(()) };
         let at = Position(snapshot.position);
-        let mut write = self.mirror.begin(Durability::Normal).await?;
+        let mut write = self.mirror.begin_write(Durability::Normal).await?;
         for (table, rows) in self.journal.snapshot_tables(at).await? {
             write.snapshot_restore(&table, &rows).await?;
         }
@@ -100,24 +100,25 @@ impl Replay {
     }
 
     /// Continues over the present state of the journal.
-    pub(crate) async fn reopen(self, live: &Path) -> Result<Self, ProjectionError> {
-        Ok(Self { journal: Journal::open(live).await?, ..self })
+    pub(crate) async fn reopen_journal(self, live: &Path) -> Result<Self, ProjectionError> {
+        Ok(Self { journal: JournalReader::open(live).await?, ..self })
     }
 
     /// Returns the facts so far, without the exchange and time of their last read.
-    pub async fn facts(&self, into: &Path) -> Result<Facts, ProjectionError> {
-        let mut mirror = Journal::open(into).await?;
-        let mut facts = Vec::with_capacity(FACTS.len());
-        for table in FACTS {
-            facts.push(mirror.facts(table, READ_BY).await?);
+    pub async fn current_facts(&self, into: &Path) -> Result<MirrorFacts, ProjectionError> {
+        let mut mirror = JournalReader::open(into).await?;
+        let mut facts = Vec::with_capacity(FACT_TABLES.len());
+        for table in FACT_TABLES {
+            facts.push(mirror.fact_rows(table, READ_COLUMNS).await?);
         }
         Ok(facts)
     }
 
     /// Returns the differences between the facts at two positions.
-    pub fn changes(before: &Facts, after: &Facts) -> Vec<Compared> {
-        let pairs = FACTS.iter().zip(before.iter().zip(after));
-        let compared = pairs.map(|(table, (before, after))| Compared::of(table.name, before, after));
+    pub fn changed_facts(before: &MirrorFacts, after: &MirrorFacts) -> Vec<TableComparison> {
+        let pairs = FACT_TABLES.iter().zip(before.iter().zip(after));
+        let compared =
+            pairs.map(|(table, (before, after))| TableComparison::compare(table.name, before, after));
         compared.filter(|compared| !compared.is_equal()).collect()
     }
 
@@ -127,22 +128,22 @@ impl Replay {
     }
 
     /// Compares all facts of the live mirror with the rebuilt one, and closes both.
-    pub async fn compare(self, into: &Path) -> Result<Replayed, ProjectionError> {
+    pub async fn compare_mirrors(self, into: &Path) -> Result<ReplayReport, ProjectionError> {
         let Self { mut journal, mirror, at } = self;
         mirror.close().await?;
-        let mut replayed = Journal::open(into).await?;
-        let mut tables = Vec::with_capacity(FACTS.len());
-        for table in FACTS {
-            let live = journal.facts(table, &[]).await?;
-            tables.push(Compared::of(table.name, &live, &replayed.facts(table, &[]).await?));
+        let mut replayed = JournalReader::open(into).await?;
+        let mut tables = Vec::with_capacity(FACT_TABLES.len());
+        for table in FACT_TABLES {
+            let live = journal.fact_rows(table, &[]).await?;
+            tables.push(TableComparison::compare(table.name, &live, &replayed.fact_rows(table, &[]).await?));
         }
-        Ok(Replayed { position: at, tables })
+        Ok(ReplayReport { position: at, tables })
     }
 }
 
-impl Replayed {
+impl ReplayReport {
     /// Returns true if the rebuilt mirror equals the live one.
     pub fn is_equal(&self) -> bool {
-        self.tables.iter().all(Compared::is_equal)
+        self.tables.iter().all(TableComparison::is_equal)
     }
 }

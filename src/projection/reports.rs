@@ -1,31 +1,32 @@
 //! Projection of the reports by month. The payload of a month is kept whole, so that two reads can be
 //! compared.
 
-use super::park;
-use crate::client::wire::{Decoded, HealthMonth, TopSeller, WorkQueue};
+use super::park_records;
+use crate::client::wire::{DecodedAnswer, HealthMonth, TopSeller, WorkQueue};
 use crate::model::{ExchangeId, Month, Sku, Timestamp};
 use crate::store::{
-    HealthFigures, Report, StoreError, TopSellerFact, WorkQueueCounts, WorkQueueMoved, Write,
+    BusinessHealthFigures, MonthlyReport, StoreError, TopSellerFact, WorkQueueCounts, WorkQueueDifference,
+    WriteTransaction,
 };
 use serde_json::{Value, json};
 
 /// Projects the top-selling products of a month. Returns 1 if the payload changed. Their SKUs become
 /// discovered SKUs.
-pub(crate) async fn top_selling(
-    write: &mut Write,
+pub(crate) async fn project_top_selling(
+    write: &mut WriteTransaction,
     exchange: ExchangeId,
     observed_at: Timestamp,
     month: Month,
-    decoded: &Decoded<TopSeller>,
+    decoded: &DecodedAnswer<TopSeller>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange, decoded).await?;
+    park_records(write, exchange, decoded).await?;
     let skus: Vec<Sku> = decoded.records.iter().filter_map(|seller| seller.sku.clone()).collect();
-    write.learnt_sku_add(exchange, &skus).await?;
-    let sellers: Vec<TopSellerFact> = decoded.records.iter().map(top_seller).collect();
-    write.mirror_report(Report::TopSelling, exchange, observed_at, &[(month, json!(sellers))]).await
+    write.discovered_sku_add(exchange, &skus).await?;
+    let sellers: Vec<TopSellerFact> = decoded.records.iter().map(top_seller_fact).collect();
+    write.mirror_report(MonthlyReport::TopSelling, exchange, observed_at, &[(month, json!(sellers))]).await
 }
 
-fn top_seller(seller: &TopSeller) -> TopSellerFact {
+fn top_seller_fact(seller: &TopSeller) -> TopSellerFact {
     TopSellerFact {
         rank: seller.rank,
         sales_channel_id: seller.sales_channel_id,
@@ -39,32 +40,32 @@ fn top_seller(seller: &TopSeller) -> TopSellerFact {
 
 /// Projects a page of business health. Returns the number of new or changed months. An invalid month is
 /// parked.
-pub(crate) async fn business_health(
-    write: &mut Write,
+pub(crate) async fn project_business_health(
+    write: &mut WriteTransaction,
     exchange: ExchangeId,
     observed_at: Timestamp,
-    page: &Decoded<HealthMonth>,
+    page: &DecodedAnswer<HealthMonth>,
 ) -> Result<u64, StoreError> {
-    park(write, exchange, page).await?;
+    park_records(write, exchange, page).await?;
     let mut months: Vec<(Month, Value)> = Vec::new();
     for (index, record) in page.records.iter().enumerate() {
-        match month(record) {
-            Some(month) => months.push((month, json!(figures(record)))),
+        match month_of(record) {
+            Some(month) => months.push((month, json!(health_figures(record)))),
             None => {
                 let raw = json!({"Year": record.year, "Month": record.month}).to_string();
                 write.exchange_park(exchange, index, "there is no such month", &raw).await?;
             }
         }
     }
-    write.mirror_report(Report::BusinessHealth, exchange, observed_at, &months).await
+    write.mirror_report(MonthlyReport::BusinessHealth, exchange, observed_at, &months).await
 }
 
-fn month(record: &HealthMonth) -> Option<Month> {
+fn month_of(record: &HealthMonth) -> Option<Month> {
     Month::new(u16::try_from(record.year).ok()?, u8::try_from(record.month).ok()?)
 }
 
-fn figures(month: &HealthMonth) -> HealthFigures {
-    HealthFigures {
+fn health_figures(month: &HealthMonth) -> BusinessHealthFigures {
+    BusinessHealthFigures {
         total_revenue: month.revenue,
         total_cost_of_goods_sold: month.cost_of_goods_sold,
         total_shipping_costs: month.shipping_costs,
@@ -78,12 +79,12 @@ fn figures(month: &HealthMonth) -> HealthFigures {
 }
 
 /// Records *Work queue*. Returns the changed counts.
-pub(crate) async fn work_queue(
-    write: &mut Write,
+pub(crate) async fn project_work_queue(
+    write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     queue: &WorkQueue,
-) -> Result<WorkQueueMoved, StoreError> {
+) -> Result<WorkQueueDifference, StoreError> {
     let counts: WorkQueueCounts = [
         queue.new_purchase_orders,
         queue.submitted_purchase_orders,

@@ -5,92 +5,100 @@
 //! call completes; from then on the rolling hour counts it. Dropping it when the call starts would leave
 //! calls that wait for the limiter uncounted.
 
-use super::snapshot::Work;
-use super::trips::{hold, trips_of};
-use crate::exec::{Context, JobError};
-use crate::model::{Cell, Timestamp, WishId};
-use crate::reconcile::Step;
-use crate::reconcile::brake::{self, Entry, Trip};
+use super::snapshot::PendingStockLevel;
+use super::trips::{hold_trips, trips_of};
+use crate::exec::{JobContext, JobError};
+use crate::model::{ChangeId, StockLevel, Timestamp};
+use crate::reconcile::StockLevelStep;
+use crate::reconcile::brake::{self, BrakeTrip, ProjectedWrite};
 use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the brakes that the backlog trips, by the known facts.
-pub(super) async fn trips(
+pub(super) async fn preview_trips(
     store: &Store,
-    settings: brake::Settings,
+    settings: brake::BrakeSettings,
     now: Timestamp,
-    works: &[Work],
-) -> Result<Vec<Trip>, StoreError> {
-    let flush: Vec<Entry> = works.iter().filter_map(entry).collect();
-    trips_of(store, settings, now, &flush).await
+    works: &[PendingStockLevel],
+) -> Result<Vec<BrakeTrip>, StoreError> {
+    let projected: Vec<ProjectedWrite> = works.iter().filter_map(projected_entry).collect();
+    trips_of(store, settings, now, &projected).await
 }
 
 /// Projected backlog: the planned write of each stock level.
 #[derive(Debug, Default)]
-pub(super) struct Flush {
-    entries: BTreeMap<Cell, Entry>,
+pub(super) struct ProjectedBacklog {
+    entries: BTreeMap<StockLevel, ProjectedWrite>,
     /// True if an entry changed since the last judgement. Without a change the result would be the same. A
     /// judgement reads the whole backlog, so a call must not cause one each time.
-    has_moved: bool,
+    has_changed: bool,
 }
 
-impl Flush {
-    /// Replaces the entries of `cells` by those of a new snapshot.
-    pub(super) fn found(&mut self, cells: &[Cell], works: &[Work]) {
-        let before: BTreeMap<Cell, Entry> =
-            cells.iter().filter_map(|cell| self.entries.remove_entry(cell)).collect();
-        for (cell, entry) in works.iter().filter_map(|work| Some((&work.cell, entry(work)?))) {
-            self.has_moved |= before.get(cell) != Some(&entry);
-            self.entries.insert(cell.clone(), entry);
+impl ProjectedBacklog {
+    /// Replaces the entries of `stock_levels` by those of a new snapshot.
+    pub(super) fn replace_entries(&mut self, levels: &[StockLevel], works: &[PendingStockLevel]) {
+        let before: BTreeMap<StockLevel, ProjectedWrite> =
+            levels.iter().filter_map(|level| self.entries.remove_entry(level)).collect();
+        for (level, entry) in
+            works.iter().filter_map(|work| Some((&work.stock_level, projected_entry(work)?)))
+        {
+            self.has_changed |= before.get(level) != Some(&entry);
+            self.entries.insert(level.clone(), entry);
         }
     }
 
     /// Returns the stock levels with a planned write.
-    pub(super) fn cells(&self) -> Vec<Cell> {
+    pub(super) fn stock_levels(&self) -> Vec<StockLevel> {
         self.entries.keys().cloned().collect()
     }
 
     /// Records a judgement. Removes the entries with held changes, because they would trip the brakes again
     /// with the next batch.
-    fn stopped(&mut self, trips: &[Trip]) {
-        let held: BTreeSet<&WishId> = trips.iter().flat_map(Trip::wishes).collect();
-        self.entries.retain(|_, entry| !entry.wishes.iter().any(|wish| held.contains(wish)));
-        self.has_moved = false;
+    fn record_trips(&mut self, trips: &[BrakeTrip]) {
+        let held: BTreeSet<&ChangeId> = trips.iter().flat_map(BrakeTrip::changes).collect();
+        self.entries.retain(|_, entry| !entry.changes.iter().any(|change| held.contains(change)));
+        self.has_changed = false;
     }
 
     /// Removes stock levels whose call is completed or that need no write any more.
-    pub(super) fn gone(&mut self, cells: &[Cell]) {
-        for cell in cells {
-            self.entries.remove(cell);
+    pub(super) fn remove_levels(&mut self, levels: &[StockLevel]) {
+        for level in levels {
+            self.entries.remove(level);
         }
     }
 }
 
 /// Judges the backlog if an entry changed. Returns the number of held changes. `None`: a change moved during
 /// the judgement, so nothing was held and the whole backlog must be loaded again.
-pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Result<Option<u64>, JobError> {
-    if !flush.has_moved {
+pub(super) async fn judge_backlog(
+    context: &JobContext,
+    projected: &mut ProjectedBacklog,
+) -> Result<Option<u64>, JobError> {
+    if !projected.has_changed {
         return Ok(Some(0));
     }
     let (now, settings) = (context.now(), context.settings());
-    let entries: Vec<Entry> = flush.entries.values().cloned().collect();
+    let entries: Vec<ProjectedWrite> = projected.entries.values().cloned().collect();
     let trips = trips_of(&context.store, settings.quantities.brakes, now, &entries).await?;
-    let held = hold(context, now, &trips).await?;
+    let held = hold_trips(context, now, &trips).await?;
     if held.is_some() {
-        flush.stopped(&trips);
+        projected.record_trips(&trips);
     }
     Ok(held)
 }
 
 /// Returns the planned write of a stock level, by the known facts.
-fn entry(work: &Work) -> Option<Entry> {
-    let Step::Write { from: Some(from), to } = work.foreseen.step else { return None };
-    Some(Entry {
-        cell: Cell { sku: work.foreseen_sku.clone(), warehouse_id: work.cell.warehouse_id },
+fn projected_entry(work: &PendingStockLevel) -> Option<ProjectedWrite> {
+    let StockLevelStep::Write { from: Some(from), to } = work.projected_plan.step else { return None };
+    Some(ProjectedWrite {
+        stock_level: StockLevel {
+            sku: work.projected_sku.clone(),
+            warehouse_id: work.stock_level.warehouse_id,
+        },
         from,
         to,
-        counts: work.counts,
-        released: work.released,
-        wishes: work.foreseen.settles().collect(),
+        is_counted: work.is_counted,
+        is_released: work.is_released,
+        changes: work.projected_plan.completed_changes().collect(),
     })
 }

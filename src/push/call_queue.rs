@@ -1,75 +1,76 @@
 //! Queue of a pipeline: the packed calls, and the choice of the next one.
 
-use super::backlog::Backlog;
+use super::backlog::PushBacklog;
 use super::brake;
-use super::fault_search::Search;
-use super::pipeline::{Pipeline, Planned};
+use super::fault_search::FaultSearch;
+use super::pipeline::{PushPipeline, QueuedCall};
 use super::snapshot::OwnReads;
-use crate::model::{Cell, WishId};
+use crate::model::{ChangeId, StockLevel};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-impl Pipeline {
+impl PushPipeline {
     /// Queues a call. An operator's call goes before the others.
-    pub(super) fn queue(&mut self, call: Planned) {
-        self.taken.extend(call.cells.iter().cloned());
-        if call.urgent {
-            let place = self.queued.iter().take_while(|before| before.urgent).count();
-            self.queued.insert(place, call);
+    pub(super) fn queue_call(&mut self, call: QueuedCall) {
+        self.reserved_levels.extend(call.stock_levels.iter().cloned());
+        if call.is_urgent {
+            let place = self.queued_calls.iter().take_while(|before| before.is_urgent).count();
+            self.queued_calls.insert(place, call);
         } else {
-            self.queued.push_back(call);
+            self.queued_calls.push_back(call);
         }
     }
 
     /// Returns true if a read or update in flight has an operator's change.
-    pub(super) fn is_urgent(&self) -> bool {
+    pub(super) fn has_urgent_in_flight(&self) -> bool {
         self.urgent_reads + self.urgent_sends > 0
     }
 
     /// Returns the call that may start, with at most `at_once` bulk calls in flight.
-    pub(super) fn next(&mut self, at_once: usize) -> Option<Planned> {
-        let is_urgent = self.queued.front().is_some_and(|call| call.urgent);
-        if !is_urgent && self.flying.len() - self.reading - self.urgent_sends >= at_once {
+    pub(super) fn next_call(&mut self, at_once: usize) -> Option<QueuedCall> {
+        let is_urgent = self.queued_calls.front().is_some_and(|call| call.is_urgent);
+        if !is_urgent && self.in_flight.len() - self.reads_in_flight - self.urgent_sends >= at_once {
             return None;
         }
         if is_urgent {
-            return self.queued.pop_front();
+            return self.queued_calls.pop_front();
         }
-        self.halves.pop_front().or_else(|| self.queued.pop_front())
+        self.refused_parts.pop_front().or_else(|| self.queued_calls.pop_front())
     }
 
     /// Puts the stock levels of queued calls back to the backlog, to be planned again.
-    pub(super) fn put_back(&mut self) {
-        let calls: Vec<Planned> = self.queued.drain(..).collect();
-        let named = |call: Planned| call.cells.into_iter().map(move |cell| (cell, call.urgent));
-        let cells: Vec<(Cell, bool)> = calls.into_iter().flat_map(named).collect();
-        for (cell, _) in &cells {
-            self.taken.remove(cell);
+    pub(super) fn requeue_calls(&mut self) {
+        let calls: Vec<QueuedCall> = self.queued_calls.drain(..).collect();
+        let named =
+            |call: QueuedCall| call.stock_levels.into_iter().map(move |level| (level, call.is_urgent));
+        let levels: Vec<(StockLevel, bool)> = calls.into_iter().flat_map(named).collect();
+        for (level, _) in &levels {
+            self.reserved_levels.remove(level);
         }
-        self.backlog.put_back(cells);
+        self.backlog.put_back(levels);
     }
 }
 
-impl Default for Pipeline {
+impl Default for PushPipeline {
     fn default() -> Self {
         Self {
-            flying: JoinSet::new(),
-            reading: 0,
+            in_flight: JoinSet::new(),
+            reads_in_flight: 0,
             urgent_reads: 0,
             urgent_sends: 0,
-            queued: VecDeque::new(),
-            halves: VecDeque::new(),
-            waiting: Vec::new(),
-            taken: BTreeSet::new(),
-            search: Search::default(),
+            queued_calls: VecDeque::new(),
+            refused_parts: VecDeque::new(),
+            unpacked_levels: Vec::new(),
+            reserved_levels: BTreeSet::new(),
+            fault_search: FaultSearch::default(),
             own_reads: OwnReads::new(),
             latency: Duration::ZERO,
-            newest: WishId(0),
-            backlog: Backlog::default(),
-            few: BTreeSet::new(),
-            flush: brake::Flush::default(),
-            paid: false,
+            newest_change: ChangeId(0),
+            backlog: PushBacklog::default(),
+            delayed_levels: BTreeSet::new(),
+            projected_backlog: brake::ProjectedBacklog::default(),
+            is_pace_paid: false,
         }
     }
 }

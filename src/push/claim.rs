@@ -4,35 +4,35 @@
 //! parses its accepted answers. This module handles calls without an answer, and answers that prove that the
 //! call had no effect (docs/rules.md 16, 17).
 
-use crate::client::wire::Asked;
-use crate::client::{Request, Verdict as Answered};
-use crate::exec::call::{Answer, Sent, words};
-use crate::exec::change_events::listed;
-use crate::exec::{Context, JobError};
-use crate::model::{Lane, RunId, WishId};
-use crate::outbox::{Reason, State};
-use crate::projection::{self, Told};
-use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict};
+use crate::client::wire::ParsedRequest;
+use crate::client::{PlatformRequest, Verdict as Answered};
+use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
+use crate::exec::change_events::ids_and_keys;
+use crate::exec::{JobContext, JobError};
+use crate::model::{ChangeId, Lane, RunId};
+use crate::outbox::{ChangeState, Reason};
+use crate::projection::{self, ParsedQuantityAnswer};
+use crate::store::{ChangeOutcome, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, StoreError};
 use crate::telemetry::event;
 
 /// Name of the commit that is retried after an answer, as in "cannot …".
-pub(super) const WRITE_ANSWER: &str = "write down an answer";
+pub(super) const RECORD_ANSWER: &str = "write down an answer";
 
 /// Claimed call: its request, its changes and their evidence.
-pub(super) struct Load<'a> {
+pub(super) struct ClaimedCall<'a> {
     pub(super) run: RunId,
     pub(super) lane: Lane,
-    pub(super) request: &'a Request,
-    pub(super) wishes: &'a [Claim],
+    pub(super) request: &'a PlatformRequest,
+    pub(super) changes: &'a [ClaimedChange],
     /// Stock levels that the request writes.
-    pub(super) cells: &'a [CellWrite],
+    pub(super) stock_levels: &'a [StockLevelWrite],
     /// Evidence for `settle`, for changes other than quantities.
-    pub(super) kept: &'a [Kept],
+    pub(super) evidence: &'a [ClaimEvidence],
 }
 
 /// Outcome of a call before its answer is parsed.
 #[derive(Debug)]
-pub(super) enum Went {
+pub(super) enum CallOutcome {
     /// Accepted; the end of the exchange is not recorded yet.
     Answered,
     /// Sent with unknown outcome; its changes are in doubt.
@@ -52,23 +52,26 @@ pub(super) enum Went {
 
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
 /// level moved since the plan. Then nothing is sent, and the changes are planned again.
-pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<Sent>, JobError> {
-    if !context.gate.is_open() {
+pub(super) async fn claim_call(
+    context: &JobContext,
+    load: &ClaimedCall<'_>,
+) -> Result<Option<BegunExchange>, JobError> {
+    if !context.claim_gate.is_open() {
         return Ok(None);
     }
-    let mut write = context.store.begin(Durability::Full).await?;
+    let mut write = context.store.begin_write(Durability::Full).await?;
     let begun = context.exchange_begin(&mut write, load.run, load.lane, load.request).await?;
-    let claimed = write.outbox_claim(begun.id, load.wishes, context.now()).await?;
-    if claimed != load.wishes.len() as u64 {
+    let claimed = write.outbox_claim(begun.id, load.changes, context.now()).await?;
+    if claimed != load.changes.len() as u64 {
         return Ok(None);
     }
     let body = load.request.body.as_deref().unwrap_or_default();
-    let asked = Asked::read(load.request.operation, &load.request.path, body);
+    let asked = ParsedRequest::parse_request(load.request.operation, &load.request.path, body);
     let asked = asked.map_err(|why| JobError::Implausible(why.to_string()))?;
-    if projection::claimed(&mut write, begun.id, &asked).await?.as_deref() != Some(load.cells) {
+    if projection::project_claim(&mut write, begun.id, &asked).await?.as_deref() != Some(load.stock_levels) {
         return Ok(None);
     }
-    write.delivery_claim(load.kept).await?;
+    write.delivery_evidence_store(load.evidence).await?;
     write.commit().await?;
     Ok(Some(begun))
 }
@@ -77,121 +80,138 @@ pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<S
 ///
 /// # Errors
 /// [`JobError::Refused`] if the answer refuses the key, after the commit.
-pub(super) async fn unanswered(
-    context: &Context,
-    wishes: &[WishId],
-    answer: &Answer,
-) -> Result<Went, JobError> {
-    let why = words(&answer.reply);
+pub(super) async fn complete_unaccepted(
+    context: &JobContext,
+    changes: &[ChangeId],
+    answer: &AnsweredExchange,
+) -> Result<CallOutcome, JobError> {
+    let why = reply_message(&answer.reply);
     match answer.reply.verdict {
-        Answered::Accepted => Ok(Went::Answered),
+        Answered::Accepted => Ok(CallOutcome::Answered),
         Answered::Transient | Answered::InDoubt => {
-            in_doubt(context, wishes, answer, &why).await?;
-            Ok(Went::InDoubt)
+            complete_in_doubt(context, changes, answer, &why).await?;
+            Ok(CallOutcome::InDoubt)
         }
         Answered::Throttled(_) => {
-            not_done(context, wishes, answer, &why).await?;
-            Ok(Went::Throttled)
+            complete_without_effect(context, changes, answer, &why).await?;
+            Ok(CallOutcome::Throttled)
         }
         Answered::NotSent => {
-            not_done(context, wishes, answer, &why).await?;
-            Ok(Went::NotSent(why))
+            complete_without_effect(context, changes, answer, &why).await?;
+            Ok(CallOutcome::NotSent(why))
         }
         Answered::Rejected { status } => {
-            not_done(context, wishes, answer, &why).await?;
-            Ok(Went::Refused { status, why })
+            complete_without_effect(context, changes, answer, &why).await?;
+            Ok(CallOutcome::Refused { status, why })
         }
         // The refusal may mean the id in the path, so the sender of the call judges the key.
         Answered::Refused { may_be_id: true } => {
-            not_done(context, wishes, answer, &why).await?;
-            Ok(Went::Refused { status: answer.reply.status.unwrap_or(403), why })
+            complete_without_effect(context, changes, answer, &why).await?;
+            Ok(CallOutcome::Refused { status: answer.reply.status.unwrap_or(403), why })
         }
         Answered::Refused { may_be_id: false } => {
-            not_done(context, wishes, answer, &why).await?;
-            Err(context.refused(&answer.reply))
+            complete_without_effect(context, changes, answer, &why).await?;
+            Err(context.key_refused(&answer.reply))
         }
     }
 }
 
 /// Commits that the outcome is unknown. The stock levels stay claimed until a check decides.
-async fn in_doubt(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
+async fn complete_in_doubt(
+    context: &JobContext,
+    changes: &[ChangeId],
+    answer: &AnsweredExchange,
+    why: &str,
+) -> Result<(), JobError> {
     let detail = format!("sent, but no answer tells what became of it: {why}");
-    let moves = all(wishes, State::InDoubt, Reason::NoAnswer, &detail);
-    conclude(context, answer, &moves, Ending::Open).await?;
-    let (ids, keys) = listed(context, wishes).await;
+    let moves = outcome_for_all(changes, ChangeState::InDoubt, Reason::NoAnswer, &detail);
+    complete_call(context, answer, &moves, StockLevelOutcome::Unknown).await?;
+    let (ids, keys) = ids_and_keys(context, changes).await;
     tracing::warn!(
         event = event::OUTBOX_IN_DOUBT,
         exchange = answer.id.0,
-        wishes = wishes.len(),
+        changes = changes.len(),
         ids,
         keys,
         reason = Reason::NoAnswer.as_str(),
-        "{} wish(es) are in doubt: {why}",
-        wishes.len()
+        "{} change(s) are in doubt: {why}",
+        changes.len()
     );
     Ok(())
 }
 
-async fn not_done(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
-    let moves = all(wishes, State::Pending, Reason::NotSent, &format!("not done: {why}"));
-    Ok(conclude(context, answer, &moves, Ending::NotDone).await?)
+async fn complete_without_effect(
+    context: &JobContext,
+    changes: &[ChangeId],
+    answer: &AnsweredExchange,
+    why: &str,
+) -> Result<(), JobError> {
+    let moves = outcome_for_all(changes, ChangeState::Pending, Reason::NotSent, &format!("not done: {why}"));
+    Ok(complete_call(context, answer, &moves, StockLevelOutcome::NoEffect).await?)
 }
 
 /// Outcome of a call for its stock levels.
 #[derive(Clone, Copy)]
-pub(super) enum Ending<'a> {
+pub(super) enum StockLevelOutcome<'a> {
     /// Unknown: the stock levels stay claimed until a check decides.
-    Open,
+    Unknown,
     /// No effect: the stock levels are unchanged.
-    NotDone,
+    NoEffect,
     /// Accepted: the writes in the order of the entries, and the parsed answer.
-    Answered(&'a [CellWrite], &'a Told),
+    Answered(&'a [StockLevelWrite], &'a ParsedQuantityAnswer),
 }
 
 /// Commits the outcome of a call.
 ///
 /// This covers the exchange, the states of the changes and the stock levels. Retries the commit after a
 /// transient error; nothing else is claimed until it succeeds.
-pub(super) async fn conclude(
-    context: &Context,
-    answer: &Answer,
-    moves: &[Verdict],
-    ending: Ending<'_>,
+pub(super) async fn complete_call(
+    context: &JobContext,
+    answer: &AnsweredExchange,
+    moves: &[ChangeOutcome],
+    ending: StockLevelOutcome<'_>,
 ) -> Result<(), StoreError> {
-    let mut insist = context.insist(WRITE_ANSWER);
+    let mut retry = context.retry_commit(RECORD_ANSWER);
     loop {
-        let attempt = try_conclude(context, answer, moves, ending).await;
-        if let Some(done) = insist.on(attempt).await? {
+        let attempt = try_complete_call(context, answer, moves, ending).await;
+        if let Some(done) = retry.check_attempt(attempt).await? {
             return Ok(done);
         }
     }
 }
 
-async fn try_conclude(
-    context: &Context,
-    answer: &Answer,
-    moves: &[Verdict],
-    ending: Ending<'_>,
+async fn try_complete_call(
+    context: &JobContext,
+    answer: &AnsweredExchange,
+    moves: &[ChangeOutcome],
+    ending: StockLevelOutcome<'_>,
 ) -> Result<(), StoreError> {
-    let mut write = context.store.begin(Durability::Full).await?;
-    if write.exchange_is_over(answer.id).await? {
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    if write.exchange_has_ended(answer.id).await? {
         // The last attempt was committed despite its error.
         return Ok(());
     }
     let position = context.exchange_end(&mut write, answer).await?;
-    write.outbox_move(State::Sending, moves, context.now()).await?;
+    write.outbox_transition(ChangeState::Sending, moves, context.now()).await?;
     let when = (position, answer.sent_at);
     match ending {
-        Ending::Open => {}
-        Ending::NotDone => write.cell_conclude(answer.id, position, answer.sent_at, &[]).await?,
-        Ending::Answered(written, told) => {
-            projection::quantities_answered(&mut write, answer.id, when, written, told).await?;
+        StockLevelOutcome::Unknown => {}
+        StockLevelOutcome::NoEffect => {
+            write.stock_level_writes_complete(answer.id, position, answer.sent_at, &[]).await?
+        }
+        StockLevelOutcome::Answered(written, told) => {
+            projection::project_quantity_answer(&mut write, answer.id, when, written, told).await?;
         }
     }
     write.commit().await
 }
 
 /// Returns the move for every change.
-fn all(wishes: &[WishId], to: State, reason: Reason, detail: &str) -> Vec<Verdict> {
-    wishes.iter().map(|id| Verdict::new(*id, to, Some(reason.as_str()), detail)).collect()
+fn outcome_for_all(
+    changes: &[ChangeId],
+    to: ChangeState,
+    reason: Reason,
+    detail: &str,
+) -> Vec<ChangeOutcome> {
+    changes.iter().map(|id| ChangeOutcome::new(*id, to, Some(reason.as_str()), detail)).collect()
 }

@@ -8,52 +8,63 @@
 //! starts accumulate, so single changes do not wait. Some stock levels start at once: two full calls,
 //! operators' changes, writes whose stock levels were just read, and calls apart after a failure.
 
-use super::routes::Ways;
-use super::snapshot::Work;
-use super::{ENTRIES_MAX, Push};
-use crate::exec::Context;
-use crate::model::{Cell, Moment};
-use crate::reconcile::Step;
+use super::routes::BatchRoutes;
+use super::snapshot::PendingStockLevel;
+use super::{ENTRIES_MAX, PushRun};
+use crate::exec::JobContext;
+use crate::model::{Moment, StockLevel};
+use crate::reconcile::StockLevelStep;
 
 /// Number of stock levels that start without a delay.
-const MANY: usize = 2 * ENTRIES_MAX;
+const UNDELAYED_MIN: usize = 2 * ENTRIES_MAX;
 
-impl Push<'_> {
+impl PushRun<'_> {
     /// Returns the stock levels of a batch to be processed now. The others wait in `few`. Stock levels in
     /// `begun` never wait here, because they wait only to fill their call.
-    pub(super) fn few<'w>(&mut self, ways: &Ways, begun: &[Cell], batch: Vec<&'w Work>) -> Vec<&'w Work> {
-        let begins = |work: &&Work| match work.plan.step {
-            Step::Read | Step::Write { .. } => {
-                let goes_on = self.pipe.own_reads.contains_key(&work.cell) || begun.contains(&work.cell);
-                !goes_on && !ways.is_apart(work)
+    pub(super) fn delay_few<'w>(
+        &mut self,
+        ways: &BatchRoutes,
+        begun: &[StockLevel],
+        batch: Vec<&'w PendingStockLevel>,
+    ) -> Vec<&'w PendingStockLevel> {
+        let begins = |work: &&PendingStockLevel| match work.plan.step {
+            StockLevelStep::ReadFirst | StockLevelStep::Write { .. } => {
+                let goes_on = self.pipeline.own_reads.contains_key(&work.stock_level)
+                    || begun.contains(&work.stock_level);
+                !goes_on && !ways.is_separate(work)
             }
-            Step::Nothing | Step::Agreed(_) => false,
+            StockLevelStep::Nothing | StockLevelStep::Agreed(_) => false,
         };
         let few = batch.iter().filter(|work| begins(work)).count();
-        if few == 0 || few >= MANY || self.context.is_stopping() || batch.iter().any(|work| work.urgent) {
+        if few == 0
+            || few >= UNDELAYED_MIN
+            || self.context.is_stopping()
+            || batch.iter().any(|work| work.is_urgent)
+        {
             return batch;
         }
-        let calls_per_minute = self.context.limiter.budget().limit;
-        if self.context.starts().take(self.context.moment(), calls_per_minute) {
+        let calls_per_minute = self.context.limiter.quota_usage().limit;
+        if self.context.start_budget().try_take(self.context.moment(), calls_per_minute) {
             return batch;
         }
-        let (waiting, now): (Vec<&Work>, Vec<&Work>) = batch.into_iter().partition(begins);
-        self.pipe.few.extend(waiting.into_iter().map(|work| work.cell.clone()));
+        let (waiting, now): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
+            batch.into_iter().partition(begins);
+        self.pipeline.delayed_levels.extend(waiting.into_iter().map(|work| work.stock_level.clone()));
         now
     }
 
     /// Returns the end of the wait of a few stock levels, if any wait.
-    pub(super) fn few_until(&self) -> Option<Moment> {
-        (!self.pipe.few.is_empty()).then(|| self.context.starts().next_at())
+    pub(super) fn delay_end(&self) -> Option<Moment> {
+        (!self.pipeline.delayed_levels.is_empty()).then(|| self.context.start_budget().next_at())
     }
 
     /// Puts the waiting stock levels back to the backlog once they may start. They may start at their time,
     /// or once they are [`MANY`].
-    pub(super) fn release_few(&mut self) {
-        let is_over = self.few_until().is_some_and(|end| end <= self.context.moment());
-        if is_over || self.pipe.few.len() >= MANY || self.context.is_stopping() {
-            let cells = std::mem::take(&mut self.pipe.few);
-            self.pipe.backlog.put_back(cells.into_iter().map(|cell| (cell, false)).collect());
+    pub(super) fn release_delayed(&mut self) {
+        let is_over = self.delay_end().is_some_and(|end| end <= self.context.moment());
+        if is_over || self.pipeline.delayed_levels.len() >= UNDELAYED_MIN || self.context.is_stopping() {
+            let levels = std::mem::take(&mut self.pipeline.delayed_levels);
+            self.pipeline.backlog.put_back(levels.into_iter().map(|level| (level, false)).collect());
         }
     }
 
@@ -61,17 +72,17 @@ impl Push<'_> {
     /// again. A few waiting stock levels do not keep the pipeline running, so that the changes behind the
     /// quantities are sent.
     pub(super) fn pause_ends(&self) -> Option<Moment> {
-        let again = self.pipe.search.pause_ends();
-        let goes_on = again.is_some() || !self.pipe.flying.is_empty();
-        again.into_iter().chain(self.few_until().filter(|_| goes_on)).min()
+        let again = self.pipeline.fault_search.pause_ends();
+        let goes_on = again.is_some() || !self.pipeline.in_flight.is_empty();
+        again.into_iter().chain(self.delay_end().filter(|_| goes_on)).min()
     }
 }
 
 /// Waits until a pause ends or the daemon stops. After a stop the next reservation returns the error.
-pub(super) async fn until(context: &Context, pause: Option<Moment>) {
+pub(super) async fn wait_until(context: &JobContext, pause: Option<Moment>) {
     let Some(end) = pause else { return };
     tokio::select! {
-        () = context.clock.sleep(end.since(context.moment())) => {}
-        () = context.stopped() => {}
+        () = context.clock.sleep(end.duration_since(context.moment())) => {}
+        () = context.wait_for_stop() => {}
     }
 }

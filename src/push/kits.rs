@@ -5,39 +5,39 @@
 //! that is younger than they are. An answer with components makes the product a kit. A refusal with a working
 //! key makes it none, and its changes are planned.
 
-use super::Push;
+use super::PushRun;
 use crate::exec::JobError;
 use crate::exec::kits::read_kit;
-use crate::model::{Lane, Operation, ProductId, WishId};
-use crate::outbox::{Reason, State};
-use crate::store::{Durability, Verdict};
+use crate::model::{ChangeId, Lane, Operation, ProductId};
+use crate::outbox::{ChangeState, Reason};
+use crate::store::{ChangeOutcome, Durability};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Attempts at a product in a run.
-const ATTEMPTS: usize = 2;
+const KIT_ATTEMPTS: usize = 2;
 
 /// Products that wait for an answer, and those asked for in this run.
 #[derive(Debug, Default)]
-pub(super) struct Kits {
-    waiting: BTreeMap<ProductId, BTreeSet<WishId>>,
-    asked: BTreeSet<ProductId>,
+pub(super) struct PossibleKits {
+    waiting: BTreeMap<ProductId, BTreeSet<ChangeId>>,
+    products_read: BTreeSet<ProductId>,
 }
 
-impl Kits {
+impl PossibleKits {
     /// Adds changes of a product that may be a kit.
-    pub(super) fn add(&mut self, product: ProductId, wishes: &[WishId]) {
-        self.waiting.entry(product).or_default().extend(wishes);
+    pub(super) fn add_product(&mut self, product: ProductId, changes: &[ChangeId]) {
+        self.waiting.entry(product).or_default().extend(changes);
     }
 }
 
-impl Push<'_> {
+impl PushRun<'_> {
     /// Reads the waiting products, each once in a run. Returns true if an answer came, so that changes can be
     /// decided.
-    pub(super) async fn ask_for_kits(&mut self) -> Result<bool, JobError> {
+    pub(super) async fn read_possible_kits(&mut self) -> Result<bool, JobError> {
         let mut was_answered = false;
-        for (product, wishes) in std::mem::take(&mut self.kits.waiting) {
-            let why = if self.kits.asked.insert(product) {
-                match self.ask_for_kit(product).await? {
+        for (product, changes) in std::mem::take(&mut self.possible_kits.waiting) {
+            let why = if self.possible_kits.products_read.insert(product) {
+                match self.read_possible_kit(product).await? {
                     None => {
                         was_answered = true;
                         continue;
@@ -47,29 +47,29 @@ impl Push<'_> {
             } else {
                 "its answer does not tell yet".to_owned()
             };
-            self.await_kit(product, &wishes, &why).await?;
+            self.note_awaits_kit(product, &changes, &why).await?;
         }
         Ok(was_answered)
     }
 
     /// Reads the components of a product. Returns the reason if no answer came.
-    async fn ask_for_kit(&self, product: ProductId) -> Result<Option<String>, JobError> {
+    async fn read_possible_kit(&self, product: ProductId) -> Result<Option<String>, JobError> {
         let (context, operation, subject) = (self.context, Operation::KitComponents, product.to_string());
-        let rows = context.store.quarantine_of(operation).await?;
+        let rows = context.store.quarantine_by_operation(operation).await?;
         let known = rows.iter().find(|row| row.subject == subject);
         if let Some(row) = known.filter(|row| !row.is_due(context.now())) {
             return Ok(Some(row.why.clone()));
         }
-        let why = match read_kit(ATTEMPTS, context, self.run, Lane::Push, product).await {
+        let why = match read_kit(KIT_ATTEMPTS, context, self.run, Lane::Push, product).await {
             Ok(_) => None,
             Err(
                 JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why),
             ) => Some(why),
-            Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => {
+            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => {
                 return Err(error);
             }
         };
-        let mut write = context.store.begin(Durability::Normal).await?;
+        let mut write = context.store.begin_write(Durability::Normal).await?;
         match &why {
             Some(why) => write.quarantine_add(operation, &subject, why, context.now()).await?,
             None => drop(write.quarantine_lift(operation, &subject).await?),
@@ -79,20 +79,22 @@ impl Push<'_> {
     }
 
     /// Notes at the changes what they wait for. The run is tried again.
-    async fn await_kit(
+    async fn note_awaits_kit(
         &mut self,
         product: ProductId,
-        wishes: &BTreeSet<WishId>,
+        changes: &BTreeSet<ChangeId>,
         why: &str,
     ) -> Result<(), JobError> {
         let what =
-            format!("product {product} may be a kit, and the service was asked for its components: {why}");
-        let note = |id: &WishId| Verdict::new(*id, State::Pending, Some(Reason::AwaitsKit.as_str()), &what);
-        let notes: Vec<Verdict> = wishes.iter().map(note).collect();
-        let mut write = self.context.store.begin(Durability::Normal).await?;
-        write.outbox_note(State::Pending, &notes, self.context.now()).await?;
+            format!("product {product} may be a kit, and the platform was asked for its components: {why}");
+        let note = |id: &ChangeId| {
+            ChangeOutcome::new(*id, ChangeState::Pending, Some(Reason::AwaitsKit.as_str()), &what)
+        };
+        let notes: Vec<ChangeOutcome> = changes.iter().map(note).collect();
+        let mut write = self.context.store.begin_write(Durability::Normal).await?;
+        write.outbox_reason_update(ChangeState::Pending, &notes, self.context.now()).await?;
         write.commit().await?;
-        self.waits.get_or_insert(what);
+        self.wait_reason.get_or_insert(what);
         Ok(())
     }
 }

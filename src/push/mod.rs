@@ -15,7 +15,7 @@
 //! | files | subject |
 //! | --- | --- |
 //! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the queue of stock levels |
-//! | `pipeline`, `call_queue`, `routes`, `delay` | batches, queued calls, isolated SKUs, delay of a few |
+//! | `pipeline`, `finished_calls`, `call_queue`, `routes`, `delay` | batches, queued calls, their completion, isolated SKUs, delay of a few |
 //! | `read`, `fault_search`, `unlisted`, `kits` | reads before a call |
 //! | `brake`, `trips` | the brakes over the backlog and over one update |
 //! | `send`, `claim`, `summary` | one call: claim, send, completion, and the summary of the run |
@@ -28,6 +28,7 @@ mod call_queue;
 mod claim;
 mod delay;
 mod fault_search;
+mod finished_calls;
 mod kinds;
 mod kits;
 mod pipeline;
@@ -42,22 +43,22 @@ mod summary;
 mod trips;
 mod unlisted;
 
-pub use preview::{Planned, Preview, preview};
+pub use preview::{PlannedRequest, PushPreview, preview_push};
 
-use self::delay::until;
-use self::kinds::Deliver;
-use self::kits::Kits;
-use self::pipeline::Pipeline;
-use self::snapshot::Work;
-use self::summary::{Tally, count};
-use crate::exec::change_events::tell;
-use crate::exec::{Context, JobError, Report};
-use crate::model::{Cell, ExchangeId, JobKind, Moment, RunId, Sku, WarehouseId, WishId};
-use crate::outbox::{Reason, State};
-use crate::reconcile::packing::{Entry, pack};
-use crate::reconcile::proof::TRUSTED_PAGE;
-use crate::reconcile::{Lack, Outcome, Step};
-use crate::store::{Claim, Durability, Store, StoreError, Verdict, WITNESSES};
+use self::delay::wait_until;
+use self::kinds::DeliveryRun;
+use self::kits::PossibleKits;
+use self::pipeline::PushPipeline;
+use self::snapshot::PendingStockLevel;
+use self::summary::{PushSummary, count_state};
+use crate::exec::change_events::log_outcomes;
+use crate::exec::{JobContext, JobError, RunReport};
+use crate::model::{ChangeId, ExchangeId, JobKind, Moment, RunId, Sku, StockLevel, WarehouseId};
+use crate::outbox::{ChangeState, Reason};
+use crate::reconcile::packing::{PackingEntry, pack_calls};
+use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
+use crate::reconcile::{ChangeDecision, ProductLack, StockLevelStep};
+use crate::store::{ChangeOutcome, ClaimedChange, Durability, Store, StoreError, WITNESSES};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 
@@ -72,69 +73,69 @@ const ENTRIES_MAX: usize = 25;
 const REFUSED_MAX: usize = 6;
 /// Limit of SKUs in a read of SKUs that an earlier answer lacked. With the witnesses, the read has at most
 /// [`TRUSTED_PAGE`] SKUs, so its answer can prove an absence.
-const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
+const SMALL_PAGE: usize = TRUSTED_PAGE_SKUS - WITNESSES;
 
-pub(crate) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    let (reads, pipe, tally) = (BTreeMap::new(), Pipeline::default(), Tally::default());
+pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let (reads, pipe, summary) = (BTreeMap::new(), PushPipeline::default(), PushSummary::default());
     let (unlisted, no_such, waits) = (BTreeMap::new(), BTreeSet::new(), None);
     let (refused, is_cut_off) = (0, false);
-    let mut push = Push {
+    let mut push = PushRun {
         context,
         run,
-        reads,
-        pipe,
-        tally,
+        read_counts: reads,
+        pipeline: pipe,
+        summary,
         unlisted,
-        no_such,
-        waits,
-        waits_until: None,
-        refused,
+        absent_warehouses: no_such,
+        wait_reason: waits,
+        wait_end: None,
+        consecutive_refusals: refused,
         is_cut_off,
-        kits: Kits::default(),
+        possible_kits: PossibleKits::default(),
     };
-    let mut deliver = Deliver::new(context, run);
-    let (mut broken, mut news, mut has_waited) = (None, context.new_wishes(), false);
+    let mut deliver = DeliveryRun::new(context, run);
+    let (mut broken, mut news, mut has_waited) = (None, context.subscribe_changes(), false);
     let wakes = loop {
-        let (over, mut parcels) = (CancellationToken::new(), Tally::default());
-        let shipping = deliver.parcels(&over, &mut parcels);
-        beside(&mut push, &mut broken, &over, shipping).await?;
-        push.tally.add(parcels);
-        let mut others = Tally::default();
-        let rounding = deliver.round(&mut others);
-        let goes_on = beside(&mut push, &mut broken, &over, rounding).await?;
-        push.tally.add(others);
+        let (over, mut shipments) = (CancellationToken::new(), PushSummary::default());
+        let shipping = deliver.send_shipments(&over, &mut shipments);
+        push_beside(&mut push, &mut broken, &over, shipping).await?;
+        push.summary.add_summary(shipments);
+        let mut others = PushSummary::default();
+        let rounding = deliver.send_round(&mut others);
+        let goes_on = push_beside(&mut push, &mut broken, &over, rounding).await?;
+        push.summary.add_summary(others);
         if goes_on {
             continue;
         }
-        let Some(end) = push.waits_until.filter(|_| broken.is_none()) else { break None };
+        let Some(end) = push.wait_end.filter(|_| broken.is_none()) else { break None };
         // A run waits only once, because a trickle may never end and other work starts only after the run.
         if has_waited {
             break Some(JobKind::Push);
         }
         tokio::select! {
             biased;
-            () = until(context, Some(end)) => {}
+            () = wait_until(context, Some(end)) => {}
             came = news.changed() => came.expect("the bell hangs as long as the context lives"),
         }
         has_waited = end <= context.moment();
     };
-    broken.map_or_else(|| Ok(Report { wakes, ..push.tally.report() }), Err)
+    broken.map_or_else(|| Ok(RunReport { wakes, ..push.summary.run_report() }), Err)
 }
 
 /// Delivers quantities until `others` has ended, also quantities that arrive in that time. A failure of
 /// shipments or products does not delay them. Cancels `over` when no quantity is left for the first time.
 /// Puts the error that stops the quantities into `broken`; then no further quantities are sent.
-async fn beside<T>(
-    push: &mut Push<'_>,
+async fn push_beside<T>(
+    push: &mut PushRun<'_>,
     broken: &mut Option<JobError>,
     over: &CancellationToken,
     others: impl Future<Output = Result<T, JobError>>,
 ) -> Result<T, JobError> {
-    let (done, mut news) = (CancellationToken::new(), push.context.new_wishes());
+    let (done, mut news) = (CancellationToken::new(), push.context.subscribe_changes());
     let stock = async {
         loop {
             if broken.is_none() {
-                let drained = push.stock().await;
+                let drained = push.push_quantities().await;
                 over.cancel();
                 *broken = drained?;
             }
@@ -142,7 +143,7 @@ async fn beside<T>(
             tokio::select! {
                 biased;
                 () = done.cancelled() => return Ok(()),
-                () = until(push.context, push.waits_until), if push.waits_until.is_some() && broken.is_none() => {}
+                () = wait_until(push.context, push.wait_end), if push.wait_end.is_some() && broken.is_none() => {}
                 came = news.changed() => came.expect("the bell hangs as long as the context lives"),
             }
         }
@@ -156,127 +157,137 @@ async fn beside<T>(
     stock.and(others)
 }
 
-struct Push<'a> {
-    context: &'a Context,
+struct PushRun<'a> {
+    context: &'a JobContext,
     run: RunId,
     /// Number of reads of each stock level without a decision.
-    reads: BTreeMap<Cell, u8>,
-    pipe: Pipeline,
-    tally: Tally,
+    read_counts: BTreeMap<StockLevel, u8>,
+    pipeline: PushPipeline,
+    summary: PushSummary,
     /// Warehouses that the list lacks, with the changes that name them.
-    unlisted: BTreeMap<WarehouseId, BTreeSet<WishId>>,
+    unlisted: BTreeMap<WarehouseId, BTreeSet<ChangeId>>,
     /// Warehouses that are proved not to exist.
-    no_such: BTreeSet<WarehouseId>,
+    absent_warehouses: BTreeSet<WarehouseId>,
     /// Reason why some changes wait.
-    waits: Option<String>,
+    wait_reason: Option<String>,
     /// End of the wait of a few stock levels, if nothing is in flight.
-    waits_until: Option<Moment>,
+    wait_end: Option<Moment>,
     /// Calls in a row that the platform refused as a whole.
-    refused: usize,
+    consecutive_refusals: usize,
     /// True if further attempts are useless in this run.
     is_cut_off: bool,
-    kits: Kits,
+    possible_kits: PossibleKits,
 }
 
-impl Push<'_> {
+impl PushRun<'_> {
     /// Delivers all quantity changes. Returns the error if facts cannot be read.
-    async fn stock(&mut self) -> Result<Option<JobError>, JobError> {
+    async fn push_quantities(&mut self) -> Result<Option<JobError>, JobError> {
         let drained = loop {
-            let drained = self.drain().await?;
+            let drained = self.drain_quantities().await?;
             if drained.is_some() {
                 break drained;
             }
-            let (listed, answered) = (self.read_warehouses().await?, self.ask_for_kits().await?);
+            let (listed, answered) = (self.read_warehouses().await?, self.read_possible_kits().await?);
             if !listed && !answered {
                 break drained;
             }
         };
-        if let Some(why) = self.waits.take() {
-            self.tally.note(why);
+        if let Some(why) = self.wait_reason.take() {
+            self.summary.note_failure(why);
         }
         Ok(drained)
     }
 
     /// Rejects changes whose body is invalid. A change that left the state pending in the meantime keeps its
     /// new state.
-    async fn reject(&mut self, moves: &[Verdict]) -> Result<(), JobError> {
+    async fn reject_invalid(&mut self, moves: &[ChangeOutcome]) -> Result<(), JobError> {
         if moves.is_empty() {
             return Ok(());
         }
-        let mut write = self.context.store.begin(Durability::Full).await?;
-        let moved = write.outbox_move_each(State::Pending, moves, self.context.now()).await?;
+        let mut write = self.context.store.begin_write(Durability::Full).await?;
+        let moved = write.outbox_transition_each(ChangeState::Pending, moves, self.context.now()).await?;
         write.commit().await?;
-        let moved: Vec<Verdict> =
+        let moved: Vec<ChangeOutcome> =
             moves.iter().filter(|verdict| moved.contains(&verdict.id)).cloned().collect();
-        self.tally.rejected += moved.len() as u64;
-        tell(self.context, &moved).await;
+        self.summary.rejected += moved.len() as u64;
+        log_outcomes(self.context, &moved).await;
         Ok(())
     }
 
-    fn reads(&self, work: &Work) -> u8 {
-        self.reads.get(&work.cell).copied().unwrap_or(0)
+    fn read_count(&self, work: &PendingStockLevel) -> u8 {
+        self.read_counts.get(&work.stock_level).copied().unwrap_or(0)
     }
 
     /// Holds the changes of stock levels that no answer decided. Returns false if a change or fact has
     /// changed since the snapshot; then nothing is held.
-    async fn hold_unread(&mut self, works: &[&Work]) -> Result<bool, JobError> {
-        let held = |work: &&Work| {
+    async fn hold_unread(&mut self, works: &[&PendingStockLevel]) -> Result<bool, JobError> {
+        let held = |work: &&PendingStockLevel| {
             let detail = match work.lack {
-                Some(lack) => lack.sentence(&work.cell.sku, Some(work.cell.warehouse_id)),
-                None => "the service was asked for this cell several times and no answer decided it; it is looked at \
+                Some(lack) => lack.hold_detail(&work.stock_level.sku, Some(work.stock_level.warehouse_id)),
+                None => "the platform was asked for this stock level several times and no answer decided it; it is looked at \
                          again by itself"
                     .into(),
             };
-            let held = |id: &WishId| Verdict::new(*id, State::Held, Some(Reason::NoFact.as_str()), &*detail);
-            work.pending.iter().map(held).collect::<Vec<_>>()
+            let held = |id: &ChangeId| {
+                ChangeOutcome::new(*id, ChangeState::Held, Some(Reason::NoFact.as_str()), &*detail)
+            };
+            work.pending_changes.iter().map(held).collect::<Vec<_>>()
         };
         let waiting = works.iter().flat_map(held).collect();
-        self.carry_out(works, Settled { waiting, ..Settled::default() }).await
+        self.commit_outcomes(
+            works,
+            OutcomesWithoutCall { from_pending: waiting, ..OutcomesWithoutCall::default() },
+        )
+        .await
     }
 
     /// Finishes the changes that need no call. Returns false if a stock level or a change has changed since
     /// the snapshot. Then nothing is done, and the stock levels must be planned again.
-    async fn settle(&mut self, works: &[&Work]) -> Result<bool, JobError> {
-        let (mut moves, mut settled) = (Settled::default(), Vec::new());
+    async fn finish_without_call(&mut self, works: &[&PendingStockLevel]) -> Result<bool, JobError> {
+        let (mut moves, mut settled) = (OutcomesWithoutCall::default(), Vec::new());
         for work in works {
-            if moves.add(work) {
+            if moves.add_level(work) {
                 settled.push(*work);
             }
         }
-        if settled.is_empty() { Ok(true) } else { self.carry_out(&settled, moves).await }
+        if settled.is_empty() { Ok(true) } else { self.commit_outcomes(&settled, moves).await }
     }
 
     /// Commits the moves of these stock levels, all of them or none. The outcome of a change depends on the
     /// other changes of its stock level and on the fact. The plan is therefore carried out only if all of
     /// them are unchanged.
-    async fn carry_out(&mut self, works: &[&Work], moves: Settled) -> Result<bool, JobError> {
+    async fn commit_outcomes(
+        &mut self,
+        works: &[&PendingStockLevel],
+        moves: OutcomesWithoutCall,
+    ) -> Result<bool, JobError> {
         let now = self.context.now();
-        let mut write = self.context.store.begin(Durability::Full).await?;
-        let seen: Vec<_> = works.iter().map(|work| &work.seen).collect();
-        if !write.cells_stand(&seen).await? {
+        let mut write = self.context.store.begin_write(Durability::Full).await?;
+        let seen: Vec<_> = works.iter().map(|work| &work.read_rows).collect();
+        if !write.stock_levels_unchanged(&seen).await? {
             return Ok(false);
         }
         let (mut moved, mut applied) = (0, 0);
         for (exchange, agreed) in &moves.agreed {
-            let claims: Vec<Claim> = agreed.iter().map(|(claim, _)| *claim).collect();
-            let verdicts: Vec<Verdict> = agreed.iter().map(|(_, verdict)| verdict.clone()).collect();
+            let claims: Vec<ClaimedChange> = agreed.iter().map(|(claim, _)| *claim).collect();
+            let verdicts: Vec<ChangeOutcome> = agreed.iter().map(|(_, verdict)| verdict.clone()).collect();
             write.outbox_claim(*exchange, &claims, now).await?;
-            applied += write.outbox_move(State::Sending, &verdicts, now).await?;
+            applied += write.outbox_transition(ChangeState::Sending, &verdicts, now).await?;
         }
-        let agreed = works.iter().filter(|work| matches!(work.plan.step, Step::Agreed(_)));
-        let agreed = agreed.filter_map(|work| Some((work.product?, work.cell.warehouse_id.0)));
-        write.mismatch_end(&agreed.collect::<Vec<_>>()).await?;
-        moved += write.outbox_move(State::Pending, &moves.waiting, now).await?;
-        moved += write.outbox_move(State::Held, &moves.superseded, now).await?;
+        let agreed = works.iter().filter(|work| matches!(work.plan.step, StockLevelStep::Agreed(_)));
+        let agreed = agreed.filter_map(|work| Some((work.product?, work.stock_level.warehouse_id.0)));
+        write.mismatch_close(&agreed.collect::<Vec<_>>()).await?;
+        moved += write.outbox_transition(ChangeState::Pending, &moves.from_pending, now).await?;
+        moved += write.outbox_transition(ChangeState::Held, &moves.from_held, now).await?;
         if applied + moved != moves.len() {
             return Ok(false);
         }
         write.commit().await?;
-        self.tally.applied += applied;
-        self.tally.held += count(&moves.waiting, State::Held);
-        self.tally.rejected += count(&moves.waiting, State::Rejected);
-        tell(self.context, &moves.waiting).await;
-        tell(self.context, &moves.superseded).await;
+        self.summary.applied += applied;
+        self.summary.held += count_state(&moves.from_pending, ChangeState::Held);
+        self.summary.rejected += count_state(&moves.from_pending, ChangeState::Rejected);
+        log_outcomes(self.context, &moves.from_pending).await;
+        log_outcomes(self.context, &moves.from_held).await;
         Ok(true)
     }
 }
@@ -284,14 +295,18 @@ impl Push<'_> {
 /// Packs the writes of a batch into calls. If `has_more` (a read is in flight or the backlog is not empty), a
 /// call that is not full is left out. A call with an operator's change, or with a write that cannot wait, is
 /// kept.
-fn calls<'w>(writes: &[&'w Work], has_more: bool, cannot_wait: impl Fn(&Work) -> bool) -> Vec<Vec<&'w Work>> {
-    let entries: Vec<Entry<'_>> = writes.iter().map(|work| work.entry()).collect();
-    let packed = pack(&entries).into_iter();
-    let mut calls: Vec<Vec<&Work>> =
+fn pack_writes<'w>(
+    writes: &[&'w PendingStockLevel],
+    has_more: bool,
+    cannot_wait: impl Fn(&PendingStockLevel) -> bool,
+) -> Vec<Vec<&'w PendingStockLevel>> {
+    let entries: Vec<PackingEntry<'_>> = writes.iter().map(|work| work.packing_entry()).collect();
+    let packed = pack_calls(&entries).into_iter();
+    let mut calls: Vec<Vec<&PendingStockLevel>> =
         packed.map(|call| call.into_iter().map(|index| writes[index]).collect()).collect();
     if has_more {
         calls.retain(|call| {
-            call.len() == ENTRIES_MAX || call.iter().any(|work| work.urgent || cannot_wait(work))
+            call.len() == ENTRIES_MAX || call.iter().any(|work| work.is_urgent || cannot_wait(work))
         });
     }
     calls
@@ -299,68 +314,81 @@ fn calls<'w>(writes: &[&'w Work], has_more: bool, cannot_wait: impl Fn(&Work) ->
 
 /// Returns the SKUs of the next read before a push. These are all stale SKUs, unless an answer lacked some of
 /// them: then the lacking SKUs come first, up to [`SMALL_PAGE`] SKUs in all.
-fn skus_to_read(stale: &[&Work]) -> BTreeSet<Sku> {
-    if !stale.iter().any(lacked) {
-        return stale.iter().map(|work| work.cell.sku.clone()).collect();
+fn skus_to_read(stale: &[&PendingStockLevel]) -> BTreeSet<Sku> {
+    if !stale.iter().any(is_lacking) {
+        return stale.iter().map(|work| work.stock_level.sku.clone()).collect();
     }
     let mut skus: BTreeSet<Sku> = BTreeSet::new();
-    let first = stale.iter().filter(|work| lacked(work)).chain(stale.iter().filter(|work| !lacked(work)));
+    let first =
+        stale.iter().filter(|work| is_lacking(work)).chain(stale.iter().filter(|work| !is_lacking(work)));
     for work in first {
         if skus.len() >= SMALL_PAGE {
             break;
         }
-        skus.insert(work.cell.sku.clone());
+        skus.insert(work.stock_level.sku.clone());
     }
     skus
 }
 
 /// Returns true if an answer lacked the SKU as a whole.
-fn lacked(work: &&Work) -> bool {
-    work.lack.is_some_and(Lack::wants_witnesses)
+fn is_lacking(work: &&PendingStockLevel) -> bool {
+    work.lack.is_some_and(ProductLack::needs_confirmation)
 }
 
 /// Returns the witnesses of a page: SKUs that are known to exist. Empty unless an earlier answer lacked a SKU
 /// of the page.
-async fn witnesses_of(store: &Store, stale: &[&Work], skus: &BTreeSet<Sku>) -> Result<Vec<Sku>, StoreError> {
-    if !stale.iter().any(|work| lacked(work) && skus.contains(&work.cell.sku)) {
+async fn witnesses_of(
+    store: &Store,
+    stale: &[&PendingStockLevel],
+    skus: &BTreeSet<Sku>,
+) -> Result<Vec<Sku>, StoreError> {
+    if !stale.iter().any(|work| is_lacking(work) && skus.contains(&work.stock_level.sku)) {
         return Ok(Vec::new());
     }
-    store.witnesses(&skus.iter().cloned().collect::<Vec<_>>()).await
+    store.witness_skus(&skus.iter().cloned().collect::<Vec<_>>()).await
 }
 
 /// Moves of a batch that need no call.
 #[derive(Default)]
-struct Settled {
+struct OutcomesWithoutCall {
     /// Changes whose wanted quantity the platform holds already, by the exchange that showed it.
-    agreed: BTreeMap<ExchangeId, Vec<(Claim, Verdict)>>,
+    agreed: BTreeMap<ExchangeId, Vec<(ClaimedChange, ChangeOutcome)>>,
     /// Moves from pending.
-    waiting: Vec<Verdict>,
+    from_pending: Vec<ChangeOutcome>,
     /// Moves from held.
-    superseded: Vec<Verdict>,
+    from_held: Vec<ChangeOutcome>,
 }
 
-impl Settled {
+impl OutcomesWithoutCall {
     fn len(&self) -> u64 {
         let agreed: usize = self.agreed.values().map(Vec::len).sum();
-        (agreed + self.waiting.len() + self.superseded.len()) as u64
+        (agreed + self.from_pending.len() + self.from_held.len()) as u64
     }
 
     /// Adds the moves of a plan that need no call. Returns true if there are any. A count that is not written
     /// yet supersedes nothing: if it were cancelled or refused, the adjusts before it would be lost.
-    fn add(&mut self, work: &Work) -> bool {
+    fn add_level(&mut self, work: &PendingStockLevel) -> bool {
         let before = self.len();
         for decision in &work.plan.decisions {
-            let (id, verdict) = (decision.id, work.verdict(decision));
-            match (&decision.outcome, &work.plan.step) {
-                (Outcome::Settles { .. }, Step::Agreed(quantity)) => {
-                    let claim = Claim { id, written: Some(quantity.0) };
+            let (id, verdict) = (decision.id, work.change_outcome(decision));
+            match (&decision.decision, &work.plan.step) {
+                (ChangeDecision::Completes { .. }, StockLevelStep::Agreed(quantity)) => {
+                    let claim = ClaimedChange { id, written: Some(quantity.0) };
                     self.agreed.entry(work.fact_exchange).or_default().push((claim, verdict));
                 }
-                (Outcome::Settles { .. }, Step::Nothing | Step::Read | Step::Write { .. })
-                | (Outcome::Cancelled { .. }, Step::Write { .. }) => {}
-                (Outcome::Held { .. } | Outcome::Rejected { .. } | Outcome::Cancelled { .. }, _) => {
-                    let from_held = !work.pending.contains(&id);
-                    if from_held { &mut self.superseded } else { &mut self.waiting }.push(verdict);
+                (
+                    ChangeDecision::Completes { .. },
+                    StockLevelStep::Nothing | StockLevelStep::ReadFirst | StockLevelStep::Write { .. },
+                )
+                | (ChangeDecision::Cancelled { .. }, StockLevelStep::Write { .. }) => {}
+                (
+                    ChangeDecision::Held { .. }
+                    | ChangeDecision::Rejected { .. }
+                    | ChangeDecision::Cancelled { .. },
+                    _,
+                ) => {
+                    let from_held = !work.pending_changes.contains(&id);
+                    if from_held { &mut self.from_held } else { &mut self.from_pending }.push(verdict);
                 }
             }
         }

@@ -1,42 +1,42 @@
 //! Reads of stale stock levels for a push, many in one call.
 
 use crate::client::{Verdict as Answered, wire};
-use crate::exec::balances::Looked;
-use crate::exec::quarantine::Failed;
-use crate::exec::{Context, JobError, balances, call};
+use crate::exec::balances::BalancesOutcome;
+use crate::exec::quarantine::FailureCause;
+use crate::exec::{JobContext, JobError, balances, call};
 use crate::model::{ExchangeId, Lane, Operation, RunId, Sku};
 use std::time::Duration;
 
-const READ: Operation = Operation::GetProductBalances;
+const READ_OPERATION: Operation = Operation::GetProductBalances;
 
 /// Outcome of a page.
 #[derive(Debug)]
-pub(super) enum Page {
+pub(super) enum StaleReadOutcome {
     /// The page was read and recorded.
-    Came {
+    Recorded {
         /// Exchange of the read.
         exchange: ExchangeId,
         /// Time from the request to the answer, which is the age of the facts.
-        took: Duration,
+        latency: Duration,
     },
     /// Failure that one of the SKUs may cause.
-    Broken {
+    Failed {
         /// Message of the platform.
         why: String,
         /// True if the page had a single SKU, which is now quarantined.
-        is_set_aside: bool,
+        is_quarantined: bool,
     },
     /// No byte of the request was sent, or the failure may mean the key.
     Unsent(String),
 }
 
 /// Reads a page. Repeats the call with witnesses, or without them, where that shows more.
-pub(super) async fn page(
-    context: &Context,
+pub(super) async fn read_stale_page(
+    context: &JobContext,
     run: RunId,
     lane: Lane,
     (skus, mut witnesses): (Vec<Sku>, Vec<Sku>),
-) -> Result<Page, JobError> {
+) -> Result<StaleReadOutcome, JobError> {
     let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
     let mut may_have_witnesses = true;
     loop {
@@ -45,34 +45,34 @@ pub(super) async fn page(
             wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
         let answer = context.read_once(run, lane, request).await?;
         let why = if answer.reply.verdict == Answered::Accepted {
-            let looked = balances::balances_look(context, &answer, &asked).await;
-            if looked.as_ref().is_ok_and(Looked::wants_witnesses)
+            let checked = balances::record_balances(context, &answer, &asked).await;
+            if checked.as_ref().is_ok_and(BalancesOutcome::wants_witnesses)
                 && witnesses.is_empty()
                 && may_have_witnesses
             {
-                witnesses = context.store.witnesses(&skus).await?;
+                witnesses = context.store.witness_skus(&skus).await?;
                 may_have_witnesses = false;
                 if !witnesses.is_empty() {
                     continue;
                 }
             }
-            let shows_some = looked.as_ref().is_ok_and(Looked::shows_some);
-            match looked.and_then(Looked::told) {
+            let shows_some = checked.as_ref().is_ok_and(BalancesOutcome::shows_some);
+            match checked.and_then(BalancesOutcome::into_result) {
                 Ok(()) => {
-                    context.read_worked(READ, &names, shows_some).await?;
-                    let took = context.moment().since(answer.sent_moment);
-                    return Ok(Page::Came { exchange: answer.id, took });
+                    context.record_read_success(READ_OPERATION, &names, shows_some).await?;
+                    let took = context.moment().duration_since(answer.sent_moment);
+                    return Ok(StaleReadOutcome::Recorded { exchange: answer.id, latency: took });
                 }
                 Err(JobError::Implausible(why)) => why,
                 Err(error) => return Err(error),
             }
         } else {
-            context.end_alone(&answer).await?;
-            let why = call::words(&answer.reply);
-            match context.failure(run, &answer.reply).await? {
-                Failed::Throttled => continue,
-                Failed::Unsent => return Ok(Page::Unsent(why)),
-                Failed::Entries => {}
+            context.exchange_end_ignored(&answer).await?;
+            let why = call::reply_message(&answer.reply);
+            match context.classify_failure(run, &answer.reply).await? {
+                FailureCause::Throttled => continue,
+                FailureCause::Unsent => return Ok(StaleReadOutcome::Unsent(why)),
+                FailureCause::Entry => {}
             }
             // A witness may cause the failure.
             if !witnesses.is_empty() {
@@ -81,7 +81,7 @@ pub(super) async fn page(
             }
             why
         };
-        let is_set_aside = context.failed(READ, &names, &why).await?;
-        return Ok(Page::Broken { why, is_set_aside });
+        let is_set_aside = context.record_failure(READ_OPERATION, &names, &why).await?;
+        return Ok(StaleReadOutcome::Failed { why, is_quarantined: is_set_aside });
     }
 }

@@ -2,119 +2,139 @@
 //!
 //! Stock levels of a quarantined SKU wait. Those that failed before are sent apart from the others.
 
-use super::Push;
-use super::pipeline::Asked;
-use super::snapshot::Work;
-use crate::exec::quarantine::{Aside, Way};
-use crate::exec::{Context, JobError};
-use crate::model::{Cell, Operation, Timestamp, WishId};
-use crate::outbox::{Reason, State};
-use crate::reconcile::Step;
-use crate::reconcile::isolation::share;
-use crate::reconcile::packing::{Entry, pack};
-use crate::store::{Durability, StoreError, Verdict};
+use super::PushRun;
+use super::pipeline::LevelToRead;
+use super::snapshot::PendingStockLevel;
+use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
+use crate::exec::{JobContext, JobError};
+use crate::model::{ChangeId, Operation, StockLevel, Timestamp};
+use crate::outbox::{ChangeState, Reason};
+use crate::reconcile::StockLevelStep;
+use crate::reconcile::isolation::resend_size;
+use crate::reconcile::packing::{PackingEntry, pack_calls};
+use crate::store::{ChangeOutcome, Durability, StoreError};
 use std::collections::BTreeMap;
 
 /// Ways of the stock levels of a batch.
-pub(super) struct Ways {
-    writes: BTreeMap<Cell, Way>,
-    reads: Aside,
+pub(super) struct BatchRoutes {
+    write_routes: BTreeMap<StockLevel, EntryRoute>,
+    quarantined_reads: QuarantinedEntries,
 }
 
-impl Ways {
-    pub(super) async fn of(context: &Context, batch: &[&Work]) -> Result<Self, StoreError> {
-        let reads = context.aside(Operation::GetProductBalances).await?;
-        let writes = context.aside(Operation::UpdateQuantityOnHand).await?;
-        let writes =
-            batch.iter().map(|work| (work.cell.clone(), writes.way(context, work.cell.sku.as_str())));
-        Ok(Self { writes: writes.collect(), reads })
+impl BatchRoutes {
+    pub(super) async fn load(context: &JobContext, batch: &[&PendingStockLevel]) -> Result<Self, StoreError> {
+        let reads = context.quarantined_entries(Operation::GetProductBalances).await?;
+        let writes = context.quarantined_entries(Operation::UpdateQuantityOnHand).await?;
+        let writes = batch
+            .iter()
+            .map(|work| (work.stock_level.clone(), writes.route_of(context, work.stock_level.sku.as_str())));
+        Ok(Self { write_routes: writes.collect(), quarantined_reads: reads })
     }
 
-    fn write(&self, work: &Work) -> &Way {
-        self.writes.get(&work.cell).unwrap_or(&Way::Together)
+    fn write_route(&self, work: &PendingStockLevel) -> &EntryRoute {
+        self.write_routes.get(&work.stock_level).unwrap_or(&EntryRoute::Shared)
     }
 
     /// Returns the way of a stock level for its read. A mere suspicion does not separate it from the others.
-    fn read(&self, context: &Context, work: &Work) -> Way {
-        match self.reads.contains(work.cell.sku.as_str()) {
-            true => self.reads.way(context, work.cell.sku.as_str()),
-            false => Way::Together,
+    fn read_route(&self, context: &JobContext, work: &PendingStockLevel) -> EntryRoute {
+        match self.quarantined_reads.contains(work.stock_level.sku.as_str()) {
+            true => self.quarantined_reads.route_of(context, work.stock_level.sku.as_str()),
+            false => EntryRoute::Shared,
         }
     }
 
     /// Returns true if the last call of the stock level failed. Its next call has few other entries, or none.
-    pub(super) fn is_apart(&self, work: &Work) -> bool {
-        work.did_not_land || work.may_be_refused || matches!(self.write(work), Way::Suspect | Way::Alone)
+    pub(super) fn is_separate(&self, work: &PendingStockLevel) -> bool {
+        work.had_no_effect
+            || work.may_be_refused
+            || matches!(self.write_route(work), EntryRoute::Suspect | EntryRoute::Isolated)
     }
 
     /// Packs the stock levels that [`Self::is_apart`] selects. A quarantined one goes isolated, as does one
     /// of an answer that refused an entry without naming it.
-    pub(super) fn calls_apart<'w>(&self, apart: &[&'w Work]) -> Vec<Vec<&'w Work>> {
-        let (alone, suspects): (Vec<&Work>, Vec<&Work>) =
-            apart.iter().partition(|work| work.may_be_refused || *self.write(work) == Way::Alone);
-        let entries: Vec<Entry<'_>> = suspects.iter().map(|work| work.entry()).collect();
-        let size = share(suspects.len());
-        let packed = pack(&entries);
+    pub(super) fn separate_calls<'w>(
+        &self,
+        apart: &[&'w PendingStockLevel],
+    ) -> Vec<Vec<&'w PendingStockLevel>> {
+        let (alone, suspects): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) = apart
+            .iter()
+            .partition(|work| work.may_be_refused || *self.write_route(work) == EntryRoute::Isolated);
+        let entries: Vec<PackingEntry<'_>> = suspects.iter().map(|work| work.packing_entry()).collect();
+        let size = resend_size(suspects.len());
+        let packed = pack_calls(&entries);
         let parts = packed.iter().flat_map(|call| call.chunks(size));
         let parts = parts.map(|part| part.iter().map(|index| suspects[*index]).collect());
         parts.chain(alone.into_iter().map(|work| vec![work])).collect()
     }
 }
 
-impl Push<'_> {
+impl PushRun<'_> {
     /// Returns the stock levels of a batch that may be read or written now. Notes at the changes of the
     /// others what they wait for. Stock levels that must be read isolated are handed to the search.
-    pub(super) async fn turn<'w>(
+    pub(super) async fn select_ready<'w>(
         &mut self,
-        ways: &Ways,
-        batch: Vec<&'w Work>,
-    ) -> Result<Vec<&'w Work>, JobError> {
+        ways: &BatchRoutes,
+        batch: Vec<&'w PendingStockLevel>,
+    ) -> Result<Vec<&'w PendingStockLevel>, JobError> {
         let (mut now, mut later, mut alone) = (Vec::new(), Vec::new(), Vec::new());
         for work in batch {
-            let is_read = work.plan.step == Step::Read;
-            if !is_read && !matches!(work.plan.step, Step::Write { .. }) {
+            let is_read = work.plan.step == StockLevelStep::ReadFirst;
+            if !is_read && !matches!(work.plan.step, StockLevelStep::Write { .. }) {
                 now.push(work);
                 continue;
             }
-            let read = if is_read { ways.read(self.context, work) } else { Way::Together };
-            match (read, ways.write(work)) {
-                (Way::Later(until, why), _) => later.push((work, until, why)),
-                (_, Way::Later(until, why)) => later.push((work, *until, why.clone())),
-                _ if self.pipe.search.left.contains(&work.cell.sku) => {}
-                (Way::Alone, _) => alone.push(work),
-                (Way::Together | Way::Suspect, Way::Together | Way::Suspect | Way::Alone) => now.push(work),
+            let read = if is_read { ways.read_route(self.context, work) } else { EntryRoute::Shared };
+            match (read, ways.write_route(work)) {
+                (EntryRoute::Deferred(until, why), _) => later.push((work, until, why)),
+                (_, EntryRoute::Deferred(until, why)) => later.push((work, *until, why.clone())),
+                _ if self.pipeline.fault_search.given_up.contains(&work.stock_level.sku) => {}
+                (EntryRoute::Isolated, _) => alone.push(work),
+                (
+                    EntryRoute::Shared | EntryRoute::Suspect,
+                    EntryRoute::Shared | EntryRoute::Suspect | EntryRoute::Isolated,
+                ) => now.push(work),
             }
         }
         for work in alone {
-            let (cell, urgent) = (work.cell.clone(), work.urgent);
-            self.pipe.taken.insert(cell.clone());
-            self.pipe.search.add(vec![Asked { cell, urgent }]);
+            let (level, urgent) = (work.stock_level.clone(), work.is_urgent);
+            self.pipeline.reserved_levels.insert(level.clone());
+            self.pipeline
+                .fault_search
+                .add_levels(vec![LevelToRead { stock_level: level, is_urgent: urgent }]);
         }
-        self.put_off(&later).await?;
+        self.note_deferred(&later).await?;
         Ok(now)
     }
 
     /// Notes at the changes of these stock levels what they wait for, and until when.
-    async fn put_off(&mut self, later: &[(&Work, Timestamp, String)]) -> Result<(), JobError> {
+    async fn note_deferred(
+        &mut self,
+        later: &[(&PendingStockLevel, Timestamp, String)],
+    ) -> Result<(), JobError> {
         let Some(first) = later.iter().map(|(_, until, _)| *until).min() else { return Ok(()) };
-        self.tally.again_at(first);
+        self.summary.note_retry(first);
         let mut notes = Vec::new();
         for (work, until, why) in later {
-            let detail = set_aside(&work.cell.sku, why, *until);
-            let note = |id: &WishId| {
-                Verdict::new(*id, State::Pending, Some(Reason::SetAside.as_str()), detail.as_str())
+            let detail = deferral_detail(&work.stock_level.sku, why, *until);
+            let note = |id: &ChangeId| {
+                ChangeOutcome::new(
+                    *id,
+                    ChangeState::Pending,
+                    Some(Reason::SetAside.as_str()),
+                    detail.as_str(),
+                )
             };
-            notes.extend(work.pending.iter().map(note));
+            notes.extend(work.pending_changes.iter().map(note));
         }
-        let cells: Vec<Cell> = later.iter().map(|(work, ..)| work.cell.clone()).collect();
-        self.pipe.flush.gone(&cells);
-        let mut write = self.context.store.begin(Durability::Normal).await?;
-        write.outbox_note(State::Pending, &notes, self.context.now()).await?;
+        let levels: Vec<StockLevel> = later.iter().map(|(work, ..)| work.stock_level.clone()).collect();
+        self.pipeline.projected_backlog.remove_levels(&levels);
+        let mut write = self.context.store.begin_write(Durability::Normal).await?;
+        write.outbox_reason_update(ChangeState::Pending, &notes, self.context.now()).await?;
         Ok(write.commit().await?)
     }
 }
 
 /// Returns the detail of a change that waits for a quarantined entry.
-pub(super) fn set_aside(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
+pub(super) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
     format!("calls that name {entry} fail: {why}; it is tried again by itself at {until}")
 }

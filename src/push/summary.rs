@@ -1,69 +1,69 @@
 //! Summary of a push: stock and other changes are counted together.
 
-use crate::exec::Report;
+use crate::exec::RunReport;
 use crate::model::Timestamp;
-use crate::outbox::State;
-use crate::store::Verdict;
+use crate::outbox::ChangeState;
+use crate::store::ChangeOutcome;
 
 /// Counts of a run of the push, for its summary.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PushSummary {
     pub(super) calls: u64,
     pub(super) applied: u64,
     pub(super) rejected: u64,
     pub(super) held: u64,
     pub(super) in_doubt: u64,
-    pub(super) trouble: Option<String>,
+    pub(super) first_failure: Option<String>,
     /// Earliest retry of a quarantined entry that changes wait for.
-    again_at: Option<Timestamp>,
+    retry_at: Option<Timestamp>,
 }
 
-impl Tally {
+impl PushSummary {
     /// Records a fault; the first one is reported.
-    pub(super) fn note(&mut self, why: String) {
-        self.trouble.get_or_insert(why);
+    pub(super) fn note_failure(&mut self, why: String) {
+        self.first_failure.get_or_insert(why);
     }
 
     /// Records the retry time of a quarantined entry that changes wait for.
-    pub(super) fn again_at(&mut self, at: Timestamp) {
-        self.again_at = Some(self.again_at.map_or(at, |first| first.min(at)));
+    pub(super) fn note_retry(&mut self, at: Timestamp) {
+        self.retry_at = Some(self.retry_at.map_or(at, |first| first.min(at)));
     }
 
     /// Adds another summary.
-    pub(super) fn add(&mut self, other: Self) {
+    pub(super) fn add_summary(&mut self, other: Self) {
         self.calls += other.calls;
         self.applied += other.applied;
         self.rejected += other.rejected;
         self.held += other.held;
         self.in_doubt += other.in_doubt;
-        self.trouble = self.trouble.take().or(other.trouble);
-        other.again_at.into_iter().for_each(|at| self.again_at(at));
+        self.first_failure = self.first_failure.take().or(other.first_failure);
+        other.retry_at.into_iter().for_each(|at| self.note_retry(at));
     }
 
     /// Counts transitions that were made.
-    pub(super) fn count(&mut self, moves: &[Verdict]) {
-        self.applied += count(moves, State::Applied);
-        self.rejected += count(moves, State::Rejected);
-        self.held += count(moves, State::Held);
-        self.in_doubt += count(moves, State::InDoubt);
+    pub(super) fn count_outcomes(&mut self, moves: &[ChangeOutcome]) {
+        self.applied += count_state(moves, ChangeState::Applied);
+        self.rejected += count_state(moves, ChangeState::Rejected);
+        self.held += count_state(moves, ChangeState::Held);
+        self.in_doubt += count_state(moves, ChangeState::InDoubt);
     }
 
-    pub(super) fn report(&self) -> Report {
-        let mut summary = format!("{} wish(es) applied in {} call(s)", self.applied, self.calls);
+    pub(super) fn run_report(&self) -> RunReport {
+        let mut summary = format!("{} change(s) applied in {} call(s)", self.applied, self.calls);
         for (count, what) in [(self.rejected, "rejected"), (self.held, "held"), (self.in_doubt, "in doubt")] {
             if count > 0 {
                 summary.push_str(&format!(", {count} {what}"));
             }
         }
-        let report = match &self.trouble {
-            None => Report::ok(summary),
-            Some(why) => Report::partial(format!("{summary}; then: {why}")),
+        let report = match &self.first_failure {
+            None => RunReport::ok(summary),
+            Some(why) => RunReport::partial(format!("{summary}; then: {why}")),
         };
-        Report { again_at: self.again_at, ..report }
+        RunReport { due_again_at: self.retry_at, ..report }
     }
 }
 
 /// Returns the number of transitions to a state.
-pub(super) fn count(moves: &[Verdict], state: State) -> u64 {
+pub(super) fn count_state(moves: &[ChangeOutcome], state: ChangeState) -> u64 {
     moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64
 }

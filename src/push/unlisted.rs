@@ -4,22 +4,22 @@
 //! minutes later. Both lists must hold all other known warehouses. A warehouse that was ever listed is never
 //! rejected; its changes wait.
 
-use super::Push;
-use super::snapshot::Work;
+use super::PushRun;
+use super::snapshot::PendingStockLevel;
 use crate::exec::JobError;
-use crate::exec::absence::{self, Lacking, Lacks};
+use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};
 use crate::exec::warehouse_list;
-use crate::model::{WarehouseId, WishId};
-use crate::outbox::{Reason, State};
-use crate::store::{Durability, Verdict};
+use crate::model::{ChangeId, WarehouseId};
+use crate::outbox::{ChangeState, Reason};
+use crate::store::{ChangeOutcome, Durability};
 use std::collections::{BTreeMap, BTreeSet};
 
-impl Push<'_> {
+impl PushRun<'_> {
     /// Records the changes that wait for the list.
-    pub(super) fn note_unlisted(&mut self, works: &[Work]) {
+    pub(super) fn note_unlisted(&mut self, works: &[PendingStockLevel]) {
         for work in works.iter().filter(|work| work.is_unlisted) {
-            let wishes = self.unlisted.entry(work.cell.warehouse_id).or_default();
-            wishes.extend(work.pending.iter().copied());
+            let changes = self.unlisted.entry(work.stock_level.warehouse_id).or_default();
+            changes.extend(work.pending_changes.iter().copied());
         }
     }
 
@@ -29,12 +29,12 @@ impl Push<'_> {
         if unlisted.is_empty() {
             return Ok(false);
         }
-        let lacking = Lacking::read(self.context).await?;
+        let lacking = SuspectedAbsences::load(self.context).await?;
         let mut due = BTreeMap::new();
-        for (warehouse, wishes) in unlisted {
-            match lacking.not_yet(self.context, &subject(warehouse)) {
-                Some(what) => self.wait(&wishes, what.to_owned()).await?,
-                None => drop(due.insert(warehouse, wishes)),
+        for (warehouse, changes) in unlisted {
+            match lacking.undue_absence(self.context, &warehouse_subject(warehouse)) {
+                Some(what) => self.note_waiting(&changes, what.to_owned()).await?,
+                None => drop(due.insert(warehouse, changes)),
             }
         }
         if due.is_empty() {
@@ -42,34 +42,36 @@ impl Push<'_> {
         }
         let known: BTreeSet<i64> =
             self.context.store.warehouse_list().await?.into_iter().map(|row| row.id).collect();
-        let (listed, unwell) = self.list().await?;
+        let (listed, unwell) = self.read_warehouse_list().await?;
         let mut decided = false;
-        for (warehouse, wishes) in due {
+        for (warehouse, changes) in due {
             if listed.contains(&warehouse) {
-                absence::end(self.context, &subject(warehouse)).await?;
+                absence::end_absence(self.context, &warehouse_subject(warehouse)).await?;
                 decided = true;
                 continue;
             }
             let what = format!("the list of warehouses lacks {warehouse}");
-            match absence::note(self.context, &subject(warehouse), &what, unwell.as_deref()).await? {
-                Lacks::Proved if known.contains(&warehouse.0) => {
+            match absence::note_absence(self.context, &warehouse_subject(warehouse), &what, unwell.as_deref())
+                .await?
+            {
+                AbsenceProof::Proved if known.contains(&warehouse.0) => {
                     let why = format!("{what}, which it held before");
-                    self.wait(&wishes, why).await?;
+                    self.note_waiting(&changes, why).await?;
                 }
-                Lacks::Proved => {
-                    absence::end(self.context, &subject(warehouse)).await?;
-                    decided |= self.no_such.insert(warehouse);
+                AbsenceProof::Proved => {
+                    absence::end_absence(self.context, &warehouse_subject(warehouse)).await?;
+                    decided |= self.absent_warehouses.insert(warehouse);
                 }
-                Lacks::NotProved(why) => self.wait(&wishes, why).await?,
+                AbsenceProof::NotProved(why) => self.note_waiting(&changes, why).await?,
             }
         }
         Ok(decided)
     }
 
     /// Returns the list as it is now, and the reason if it proves nothing.
-    async fn list(&self) -> Result<(BTreeSet<WarehouseId>, Option<String>), JobError> {
+    async fn read_warehouse_list(&self) -> Result<(BTreeSet<WarehouseId>, Option<String>), JobError> {
         let before = self.context.store.warehouse_ids().await?;
-        match warehouse_list::listed(self.context, self.run).await {
+        match warehouse_list::read_warehouse_ids(self.context, self.run).await {
             Ok(Some(listed)) => {
                 let lacks = before.iter().find(|id| !listed.contains(id));
                 let unwell =
@@ -80,22 +82,24 @@ impl Push<'_> {
             Err(
                 error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
             ) => Ok((BTreeSet::new(), Some(error.to_string()))),
-            Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => Err(error),
+            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => Err(error),
         }
     }
 
-    async fn wait(&mut self, wishes: &BTreeSet<WishId>, why: String) -> Result<(), JobError> {
-        let note = |id: &WishId| Verdict::new(*id, State::Pending, Some(Reason::Unproved.as_str()), &why);
-        let notes: Vec<Verdict> = wishes.iter().map(note).collect();
-        let mut write = self.context.store.begin(Durability::Normal).await?;
-        write.outbox_note(State::Pending, &notes, self.context.now()).await?;
+    async fn note_waiting(&mut self, changes: &BTreeSet<ChangeId>, why: String) -> Result<(), JobError> {
+        let note = |id: &ChangeId| {
+            ChangeOutcome::new(*id, ChangeState::Pending, Some(Reason::Unproved.as_str()), &why)
+        };
+        let notes: Vec<ChangeOutcome> = changes.iter().map(note).collect();
+        let mut write = self.context.store.begin_write(Durability::Normal).await?;
+        write.outbox_reason_update(ChangeState::Pending, &notes, self.context.now()).await?;
         write.commit().await?;
-        self.waits.get_or_insert(why);
+        self.wait_reason.get_or_insert(why);
         Ok(())
     }
 }
 
 /// Returns the key of the warehouse in the table of absences.
-fn subject(warehouse: WarehouseId) -> String {
+fn warehouse_subject(warehouse: WarehouseId) -> String {
     format!("warehouse {warehouse}")
 }

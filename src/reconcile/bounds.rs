@@ -8,7 +8,7 @@ use crate::outbox::Reason;
 
 /// The part that drives the total out of range, with the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Culprit {
+pub(super) enum OutOfRangePart {
     /// The start value of the adjusts.
     Start {
         /// Below or above the range.
@@ -31,7 +31,7 @@ pub(super) enum Culprit {
 ///
 /// Without `may_blame_start`, `start` is a fact and no count. Then an adjust is returned even if the fact
 /// itself is out of range.
-pub(super) fn culprit(start: i64, deltas: &[i64], may_blame_start: bool) -> Option<Culprit> {
+pub(super) fn find_offending(start: i64, deltas: &[i64], may_blame_start: bool) -> Option<OutOfRangePart> {
     let result = deltas.iter().fold(start, |total, delta| total.saturating_add(*delta));
     let reason = if result < 0 { Reason::Negative } else { Reason::TooLarge };
     let outside = |total: i64| if result < 0 { total < 0 } else { total > Quantity::MAX.0 };
@@ -39,14 +39,14 @@ pub(super) fn culprit(start: i64, deltas: &[i64], may_blame_start: bool) -> Opti
         return None;
     }
     if let Some(index) = last_crossing(start, deltas, outside) {
-        return Some(Culprit::Adjust { index, reason, result });
+        return Some(OutOfRangePart::Adjust { index, reason, result });
     }
     if may_blame_start {
-        return Some(Culprit::Start { reason, result });
+        return Some(OutOfRangePart::Start { reason, result });
     }
     let worsens = |delta: &i64| if result < 0 { *delta < 0 } else { *delta > 0 };
     let index = deltas.iter().rposition(worsens).or(deltas.len().checked_sub(1))?;
-    Some(Culprit::Adjust { index, reason, result })
+    Some(OutOfRangePart::Adjust { index, reason, result })
 }
 
 /// Returns the last adjust that took the total from inside to outside.
@@ -68,11 +68,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wish_that_leaves_the_range_for_good_is_to_blame() {
+    fn the_last_change_that_leaves_the_range_is_held() {
         const MAX: i64 = Quantity::MAX.0;
-        let adjust = |index, reason, result| Some(Culprit::Adjust { index, reason, result });
+        let adjust = |index, reason, result| Some(OutOfRangePart::Adjust { index, reason, result });
         // Columns: start, adjusts, start is a count, expected culprit.
-        let cases: [(i64, &[i64], bool, Option<Culprit>); 16] = [
+        let cases: [(i64, &[i64], bool, Option<OutOfRangePart>); 16] = [
             (50, &[-50], false, None),
             (50, &[-51], false, adjust(0, Reason::Negative, -1)),
             // A negative total in between is accepted.
@@ -82,8 +82,8 @@ mod tests {
             (50, &[-50, -1], false, adjust(1, Reason::Negative, -1)),
             // The total returned above zero in between: the later adjust is to blame.
             (50, &[-60, 20, -20], false, adjust(2, Reason::Negative, -10)),
-            (-3, &[], true, Some(Culprit::Start { reason: Reason::Negative, result: -3 })),
-            (-3, &[-4], true, Some(Culprit::Start { reason: Reason::Negative, result: -7 })),
+            (-3, &[], true, Some(OutOfRangePart::Start { reason: Reason::Negative, result: -3 })),
+            (-3, &[-4], true, Some(OutOfRangePart::Start { reason: Reason::Negative, result: -7 })),
             (-3, &[5, -4], true, adjust(1, Reason::Negative, -2)),
             // The platform's quantity is negative (oversold).
             (-5, &[3], false, adjust(0, Reason::Negative, -2)),
@@ -96,7 +96,7 @@ mod tests {
             (MAX, &[1, -1], false, None),
         ];
         for (start, deltas, is_count, expected) in cases {
-            assert_eq!(culprit(start, deltas, is_count), expected, "{start} {deltas:?}");
+            assert_eq!(find_offending(start, deltas, is_count), expected, "{start} {deltas:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! shows the fault. Zeroings are counted over a rolling hour plus the projected backlog, so that a slow
 //! series trips the brake too. A brake does not prove the quantities wrong; it asks the operator once.
 
-use crate::model::{Cell, Quantity, WarehouseId, WishId};
+use crate::model::{ChangeId, Quantity, StockLevel, WarehouseId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -13,26 +13,26 @@ const ZEROED_MIN: u64 = 10;
 
 /// A write of the projected backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ProjectedWrite {
     /// Written stock level.
-    pub cell: Cell,
+    pub stock_level: StockLevel,
     /// Quantity at the platform.
     pub from: Quantity,
     /// Quantity after the write.
     pub to: Quantity,
     /// False for kits, inactive and missing stock levels, which do not count.
-    pub counts: bool,
+    pub is_counted: bool,
     /// True if the operator released the entry.
     ///
     /// A released entry neither counts nor trips until it is final (docs/rules.md 28).
-    pub released: bool,
+    pub is_released: bool,
     /// Changes that the write completes, and that a trip holds.
-    pub wishes: Vec<WishId>,
+    pub changes: Vec<ChangeId>,
 }
 
 /// Stock levels of one warehouse over the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hour {
+pub struct HourCounts {
     /// Counted stock levels that went from above 0 to 0 within the hour.
     pub zeroed: u64,
     /// Counted stock levels above 0 at the start of the hour.
@@ -41,16 +41,16 @@ pub struct Hour {
 
 /// Thresholds of the brakes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// `hold_zeroing_over`: fraction of the non-zero stock levels, 0 to 1.
-    pub hold_zeroing_over: f64,
-    /// `hold_jump_over`: largest change of a stock level by one write, in units; 0 disables it.
-    pub hold_jump_over: u64,
+pub struct BrakeSettings {
+    /// `max_zeroing_fraction`: fraction of the non-zero stock levels, 0 to 1.
+    pub max_zeroing_fraction: f64,
+    /// `max_quantity_jump`: largest change of a stock level by one write, in units; 0 disables it.
+    pub max_quantity_jump: u64,
 }
 
 /// The warehouses over which zeroings are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum BrakeScope {
     /// All warehouses together.
     Everywhere,
     /// A single warehouse.
@@ -59,58 +59,65 @@ pub enum Scope {
 
 /// A tripped brake with its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trip {
+pub enum BrakeTrip {
     /// Too many stock levels would become zero.
     Zeroing {
         /// Counted warehouses.
-        scope: Scope,
+        scope: BrakeScope,
         /// Stock levels that the backlog would set to zero.
-        now: u64,
+        zeroed_by_backlog: u64,
         /// Zeroings within the hour, and non-zero stock levels at its start.
-        hour: Hour,
+        hour: HourCounts,
         /// Held changes, frozen so that a release covers no later change.
-        wishes: BTreeSet<WishId>,
+        changes: BTreeSet<ChangeId>,
     },
     /// Writes that change a stock level by more than the limit.
     Jump {
         /// Largest change, with the quantities before and after.
-        widest: (Cell, Quantity, Quantity),
+        largest: (StockLevel, Quantity, Quantity),
         /// Held changes.
-        wishes: BTreeSet<WishId>,
+        changes: BTreeSet<ChangeId>,
     },
 }
 
 /// The decision on a backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Brake {
+pub enum BrakeDecision {
     /// No brake tripped.
     Clear,
     /// Changes of the trips are held; all other changes are sent.
-    Tripped(Vec<Trip>),
+    Tripped(Vec<BrakeTrip>),
 }
 
-impl Trip {
+impl BrakeTrip {
     /// Returns the held changes.
-    pub fn wishes(&self) -> &BTreeSet<WishId> {
+    pub fn changes(&self) -> &BTreeSet<ChangeId> {
         match self {
-            Trip::Zeroing { wishes, .. } | Trip::Jump { wishes, .. } => wishes,
+            BrakeTrip::Zeroing { changes, .. } | BrakeTrip::Jump { changes, .. } => changes,
         }
     }
 }
 
-impl fmt::Display for Trip {
+impl fmt::Display for BrakeTrip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trip::Zeroing { scope, now, hour, wishes: _ } => {
-                let Hour { zeroed, non_zero } = hour;
-                write!(f, "{now} cells would become empty and {zeroed} did within the hour, of {non_zero} ")?;
+            BrakeTrip::Zeroing { scope, zeroed_by_backlog: now, hour, changes: _ } => {
+                let HourCounts { zeroed, non_zero } = hour;
+                write!(
+                    f,
+                    "{now} stock levels would become empty and {zeroed} did within the hour, of {non_zero} "
+                )?;
                 match scope {
-                    Scope::Everywhere => f.write_str("that were not"),
-                    Scope::Warehouse(id) => write!(f, "that were not in warehouse {id}"),
+                    BrakeScope::Everywhere => f.write_str("that were not"),
+                    BrakeScope::Warehouse(id) => write!(f, "that were not in warehouse {id}"),
                 }
             }
-            Trip::Jump { widest: (cell, from, to), wishes } => {
-                write!(f, "{} wishes change a cell widely, {cell} from {from} to {to}", wishes.len())
+            BrakeTrip::Jump { largest: (level, from, to), changes } => {
+                write!(
+                    f,
+                    "{} changes change a stock level widely, {level} from {from} to {to}",
+                    changes.len()
+                )
             }
         }
     }
@@ -119,21 +126,25 @@ impl fmt::Display for Trip {
 /// Judges the projected backlog against the last hour, by warehouse.
 ///
 /// Entries that change nothing trip no brake.
-pub fn judge(flush: &[Entry], hours: &BTreeMap<WarehouseId, Hour>, settings: Settings) -> Brake {
-    let judged: Vec<&Entry> = flush.iter().filter(|entry| !entry.released).collect();
-    let zeroing: Vec<&Entry> = judged.iter().copied().filter(|entry| entry.zeroes()).collect();
-    let mut trips = floods(&zeroing, hours, settings);
-    let counted: Vec<&Entry> = judged.into_iter().filter(|entry| entry.counts).collect();
-    trips.extend(jump(&counted, settings.hold_jump_over));
-    if trips.is_empty() { Brake::Clear } else { Brake::Tripped(trips) }
+pub fn judge_brakes(
+    projected: &[ProjectedWrite],
+    hours: &BTreeMap<WarehouseId, HourCounts>,
+    settings: BrakeSettings,
+) -> BrakeDecision {
+    let judged: Vec<&ProjectedWrite> = projected.iter().filter(|entry| !entry.is_released).collect();
+    let zeroing: Vec<&ProjectedWrite> = judged.iter().copied().filter(|entry| entry.is_zeroing()).collect();
+    let mut trips = zeroing_trips(&zeroing, hours, settings);
+    let counted: Vec<&ProjectedWrite> = judged.into_iter().filter(|entry| entry.is_counted).collect();
+    trips.extend(jump_trip(&counted, settings.max_quantity_jump));
+    if trips.is_empty() { BrakeDecision::Clear } else { BrakeDecision::Tripped(trips) }
 }
 
-impl Entry {
-    fn zeroes(&self) -> bool {
+impl ProjectedWrite {
+    fn is_zeroing(&self) -> bool {
         self.from.0 > 0 && self.to.0 == 0
     }
 
-    fn width(&self) -> u64 {
+    fn jump_size(&self) -> u64 {
         self.to.0.abs_diff(self.from.0)
     }
 }
@@ -142,58 +153,66 @@ impl Entry {
 ///
 /// An overall trip holds every zeroing, so no change is in two zeroing trips. Zeroings that do not count are
 /// held too, because they come from the same source.
-fn floods(zeroing: &[&Entry], hours: &BTreeMap<WarehouseId, Hour>, settings: Settings) -> Vec<Trip> {
-    if let Some(trip) = flood(Scope::Everywhere, zeroing, hours, settings) {
+fn zeroing_trips(
+    zeroing: &[&ProjectedWrite],
+    hours: &BTreeMap<WarehouseId, HourCounts>,
+    settings: BrakeSettings,
+) -> Vec<BrakeTrip> {
+    if let Some(trip) = zeroing_trip(BrakeScope::Everywhere, zeroing, hours, settings) {
         return vec![trip];
     }
-    let warehouses: BTreeSet<WarehouseId> = zeroing.iter().map(|entry| entry.cell.warehouse_id).collect();
-    let scopes = warehouses.into_iter().map(Scope::Warehouse);
-    scopes.filter_map(|scope| flood(scope, zeroing, hours, settings)).collect()
+    let warehouses: BTreeSet<WarehouseId> =
+        zeroing.iter().map(|entry| entry.stock_level.warehouse_id).collect();
+    let scopes = warehouses.into_iter().map(BrakeScope::Warehouse);
+    scopes.filter_map(|scope| zeroing_trip(scope, zeroing, hours, settings)).collect()
 }
 
-fn flood(
-    scope: Scope,
-    zeroing: &[&Entry],
-    hours: &BTreeMap<WarehouseId, Hour>,
-    settings: Settings,
-) -> Option<Trip> {
-    let within = |id: WarehouseId| scope == Scope::Everywhere || scope == Scope::Warehouse(id);
-    let hour = hours.iter().filter(|(id, _)| within(**id)).fold(Hour::default(), |sum, (_, hour)| Hour {
-        zeroed: sum.zeroed + hour.zeroed,
-        non_zero: sum.non_zero + hour.non_zero,
+fn zeroing_trip(
+    scope: BrakeScope,
+    zeroing: &[&ProjectedWrite],
+    hours: &BTreeMap<WarehouseId, HourCounts>,
+    settings: BrakeSettings,
+) -> Option<BrakeTrip> {
+    let within = |id: WarehouseId| scope == BrakeScope::Everywhere || scope == BrakeScope::Warehouse(id);
+    let hour = hours.iter().filter(|(id, _)| within(**id)).fold(HourCounts::default(), |sum, (_, hour)| {
+        HourCounts { zeroed: sum.zeroed + hour.zeroed, non_zero: sum.non_zero + hour.non_zero }
     });
-    let here: Vec<&Entry> = zeroing.iter().copied().filter(|entry| within(entry.cell.warehouse_id)).collect();
-    let now = here.iter().filter(|entry| entry.counts).count() as u64;
+    let here: Vec<&ProjectedWrite> =
+        zeroing.iter().copied().filter(|entry| within(entry.stock_level.warehouse_id)).collect();
+    let now = here.iter().filter(|entry| entry.is_counted).count() as u64;
     let zeroed = hour.zeroed + now;
-    let too_many = zeroed as f64 > settings.hold_zeroing_over * hour.non_zero as f64;
-    (now > 0 && zeroed >= ZEROED_MIN && too_many).then(|| Trip::Zeroing {
+    let too_many = zeroed as f64 > settings.max_zeroing_fraction * hour.non_zero as f64;
+    (now > 0 && zeroed >= ZEROED_MIN && too_many).then(|| BrakeTrip::Zeroing {
         scope,
-        now,
+        zeroed_by_backlog: now,
         hour,
-        wishes: wishes(&here),
+        changes: held_changes(&here),
     })
 }
 
-fn jump(judged: &[&Entry], over: u64) -> Option<Trip> {
-    let wide = |entry: &&Entry| over > 0 && entry.width() > over;
-    let wide: Vec<&Entry> = judged.iter().copied().filter(wide).collect();
-    let widest = wide.iter().max_by_key(|entry| entry.width())?;
-    Some(Trip::Jump { widest: (widest.cell.clone(), widest.from, widest.to), wishes: wishes(&wide) })
+fn jump_trip(judged: &[&ProjectedWrite], over: u64) -> Option<BrakeTrip> {
+    let wide = |entry: &&ProjectedWrite| over > 0 && entry.jump_size() > over;
+    let wide: Vec<&ProjectedWrite> = judged.iter().copied().filter(wide).collect();
+    let widest = wide.iter().max_by_key(|entry| entry.jump_size())?;
+    Some(BrakeTrip::Jump {
+        largest: (widest.stock_level.clone(), widest.from, widest.to),
+        changes: held_changes(&wide),
+    })
 }
 
-fn wishes(entries: &[&Entry]) -> BTreeSet<WishId> {
-    entries.iter().flat_map(|entry| entry.wishes.iter().copied()).collect()
+fn held_changes(entries: &[&ProjectedWrite]) -> BTreeSet<ChangeId> {
+    entries.iter().flat_map(|entry| entry.changes.iter().copied()).collect()
 }
 
 /// Returns true if an empty answer, where `known` rows exist, is a failure and no fact.
-pub fn looks_emptied(known: u64, returned: u64) -> bool {
+pub fn is_emptied_answer(known: u64, returned: u64) -> bool {
     returned == 0 && known > 0
 }
 
 /// Returns true if an answer was silently cut: more than a tenth of the requested SKUs is absent.
 ///
 /// The caller halves the request and reads again.
-pub fn looks_cut(asked: u64, absent: u64) -> bool {
+pub fn is_cut_answer(asked: u64, absent: u64) -> bool {
     absent.saturating_mul(10) > asked
 }
 

@@ -6,11 +6,11 @@ use crate::outbox::Reason;
 
 /// The decision on a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan<T> {
+pub enum ChangePlan<T> {
     /// A fact must be read first.
-    Read,
+    ReadFirst,
     /// The change is claimed, with this evidence, and sent.
-    Go(T),
+    Send(T),
     /// The operator must decide.
     Held {
         /// Reason of the hold.
@@ -22,7 +22,7 @@ pub enum Plan<T> {
     ///
     /// If a second answer lacks the part too, the change is held. It is rejected if the part is known to
     /// belong elsewhere.
-    Lacking {
+    PartMissing {
         /// Reason of the state after a second such answer.
         reason: Reason,
         /// Missing record and remedy.

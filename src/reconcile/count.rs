@@ -4,11 +4,11 @@
 //! D = (R − O) − (B − O_B). The match over situation and policy has no catch-all arm: each arm is one line of
 //! policy.
 
-use super::{Base, Count, Pair, Policy, Word};
+use super::{Count, CountBase, CountPolicy, CountResolution, QuantityState};
 
 /// The relation of a count to the current fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Situation {
+enum CountSituation {
     /// No other client changed the stock level since the count.
     Unmoved,
     /// Others added this many units; negative if others took some.
@@ -25,18 +25,18 @@ enum Situation {
 
 /// The decision on a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ruling {
+pub(super) enum CountDecision {
     /// The count gives `start`, with the applied adjusts since the count and without the pending adjusts.
-    Take {
+    Accept {
         /// Quantity.
         start: i64,
         /// Explanation of the quantity.
-        how: String,
+        explanation: String,
     },
     /// The stock level must be read first.
     ReadFirst,
     /// The policy prefers the platform's quantity.
-    TheirsWins(String),
+    PlatformWins(String),
     /// The policy asks the operator.
     Conflict(String),
     /// No fact gives the platform's quantity at the count; the text states the reason.
@@ -44,98 +44,112 @@ pub(super) enum Ruling {
 }
 
 /// Decides `count` against the fact `now`; `None` if the warehouse is not linked.
-pub(super) fn rule(count: &Count, now: Option<Pair>, policy: Policy) -> Ruling {
-    let claim = Claim::of(count, policy);
-    let situation = situation(claim.base, now);
+pub(super) fn decide_count(count: &Count, now: Option<QuantityState>, policy: CountPolicy) -> CountDecision {
+    let claim = ResolvedCount::from_count(count, policy);
+    let situation = count_situation(claim.base, now);
     let quantity = claim.quantity;
     match (situation, claim.policy) {
-        (Situation::Unmoved, Policy::Merge | Policy::Local | Policy::Remote | Policy::Ask) => {
-            claim.take(quantity, "")
+        (
+            CountSituation::Unmoved,
+            CountPolicy::Merge | CountPolicy::Local | CountPolicy::Remote | CountPolicy::Ask,
+        ) => claim.accept_count(quantity, ""),
+        (
+            CountSituation::NoLink,
+            CountPolicy::Merge | CountPolicy::Local | CountPolicy::Remote | CountPolicy::Ask,
+        ) => claim.accept_count(quantity, ", not linked to the warehouse yet"),
+        (CountSituation::Moved(drift), CountPolicy::Merge) => {
+            claim.accept_count(quantity.saturating_add(drift), &format!(", {}", describe_movement(drift)))
         }
-        (Situation::NoLink, Policy::Merge | Policy::Local | Policy::Remote | Policy::Ask) => {
-            claim.take(quantity, ", not linked to the warehouse yet")
+        (CountSituation::Moved(drift), CountPolicy::Local) => {
+            claim.accept_count(quantity, &format!(", {}, taken as counted", describe_movement(drift)))
         }
-        (Situation::Moved(drift), Policy::Merge) => {
-            claim.take(quantity.saturating_add(drift), &format!(", {}", moved(drift)))
+        (CountSituation::Moved(drift), CountPolicy::Remote) => {
+            CountDecision::PlatformWins(claim.describe_drift(drift))
         }
-        (Situation::Moved(drift), Policy::Local) => {
-            claim.take(quantity, &format!(", {}, taken as counted", moved(drift)))
+        (CountSituation::Moved(drift), CountPolicy::Ask) => {
+            CountDecision::Conflict(claim.describe_drift(drift))
         }
-        (Situation::Moved(drift), Policy::Remote) => Ruling::TheirsWins(claim.against(drift)),
-        (Situation::Moved(drift), Policy::Ask) => Ruling::Conflict(claim.against(drift)),
-        (Situation::BaseAwaited | Situation::BaseMissed | Situation::BaseUnsure, Policy::Local) => {
-            claim.take(quantity, ", taken as counted")
+        (
+            CountSituation::BaseAwaited | CountSituation::BaseMissed | CountSituation::BaseUnsure,
+            CountPolicy::Local,
+        ) => claim.accept_count(quantity, ", taken as counted"),
+        (CountSituation::BaseAwaited, CountPolicy::Merge | CountPolicy::Remote | CountPolicy::Ask) => {
+            CountDecision::ReadFirst
         }
-        (Situation::BaseAwaited, Policy::Merge | Policy::Remote | Policy::Ask) => Ruling::ReadFirst,
-        (Situation::BaseMissed, Policy::Merge | Policy::Remote | Policy::Ask) => {
-            Ruling::NoBase("the cell was not read near the count")
+        (CountSituation::BaseMissed, CountPolicy::Merge | CountPolicy::Remote | CountPolicy::Ask) => {
+            CountDecision::NoBase("the stock level was not read near the count")
         }
-        (Situation::BaseUnsure, Policy::Merge | Policy::Remote | Policy::Ask) => {
-            Ruling::NoBase("the host's clock was set back since, so its time says nothing")
+        (CountSituation::BaseUnsure, CountPolicy::Merge | CountPolicy::Remote | CountPolicy::Ask) => {
+            CountDecision::NoBase("the host's clock was set back since, so its time says nothing")
         }
     }
 }
 
-fn situation(base: Base, now: Option<Pair>) -> Situation {
+fn count_situation(base: CountBase, now: Option<QuantityState>) -> CountSituation {
     match (now, base) {
-        (None, Base::Known(_) | Base::Awaited | Base::Missed | Base::Unsure) => Situation::NoLink,
-        (Some(now), Base::Known(base)) => match now.drift_since(base) {
-            0 => Situation::Unmoved,
-            drift => Situation::Moved(drift),
+        (None, CountBase::Known(_) | CountBase::Awaited | CountBase::Missed | CountBase::Unsure) => {
+            CountSituation::NoLink
+        }
+        (Some(now), CountBase::Known(base)) => match now.drift_since(base) {
+            0 => CountSituation::Unmoved,
+            drift => CountSituation::Moved(drift),
         },
-        (Some(_), Base::Awaited) => Situation::BaseAwaited,
-        (Some(_), Base::Missed) => Situation::BaseMissed,
-        (Some(_), Base::Unsure) => Situation::BaseUnsure,
+        (Some(_), CountBase::Awaited) => CountSituation::BaseAwaited,
+        (Some(_), CountBase::Missed) => CountSituation::BaseMissed,
+        (Some(_), CountBase::Unsure) => CountSituation::BaseUnsure,
     }
 }
 
 /// A count after the operator's decision.
-struct Claim {
+struct ResolvedCount {
     quantity: i64,
-    base: Base,
-    policy: Policy,
+    base: CountBase,
+    policy: CountPolicy,
     applied_after: i64,
 }
 
-impl Claim {
-    fn of(count: &Count, policy: Policy) -> Self {
+impl ResolvedCount {
+    fn from_count(count: &Count, policy: CountPolicy) -> Self {
         let counted =
             Self { quantity: count.quantity.0, base: count.base, policy, applied_after: count.applied_after };
-        match count.word {
+        match count.resolution {
             None => counted,
-            Some(Word::Mine) => Self { policy: Policy::Local, ..counted },
-            Some(Word::Exactly { quantity, base }) => Self {
+            Some(CountResolution::Mine) => Self { policy: CountPolicy::Local, ..counted },
+            Some(CountResolution::Exactly { quantity, base }) => Self {
                 quantity: quantity.0,
-                base: Base::Known(base),
-                policy: Policy::Merge,
+                base: CountBase::Known(base),
+                policy: CountPolicy::Merge,
                 // The operator decided on a fact that included the adjusts.
                 applied_after: 0,
             },
         }
     }
 
-    fn take(&self, made: i64, why: &str) -> Ruling {
+    fn accept_count(&self, made: i64, why: &str) -> CountDecision {
         let start = made.saturating_add(self.applied_after);
         let adjusted = match self.applied_after {
             0 => String::new(),
             units => format!(", adjusted {units:+} since"),
         };
-        Ruling::Take { start, how: format!("{}{why}{adjusted}: {start}", self.counted()) }
+        CountDecision::Accept {
+            start,
+            explanation: format!("{}{why}{adjusted}: {start}", self.describe_count()),
+        }
     }
 
-    fn against(&self, drift: i64) -> String {
-        format!("{}, {}", self.counted(), moved(drift))
+    fn describe_drift(&self, drift: i64) -> String {
+        format!("{}, {}", self.describe_count(), describe_movement(drift))
     }
 
-    fn counted(&self) -> String {
+    fn describe_count(&self) -> String {
         match self.base {
-            Base::Known(base) => format!("set {} counted at {}", self.quantity, base.quantity),
-            Base::Awaited | Base::Missed | Base::Unsure => format!("set {}", self.quantity),
+            CountBase::Known(base) => format!("set {} counted at {}", self.quantity, base.quantity),
+            CountBase::Awaited | CountBase::Missed | CountBase::Unsure => format!("set {}", self.quantity),
         }
     }
 }
 
-fn moved(drift: i64) -> String {
+fn describe_movement(drift: i64) -> String {
     let units = drift.unsigned_abs();
     if drift < 0 { format!("{units} sold since") } else { format!("{units} added there since") }
 }

@@ -7,15 +7,15 @@
 //! weekend would measure Friday's count against Monday's stock, and the weekend's 30 sold units would be for
 //! sale again.
 
-use super::{Base, Pair};
+use super::{CountBase, QuantityState};
 use crate::model::Timestamp;
 use std::time::Duration;
 
 /// A fact of the stock level with the time of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PastFact {
+pub struct HistoryFact {
     /// Fact and own delta at that time; for a read that overlapped a write, the last certain pair.
-    pub pair: Pair,
+    pub state: QuantityState,
     /// Time of the request.
     pub observed_at: Timestamp,
 }
@@ -26,20 +26,20 @@ pub struct PastFact {
 /// first fact after the count, if it came within `max_age`. If both facts show the same pair, the pair is the
 /// base at any distance, because no other client changed the stock level between them. `history` is sorted,
 /// oldest first.
-pub fn at_count(counted_at: Timestamp, history: &[PastFact], max_age: Duration) -> Base {
+pub fn base_at_count(counted_at: Timestamp, history: &[HistoryFact], max_age: Duration) -> CountBase {
     let split = history.partition_point(|fact| fact.observed_at <= counted_at);
     let (before, after) = history.split_at(split);
     let around = before.last().zip(after.first());
-    if let Some((fact, _)) = around.filter(|(fact, next)| fact.pair == next.pair) {
-        return Base::Known(fact.pair);
+    if let Some((fact, _)) = around.filter(|(fact, next)| fact.state == next.state) {
+        return CountBase::Known(fact.state);
     }
-    if let Some(fact) = before.last().filter(|fact| counted_at.since(fact.observed_at) <= max_age) {
-        return Base::Known(fact.pair);
+    if let Some(fact) = before.last().filter(|fact| counted_at.duration_since(fact.observed_at) <= max_age) {
+        return CountBase::Known(fact.state);
     }
     match after.first() {
-        Some(fact) if fact.observed_at.since(counted_at) <= max_age => Base::Known(fact.pair),
-        Some(_) => Base::Missed,
-        None => Base::Awaited,
+        Some(fact) if fact.observed_at.duration_since(counted_at) <= max_age => CountBase::Known(fact.state),
+        Some(_) => CountBase::Missed,
+        None => CountBase::Awaited,
     }
 }
 
@@ -50,12 +50,15 @@ mod tests {
 
     const MAX_AGE: Duration = Duration::from_secs(900);
 
-    fn fact(second: i64, quantity: i64, ours: i64) -> PastFact {
-        PastFact { pair: Pair { quantity: Quantity(quantity), ours }, observed_at: Timestamp(second * 1000) }
+    fn fact(second: i64, quantity: i64, ours: i64) -> HistoryFact {
+        HistoryFact {
+            state: QuantityState { quantity: Quantity(quantity), own_delta: ours },
+            observed_at: Timestamp(second * 1000),
+        }
     }
 
-    fn known(quantity: i64, ours: i64) -> Base {
-        Base::Known(Pair { quantity: Quantity(quantity), ours })
+    fn known(quantity: i64, ours: i64) -> CountBase {
+        CountBase::Known(QuantityState { quantity: Quantity(quantity), own_delta: ours })
     }
 
     #[test]
@@ -64,27 +67,27 @@ mod tests {
         let cases = [
             ("a fact a minute before", vec![fact(9_940, 50, 0)], known(50, 0)),
             ("exactly as old as allowed", vec![fact(9_100, 50, 0)], known(50, 0)),
-            ("too old, nothing since", vec![fact(9_099, 50, 0)], Base::Awaited),
-            ("never read", vec![], Base::Awaited),
+            ("too old, nothing since", vec![fact(9_099, 50, 0)], CountBase::Awaited),
+            ("never read", vec![], CountBase::Awaited),
             ("too old, read soon after", vec![fact(9_000, 50, 0), fact(10_030, 48, 0)], known(48, 0)),
             (
                 "the first read after it is too late",
                 vec![fact(9_000, 50, 0), fact(10_901, 20, 0)],
-                Base::Missed,
+                CountBase::Missed,
             ),
             ("a later fact changes nothing", vec![fact(9_940, 50, 0), fact(10_030, 20, 0)], known(50, 0)),
             ("the same for days on both sides", vec![fact(1, 50, 0), fact(90_000, 50, 0)], known(50, 0)),
-            ("ours moved between", vec![fact(1, 50, 0), fact(90_000, 50, 3)], Base::Missed),
+            ("ours moved between", vec![fact(1, 50, 0), fact(90_000, 50, 3)], CountBase::Missed),
             ("the newest before it", vec![fact(9_800, 60, 0), fact(9_940, 50, -3)], known(50, -3)),
         ];
         for (name, history, expected) in cases {
-            assert_eq!(at_count(Timestamp(10_000_000), &history, MAX_AGE), expected, "{name}");
+            assert_eq!(base_at_count(Timestamp(10_000_000), &history, MAX_AGE), expected, "{name}");
         }
     }
 
     #[test]
     fn down_over_the_weekend_monday_is_no_base_for_fridays_count() {
         let monday = fact(10_000 + 60 * 3_600, 20, 0);
-        assert_eq!(at_count(Timestamp(10_000_000), &[monday], MAX_AGE), Base::Missed);
+        assert_eq!(base_at_count(Timestamp(10_000_000), &[monday], MAX_AGE), CountBase::Missed);
     }
 }

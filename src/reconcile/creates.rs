@@ -4,9 +4,9 @@
 //! not see its id. Names are compared by case key and as a whole, because the platform's template filter is a
 //! *contains*.
 
-use super::Plan;
-use super::in_doubt::{QUIET_CREATE, Settlement, absent};
-use super::proof::LOOKS_APART;
+use super::ChangePlan;
+use super::in_doubt::{QUIET_CREATE, Settlement, judge_absence};
+use super::proof::ABSENCE_CHECKS_APART;
 use crate::model::Timestamp;
 use crate::outbox::Reason;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// A record of the platform: a product with its SKU, a warehouse or template with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct FoundRecord {
     /// Id.
     pub id: i64,
     /// SKU or name.
@@ -25,70 +25,72 @@ pub struct Found {
 
 /// A check after the send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct CreateCheck {
     /// Time of the request.
     pub sent_at: Timestamp,
     /// Records in the answer; `None` if the answer omitted others that exist.
-    pub found: Option<Vec<Found>>,
+    pub found: Option<Vec<FoundRecord>>,
 }
 
 /// Decides a create from the preflight; `None` asks for the preflight.
 ///
 /// `Go` carries the ids seen, which the claim stores.
-pub fn plan(name: &str, there: Option<&[Found]>) -> Plan<BTreeSet<i64>> {
-    let Some(there) = there else { return Plan::Read };
-    match there.iter().find(|found| fold(&found.name) == fold(name)) {
-        Some(Found { id, name: theirs, .. }) => Plan::Held {
+pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTreeSet<i64>> {
+    let Some(there) = there else { return ChangePlan::ReadFirst };
+    match there.iter().find(|found| name_case_key(&found.name) == name_case_key(name)) {
+        Some(FoundRecord { id, name: theirs, .. }) => ChangePlan::Held {
             reason: Reason::Exists,
             detail: format!("`{name}` is there already, as `{theirs}` with id {id}; use it or rename one"),
         },
-        None => Plan::Go(there.iter().map(|found| found.id).collect()),
+        None => ChangePlan::Send(there.iter().map(|found| found.id).collect()),
     }
 }
 
 /// Judges a create in doubt by the checks since, oldest first. `Landed` carries the id.
-pub fn settle(
+pub fn settle_create(
     name: &str,
     seen_before: &BTreeSet<i64>,
     sent_at: Timestamp,
-    looks: &[Look],
+    looks: &[CreateCheck],
 ) -> Settlement<i64> {
-    let new = |look: &Look| -> Vec<Found> {
-        let ours = |found: &&Found| fold(&found.name) == fold(name) && !seen_before.contains(&found.id);
+    let new = |look: &CreateCheck| -> Vec<FoundRecord> {
+        let ours = |found: &&FoundRecord| {
+            name_case_key(&found.name) == name_case_key(name) && !seen_before.contains(&found.id)
+        };
         look.found.iter().flatten().filter(ours).cloned().collect()
     };
-    if let Some(Look { sent_at: last, found: None }) = looks.last() {
-        return Settlement::LookAgain { not_before: last.plus(LOOKS_APART) };
+    if let Some(CreateCheck { sent_at: last, found: None }) = looks.last() {
+        return Settlement::CheckAgain { not_before: last.plus(ABSENCE_CHECKS_APART) };
     }
     match looks.last().map(new).unwrap_or_default().as_slice() {
-        [Found { id, equal: true, .. }] => Settlement::Landed(*id),
+        [FoundRecord { id, equal: true, .. }] => Settlement::TookEffect(*id),
         [] => {
             // An answer with omissions was faulty, so that earlier checks prove nothing.
-            let shows_none = |look: &&Look| look.found.is_some() && new(look).is_empty();
+            let shows_none = |look: &&CreateCheck| look.found.is_some() && new(look).is_empty();
             let absent_looks = looks.iter().rev().take_while(shows_none);
             let mut absent_at: Vec<Timestamp> = absent_looks.map(|look| look.sent_at).collect();
             absent_at.reverse();
-            absent(&absent_at, sent_at, QUIET_CREATE, LOOKS_APART)
+            judge_absence(&absent_at, sent_at, QUIET_CREATE, ABSENCE_CHECKS_APART)
         }
         others => {
             let ids = others.iter().map(|found| found.id.to_string()).collect::<Vec<_>>().join(", ");
             let detail =
-                format!("`{name}` appeared with id {ids}, but not as the wish has it; see whose it is");
+                format!("`{name}` appeared with id {ids}, but not as the change has it; see whose it is");
             Settlement::Undecided { reason: Reason::Undecided, detail }
         }
     }
 }
 
 /// Returns the case key of a name.
-pub fn fold(name: &str) -> String {
-    crate::model::fold(name)
+pub fn name_case_key(name: &str) -> String {
+    crate::model::case_key(name)
 }
 
 /// Returns the indexes of the first change of each `subject`.
 ///
 /// A subject is an order, shipment, SKU or name. Subjects that are under way are skipped. `subjects` is in
 /// the order of the changes.
-pub fn in_turn<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
+pub fn first_per_key<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
     let mut taken = BTreeSet::new();
     let first = |(_, subject): &(usize, &S)| !under_way.contains(*subject);
     let subjects = subjects.iter().enumerate().filter(first);
@@ -99,50 +101,54 @@ pub fn in_turn<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn found(id: i64, name: &str) -> Found {
-        Found { id, name: name.into(), equal: true }
+    fn found(id: i64, name: &str) -> FoundRecord {
+        FoundRecord { id, name: name.into(), equal: true }
     }
 
-    fn look(second: i64, found: &[Found]) -> Look {
-        Look { sent_at: Timestamp(second * 1000), found: Some(found.to_vec()) }
+    fn check(second: i64, found: &[FoundRecord]) -> CreateCheck {
+        CreateCheck { sent_at: Timestamp(second * 1000), found: Some(found.to_vec()) }
     }
 
     #[test]
     fn what_is_there_is_not_made_again() {
         let there = [found(1, "Dock 1"), found(2, "Dock 10")];
-        assert_eq!(plan("Dock", None), Plan::Read);
+        assert_eq!(plan_create("Dock", None), ChangePlan::ReadFirst);
         assert_eq!(
-            plan("Dock", Some(&there)),
-            Plan::Go(BTreeSet::from([1, 2])),
+            plan_create("Dock", Some(&there)),
+            ChangePlan::Send(BTreeSet::from([1, 2])),
             "a part of a name is no name"
         );
         for name in ["Dock 1", " dock 1 "] {
-            let held = plan(name, Some(&there));
-            assert!(matches!(held, Plan::Held { reason: Reason::Exists, .. }), "{name}: {held:?}");
+            let held = plan_create(name, Some(&there));
+            assert!(matches!(held, ChangePlan::Held { reason: Reason::Exists, .. }), "{name}: {held:?}");
         }
     }
 
     #[test]
-    fn a_create_landed_if_its_name_has_an_id_not_seen_before() {
+    fn a_create_took_effect_if_its_name_has_a_new_id() {
         let seen = BTreeSet::from([1]);
-        let other = Found { equal: false, ..found(7, "Dock 2") };
-        let sick = |second: i64| Look { found: None, ..look(second, &[]) };
-        let again = |second: i64| Settlement::LookAgain { not_before: Timestamp(second * 1000) };
+        let other = FoundRecord { equal: false, ..found(7, "Dock 2") };
+        let sick = |second: i64| CreateCheck { found: None, ..check(second, &[]) };
+        let again = |second: i64| Settlement::CheckAgain { not_before: Timestamp(second * 1000) };
         let cases = [
             ("no look", vec![], Some(again(700))),
-            ("there, with a new id", vec![look(131, &[found(7, "Dock 2")])], Some(Settlement::Landed(7))),
-            ("that id was there before", vec![look(131, &[found(1, "Dock 2")])], Some(again(700))),
-            ("only a longer name", vec![look(131, &[found(7, "Dock 22")])], Some(again(700))),
-            ("absent, once after ten minutes", vec![look(131, &[]), look(700, &[])], Some(again(820))),
-            ("absent twice within seconds", vec![look(700, &[]), look(705, &[])], Some(again(820))),
-            ("absent twice", vec![look(700, &[]), look(820, &[])], Some(Settlement::NotLanded)),
-            ("others are left out", vec![look(700, &[]), sick(820)], Some(again(940))),
-            ("others were left out", vec![look(700, &[]), sick(760), look(820, &[])], Some(again(940))),
-            ("other fields: a person decides", vec![look(131, &[other])], None),
-            ("two of them", vec![look(131, &[found(7, "Dock 2"), found(8, "dock 2")])], None),
+            (
+                "there, with a new id",
+                vec![check(131, &[found(7, "Dock 2")])],
+                Some(Settlement::TookEffect(7)),
+            ),
+            ("that id was there before", vec![check(131, &[found(1, "Dock 2")])], Some(again(700))),
+            ("only a longer name", vec![check(131, &[found(7, "Dock 22")])], Some(again(700))),
+            ("absent, once after ten minutes", vec![check(131, &[]), check(700, &[])], Some(again(820))),
+            ("absent twice within seconds", vec![check(700, &[]), check(705, &[])], Some(again(820))),
+            ("absent twice", vec![check(700, &[]), check(820, &[])], Some(Settlement::HadNoEffect)),
+            ("others are left out", vec![check(700, &[]), sick(820)], Some(again(940))),
+            ("others were left out", vec![check(700, &[]), sick(760), check(820, &[])], Some(again(940))),
+            ("other fields: a person decides", vec![check(131, &[other])], None),
+            ("two of them", vec![check(131, &[found(7, "Dock 2"), found(8, "dock 2")])], None),
         ];
         for (name, looks, expected) in cases {
-            match (settle("Dock 2", &seen, Timestamp(100_000), &looks), expected) {
+            match (settle_create("Dock 2", &seen, Timestamp(100_000), &looks), expected) {
                 (Settlement::Undecided { .. }, None) => {}
                 (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
                 (settlement, None) => panic!("{name}: {settlement:?}"),
@@ -151,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wish_of_a_subject_at_a_time() {
-        assert_eq!(in_turn(&[5, 6, 5, 7, 6], &BTreeSet::from([7])), [0, 1]);
+    fn one_change_of_an_ordering_key_at_a_time() {
+        assert_eq!(first_per_key(&[5, 6, 5, 7, 6], &BTreeSet::from([7])), [0, 1]);
     }
 }

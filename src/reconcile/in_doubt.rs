@@ -5,7 +5,7 @@
 //! second shipment.
 
 use super::proof;
-use super::read_admission::LOOKS_APART;
+use super::read_admission::READS_APART;
 use crate::model::{Quantity, Timestamp};
 use crate::outbox::Reason;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub const QUIET_CREATE: Duration = Duration::from_secs(600);
 const QUIET_QUANTITY_MIN: Duration = Duration::from_secs(5);
 
 /// Minimum other entries of the call that confirm the call.
-const WITNESSES_MIN: usize = 3;
+const SIBLINGS_MIN: usize = 3;
 
 /// Returns the quiet time of quantity writes sent with `timeout`.
 pub fn quiet_quantity(timeout: Duration) -> Duration {
@@ -28,11 +28,11 @@ pub fn quiet_quantity(timeout: Duration) -> Duration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement<T> {
     /// The change took effect.
-    Landed(T),
+    TookEffect(T),
     /// The change had no effect and will have none.
-    NotLanded,
+    HadNoEffect,
     /// The outcome is not known yet.
-    LookAgain {
+    CheckAgain {
         /// Earliest time of the next check.
         not_before: Timestamp,
     },
@@ -49,9 +49,9 @@ impl<T> Settlement<T> {
     /// Returns the same outcome with the value of `Landed` mapped.
     pub fn map<U>(self, landed: impl FnOnce(T) -> U) -> Settlement<U> {
         match self {
-            Settlement::Landed(what) => Settlement::Landed(landed(what)),
-            Settlement::NotLanded => Settlement::NotLanded,
-            Settlement::LookAgain { not_before } => Settlement::LookAgain { not_before },
+            Settlement::TookEffect(what) => Settlement::TookEffect(landed(what)),
+            Settlement::HadNoEffect => Settlement::HadNoEffect,
+            Settlement::CheckAgain { not_before } => Settlement::CheckAgain { not_before },
             Settlement::Undecided { reason, detail } => Settlement::Undecided { reason, detail },
         }
     }
@@ -62,18 +62,18 @@ impl<T> Settlement<T> {
 /// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (oldest first), all showed no
 /// effect. Two of them, both after the quiet time, must be `apart`: [`LOOKS_APART`] if the record came
 /// without the effect, and [`proof::LOOKS_APART`](super::proof::LOOKS_APART) if no record came.
-pub(super) fn absent<T>(
+pub(super) fn judge_absence<T>(
     absent_at: &[Timestamp],
     sent_at: Timestamp,
     quiet: Duration,
     apart: Duration,
 ) -> Settlement<T> {
     let quiet_until = sent_at.plus(quiet);
-    let mut looks = absent_at.iter().filter(|at| **at >= quiet_until);
-    match (looks.next(), looks.next_back()) {
-        (Some(first), Some(last)) if last.since(*first) >= apart => Settlement::NotLanded,
-        (Some(first), _) => Settlement::LookAgain { not_before: first.plus(apart) },
-        (None, _) => Settlement::LookAgain { not_before: quiet_until },
+    let mut checks = absent_at.iter().filter(|at| **at >= quiet_until);
+    match (checks.next(), checks.next_back()) {
+        (Some(first), Some(last)) if last.duration_since(*first) >= apart => Settlement::HadNoEffect,
+        (Some(first), _) => Settlement::CheckAgain { not_before: first.plus(apart) },
+        (None, _) => Settlement::CheckAgain { not_before: quiet_until },
     }
 }
 
@@ -92,25 +92,25 @@ pub struct WriteInDoubt {
 
 /// A check of a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct WriteCheck {
     /// Time of the request.
     pub sent_at: Timestamp,
     /// Result of the check.
-    pub shown: Shown,
+    pub result: CheckResult,
 }
 
 /// The stock level as a check shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum CheckResult {
     /// The product with the quantity; `None` if the warehouse is still not linked.
-    Cell(Option<Quantity>),
+    Returned(Option<Quantity>),
     /// No product of this SKU.
     NotReturned,
 }
 
 /// Another entry of the same call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Witness {
+pub struct SiblingEntry {
     /// Used fact.
     pub before: Option<Quantity>,
     /// Written quantity.
@@ -122,37 +122,42 @@ pub struct Witness {
 /// Judges a quantity write by the checks of its stock level, oldest first.
 ///
 /// `Landed` carries the value to add to O.
-pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness]) -> Settlement<i64> {
-    let landed = Settlement::Landed(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
-    let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: write.sent_at } };
-    if looks.iter().any(|look| look.shown == Shown::Cell(Some(write.target))) {
+pub fn settle_write(
+    write: &WriteInDoubt,
+    checks: &[WriteCheck],
+    witnesses: &[SiblingEntry],
+) -> Settlement<i64> {
+    let landed =
+        Settlement::TookEffect(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
+    let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: write.sent_at } };
+    if checks.iter().any(|look| look.result == CheckResult::Returned(Some(write.target))) {
         return landed;
     }
-    let same = looks.iter().rev().take_while(|look| look.shown == last.shown);
+    let same = checks.iter().rev().take_while(|look| look.result == last.result);
     let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
     same_at.reverse();
-    if last.shown == Shown::Cell(write.before) {
-        return absent(&same_at, write.sent_at, write.quiet, LOOKS_APART);
+    if last.result == CheckResult::Returned(write.before) {
+        return judge_absence(&same_at, write.sent_at, write.quiet, READS_APART);
     }
-    if testify(witnesses) {
+    if siblings_confirm(witnesses) {
         return landed;
     }
     let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
-    match last.shown {
+    match last.result {
         // An answer may omit a product or a link that exists. Endless checks would cost calls, so two of them
         // end it.
-        Shown::NotReturned | Shown::Cell(None) => {
-            match absent(&same_at, write.sent_at, write.quiet, proof::LOOKS_APART) {
-                Settlement::NotLanded => undecided(unseen(write)),
+        CheckResult::NotReturned | CheckResult::Returned(None) => {
+            match judge_absence(&same_at, write.sent_at, write.quiet, proof::ABSENCE_CHECKS_APART) {
+                Settlement::HadNoEffect => undecided(describe_unreturned(write)),
                 other => other,
             }
         }
-        Shown::Cell(quantity) => {
+        CheckResult::Returned(quantity) => {
             let quiet_until = write.sent_at.plus(write.quiet);
             if last.sent_at < quiet_until {
-                return Settlement::LookAgain { not_before: quiet_until };
+                return Settlement::CheckAgain { not_before: quiet_until };
             }
-            undecided(numbers(write, quantity))
+            undecided(describe_quantities(write, quantity))
         }
     }
 }
@@ -160,28 +165,28 @@ pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness])
 /// Returns true if the platform executed the whole call.
 ///
 /// At least [`WITNESSES_MIN`] entries changed a quantity, and all of these show their targets.
-fn testify(witnesses: &[Witness]) -> bool {
+fn siblings_confirm(witnesses: &[SiblingEntry]) -> bool {
     let mut telling = witnesses.iter().filter(|witness| witness.before != Some(witness.target));
     let count = telling.clone().count();
-    count >= WITNESSES_MIN && telling.all(|witness| witness.now == Some(witness.target))
+    count >= SIBLINGS_MIN && telling.all(|witness| witness.now == Some(witness.target))
 }
 
-fn numbers(write: &WriteInDoubt, now: Option<Quantity>) -> String {
-    let (before, target, now) = (told(write.before), write.target, told(now));
+fn describe_quantities(write: &WriteInDoubt, now: Option<Quantity>) -> String {
+    let (before, target, now) = (quantity_text(write.before), write.target, quantity_text(now));
     format!(
-        "{before} was to become {target} and is {now}, so others moved the cell meanwhile; count it again"
+        "{before} was to become {target} and is {now}, so others moved the stock level meanwhile; count it again"
     )
 }
 
-fn unseen(write: &WriteInDoubt) -> String {
-    let (before, target) = (told(write.before), write.target);
+fn describe_unreturned(write: &WriteInDoubt) -> String {
+    let (before, target) = (quantity_text(write.before), write.target);
     format!(
-        "{before} was to become {target}, and the service does not show this cell any more (renamed, or taken out?); \
+        "{before} was to become {target}, and the platform does not show this stock level any more (renamed, or taken out?); \
          count it again under the SKU it has"
     )
 }
 
-fn told(quantity: Option<Quantity>) -> String {
+fn quantity_text(quantity: Option<Quantity>) -> String {
     quantity.map_or("nothing".into(), |quantity| quantity.to_string())
 }
 

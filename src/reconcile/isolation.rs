@@ -25,7 +25,7 @@
 //! delays. In a pass of calls with one entry each, the answer before counts too if no second entry failed
 //! after it ([`Failures::stands_out`]).
 
-use crate::model::{Delays, Moment, Operation};
+use crate::model::{Moment, Operation, RetryDelays};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,29 +33,29 @@ use std::time::Duration;
 ///
 /// A network that loses one answer in four accuses a good entry in one of 64 cases. That entry is retried
 /// after a minute.
-pub const PROOF: usize = 3;
+pub const PROOF_FAILURES: usize = 3;
 /// Maximum number of calls that resend entries of unknown outcome: as many as a call holds entries.
-const CALLS_AGAIN: usize = 25;
+const RESEND_CALLS_MAX: usize = 25;
 /// Maximum size of a call with entries that failed together: half of a full call.
-const SHARE_MAX: usize = 12;
+const RESEND_SIZE_MAX: usize = 12;
 /// Number of doublings of the delay for an entry without proof. Its longest delay is two minutes.
-const REST_GROWS: usize = 1;
+const PAUSE_DOUBLINGS: usize = 1;
 
 /// The parts of failed calls, each to be tried separately.
 #[derive(Debug)]
-pub struct Groups<T>(Vec<Vec<T>>);
+pub struct FailedGroups<T>(Vec<Vec<T>>);
 
-impl<T> Default for Groups<T> {
+impl<T> Default for FailedGroups<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> Groups<T> {
+impl<T> FailedGroups<T> {
     /// Adds the entries of a failed call in two halves.
     ///
     /// Returns an isolated entry, because it cannot be split.
-    pub fn split(&mut self, mut entries: Vec<T>) -> Option<T> {
+    pub fn split_failed(&mut self, mut entries: Vec<T>) -> Option<T> {
         if entries.len() < 2 {
             return entries.pop();
         }
@@ -66,7 +66,7 @@ impl<T> Groups<T> {
     }
 
     /// Adds entries to be tried together again.
-    pub fn again(&mut self, entries: Vec<T>) {
+    pub fn retry_together(&mut self, entries: Vec<T>) {
         if !entries.is_empty() {
             self.0.push(entries);
         }
@@ -87,25 +87,25 @@ impl<T> Groups<T> {
 }
 
 /// Returns the size of a call that resends `entries` of unknown outcome.
-pub fn share(entries: usize) -> usize {
-    entries.div_ceil(CALLS_AGAIN).clamp(1, SHARE_MAX)
+pub fn resend_size(entries: usize) -> usize {
+    entries.div_ceil(RESEND_CALLS_MAX).clamp(1, RESEND_SIZE_MAX)
 }
 
 /// The failed calls of each entry since its last success, by operation.
 ///
 /// The counts are kept in memory: after a restart no entry is suspect.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub struct EntryFailures {
     /// Number of calls so far, which orders them without a clock.
     calls: u64,
     /// Newest successful call of each operation.
-    worked: BTreeMap<Operation, u64>,
-    entries: BTreeMap<(Operation, String), Failed>,
+    last_success: BTreeMap<Operation, u64>,
+    entries: BTreeMap<(Operation, String), FailureStreak>,
 }
 
 /// An entry with failed last calls.
 #[derive(Clone, Copy, Debug)]
-struct Failed {
+struct FailureStreak {
     first: u64,
     last: u64,
     last_at: Moment,
@@ -113,16 +113,16 @@ struct Failed {
     count: usize,
 }
 
-impl Failures {
+impl EntryFailures {
     /// Records a successful call with its entries.
-    pub fn worked<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
+    pub fn record_success<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
         self.calls += 1;
-        self.worked.insert(operation, self.calls);
-        self.acquit(operation, entries);
+        self.last_success.insert(operation, self.calls);
+        self.clear_failures(operation, entries);
     }
 
     /// Clears the failures of these entries.
-    pub fn acquit<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
+    pub fn clear_failures<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
         for entry in entries {
             if self.entries.is_empty() {
                 break;
@@ -132,7 +132,7 @@ impl Failures {
     }
 
     /// Records a failed call with its entries.
-    pub fn failed<'a>(
+    pub fn record_failure<'a>(
         &mut self,
         operation: Operation,
         entries: impl IntoIterator<Item = &'a str>,
@@ -142,8 +142,9 @@ impl Failures {
         let call = self.calls;
         for entry in entries {
             let failed = self.entries.entry((operation, entry.to_owned()));
-            let failed = failed.or_insert(Failed { first: call, last: call, last_at: at, count: 0 });
-            *failed = Failed { last: call, last_at: at, count: failed.count.saturating_add(1), ..*failed };
+            let failed = failed.or_insert(FailureStreak { first: call, last: call, last_at: at, count: 0 });
+            *failed =
+                FailureStreak { last: call, last_at: at, count: failed.count.saturating_add(1), ..*failed };
         }
     }
 
@@ -151,7 +152,7 @@ impl Failures {
     ///
     /// The caller knows that no other entry failed since that answer. A later answer cannot come if no other
     /// entry is read.
-    pub fn stands_out(&mut self, operation: Operation, entry: &str) {
+    pub fn note_isolated_failure(&mut self, operation: Operation, entry: &str) {
         if let Some(failed) = self.entries.get_mut(&(operation, entry.to_owned())) {
             failed.first = 0;
         }
@@ -166,23 +167,26 @@ impl Failures {
     ///
     /// [`PROOF`] calls in a row with the entry failed, and another call of the operation succeeded since the
     /// first of them.
-    pub fn is_proved(&self, operation: Operation, entry: &str) -> bool {
-        let worked = self.worked.get(&operation).copied().unwrap_or_default();
-        self.get(operation, entry).is_some_and(|failed| failed.count >= PROOF && worked > failed.first)
+    pub fn is_proved_guilty(&self, operation: Operation, entry: &str) -> bool {
+        let worked = self.last_success.get(&operation).copied().unwrap_or_default();
+        self.get(operation, entry)
+            .is_some_and(|failed| failed.count >= PROOF_FAILURES && worked > failed.first)
     }
 
     /// Returns the end of the pause of an entry without proof, after [`PROOF`] failures or more.
     ///
     /// The pause is one minute, then two. It ends when another call of the operation succeeds: the platform
     /// works again, or the entry is guilty.
-    pub fn rests_until(&self, operation: Operation, entry: &str) -> Option<Moment> {
-        let failed = self.get(operation, entry).filter(|failed| failed.count >= PROOF)?;
-        let worked = self.worked.get(&operation).copied().unwrap_or_default();
-        let delay = Delays::quarantine().nth(REST_GROWS.min(failed.count - PROOF)).unwrap_or(Duration::ZERO);
+    pub fn paused_until(&self, operation: Operation, entry: &str) -> Option<Moment> {
+        let failed = self.get(operation, entry).filter(|failed| failed.count >= PROOF_FAILURES)?;
+        let worked = self.last_success.get(&operation).copied().unwrap_or_default();
+        let delay = RetryDelays::quarantine_retry()
+            .nth(PAUSE_DOUBLINGS.min(failed.count - PROOF_FAILURES))
+            .unwrap_or(Duration::ZERO);
         (worked < failed.last).then(|| failed.last_at.plus(delay))
     }
 
-    fn get(&self, operation: Operation, entry: &str) -> Option<&Failed> {
+    fn get(&self, operation: Operation, entry: &str) -> Option<&FailureStreak> {
         if self.entries.is_empty() {
             return None;
         }
@@ -200,13 +204,13 @@ mod tests {
     /// Tries all entries until each succeeded or failed in isolation.
     ///
     /// Returns the number of calls and the culprits.
-    fn search(entries: usize, bad: &[usize]) -> (usize, BTreeSet<usize>) {
-        let (mut groups, mut calls, mut alone) = (Groups::default(), 0, BTreeSet::new());
-        groups.again((0..entries).collect());
+    fn run_search(entries: usize, bad: &[usize]) -> (usize, BTreeSet<usize>) {
+        let (mut groups, mut calls, mut alone) = (FailedGroups::default(), 0, BTreeSet::new());
+        groups.retry_together((0..entries).collect());
         while let Some(part) = groups.next_part() {
             calls += 1;
             if part.iter().any(|entry| bad.contains(entry)) {
-                alone.extend(groups.split(part));
+                alone.extend(groups.split_failed(part));
             }
         }
         (calls, alone)
@@ -217,7 +221,7 @@ mod tests {
         for entries in [1_usize, 2, 3, 25, 200, 400, 1000] {
             let bound = 1 + 2 * usize::try_from(entries.next_power_of_two().ilog2()).unwrap();
             for bad in 0..entries {
-                let (calls, alone) = search(entries, &[bad]);
+                let (calls, alone) = run_search(entries, &[bad]);
                 assert_eq!(alone, BTreeSet::from([bad]));
                 assert!(calls <= bound, "{entries} entries, {bad}: {calls} calls, not {bound}");
             }
@@ -226,21 +230,21 @@ mod tests {
 
     #[test]
     fn several_culprits_are_found_and_the_others_go() {
-        let (calls, alone) = search(400, &[0, 1, 200, 399]);
+        let (calls, alone) = run_search(400, &[0, 1, 200, 399]);
         assert_eq!(alone, BTreeSet::from([0, 1, 200, 399]));
         assert!(calls <= 4 * 19, "{calls}");
-        assert_eq!(search(8, &[0, 1, 2, 3, 4, 5, 6, 7]).1.len(), 8);
+        assert_eq!(run_search(8, &[0, 1, 2, 3, 4, 5, 6, 7]).1.len(), 8);
     }
 
     #[test]
     fn the_largest_part_goes_first_because_it_shows_soonest_whether_the_platform_is_well() {
-        let mut groups = Groups::default();
-        groups.again(vec![1]);
-        assert_eq!(groups.split(vec![2, 3, 4, 5, 6]), None);
+        let mut groups = FailedGroups::default();
+        groups.retry_together(vec![1]);
+        assert_eq!(groups.split_failed(vec![2, 3, 4, 5, 6]), None);
         assert_eq!(groups.next_part(), Some(vec![4, 5, 6]));
-        assert_eq!(groups.split(vec![7]), Some(7));
+        assert_eq!(groups.split_failed(vec![7]), Some(7));
         assert_eq!(groups.0.iter().flatten().copied().collect::<Vec<_>>(), [1, 2, 3]);
-        groups.again(Vec::new());
+        groups.retry_together(Vec::new());
         assert_eq!(
             [groups.next_part(), groups.next_part(), groups.next_part()],
             [Some(vec![2, 3]), Some(vec![1]), None]
@@ -248,52 +252,52 @@ mod tests {
     }
 
     #[test]
-    fn few_entries_go_alone_and_many_share_calls_of_half_the_size_at_most() {
-        assert_eq!([1, 24, 25, 26, 50, 51, 300, 5_000].map(share), [1, 1, 1, 2, 2, 3, 12, 12]);
+    fn few_entries_go_isolated_and_many_share_calls_of_half_the_size_at_most() {
+        assert_eq!([1, 24, 25, 26, 50, 51, 300, 5_000].map(resend_size), [1, 1, 1, 2, 2, 3, 12, 12]);
     }
 
     #[test]
     fn an_entry_is_guilty_only_if_others_succeed_around_its_failures() {
-        let mut failures = Failures::default();
+        let mut failures = EntryFailures::default();
         let at = Moment(0);
-        failures.worked(READ, ["B"]);
-        (0..10).for_each(|_| failures.failed(READ, ["A", "B"], at));
-        assert!(!failures.is_proved(READ, "A"), "nothing succeeded since: it is the platform");
-        failures.worked(READ, ["B"]);
-        assert!(failures.is_proved(READ, "A"));
+        failures.record_success(READ, ["B"]);
+        (0..10).for_each(|_| failures.record_failure(READ, ["A", "B"], at));
+        assert!(!failures.is_proved_guilty(READ, "A"), "nothing succeeded since: it is the platform");
+        failures.record_success(READ, ["B"]);
+        assert!(failures.is_proved_guilty(READ, "A"));
         assert!(!failures.is_suspect(READ, "B"), "who succeeds is innocent");
         assert!(!failures.is_suspect(Operation::UpdateQuantityOnHand, "A"), "of that operation alone");
-        failures.worked(READ, ["A"]);
-        (1..PROOF).for_each(|_| failures.failed(READ, ["A"], at));
-        failures.worked(READ, ["B"]);
-        assert!(!failures.is_proved(READ, "A"), "two failures may be chance");
+        failures.record_success(READ, ["A"]);
+        (1..PROOF_FAILURES).for_each(|_| failures.record_failure(READ, ["A"], at));
+        failures.record_success(READ, ["B"]);
+        assert!(!failures.is_proved_guilty(READ, "A"), "two failures may be chance");
     }
 
     #[test]
     fn the_only_one_to_fail_after_an_answer_is_guilty_after_as_many_failures() {
-        let mut failures = Failures::default();
-        failures.worked(READ, ["B"]);
-        for failed in 1..=PROOF {
-            failures.failed(READ, ["A"], Moment(0));
-            failures.stands_out(READ, "A");
-            assert_eq!(failures.is_proved(READ, "A"), failed == PROOF, "{failed}");
+        let mut failures = EntryFailures::default();
+        failures.record_success(READ, ["B"]);
+        for failed in 1..=PROOF_FAILURES {
+            failures.record_failure(READ, ["A"], Moment(0));
+            failures.note_isolated_failure(READ, "A");
+            assert_eq!(failures.is_proved_guilty(READ, "A"), failed == PROOF_FAILURES, "{failed}");
         }
-        failures.stands_out(READ, "B");
+        failures.note_isolated_failure(READ, "B");
         assert!(!failures.is_suspect(READ, "B"), "who did not fail is not accused");
     }
 
     #[test]
     fn an_entry_without_proof_rests_until_another_succeeds() {
-        let mut failures = Failures::default();
-        for _ in 1..PROOF {
-            failures.failed(READ, ["A"], Moment(0));
+        let mut failures = EntryFailures::default();
+        for _ in 1..PROOF_FAILURES {
+            failures.record_failure(READ, ["A"], Moment(0));
         }
-        assert_eq!(failures.rests_until(READ, "A"), None);
-        failures.failed(READ, ["A"], Moment(1_000));
-        assert_eq!(failures.rests_until(READ, "A"), Some(Moment(61_000)));
-        (0..9).for_each(|_| failures.failed(READ, ["A"], Moment(2_000)));
-        assert_eq!(failures.rests_until(READ, "A"), Some(Moment(122_000)), "never longer than two minutes");
-        failures.worked(READ, ["B"]);
-        assert_eq!(failures.rests_until(READ, "A"), None);
+        assert_eq!(failures.paused_until(READ, "A"), None);
+        failures.record_failure(READ, ["A"], Moment(1_000));
+        assert_eq!(failures.paused_until(READ, "A"), Some(Moment(61_000)));
+        (0..9).for_each(|_| failures.record_failure(READ, ["A"], Moment(2_000)));
+        assert_eq!(failures.paused_until(READ, "A"), Some(Moment(122_000)), "never longer than two minutes");
+        failures.record_success(READ, ["B"]);
+        assert_eq!(failures.paused_until(READ, "A"), None);
     }
 }

@@ -25,16 +25,11 @@ mod stock_plan;
 pub mod tracking;
 pub mod unshown;
 
-// The former module names, which other rooms use.
-pub use {
-    count_base as base, creates as create, in_doubt as doubt, product_update as update,
-    read_admission as fact, shipments as shipment,
-};
-
-pub use change_plan::Plan;
+pub use change_plan::ChangePlan;
 pub use stock_level::{
-    Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair, Policy,
-    Standing, Step, Word,
+    ChangeDecision, ChangeEffect, Count, CountBase, CountMark, CountPolicy, CountResolution, DecidedChange,
+    OpenState, QuantityState, StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan,
+    StockLevelStep,
 };
-pub use stock_plan::decide;
-pub use unshown::Lack;
+pub use stock_plan::plan_stock_level;
+pub use unshown::ProductLack;

@@ -17,101 +17,110 @@ pub const CALL_MAX_ENTRIES: usize = 25;
 
 /// A stock level to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct PackingEntry<'a> {
     /// SKU; packing ignores the warehouse.
     pub sku: &'a Sku,
     /// True if an operator waits for the entry.
-    pub urgent: bool,
+    pub is_urgent: bool,
 }
 
 /// Returns all calls as indexes into `entries`, each entry once.
-pub fn pack(entries: &[Entry<'_>]) -> Vec<Vec<usize>> {
-    Packer::new(entries).collect()
+pub fn pack_calls(entries: &[PackingEntry<'_>]) -> Vec<Vec<usize>> {
+    CallPacker::new(entries).collect()
 }
 
 /// The unpacked entries of a SKU, in their order.
 #[derive(Default)]
-struct Twins {
+struct SkuEntries {
     urgent: VecDeque<usize>,
     bulk: VecDeque<usize>,
 }
 
-impl Twins {
-    fn left(&self) -> usize {
+impl SkuEntries {
+    fn remaining_count(&self) -> usize {
         self.urgent.len() + self.bulk.len()
     }
 
     /// Returns the first entry left, which breaks ties in the order of the entries.
-    fn first(&self) -> usize {
+    fn first_entry(&self) -> usize {
         self.urgent.iter().chain(&self.bulk).next().copied().unwrap_or(usize::MAX)
     }
 }
 
 /// A SKU's rank in a heap. A rank that differs from the SKU's entries is outdated and skipped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
+struct SkuRank {
     entries: usize,
     first: Reverse<usize>,
     sku: usize,
     left: usize,
 }
 
-struct Packer {
-    skus: Vec<Twins>,
-    by_left: BinaryHeap<Rank>,
-    by_urgent: BinaryHeap<Rank>,
+struct CallPacker {
+    skus: Vec<SkuEntries>,
+    by_left: BinaryHeap<SkuRank>,
+    by_urgent: BinaryHeap<SkuRank>,
     left: usize,
 }
 
-impl Packer {
-    fn new(entries: &[Entry<'_>]) -> Self {
+impl CallPacker {
+    fn new(entries: &[PackingEntry<'_>]) -> Self {
         let mut index_of: HashMap<String, usize> = HashMap::with_capacity(entries.len());
-        let mut skus: Vec<Twins> = Vec::new();
+        let mut skus: Vec<SkuEntries> = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            let sku = *index_of.entry(entry.sku.fold()).or_insert(skus.len());
+            let sku = *index_of.entry(entry.sku.case_key()).or_insert(skus.len());
             if sku == skus.len() {
-                skus.push(Twins::default());
+                skus.push(SkuEntries::default());
             }
-            let twins = &mut skus[sku];
-            if entry.urgent { twins.urgent.push_back(index) } else { twins.bulk.push_back(index) }
+            let miscased_skus = &mut skus[sku];
+            if entry.is_urgent {
+                miscased_skus.urgent.push_back(index)
+            } else {
+                miscased_skus.bulk.push_back(index)
+            }
         }
         let mut packer =
             Self { left: entries.len(), by_left: BinaryHeap::new(), by_urgent: BinaryHeap::new(), skus };
-        (0..packer.skus.len()).for_each(|sku| packer.rank(sku));
+        (0..packer.skus.len()).for_each(|sku| packer.push_ranks(sku));
         packer
     }
 
     /// Pushes a SKU with its entries left into the heaps.
-    fn rank(&mut self, sku: usize) {
-        let twins = &self.skus[sku];
-        let rank = Rank { entries: twins.left(), first: Reverse(twins.first()), sku, left: twins.left() };
-        if twins.left() > 0 {
+    fn push_ranks(&mut self, sku: usize) {
+        let miscased_skus = &self.skus[sku];
+        let rank = SkuRank {
+            entries: miscased_skus.remaining_count(),
+            first: Reverse(miscased_skus.first_entry()),
+            sku,
+            left: miscased_skus.remaining_count(),
+        };
+        if miscased_skus.remaining_count() > 0 {
             self.by_left.push(rank);
         }
-        if !twins.urgent.is_empty() {
-            self.by_urgent.push(Rank { entries: twins.urgent.len(), ..rank });
+        if !miscased_skus.urgent.is_empty() {
+            self.by_urgent.push(SkuRank { entries: miscased_skus.urgent.len(), ..rank });
         }
     }
 
     /// Returns K: the lower bound, which is the number of calls left.
     fn calls_left(&mut self) -> usize {
-        let most = top(&mut self.by_left, &self.skus).map_or(0, |rank| rank.left);
+        let most = best_rank(&mut self.by_left, &self.skus).map_or(0, |rank| rank.left);
         most.max(self.left.div_ceil(CALL_MAX_ENTRIES))
     }
 
     /// Returns the SKU to take next, with `calls` left including the current call.
-    fn choose(&mut self, calls: usize) -> Option<usize> {
-        let most = top(&mut self.by_left, &self.skus)?;
+    fn choose_sku(&mut self, calls: usize) -> Option<usize> {
+        let most = best_rank(&mut self.by_left, &self.skus)?;
         if most.left == calls {
             return Some(most.sku);
         }
-        Some(top(&mut self.by_urgent, &self.skus).unwrap_or(most).sku)
+        Some(best_rank(&mut self.by_urgent, &self.skus).unwrap_or(most).sku)
     }
 
     /// Takes an entry of the SKU, urgent entries first.
-    fn take(&mut self, sku: usize) -> Option<usize> {
-        let twins = &mut self.skus[sku];
-        let index = twins.urgent.pop_front().or_else(|| twins.bulk.pop_front())?;
+    fn take_entry(&mut self, sku: usize) -> Option<usize> {
+        let miscased_skus = &mut self.skus[sku];
+        let index = miscased_skus.urgent.pop_front().or_else(|| miscased_skus.bulk.pop_front())?;
         self.left -= 1;
         Some(index)
     }
@@ -121,9 +130,9 @@ impl Packer {
 ///
 /// A SKU taken in this call has one entry fewer than its ranks state, so it is not chosen again before it is
 /// ranked again.
-fn top(heap: &mut BinaryHeap<Rank>, skus: &[Twins]) -> Option<Rank> {
+fn best_rank(heap: &mut BinaryHeap<SkuRank>, skus: &[SkuEntries]) -> Option<SkuRank> {
     while let Some(rank) = heap.peek() {
-        if skus[rank.sku].left() == rank.left {
+        if skus[rank.sku].remaining_count() == rank.left {
             return Some(*rank);
         }
         heap.pop();
@@ -131,7 +140,7 @@ fn top(heap: &mut BinaryHeap<Rank>, skus: &[Twins]) -> Option<Rank> {
     None
 }
 
-impl Iterator for Packer {
+impl Iterator for CallPacker {
     type Item = Vec<usize>;
 
     fn next(&mut self) -> Option<Vec<usize>> {
@@ -139,11 +148,11 @@ impl Iterator for Packer {
         let mut taken = Vec::new();
         let mut call = Vec::new();
         while call.len() < CALL_MAX_ENTRIES {
-            let Some(sku) = self.choose(calls) else { break };
-            call.extend(self.take(sku));
+            let Some(sku) = self.choose_sku(calls) else { break };
+            call.extend(self.take_entry(sku));
             taken.push(sku);
         }
-        taken.into_iter().for_each(|sku| self.rank(sku));
+        taken.into_iter().for_each(|sku| self.push_ranks(sku));
         (!call.is_empty()).then_some(call)
     }
 }

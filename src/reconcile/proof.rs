@@ -11,34 +11,35 @@ use std::time::Duration;
 /// Minimum distance of two answers that lack a record, to prove its absence.
 ///
 /// A failing platform recovers in less time.
-pub const LOOKS_APART: Duration = Duration::from_secs(120);
+pub const ABSENCE_CHECKS_APART: Duration = Duration::from_secs(120);
 
 /// Maximum number of SKUs in a call whose answer proves an absence.
 ///
 /// A longer answer may have been cut silently.
-pub const TRUSTED_PAGE: usize = 25;
+pub const TRUSTED_PAGE_SKUS: usize = 25;
 
 /// The time of a check: by the calendar, and since boot.
 ///
 /// Both clocks must show that two checks are apart. A calendar that is set turns seconds into minutes, and
 /// the time since boot starts again with each boot and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct CheckTime {
     /// Time of the request.
     pub at: Timestamp,
     /// Time of the request since boot.
     pub moment: Moment,
 }
 
-impl Look {
+impl CheckTime {
     /// Returns the check from which the distance is measured: `earlier`, unless a clock went back since.
-    pub fn first(self, earlier: Option<Look>) -> Look {
+    pub fn measured_from(self, earlier: Option<CheckTime>) -> CheckTime {
         earlier.filter(|earlier| earlier.at <= self.at && earlier.moment <= self.moment).unwrap_or(self)
     }
 
     /// Returns true if this check proves a record absent that `first` lacked too; see [`is_absent`].
-    pub fn proves_absent(self, first: Option<Look>, others_came: bool) -> bool {
-        let is_late = first.is_some_and(|first| self.moment.since(first.moment) >= LOOKS_APART);
+    pub fn proves_absent(self, first: Option<CheckTime>, others_came: bool) -> bool {
+        let is_late =
+            first.is_some_and(|first| self.moment.duration_since(first.moment) >= ABSENCE_CHECKS_APART);
         is_late && is_absent(first.map(|first| first.at), self.at, others_came)
     }
 }
@@ -46,7 +47,7 @@ impl Look {
 /// The state of the integration key, as answers prove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Key {
+pub enum KeyState {
     /// Works: a well-formed 200 of an operation that needs the key.
     Works,
     /// Refused: a 401 or 403 that has no other meaning.
@@ -60,16 +61,16 @@ pub enum Key {
 /// An earlier answer lacked the record too, at least [`LOOKS_APART`] before `look`, and this answer held
 /// other requested records. An unreadable record is not absent; the caller does not pass such a record.
 pub fn is_absent(first: Option<Timestamp>, look: Timestamp, others_came: bool) -> bool {
-    others_came && first.is_some_and(|first| look.since(first) >= LOOKS_APART)
+    others_came && first.is_some_and(|first| look.duration_since(first) >= ABSENCE_CHECKS_APART)
 }
 
 /// The meaning of a refusal that may concern the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Judged {
+pub enum RefusalCause {
     /// The content: the key worked before the call was sent and after the call was answered.
     Content,
     /// Unproved: the key works now, and nothing shows that it worked at the send. The call must be repeated.
-    Again,
+    Unproved,
     /// The key: it is refused.
     Refused,
     /// Unknown, with the reason.
@@ -81,13 +82,18 @@ pub enum Judged {
 /// The key last worked at `worked_at`. A probe after the refusal shows its state and the reason. Without
 /// `worked_at`, a key that returns between the refusal and the probe would make the last call of the outage
 /// appear wrong.
-pub fn judge(worked_at: Option<Moment>, sent: Moment, (key, why): (Key, String)) -> Judged {
-    let worked_before = worked_at.is_some_and(|at| at <= sent && sent.since(at) <= LOOKS_APART);
+pub fn judge_refusal(
+    worked_at: Option<Moment>,
+    sent: Moment,
+    (key, why): (KeyState, String),
+) -> RefusalCause {
+    let worked_before =
+        worked_at.is_some_and(|at| at <= sent && sent.duration_since(at) <= ABSENCE_CHECKS_APART);
     match key {
-        Key::Works if worked_before => Judged::Content,
-        Key::Works => Judged::Again,
-        Key::Refused => Judged::Refused,
-        Key::NotKnown => Judged::NotKnown(why),
+        KeyState::Works if worked_before => RefusalCause::Content,
+        KeyState::Works => RefusalCause::Unproved,
+        KeyState::Refused => RefusalCause::Refused,
+        KeyState::NotKnown => RefusalCause::NotKnown(why),
     }
 }
 
@@ -96,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absence_takes_two_looks_minutes_apart_with_the_others_there() {
+    fn absence_takes_two_checks_minutes_apart_with_the_others_there() {
         let look = Timestamp(1_000_000);
         assert!(!is_absent(None, look, true), "one look proves nothing");
         assert!(!is_absent(Some(Timestamp(880_001)), look, true), "too soon after the first");
@@ -105,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn both_clocks_must_say_that_two_looks_lie_apart() {
-        let look = |at: i64, moment: i64| Look { at: Timestamp(at), moment: Moment(moment) };
+    fn two_checks_must_be_apart_by_both_clocks() {
+        let look = |at: i64, moment: i64| CheckTime { at: Timestamp(at), moment: Moment(moment) };
         let second = look(1_000_000, 500_000);
         for (name, first, expected) in [
             ("both", look(880_000, 380_000), true),
@@ -116,25 +122,36 @@ mod tests {
         ] {
             assert_eq!(second.proves_absent(Some(first), true), expected, "{name}");
         }
-        assert_eq!(second.first(Some(look(880_000, 380_000))), look(880_000, 380_000));
-        assert_eq!(second.first(Some(look(2_000_000, 380_000))), second, "the calendar was set back");
-        assert_eq!(second.first(Some(look(880_000, 900_000))), second, "another boot");
+        assert_eq!(second.measured_from(Some(look(880_000, 380_000))), look(880_000, 380_000));
+        assert_eq!(second.measured_from(Some(look(2_000_000, 380_000))), second, "the calendar was set back");
+        assert_eq!(second.measured_from(Some(look(880_000, 900_000))), second, "another boot");
     }
 
     #[test]
     fn a_refusal_means_the_content_only_if_the_key_worked_soon_before_the_call_and_after_it() {
-        let (then, judge) = (Moment(1_000_000), |at, sent, key| judge(at, sent, (key, "HTTP 500".into())));
+        let (then, judge) =
+            (Moment(1_000_000), |at, sent, key| judge_refusal(at, sent, (key, "HTTP 500".into())));
         let a_moment = Duration::from_millis(1);
         for (name, worked_at, sent, expected) in [
-            ("nothing was probed yet", None, then, Judged::Again),
-            ("just before", Some(then), then, Judged::Content),
-            ("long before, but not too long", Some(then), then.plus(LOOKS_APART), Judged::Content),
-            ("too long before", Some(then), then.plus(LOOKS_APART + a_moment), Judged::Again),
-            ("sent before the probe", Some(then), then.minus(a_moment), Judged::Again),
+            ("nothing was probed yet", None, then, RefusalCause::Unproved),
+            ("just before", Some(then), then, RefusalCause::Content),
+            (
+                "long before, but not too long",
+                Some(then),
+                then.plus(ABSENCE_CHECKS_APART),
+                RefusalCause::Content,
+            ),
+            (
+                "too long before",
+                Some(then),
+                then.plus(ABSENCE_CHECKS_APART + a_moment),
+                RefusalCause::Unproved,
+            ),
+            ("sent before the probe", Some(then), then.minus(a_moment), RefusalCause::Unproved),
         ] {
-            assert_eq!(judge(worked_at, sent, Key::Works), expected, "{name}");
+            assert_eq!(judge(worked_at, sent, KeyState::Works), expected, "{name}");
         }
-        assert_eq!(judge(Some(then), then, Key::Refused), Judged::Refused);
-        assert_eq!(judge(Some(then), then, Key::NotKnown), Judged::NotKnown("HTTP 500".into()));
+        assert_eq!(judge(Some(then), then, KeyState::Refused), RefusalCause::Refused);
+        assert_eq!(judge(Some(then), then, KeyState::NotKnown), RefusalCause::NotKnown("HTTP 500".into()));
     }
 }

@@ -12,7 +12,7 @@ use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use std::time::Duration;
 
 /// Minimum distance of two reads that confirm each other, and of the first from the write's answer.
-pub const LOOKS_APART: Duration = Duration::from_secs(5);
+pub const READS_APART: Duration = Duration::from_secs(5);
 
 /// Sample of the writes that no other criterion selects: one of 50 is checked.
 ///
@@ -21,7 +21,7 @@ const SAMPLE_ONE_IN: i64 = 50;
 
 /// A read of a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct StockLevelRead {
     /// Position at which its exchange began.
     pub began: Position,
     /// Time of the request.
@@ -34,20 +34,20 @@ pub struct Read {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastWrite {
     /// Position at which the write was completed; `None` while it is in flight or in doubt.
-    pub concluded: Option<Position>,
+    pub completed: Option<Position>,
     /// Used fact; `None` if the warehouse was not linked.
     pub before: Option<Quantity>,
     /// Written quantity.
     pub target: Quantity,
     /// True if the write was accepted and no later read was taken for a fact.
-    pub is_unseen: bool,
+    pub is_unconfirmed: bool,
     /// Request time of the first later read that did not show the write.
-    pub doubted_at: Option<Timestamp>,
+    pub first_mismatch_at: Option<Timestamp>,
 }
 
 /// The use of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum ReadAdmission {
     /// A fact.
     Fact,
     /// A fact: two reads agree that the platform does not show the accepted quantity.
@@ -55,25 +55,25 @@ pub enum Admission {
     /// No fact, only evidence for the settlement of the overlapping write.
     Evidence,
     /// Possibly a late replica: no decision before a second read agrees.
-    LookAgain {
+    ReadAgain {
         /// Earliest time of the second read.
         not_before: Timestamp,
     },
 }
 
 /// Judges a read of a stock level by the last write.
-pub fn admit(read: &Read, write: &LastWrite) -> Admission {
-    if write.concluded.is_none_or(|concluded| read.began <= concluded) {
-        return Admission::Evidence;
+pub fn admit_read(read: &StockLevelRead, write: &LastWrite) -> ReadAdmission {
+    if write.completed.is_none_or(|concluded| read.began <= concluded) {
+        return ReadAdmission::Evidence;
     }
-    if !write.is_unseen || !write.is_contradicted_by(read.quantity) {
-        return Admission::Fact;
+    if !write.is_unconfirmed || !write.is_contradicted_by(read.quantity) {
+        return ReadAdmission::Fact;
     }
-    match write.doubted_at {
-        Some(first) if read.sent_at.since(first) >= LOOKS_APART => Admission::Contradiction,
+    match write.first_mismatch_at {
+        Some(first) if read.sent_at.duration_since(first) >= READS_APART => ReadAdmission::Contradiction,
         // A calendar that was set back, or another host's calendar, restarts the five seconds.
-        Some(first) => Admission::LookAgain { not_before: first.min(read.sent_at).plus(LOOKS_APART) },
-        None => Admission::LookAgain { not_before: read.sent_at.plus(LOOKS_APART) },
+        Some(first) => ReadAdmission::ReadAgain { not_before: first.min(read.sent_at).plus(READS_APART) },
+        None => ReadAdmission::ReadAgain { not_before: read.sent_at.plus(READS_APART) },
     }
 }
 
@@ -92,7 +92,7 @@ impl LastWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedWrite {
     /// Exchange of the write.
-    pub exchange: ExchangeId,
+    pub exchange_id: ExchangeId,
     /// Warehouse id.
     pub warehouse_id: i64,
     /// Used fact.
@@ -108,38 +108,38 @@ pub struct AcceptedWrite {
 /// A write that does not change the quantity is not checked. All writes of zero are checked, and a sample of
 /// the others. All writes of a stock level are checked until one was seen to take effect, because its product
 /// may be an unknown kit. The sample depends only on the journal, so that a replay gives the same.
-pub fn is_looked_for(write: &AcceptedWrite) -> bool {
+pub fn needs_read_back(write: &AcceptedWrite) -> bool {
     if write.before == Some(write.target) {
         return false;
     }
-    let drawn = write.exchange.0.wrapping_mul(31) ^ write.target.0.wrapping_mul(17) ^ write.warehouse_id;
+    let drawn = write.exchange_id.0.wrapping_mul(31) ^ write.target.0.wrapping_mul(17) ^ write.warehouse_id;
     write.target == Quantity(0) || !write.is_proven || drawn.rem_euclid(SAMPLE_ONE_IN) == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Admission::{Contradiction, Evidence, Fact, LookAgain};
+    use ReadAdmission::{Contradiction, Evidence, Fact, ReadAgain};
 
     /// A write from 50 to 47, completed at position 10.
     const WRITE: LastWrite = LastWrite {
-        concluded: Some(Position(10)),
+        completed: Some(Position(10)),
         before: Some(Quantity(50)),
         target: Quantity(47),
-        is_unseen: true,
-        doubted_at: None,
+        is_unconfirmed: true,
+        first_mismatch_at: None,
     };
 
     #[test]
     fn a_read_is_a_fact_unless_it_overlaps_a_write_or_may_come_from_a_late_replica() {
-        let doubted = |second: i64| LastWrite { doubted_at: Some(Timestamp(second * 1000)), ..WRITE };
-        let again = |second: i64| LookAgain { not_before: Timestamp(second * 1000) };
-        let in_flight = LastWrite { concluded: None, ..WRITE };
-        let seen = LastWrite { is_unseen: false, ..WRITE };
+        let doubted = |second: i64| LastWrite { first_mismatch_at: Some(Timestamp(second * 1000)), ..WRITE };
+        let again = |second: i64| ReadAgain { not_before: Timestamp(second * 1000) };
+        let in_flight = LastWrite { completed: None, ..WRITE };
+        let seen = LastWrite { is_unconfirmed: false, ..WRITE };
         let unlinked = LastWrite { before: None, ..WRITE };
         let same = LastWrite { target: Quantity(50), ..WRITE };
         let zero = LastWrite { target: Quantity(0), ..WRITE };
-        let zero_doubted = LastWrite { doubted_at: Some(Timestamp(100_000)), ..zero };
+        let zero_doubted = LastWrite { first_mismatch_at: Some(Timestamp(100_000)), ..zero };
         // Columns: name, write, position and second of the read, shown quantity (-1: no link), expected use.
         let cases = [
             ("the write is in flight or in doubt", in_flight, 11, 100, 47, Evidence),
@@ -163,13 +163,14 @@ mod tests {
         ];
         for (name, write, position, second, shown, expected) in cases {
             let quantity = (shown != -1).then_some(Quantity(shown));
-            let read = Read { began: Position(position), sent_at: Timestamp(second * 1000), quantity };
-            assert_eq!(admit(&read, &write), expected, "{name}");
+            let read =
+                StockLevelRead { began: Position(position), sent_at: Timestamp(second * 1000), quantity };
+            assert_eq!(admit_read(&read, &write), expected, "{name}");
         }
     }
 
     const ACCEPTED: AcceptedWrite = AcceptedWrite {
-        exchange: ExchangeId(1),
+        exchange_id: ExchangeId(1),
         warehouse_id: 1,
         before: Some(Quantity(50)),
         target: Quantity(47),
@@ -177,25 +178,25 @@ mod tests {
     };
 
     #[test]
-    fn zeros_and_cells_never_seen_to_follow_are_looked_for() {
-        assert!(!is_looked_for(&ACCEPTED));
-        assert!(is_looked_for(&AcceptedWrite { target: Quantity(0), ..ACCEPTED }));
-        assert!(is_looked_for(&AcceptedWrite { is_proven: false, ..ACCEPTED }));
+    fn zeros_and_unproved_stock_levels_are_read_back() {
+        assert!(!needs_read_back(&ACCEPTED));
+        assert!(needs_read_back(&AcceptedWrite { target: Quantity(0), ..ACCEPTED }));
+        assert!(needs_read_back(&AcceptedWrite { is_proven: false, ..ACCEPTED }));
         let nothing = AcceptedWrite { before: Some(Quantity(0)), target: Quantity(0), ..ACCEPTED };
-        assert!(!is_looked_for(&nothing), "what changes nothing proves nothing");
+        assert!(!needs_read_back(&nothing), "what changes nothing proves nothing");
     }
 
     #[test]
     fn of_the_rest_about_one_in_fifty_is_looked_for_and_always_the_same() {
         let writes = (1..=200).flat_map(|exchange| {
             let write = move |target| AcceptedWrite {
-                exchange: ExchangeId(exchange),
+                exchange_id: ExchangeId(exchange),
                 target: Quantity(target),
                 ..ACCEPTED
             };
             (1..=25).map(write)
         });
-        let drawn = writes.filter(is_looked_for).count();
+        let drawn = writes.filter(needs_read_back).count();
         assert!((60..=140).contains(&drawn), "{drawn} of 5000");
     }
 }

@@ -4,10 +4,10 @@
 //! Therefore the request always names both, from a read just before the send. A drop of the quantity left
 //! never proves that our request caused it, because a person may have shipped the same units at the platform.
 
-use super::Plan;
-use super::in_doubt::{QUIET_CREATE, Settlement, absent};
-use super::read_admission::LOOKS_APART;
-use crate::model::{LineItemId, OrderLine, Timestamp, WishId};
+use super::ChangePlan;
+use super::in_doubt::{QUIET_CREATE, Settlement, judge_absence};
+use super::read_admission::READS_APART;
+use crate::model::{ChangeId, LineItemId, OrderLine, Timestamp};
 use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,33 +39,39 @@ pub struct ClaimedLine {
 /// Decides a shipment by its order as just read.
 ///
 /// `Go` carries every line and quantity.
-pub fn plan(wish: &ShipmentCreate, order: OrderFact<'_>) -> Plan<Vec<ClaimedLine>> {
-    let id = wish.order_id;
+pub fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePlan<Vec<ClaimedLine>> {
+    let id = change.order_id;
     let lines = match order {
-        OrderFact::Unread => return Plan::Read,
+        OrderFact::Unread => return ChangePlan::ReadFirst,
         OrderFact::Unknown => {
-            let detail = format!("the service lists no lines of order {id}; correct the id");
-            return Plan::Lacking { reason: Reason::UnknownOrder, detail };
+            let detail = format!("the platform lists no lines of order {id}; correct the id");
+            return ChangePlan::PartMissing { reason: Reason::UnknownOrder, detail };
         }
         OrderFact::Incomplete => {
             let detail =
-                format!("order {id} has more lines than one answer holds; ship it at the service itself");
-            return Plan::Held { reason: Reason::IncompleteOrder, detail };
+                format!("order {id} has more lines than one answer holds; ship it at the platform itself");
+            return ChangePlan::Held { reason: Reason::IncompleteOrder, detail };
         }
         OrderFact::Known(lines) => lines,
     };
-    let claimed = match &wish.lines {
-        Some(named) => named.iter().map(|line| claim(line, wish, lines)).collect::<Result<Vec<_>, _>>(),
-        None => everything_left(wish, lines),
+    let claimed = match &change.lines {
+        Some(named) => {
+            named.iter().map(|line| claim_line(line, change, lines)).collect::<Result<Vec<_>, _>>()
+        }
+        None => everything_left(change, lines),
     };
-    claimed.map_or_else(|stop| stop, Plan::Go)
+    claimed.map_or_else(|stop| stop, ChangePlan::Send)
 }
 
-type Stop = Plan<Vec<ClaimedLine>>;
+type StoppedPlan = ChangePlan<Vec<ClaimedLine>>;
 
-fn claim(named: &ShipmentLine, wish: &ShipmentCreate, lines: &[OrderLine]) -> Result<ClaimedLine, Stop> {
-    let (id, order) = (named.line_item_id, wish.order_id);
-    let line = lines.iter().find(|line| line.line_item_id == id).ok_or_else(|| Plan::Lacking {
+fn claim_line(
+    named: &ShipmentLine,
+    change: &ShipmentCreate,
+    lines: &[OrderLine],
+) -> Result<ClaimedLine, StoppedPlan> {
+    let (id, order) = (named.line_item_id, change.order_id);
+    let line = lines.iter().find(|line| line.line_item_id == id).ok_or_else(|| ChangePlan::PartMissing {
         reason: Reason::ForeignLine,
         detail: format!("line {id} does not belong to order {order}; correct it"),
     })?;
@@ -75,12 +81,12 @@ fn claim(named: &ShipmentLine, wish: &ShipmentCreate, lines: &[OrderLine]) -> Re
     if quantity > available || quantity < 1 {
         let detail =
             format!("line {id} of order {order}: {quantity} are to be shipped and {available} are left");
-        return Err(Plan::Held { reason: Reason::TooLittleLeft, detail });
+        return Err(ChangePlan::Held { reason: Reason::TooLittleLeft, detail });
     }
     Ok(ClaimedLine { line_item_id: id, quantity, left_before: line.quantity_left })
 }
 
-fn everything_left(wish: &ShipmentCreate, lines: &[OrderLine]) -> Result<Vec<ClaimedLine>, Stop> {
+fn everything_left(change: &ShipmentCreate, lines: &[OrderLine]) -> Result<Vec<ClaimedLine>, StoppedPlan> {
     let mut claimed = Vec::new();
     for line in lines {
         let quantity = line.quantity_left.ok_or_else(|| left_unknown(line))?;
@@ -93,22 +99,22 @@ fn everything_left(wish: &ShipmentCreate, lines: &[OrderLine]) -> Result<Vec<Cla
         }
     }
     if claimed.is_empty() {
-        let detail = format!("nothing is left to ship of order {}", wish.order_id);
-        return Err(Plan::Held { reason: Reason::TooLittleLeft, detail });
+        let detail = format!("nothing is left to ship of order {}", change.order_id);
+        return Err(ChangePlan::Held { reason: Reason::TooLittleLeft, detail });
     }
     Ok(claimed)
 }
 
-fn left_unknown(line: &OrderLine) -> Stop {
+fn left_unknown(line: &OrderLine) -> StoppedPlan {
     let (id, order) = (line.line_item_id, line.order_id);
     let detail =
-        format!("the service does not say what is left of line {id} of order {order}; name the quantity");
-    Plan::Held { reason: Reason::LeftUnknown, detail }
+        format!("the platform does not say what is left of line {id} of order {order}; name the quantity");
+    ChangePlan::Held { reason: Reason::LeftUnknown, detail }
 }
 
 /// A check of the order after the send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct ShipmentCheck {
     /// Time of the request.
     pub sent_at: Timestamp,
     /// Units left of each line, if the platform stated them.
@@ -118,30 +124,35 @@ pub struct Look {
 /// Judges a shipment without an answer by the checks since, oldest first.
 ///
 /// The result is never `Landed`, because only a shipment id proves the effect (see [`adopt`]).
-pub fn settle(claimed: &[ClaimedLine], sent_at: Timestamp, looks: &[Look]) -> Settlement<()> {
-    let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: sent_at } };
+pub fn settle_shipment(
+    claimed: &[ClaimedLine],
+    sent_at: Timestamp,
+    looks: &[ShipmentCheck],
+) -> Settlement<()> {
+    let Some(last) = looks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
     if claimed.iter().any(|line| line.left_before.is_none() || !last.left.contains_key(&line.line_item_id)) {
-        let detail = "the service does not say what is left of the order; look for the shipment there".into();
+        let detail =
+            "the platform does not say what is left of the order; look for the shipment there".into();
         return Settlement::Undecided { reason: Reason::LandedOrAnother, detail };
     }
-    let moved = |look: &Look| {
+    let moved = |look: &ShipmentCheck| {
         let changed = |line: &&ClaimedLine| look.left.get(&line.line_item_id).copied() != line.left_before;
         claimed.iter().find(changed).copied()
     };
     match moved(last) {
         Some(line) => {
-            Settlement::Undecided { reason: Reason::LandedOrAnother, detail: evidence(&line, last) }
+            Settlement::Undecided { reason: Reason::LandedOrAnother, detail: describe_check(&line, last) }
         }
         None => {
             let unmoved = looks.iter().rev().take_while(|look| moved(look).is_none());
             let mut absent_at: Vec<Timestamp> = unmoved.map(|look| look.sent_at).collect();
             absent_at.reverse();
-            absent(&absent_at, sent_at, QUIET_CREATE, LOOKS_APART)
+            judge_absence(&absent_at, sent_at, QUIET_CREATE, READS_APART)
         }
     }
 }
 
-fn evidence(line: &ClaimedLine, look: &Look) -> String {
+fn describe_check(line: &ClaimedLine, look: &ShipmentCheck) -> String {
     let now = look.left.get(&line.line_item_id).copied().unwrap_or_default();
     let before = line.left_before.unwrap_or_default();
     let ClaimedLine { line_item_id, quantity, .. } = line;
@@ -157,13 +168,13 @@ fn evidence(line: &ClaimedLine, look: &Look) -> String {
 ///
 /// # Errors
 /// A message with the difference.
-pub fn adopt(
+pub fn check_adoption(
     claimed: &[ClaimedLine],
     items: &[(LineItemId, i64)],
-    owner: Option<WishId>,
+    owner: Option<ChangeId>,
 ) -> Result<(), String> {
     if let Some(owner) = owner {
-        return Err(format!("the shipment belongs to wish {owner} already; name another"));
+        return Err(format!("the shipment belongs to change {owner} already; name another"));
     }
     let mut wanted: BTreeMap<LineItemId, i64> = BTreeMap::new();
     claimed.iter().for_each(|line| *wanted.entry(line.line_item_id).or_default() += line.quantity);
@@ -174,7 +185,7 @@ pub fn adopt(
         Some(line) => {
             let count = |lines: &BTreeMap<LineItemId, i64>| lines.get(line).copied().unwrap_or(0);
             let (ours, theirs) = (count(&wanted), count(&found));
-            Err(format!("of line {line} the wish ships {ours} and the shipment {theirs}; name another"))
+            Err(format!("of line {line} the change ships {ours} and the shipment {theirs}; name another"))
         }
         None => Ok(()),
     }

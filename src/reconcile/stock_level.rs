@@ -2,40 +2,40 @@
 //!
 //! The types contain neither rows nor JSON: the store fills the input, the push executes the plan.
 
-use crate::model::{Cell, Quantity, Sku, Timestamp, WishId};
+use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp};
 use crate::outbox::Reason;
 
 /// A fact and our own delta in it (docs/rules.md 1).
 ///
 /// `quantity − ours` changes only if others change the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct QuantityState {
     /// R: quantity that the platform last showed.
     pub quantity: Quantity,
     /// O: sum of (written value − used fact) over our completed writes.
-    pub ours: i64,
+    pub own_delta: i64,
 }
 
-impl Pair {
+impl QuantityState {
     /// Returns the units that others added since `base`; negative if others took (sold) some.
-    pub fn drift_since(self, base: Pair) -> i64 {
-        self.others().saturating_sub(base.others())
+    pub fn drift_since(self, base: QuantityState) -> i64 {
+        self.foreign_delta().saturating_sub(base.foreign_delta())
     }
 
-    fn others(self) -> i64 {
-        self.quantity.0.saturating_sub(self.ours)
+    fn foreign_delta(self) -> i64 {
+        self.quantity.0.saturating_sub(self.own_delta)
     }
 }
 
 /// The knowledge of a stock level that a write depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CellFact {
+pub enum StockLevelKnowledge {
     /// Unread, or read too long ago: a read comes before any decision (docs/rules.md 4).
     Unread,
     /// A fresh fact.
-    Known(Pair),
+    Known(QuantityState),
     /// A fresh fact that differs from the last accepted write; two reads agreed (docs/rules.md 11).
-    Disputed(Pair),
+    Disputed(QuantityState),
     /// The product exists, without a link to this warehouse (docs/rules.md 11).
     Unlinked,
     /// The platform returns no such SKU.
@@ -51,12 +51,12 @@ pub enum CellFact {
     /// The platform stated it after the changes were inserted.
     Kit,
     /// Possibly a kit; the platform is asked before any decision.
-    PerhapsKit,
+    PossibleKit,
 }
 
 /// The preferred side if a stock level changed since its count (`quantities.policy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Policy {
+pub enum CountPolicy {
     /// Both: sales since the count are subtracted.
     Merge,
     /// The count.
@@ -69,9 +69,9 @@ pub enum Policy {
 
 /// The fact that a count is measured against (docs/rules.md 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Base {
+pub enum CountBase {
     /// Fixed permanently.
-    Known(Pair),
+    Known(QuantityState),
     /// The next read fixes it.
     Awaited,
     /// No fact is near enough to the count.
@@ -84,7 +84,7 @@ pub enum Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountMark {
     /// Id of the count's change; ids are in the order of insertion.
-    pub id: WishId,
+    pub id: ChangeId,
     /// Time of the insertion.
     pub created_at: Timestamp,
     /// Time of the count, if the caller stated it.
@@ -98,26 +98,26 @@ impl CountMark {
     pub fn is_before(&self, other: &CountMark) -> bool {
         match (self.counted_at, other.counted_at) {
             (None, None) => self.id < other.id,
-            (Some(_), _) | (_, Some(_)) => (self.moment(), self.id) < (other.moment(), other.id),
+            (Some(_), _) | (_, Some(_)) => (self.counted_time(), self.id) < (other.counted_time(), other.id),
         }
     }
 
     /// Returns true if an adjust's goods moved after this count.
     ///
     /// The adjust was inserted as `id` at `created_at`. An adjust is inserted when its goods move, or later.
-    pub fn precedes_adjust(&self, id: WishId, created_at: Timestamp) -> bool {
+    pub fn precedes_adjust(&self, id: ChangeId, created_at: Timestamp) -> bool {
         id > self.id || self.counted_at.is_some_and(|counted_at| created_at > counted_at)
     }
 
     /// Returns the time of the count. A time after the insertion is replaced by the insertion's.
-    pub fn moment(&self) -> Timestamp {
+    pub fn counted_time(&self) -> Timestamp {
         self.counted_at.unwrap_or(self.created_at).min(self.created_at)
     }
 }
 
 /// An operator's decision on a count; it overrides the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum CountResolution {
     /// `resolve --use mine`: the count as it is.
     Mine,
     /// `resolve --use N`: N units at the fact of that moment; sales since then are subtracted.
@@ -125,7 +125,7 @@ pub enum Word {
         /// N.
         quantity: Quantity,
         /// Fact at the time of the decision.
-        base: Pair,
+        base: QuantityState,
     },
 }
 
@@ -137,16 +137,16 @@ pub struct Count {
     /// Time of the count, if the caller stated it.
     pub counted_at: Option<Timestamp>,
     /// Base of the count.
-    pub base: Base,
+    pub base: CountBase,
     /// Sum of the applied adjusts that were created after the count.
     pub applied_after: i64,
     /// The operator's decision, if any.
-    pub word: Option<Word>,
+    pub resolution: Option<CountResolution>,
 }
 
 /// The effect of a change on its stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeEffect {
     /// `quantity.set`
     Set(Count),
     /// `quantity.adjust`, by this many units.
@@ -155,7 +155,7 @@ pub enum Change {
 
 /// The part of a change in a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum OpenState {
     /// To be decided now.
     Pending,
     /// Waiting for the operator; a later count still cancels it (docs/rules.md 9).
@@ -164,39 +164,39 @@ pub enum Standing {
 
 /// An open change of the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CellWish {
+pub struct StockLevelChange {
     /// Row id.
-    pub id: WishId,
+    pub id: ChangeId,
     /// Time of the insertion.
     pub created_at: Timestamp,
     /// Pending or held.
-    pub standing: Standing,
+    pub state: OpenState,
     /// Requested effect.
-    pub change: Change,
+    pub effect: ChangeEffect,
 }
 
 /// The complete input of a decision about one stock level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellInput<'a> {
+pub struct StockLevelInput<'a> {
     /// Stock level, for the messages.
-    pub cell: &'a Cell,
+    pub stock_level: &'a StockLevel,
     /// Known fact.
-    pub fact: CellFact,
+    pub fact: StockLevelKnowledge,
     /// Last applied count.
     pub last_set: Option<CountMark>,
     /// Open changes, in the order of their ids.
-    pub wishes: &'a [CellWish],
+    pub changes: &'a [StockLevelChange],
     /// Policy of the warehouse.
-    pub policy: Policy,
+    pub policy: CountPolicy,
 }
 
 /// The next action on a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum StockLevelStep {
     /// No change is executed.
     Nothing,
     /// The stock level must be read first.
-    Read,
+    ReadFirst,
     /// The platform shows the quantity already: the changes are applied without a call.
     Agreed(Quantity),
     /// An entry of an update call.
@@ -210,11 +210,11 @@ pub enum Step {
 
 /// The decision on one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ChangeDecision {
     /// Completed by the step.
-    Settles {
+    Completes {
         /// Explanation of the quantity.
-        how: String,
+        explanation: String,
     },
     /// The operator must decide.
     Held {
@@ -245,35 +245,36 @@ pub enum Outcome {
 
 /// A change with its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct DecidedChange {
     /// Change id.
-    pub id: WishId,
+    pub id: ChangeId,
     /// Decision.
-    pub outcome: Outcome,
+    pub decision: ChangeDecision,
 }
 
 /// The plan of one stock level. A change without a decision keeps its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellPlan {
+pub struct StockLevelPlan {
     /// Action on the stock level.
-    pub step: Step,
+    pub step: StockLevelStep,
     /// Decisions on its changes, in the order of their ids.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<DecidedChange>,
 }
 
-impl CellPlan {
+impl StockLevelPlan {
     /// Returns the quantity after the plan is executed; `stock.pending_quantity`.
-    pub fn becomes(&self) -> Option<Quantity> {
+    pub fn planned_quantity(&self) -> Option<Quantity> {
         match self.step {
-            Step::Nothing | Step::Read => None,
-            Step::Agreed(quantity) => Some(quantity),
-            Step::Write { to, .. } => Some(to),
+            StockLevelStep::Nothing | StockLevelStep::ReadFirst => None,
+            StockLevelStep::Agreed(quantity) => Some(quantity),
+            StockLevelStep::Write { to, .. } => Some(to),
         }
     }
 
     /// Returns the changes that the step completes.
-    pub fn settles(&self) -> impl Iterator<Item = WishId> + '_ {
-        let settles = |decision: &&Decision| matches!(decision.outcome, Outcome::Settles { .. });
+    pub fn completed_changes(&self) -> impl Iterator<Item = ChangeId> + '_ {
+        let settles =
+            |decision: &&DecidedChange| matches!(decision.decision, ChangeDecision::Completes { .. });
         self.decisions.iter().filter(settles).map(|decision| decision.id)
     }
 }

@@ -5,132 +5,143 @@
 //! the final result is tested. A change that drives the result out of range is held alone, and the other
 //! changes are decided again without it.
 
-use super::bounds::{Culprit, culprit};
-use super::count::{Ruling, rule};
+use super::bounds::{OutOfRangePart, find_offending};
+use super::count::{CountDecision, decide_count};
 use super::{
-    CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair, Standing,
-    Step,
+    ChangeDecision, ChangeEffect, Count, CountMark, DecidedChange, OpenState, QuantityState,
+    StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, StockLevelStep,
 };
-use crate::model::{Quantity, WishId};
+use crate::model::{ChangeId, Quantity};
 use crate::outbox::Reason;
 use std::collections::BTreeMap;
 
 /// Decides one stock level.
 ///
 /// The input contains no change in flight or in doubt: the stock level waits while such a change exists.
-pub fn decide(input: &CellInput<'_>) -> CellPlan {
-    if !input.wishes.iter().any(is_pending) {
-        return Draft::new(input, None).nothing_pending();
+pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
+    if !input.changes.iter().any(is_pending) {
+        return PlanDraft::new(input, None).nothing_pending();
     }
-    let (sku, warehouse) = (&input.cell.sku, input.cell.warehouse_id);
-    let reject = |reason, detail: String| each_pending(input, &Outcome::Rejected { reason, detail });
+    let (sku, warehouse) = (&input.stock_level.sku, input.stock_level.warehouse_id);
+    let reject =
+        |reason, detail: String| decide_each_pending(input, &ChangeDecision::Rejected { reason, detail });
     match &input.fact {
-        CellFact::Unread => READ_FIRST,
-        CellFact::Known(pair) | CellFact::Disputed(pair) => Draft::new(input, Some(*pair)).plan(),
-        CellFact::Unlinked => Draft::new(input, None).plan(),
-        CellFact::UnknownSku => reject(
+        StockLevelKnowledge::Unread => READ_FIRST,
+        StockLevelKnowledge::Known(pair) | StockLevelKnowledge::Disputed(pair) => {
+            PlanDraft::new(input, Some(*pair)).plan_pending()
+        }
+        StockLevelKnowledge::Unlinked => PlanDraft::new(input, None).plan_pending(),
+        StockLevelKnowledge::UnknownSku => reject(
             Reason::UnknownSku,
-            format!("the service returns no SKU `{sku}`; correct it or create the product"),
+            format!("the platform returns no SKU `{sku}`; correct it or create the product"),
         ),
-        CellFact::Unlisted => CellPlan { step: Step::Nothing, decisions: Vec::new() },
-        CellFact::UnknownWarehouse => reject(
+        StockLevelKnowledge::Unlisted => {
+            StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
+        }
+        StockLevelKnowledge::UnknownWarehouse => reject(
             Reason::UnknownWarehouse,
-            format!("the service lists no warehouse {warehouse}; see `tallyd warehouse list`"),
+            format!("the platform lists no warehouse {warehouse}; see `tallyd warehouse list`"),
         ),
-        CellFact::Kit => reject(
+        StockLevelKnowledge::Kit => reject(
             Reason::Kit,
             format!("{sku} is a kit, its quantity follows from its components; set those"),
         ),
-        CellFact::PerhapsKit => CellPlan { step: Step::Nothing, decisions: Vec::new() },
-        CellFact::AmbiguousSku(twins) => {
-            let twins = twins.iter().map(|twin| format!("`{twin}`")).collect::<Vec<_>>().join(", ");
-            let detail =
-                format!("the service knows {twins} and none is spelled `{sku}`; insert it with one of them");
-            each_pending(
+        StockLevelKnowledge::PossibleKit => {
+            StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
+        }
+        StockLevelKnowledge::AmbiguousSku(miscased_skus) => {
+            let miscased_skus =
+                miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect::<Vec<_>>().join(", ");
+            let detail = format!(
+                "the platform knows {miscased_skus} and none is spelled `{sku}`; insert it with one of them"
+            );
+            decide_each_pending(
                 input,
-                &Outcome::Held { reason: Reason::AmbiguousSku, detail, mine: None, theirs: None },
+                &ChangeDecision::Held { reason: Reason::AmbiguousSku, detail, mine: None, theirs: None },
             )
         }
     }
 }
 
-const READ_FIRST: CellPlan = CellPlan { step: Step::Read, decisions: Vec::new() };
+const READ_FIRST: StockLevelPlan = StockLevelPlan { step: StockLevelStep::ReadFirst, decisions: Vec::new() };
 
-fn is_pending(wish: &CellWish) -> bool {
-    wish.standing == Standing::Pending
+fn is_pending(change: &StockLevelChange) -> bool {
+    change.state == OpenState::Pending
 }
 
-fn each_pending(input: &CellInput<'_>, outcome: &Outcome) -> CellPlan {
-    let pending = input.wishes.iter().filter(|wish| is_pending(wish));
-    let decisions = pending.map(|wish| Decision { id: wish.id, outcome: outcome.clone() }).collect();
-    CellPlan { step: Step::Nothing, decisions }
+fn decide_each_pending(input: &StockLevelInput<'_>, outcome: &ChangeDecision) -> StockLevelPlan {
+    let pending = input.changes.iter().filter(|change| is_pending(change));
+    let decisions =
+        pending.map(|change| DecidedChange { id: change.id, decision: outcome.clone() }).collect();
+    StockLevelPlan { step: StockLevelStep::Nothing, decisions }
 }
 
 /// The effective count with its start value.
-struct Taken {
+struct EffectiveCount {
     mark: CountMark,
     start: i64,
-    how: String,
+    explanation: String,
 }
 
 /// A plan under construction. Changes with an outcome are decided.
-struct Draft<'a> {
-    input: &'a CellInput<'a>,
-    now: Option<Pair>,
-    outcomes: BTreeMap<WishId, Outcome>,
+struct PlanDraft<'a> {
+    input: &'a StockLevelInput<'a>,
+    now: Option<QuantityState>,
+    outcomes: BTreeMap<ChangeId, ChangeDecision>,
 }
 
-impl<'a> Draft<'a> {
-    fn new(input: &'a CellInput<'a>, now: Option<Pair>) -> Self {
+impl<'a> PlanDraft<'a> {
+    fn new(input: &'a StockLevelInput<'a>, now: Option<QuantityState>) -> Self {
         Self { input, now, outcomes: BTreeMap::new() }
     }
 
     /// Returns the plan without pending changes.
     ///
     /// The last applied count supersedes the changes it includes, also if all open changes are held.
-    fn nothing_pending(mut self) -> CellPlan {
+    fn nothing_pending(mut self) -> StockLevelPlan {
         if let Some(last) = self.input.last_set {
             self.supersede_adjusts(&last);
-            let counts = self.input.wishes.iter().filter_map(counted);
-            for (wish, _) in counts.filter(|(wish, count)| mark(wish, count).is_before(&last)) {
-                self.supersede(wish.id, last.id);
+            let counts = self.input.changes.iter().filter_map(as_count);
+            for (change, _) in counts.filter(|(change, count)| count_mark(change, count).is_before(&last)) {
+                self.supersede_change(change.id, last.id);
             }
         }
-        self.finish(Step::Nothing)
+        self.finish_plan(StockLevelStep::Nothing)
     }
 
-    fn plan(mut self) -> CellPlan {
+    fn plan_pending(mut self) -> StockLevelPlan {
         if let Some(last) = self.input.last_set {
             self.supersede_adjusts(&last);
         }
-        let Some((wish, count)) = self.latest_count() else { return self.settle(None) };
-        if !is_pending(wish) {
-            return self.settle(None);
+        let Some((change, count)) = self.latest_count() else { return self.apply_adjusts(None) };
+        if !is_pending(change) {
+            return self.apply_adjusts(None);
         }
-        match rule(&count, self.now, self.input.policy) {
-            Ruling::Take { start, how } => {
-                let mark = mark(wish, &count);
-                self.settle(Some(Taken { mark, start, how }))
+        match decide_count(&count, self.now, self.input.policy) {
+            CountDecision::Accept { start, explanation: how } => {
+                let mark = count_mark(change, &count);
+                self.apply_adjusts(Some(EffectiveCount { mark, start, explanation: how }))
             }
-            Ruling::ReadFirst => READ_FIRST,
-            Ruling::TheirsWins(why) => {
-                let detail = format!("{why}; the policy lets the service win");
-                self.outcomes.insert(wish.id, Outcome::Rejected { reason: Reason::RemoteWins, detail });
-                self.settle(None)
+            CountDecision::ReadFirst => READ_FIRST,
+            CountDecision::PlatformWins(why) => {
+                let detail = format!("{why}; the policy lets the platform win");
+                self.outcomes
+                    .insert(change.id, ChangeDecision::Rejected { reason: Reason::RemoteWins, detail });
+                self.apply_adjusts(None)
             }
-            Ruling::Conflict(why) => {
-                self.hold(
-                    wish.id,
+            CountDecision::Conflict(why) => {
+                self.hold_change(
+                    change.id,
                     Reason::Conflict,
                     format!("{why}; say which holds"),
                     Some(count.quantity.0),
                 );
-                self.settle(None)
+                self.apply_adjusts(None)
             }
-            Ruling::NoBase(why) => {
+            CountDecision::NoBase(why) => {
                 let detail = format!("set {}, but {why}; count again", count.quantity);
-                self.hold(wish.id, Reason::StaleBase, detail, Some(count.quantity.0));
-                self.settle(None)
+                self.hold_change(change.id, Reason::StaleBase, detail, Some(count.quantity.0));
+                self.apply_adjusts(None)
             }
         }
     }
@@ -138,37 +149,39 @@ impl<'a> Draft<'a> {
     /// Returns the latest open count.
     ///
     /// Supersedes older counts, and counts older than the last applied count.
-    fn latest_count(&mut self) -> Option<(&'a CellWish, Count)> {
-        let mut latest: Option<(&'a CellWish, Count)> = None;
-        for (wish, count) in self.input.wishes.iter().filter_map(counted) {
-            let this = mark(wish, &count);
+    fn latest_count(&mut self) -> Option<(&'a StockLevelChange, Count)> {
+        let mut latest: Option<(&'a StockLevelChange, Count)> = None;
+        for (change, count) in self.input.changes.iter().filter_map(as_count) {
+            let this = count_mark(change, &count);
             let older = |other: &CountMark| this.is_before(other);
             if let Some(last) = self.input.last_set.filter(older) {
-                self.supersede(wish.id, last.id);
-            } else if let Some((other, _)) = latest.filter(|(wish, count)| older(&mark(wish, count))) {
-                self.supersede(wish.id, other.id);
-            } else if let Some((other, _)) = latest.replace((wish, count)) {
-                self.supersede(other.id, wish.id);
+                self.supersede_change(change.id, last.id);
+            } else if let Some((other, _)) =
+                latest.filter(|(change, count)| older(&count_mark(change, count)))
+            {
+                self.supersede_change(change.id, other.id);
+            } else if let Some((other, _)) = latest.replace((change, count)) {
+                self.supersede_change(other.id, change.id);
             }
         }
         latest
     }
 
     /// Adds the adjusts to `taken`, or to the fact, until the result is in range. Then decides all changes.
-    fn settle(mut self, mut taken: Option<Taken>) -> CellPlan {
+    fn apply_adjusts(mut self, mut taken: Option<EffectiveCount>) -> StockLevelPlan {
         loop {
-            let adjusts = self.adjusts(taken.as_ref());
-            let start = taken.as_ref().map(|taken| taken.start).or(self.trusted());
+            let adjusts = self.undecided_adjusts(taken.as_ref());
+            let start = taken.as_ref().map(|taken| taken.start).or(self.trusted_fact());
             let Some(start) = start else { return self.hold_groundless(&adjusts) };
             let deltas: Vec<i64> = adjusts.iter().map(|(_, delta)| *delta).collect();
-            match culprit(start, &deltas, taken.is_some()) {
-                None => return self.conclude(taken, &adjusts, start),
-                Some(Culprit::Adjust { index, reason, result }) => {
-                    self.hold_for(adjusts[index].0, reason, result)
+            match find_offending(start, &deltas, taken.is_some()) {
+                None => return self.decide_all(taken, &adjusts, start),
+                Some(OutOfRangePart::Adjust { index, reason, result }) => {
+                    self.hold_out_of_range(adjusts[index].0, reason, result)
                 }
-                Some(Culprit::Start { reason, result }) => {
+                Some(OutOfRangePart::Start { reason, result }) => {
                     if let Some(taken) = taken.take() {
-                        self.hold_for(taken.mark.id, reason, result);
+                        self.hold_out_of_range(taken.mark.id, reason, result);
                     }
                 }
             }
@@ -176,103 +189,115 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns the fact, if an adjust may be added to the fact.
-    fn trusted(&self) -> Option<i64> {
-        let is_disputed = matches!(self.input.fact, CellFact::Disputed(_));
+    fn trusted_fact(&self) -> Option<i64> {
+        let is_disputed = matches!(self.input.fact, StockLevelKnowledge::Disputed(_));
         self.now.filter(|_| !is_disputed).map(|now| now.quantity.0)
     }
 
     /// Returns the undecided adjusts to add to `taken`, or to the fact.
-    fn adjusts(&self, taken: Option<&Taken>) -> Vec<(WishId, i64)> {
-        let counts = |wish: &CellWish| {
-            taken.is_none_or(|taken| taken.mark.precedes_adjust(wish.id, wish.created_at))
-                && !self.outcomes.contains_key(&wish.id)
+    fn undecided_adjusts(&self, taken: Option<&EffectiveCount>) -> Vec<(ChangeId, i64)> {
+        let counts = |change: &StockLevelChange| {
+            taken.is_none_or(|taken| taken.mark.precedes_adjust(change.id, change.created_at))
+                && !self.outcomes.contains_key(&change.id)
         };
-        let pending = self.input.wishes.iter().filter(|wish| is_pending(wish) && counts(wish));
-        pending.filter_map(|wish| Some((wish.id, adjusted(wish)?))).collect()
+        let pending = self.input.changes.iter().filter(|change| is_pending(change) && counts(change));
+        pending.filter_map(|change| Some((change.id, as_adjust(change)?))).collect()
     }
 
-    fn conclude(mut self, taken: Option<Taken>, adjusts: &[(WishId, i64)], start: i64) -> CellPlan {
+    fn decide_all(
+        mut self,
+        taken: Option<EffectiveCount>,
+        adjusts: &[(ChangeId, i64)],
+        start: i64,
+    ) -> StockLevelPlan {
         if taken.is_none() && adjusts.is_empty() {
-            return self.finish(Step::Nothing);
+            return self.finish_plan(StockLevelStep::Nothing);
         }
-        if let Some(Taken { mark, how, .. }) = taken {
+        if let Some(EffectiveCount { mark, explanation: how, .. }) = taken {
             self.supersede_adjusts(&mark);
-            self.outcomes.insert(mark.id, Outcome::Settles { how });
+            self.outcomes.insert(mark.id, ChangeDecision::Completes { explanation: how });
         }
         let mut total = start;
         for (id, delta) in adjusts {
             let sum = total.saturating_add(*delta);
-            self.outcomes
-                .insert(*id, Outcome::Settles { how: format!("adjust {delta:+} on {total}: {sum}") });
+            self.outcomes.insert(
+                *id,
+                ChangeDecision::Completes { explanation: format!("adjust {delta:+} on {total}: {sum}") },
+            );
             total = sum;
         }
         let from = self.now.map(|now| now.quantity);
         let to = Quantity(total);
-        self.finish(if from == Some(to) { Step::Agreed(to) } else { Step::Write { from, to } })
+        self.finish_plan(if from == Some(to) {
+            StockLevelStep::Agreed(to)
+        } else {
+            StockLevelStep::Write { from, to }
+        })
     }
 
     /// Holds adjusts without a fact to add to. A count needs no fact.
-    fn hold_groundless(mut self, adjusts: &[(WishId, i64)]) -> CellPlan {
-        let cell = self.input.cell;
+    fn hold_groundless(mut self, adjusts: &[(ChangeId, i64)]) -> StockLevelPlan {
+        let level = self.input.stock_level;
         for (id, delta) in adjusts {
             let (reason, why) = match self.now {
                 Some(now) => (
                     Reason::Mismatch,
-                    format!("the service shows {} for {cell}, not what it accepted last", now.quantity),
+                    format!("the platform shows {} for {level}, not what it accepted last", now.quantity),
                 ),
-                None => (Reason::Unlinked, format!("the service does not link {cell}")),
+                None => (Reason::Unlinked, format!("the platform does not link {level}")),
             };
-            self.hold(*id, reason, format!("adjust {delta:+}, but {why}; count it instead"), None);
+            self.hold_change(*id, reason, format!("adjust {delta:+}, but {why}; count it instead"), None);
         }
-        self.finish(Step::Nothing)
+        self.finish_plan(StockLevelStep::Nothing)
     }
 
-    fn hold_for(&mut self, id: WishId, reason: Reason, result: i64) {
-        let detail = format!("{} would become {result}; count it again", self.input.cell);
-        self.hold(id, reason, detail, Some(result));
+    fn hold_out_of_range(&mut self, id: ChangeId, reason: Reason, result: i64) {
+        let detail = format!("{} would become {result}; count it again", self.input.stock_level);
+        self.hold_change(id, reason, detail, Some(result));
     }
 
-    fn hold(&mut self, id: WishId, reason: Reason, detail: String, mine: Option<i64>) {
+    fn hold_change(&mut self, id: ChangeId, reason: Reason, detail: String, mine: Option<i64>) {
         let theirs = self.now.map(|now| now.quantity.0);
-        self.outcomes.insert(id, Outcome::Held { reason, detail, mine, theirs });
+        self.outcomes.insert(id, ChangeDecision::Held { reason, detail, mine, theirs });
     }
 
     /// Cancels every open adjust whose goods moved before the count.
     fn supersede_adjusts(&mut self, count: &CountMark) {
-        for wish in self.input.wishes.iter().filter(|wish| adjusted(wish).is_some()) {
-            if !count.precedes_adjust(wish.id, wish.created_at) {
-                self.supersede(wish.id, count.id);
+        for change in self.input.changes.iter().filter(|change| as_adjust(change).is_some()) {
+            if !count.precedes_adjust(change.id, change.created_at) {
+                self.supersede_change(change.id, count.id);
             }
         }
     }
 
-    fn supersede(&mut self, id: WishId, by: WishId) {
-        let detail = format!("the count of wish {by} was made later and includes it");
-        self.outcomes.insert(id, Outcome::Cancelled { reason: Reason::Superseded, detail });
+    fn supersede_change(&mut self, id: ChangeId, by: ChangeId) {
+        let detail = format!("the count of change {by} was made later and includes it");
+        self.outcomes.insert(id, ChangeDecision::Cancelled { reason: Reason::Superseded, detail });
     }
 
-    fn finish(self, step: Step) -> CellPlan {
-        let decisions = self.outcomes.into_iter().map(|(id, outcome)| Decision { id, outcome }).collect();
-        CellPlan { step, decisions }
-    }
-}
-
-fn counted(wish: &CellWish) -> Option<(&CellWish, Count)> {
-    match wish.change {
-        Change::Set(count) => Some((wish, count)),
-        Change::Adjust(_) => None,
+    fn finish_plan(self, step: StockLevelStep) -> StockLevelPlan {
+        let decisions =
+            self.outcomes.into_iter().map(|(id, outcome)| DecidedChange { id, decision: outcome }).collect();
+        StockLevelPlan { step, decisions }
     }
 }
 
-fn adjusted(wish: &CellWish) -> Option<i64> {
-    match wish.change {
-        Change::Set(_) => None,
-        Change::Adjust(delta) => Some(delta),
+fn as_count(change: &StockLevelChange) -> Option<(&StockLevelChange, Count)> {
+    match change.effect {
+        ChangeEffect::Set(count) => Some((change, count)),
+        ChangeEffect::Adjust(_) => None,
     }
 }
 
-fn mark(wish: &CellWish, count: &Count) -> CountMark {
-    CountMark { id: wish.id, created_at: wish.created_at, counted_at: count.counted_at }
+fn as_adjust(change: &StockLevelChange) -> Option<i64> {
+    match change.effect {
+        ChangeEffect::Set(_) => None,
+        ChangeEffect::Adjust(delta) => Some(delta),
+    }
+}
+
+fn count_mark(change: &StockLevelChange, count: &Count) -> CountMark {
+    CountMark { id: change.id, created_at: change.created_at, counted_at: count.counted_at }
 }
 
 #[cfg(test)]

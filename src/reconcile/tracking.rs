@@ -4,9 +4,9 @@
 //! without a number is sent. Another number is a conflict: then nothing of the change is sent. The request
 //! always names the items, because a submit without lines would ship everything left.
 
-use super::Plan;
-use super::in_doubt::{Settlement, absent};
-use super::read_admission::LOOKS_APART;
+use super::ChangePlan;
+use super::in_doubt::{Settlement, judge_absence};
+use super::read_admission::READS_APART;
 use crate::model::{LineItemId, ShipmentItemId, Timestamp};
 use crate::outbox::{LineRef, Reason, TrackingInfo, TrackingLine, TrackingSubmit};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A shipment item, as just read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct ItemFact {
     /// Item id.
     pub item_id: ShipmentItemId,
     /// Order line of the item, if the platform states it.
@@ -27,7 +27,7 @@ pub struct Item {
 
 /// A line of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TrackingItem {
     /// Shipment item.
     pub item_id: ShipmentItemId,
     /// Values of the line, with the change's values as default.
@@ -38,41 +38,41 @@ pub struct Entry {
 ///
 /// `Go` carries every item to name. An empty list means that all items have their number, and the change is
 /// applied without a call.
-pub fn plan(wish: &TrackingSubmit, items: Option<&[Item]>) -> Plan<Vec<Entry>> {
-    let Some(items) = items else { return Plan::Read };
+pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> ChangePlan<Vec<TrackingItem>> {
+    let Some(items) = items else { return ChangePlan::ReadFirst };
     if items.is_empty() {
-        let detail = "the service lists no items of the shipment; look at it there".into();
-        return Plan::Lacking { reason: Reason::Undecided, detail };
+        let detail = "the platform lists no items of the shipment; look at it there".into();
+        return ChangePlan::PartMissing { reason: Reason::Undecided, detail };
     }
-    let wanted = match &wish.lines {
-        Some(lines) => named(lines, &wish.info, items),
-        None => Ok(remaining(items).into_iter().map(|item| (item, wish.info.clone())).collect()),
+    let wanted = match &change.lines {
+        Some(lines) => named_items(lines, &change.info, items),
+        None => Ok(unshipped_items(items).into_iter().map(|item| (item, change.info.clone())).collect()),
     };
-    wanted.map_or_else(|stop| stop, judge)
+    wanted.map_or_else(|stop| stop, plan_items)
 }
 
 /// Returns the items that the change names, with their values.
-fn named<'a>(
+fn named_items<'a>(
     lines: &[TrackingLine],
     base: &TrackingInfo,
-    items: &'a [Item],
-) -> Result<Vec<(&'a Item, TrackingInfo)>, Plan<Vec<Entry>>> {
+    items: &'a [ItemFact],
+) -> Result<Vec<(&'a ItemFact, TrackingInfo)>, ChangePlan<Vec<TrackingItem>>> {
     let mut named = Vec::new();
     for TrackingLine { line, info } in lines {
-        let meant = |item: &&Item| match *line {
+        let meant = |item: &&ItemFact| match *line {
             LineRef::Item(id) => item.item_id == id,
             LineRef::OrderLine(id) => item.line_item_id == Some(id),
         };
         let before = named.len();
-        named.extend(items.iter().filter(meant).map(|item| (item, falling_back(info, base))));
+        named.extend(items.iter().filter(meant).map(|item| (item, with_defaults(info, base))));
         if named.len() == before {
-            return Err(Plan::Lacking { reason: Reason::ForeignLine, detail: foreign(*line) });
+            return Err(ChangePlan::PartMissing { reason: Reason::ForeignLine, detail: foreign_line(*line) });
         }
     }
     Ok(named)
 }
 
-fn foreign(line: LineRef) -> String {
+fn foreign_line(line: LineRef) -> String {
     match line {
         LineRef::Item(id) => format!("item {id} does not belong to the shipment; correct `line_item_id`"),
         LineRef::OrderLine(id) => format!("order line {id} is not in the shipment; correct `line_item_id`"),
@@ -82,32 +82,32 @@ fn foreign(line: LineRef) -> String {
 /// Returns the items that have not shipped.
 ///
 /// If all items have shipped, returns all, to compare their numbers.
-fn remaining(items: &[Item]) -> Vec<&Item> {
-    let left: Vec<&Item> = items.iter().filter(|item| !item.is_shipped).collect();
+fn unshipped_items(items: &[ItemFact]) -> Vec<&ItemFact> {
+    let left: Vec<&ItemFact> = items.iter().filter(|item| !item.is_shipped).collect();
     if left.is_empty() { items.iter().collect() } else { left }
 }
 
-fn judge(wanted: Vec<(&Item, TrackingInfo)>) -> Plan<Vec<Entry>> {
+fn plan_items(wanted: Vec<(&ItemFact, TrackingInfo)>) -> ChangePlan<Vec<TrackingItem>> {
     let mut entries = Vec::new();
     for (item, info) in wanted {
-        let ours = info.tracking_number.as_deref().map(fold).unwrap_or_default();
-        match item.tracking_number.as_deref().map(fold).filter(|number| !number.is_empty()) {
-            None => entries.push(Entry { item_id: item.item_id, info }),
+        let ours = info.tracking_number.as_deref().map(number_case_key).unwrap_or_default();
+        match item.tracking_number.as_deref().map(number_case_key).filter(|number| !number.is_empty()) {
+            None => entries.push(TrackingItem { item_id: item.item_id, info }),
             Some(theirs) if theirs == ours => {}
             Some(theirs) => {
                 let id = item.item_id;
                 let detail =
-                    format!("item {id} carries `{theirs}` and the wish says `{ours}`; correct it there");
-                return Plan::Held { reason: Reason::TrackingConflict, detail };
+                    format!("item {id} carries `{theirs}` and the change says `{ours}`; correct it there");
+                return ChangePlan::Held { reason: Reason::TrackingConflict, detail };
             }
         }
     }
-    Plan::Go(entries)
+    ChangePlan::Send(entries)
 }
 
 /// A check of the shipment after the send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TrackingCheck {
     /// Time of the request.
     pub sent_at: Timestamp,
     /// Tracking number of each item, if it has one.
@@ -118,36 +118,38 @@ pub struct Look {
 ///
 /// `claimed` are the items with their numbers. `NotLanded` may concern a part of the items; the next plan
 /// finds them.
-pub fn settle(
+pub fn settle_tracking(
     claimed: &[(ShipmentItemId, String)],
     sent_at: Timestamp,
     quiet: Duration,
-    looks: &[Look],
+    looks: &[TrackingCheck],
 ) -> Settlement<()> {
-    let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: sent_at } };
-    let carried = |look: &Look, item: ShipmentItemId| {
+    let Some(last) = looks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
+    let carried = |look: &TrackingCheck, item: ShipmentItemId| {
         let number = look.numbers.get(&item).cloned().flatten();
-        number.map(|number| fold(&number)).filter(|number| !number.is_empty())
+        number.map(|number| number_case_key(&number)).filter(|number| !number.is_empty())
     };
-    let all = |look: &Look| claimed.iter().all(|(item, ours)| carried(look, *item) == Some(fold(ours)));
+    let all = |look: &TrackingCheck| {
+        claimed.iter().all(|(item, ours)| carried(look, *item) == Some(number_case_key(ours)))
+    };
     if all(last) {
-        return Settlement::Landed(());
+        return Settlement::TookEffect(());
     }
     for (item, ours) in claimed {
-        if let Some(theirs) = carried(last, *item).filter(|theirs| *theirs != fold(ours)) {
+        if let Some(theirs) = carried(last, *item).filter(|theirs| *theirs != number_case_key(ours)) {
             let detail =
-                format!("item {item} carries `{theirs}` and the wish says `{ours}`; correct it there");
+                format!("item {item} carries `{theirs}` and the change says `{ours}`; correct it there");
             return Settlement::Undecided { reason: Reason::TrackingConflict, detail };
         }
     }
     let lacking = looks.iter().rev().take_while(|look| !all(look));
     let mut absent_at: Vec<Timestamp> = lacking.map(|look| look.sent_at).collect();
     absent_at.reverse();
-    absent(&absent_at, sent_at, quiet, LOOKS_APART)
+    judge_absence(&absent_at, sent_at, quiet, READS_APART)
 }
 
 /// Returns a line's values, with the change's values as default (docs/interface.md, *Submit tracking info*).
-fn falling_back(line: &TrackingInfo, base: &TrackingInfo) -> TrackingInfo {
+fn with_defaults(line: &TrackingInfo, base: &TrackingInfo) -> TrackingInfo {
     let either = |line: &Option<String>, base: &Option<String>| line.clone().or_else(|| base.clone());
     TrackingInfo {
         carrier_id: line.carrier_id.or(base.carrier_id),
@@ -158,7 +160,7 @@ fn falling_back(line: &TrackingInfo, base: &TrackingInfo) -> TrackingInfo {
 }
 
 /// Returns the number in its form for comparison: case and outer blanks do not count.
-fn fold(number: &str) -> String {
+fn number_case_key(number: &str) -> String {
     number.trim().to_uppercase()
 }
 

@@ -6,13 +6,13 @@ use crate::model::{Sku, Timestamp, WarehouseId};
 use std::time::Duration;
 
 /// Minimum time between two checks.
-const SOONEST: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(5);
 /// Maximum time between two checks.
-const LATEST: Duration = Duration::from_secs(30 * 60);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// The way in which the last answer lacked a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum ProductLack {
     /// The answer holds other requested products, and not this product.
     Absent,
     /// The answer holds no requested product, so that it proves nothing.
@@ -23,49 +23,52 @@ pub enum Lack {
     Partial,
 }
 
-impl Lack {
+impl ProductLack {
     /// All kinds of lack.
-    pub const ALL: [Lack; 4] = [Lack::Absent, Lack::Silent, Lack::Unreadable, Lack::Partial];
+    pub const ALL: [ProductLack; 4] =
+        [ProductLack::Absent, ProductLack::Silent, ProductLack::Unreadable, ProductLack::Partial];
 
     /// Returns the code in the database.
     pub fn as_str(self) -> &'static str {
         match self {
-            Lack::Absent => "absent",
-            Lack::Silent => "silent",
-            Lack::Unreadable => "unreadable",
-            Lack::Partial => "partial",
+            ProductLack::Absent => "absent",
+            ProductLack::Silent => "silent",
+            ProductLack::Unreadable => "unreadable",
+            ProductLack::Partial => "partial",
         }
     }
 
     /// Returns the lack of a code in the database.
-    pub fn of(word: &str) -> Option<Self> {
-        Lack::ALL.into_iter().find(|lack| lack.as_str() == word)
+    pub fn from_code(word: &str) -> Option<Self> {
+        ProductLack::ALL.into_iter().find(|lack| lack.as_str() == word)
     }
 
     /// Returns true if the answer may have been empty.
     ///
     /// Other SKUs in the next request then distinguish a failing platform from an absent product.
-    pub fn wants_witnesses(self) -> bool {
-        matches!(self, Lack::Absent | Lack::Silent)
+    pub fn needs_confirmation(self) -> bool {
+        matches!(self, ProductLack::Absent | ProductLack::Silent)
     }
 
     /// Returns the detail of a change that is held for the lack.
     ///
     /// With `warehouse` the detail concerns a stock level, else the whole product.
-    pub fn sentence(self, sku: &Sku, warehouse: Option<WarehouseId>) -> String {
+    pub fn hold_detail(self, sku: &Sku, warehouse: Option<WarehouseId>) -> String {
         let shows = match self {
-            Lack::Absent => format!(
-                "the service returns other SKUs and no record of `{sku}`; if the product is gone, cancel the change"
+            ProductLack::Absent => format!(
+                "the platform returns other SKUs and no record of `{sku}`; if the product is gone, cancel the change"
             ),
-            Lack::Silent => format!(
-                "the service returns nothing where `{sku}` is asked for, and no other SKU is known that could tell \
+            ProductLack::Silent => format!(
+                "the platform returns nothing where `{sku}` is asked for, and no other SKU is known that could tell \
                  a failing service from a product that is gone; look there, and cancel the change if it is gone"
             ),
-            Lack::Unreadable => format!("the service's record of `{sku}` cannot be read; correct it there"),
-            Lack::Partial => {
-                let cell = warehouse.map(|id| format!(" and shows no quantity in warehouse {id}"));
-                let cell = cell.unwrap_or_default();
-                format!("the service's record of `{sku}` cannot be read in full{cell}; correct it there")
+            ProductLack::Unreadable => {
+                format!("the platform's record of `{sku}` cannot be read; correct it there")
+            }
+            ProductLack::Partial => {
+                let level = warehouse.map(|id| format!(" and shows no quantity in warehouse {id}"));
+                let level = level.unwrap_or_default();
+                format!("the platform's record of `{sku}` cannot be read in full{level}; correct it there")
             }
         };
         format!("{shows}. It is looked at again, and the change goes on by itself when an answer shows it")
@@ -76,11 +79,11 @@ impl Lack {
 ///
 /// The delay equals the time since the hold, so that it doubles with each check: about ten checks in the
 /// first hour.
-pub fn next_look(held: Timestamp, asked: Option<Timestamp>, now: Timestamp) -> Timestamp {
+pub fn next_check(held: Timestamp, asked: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match asked.unwrap_or(held) {
         // The calendar was set back.
         last if last > now => now,
-        last => last.plus(last.since(held).clamp(SOONEST, LATEST)),
+        last => last.plus(last.duration_since(held).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX)),
     }
 }
 
@@ -89,28 +92,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_grow_rarer_and_never_stop() {
+    fn checks_become_rarer_and_never_stop() {
         let held = Timestamp(1_000_000);
         let (mut asked, mut looks) = (held, Vec::new());
-        while asked.since(held) < Duration::from_secs(3600) {
-            asked = next_look(held, Some(asked), asked);
-            looks.push(asked.since(held).as_secs());
+        while asked.duration_since(held) < Duration::from_secs(3600) {
+            asked = next_check(held, Some(asked), asked);
+            looks.push(asked.duration_since(held).as_secs());
         }
         assert_eq!(looks, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 4360]);
-        assert_eq!(next_look(held, None, held), held.plus(SOONEST), "never asked");
-        assert_eq!(next_look(held, Some(Timestamp(9_000_000)), held), held, "the calendar was set back");
+        assert_eq!(next_check(held, None, held), held.plus(CHECK_INTERVAL_MIN), "never asked");
+        assert_eq!(next_check(held, Some(Timestamp(9_000_000)), held), held, "the calendar was set back");
     }
 
     #[test]
-    fn every_lack_is_found_by_its_word_and_says_what_the_service_does_not_show() {
+    fn every_lack_is_found_by_its_code_and_names_the_missing_part() {
         let sku = Sku::new("A-1").unwrap();
-        for lack in Lack::ALL {
-            assert_eq!(Lack::of(lack.as_str()), Some(lack));
+        for lack in ProductLack::ALL {
+            assert_eq!(ProductLack::from_code(lack.as_str()), Some(lack));
             for warehouse in [None, Some(WarehouseId(7))] {
-                let sentence = lack.sentence(&sku, warehouse);
+                let sentence = lack.hold_detail(&sku, warehouse);
                 assert!(sentence.contains("`A-1`") && sentence.contains("by itself"), "{sentence}");
             }
         }
-        assert_eq!(Lack::of("gone"), None);
+        assert_eq!(ProductLack::from_code("gone"), None);
     }
 }

@@ -12,25 +12,25 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, SecondsFormat, Utc};
 
 /// A source of time in milliseconds, with an offset that only grows.
-pub struct Clock {
+pub struct SandboxClock {
     source: Box<dyn Fn() -> i64 + Send + Sync>,
-    advanced_ms: AtomicI64,
+    offset_ms: AtomicI64,
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for SandboxClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Clock").field("now_ms", &self.now_ms()).finish()
     }
 }
 
-impl Clock {
+impl SandboxClock {
     /// Returns a clock that starts at the host's time and follows its monotonic clock.
     #[must_use]
     #[allow(
         clippy::disallowed_methods,
         reason = "the sandbox is an island with a clock of its own, and this is it"
     )]
-    pub fn host() -> Self {
+    pub fn from_host() -> Self {
         let started = Instant::now();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::from_source(move || i64::try_from((epoch + started.elapsed()).as_millis()).unwrap_or(i64::MAX))
@@ -38,29 +38,29 @@ impl Clock {
 
     /// Returns a clock on `now_ms` (milliseconds since 1970, never falling), for simulations.
     pub fn from_source(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
-        Self { source: Box::new(now_ms), advanced_ms: AtomicI64::new(0) }
+        Self { source: Box::new(now_ms), offset_ms: AtomicI64::new(0) }
     }
 
     /// Returns milliseconds since 1970, UTC, including the offset of [`Clock::advance`].
     #[must_use]
     pub fn now_ms(&self) -> i64 {
-        (self.source)() + self.advanced_ms.load(Ordering::Relaxed)
+        (self.source)() + self.offset_ms.load(Ordering::Relaxed)
     }
 
     /// Moves the clock forward; it cannot move back.
-    pub fn advance(&self, by: Duration) {
-        self.advanced_ms.fetch_add(i64::try_from(by.as_millis()).unwrap_or(0), Ordering::Relaxed);
+    pub fn advance_by(&self, by: Duration) {
+        self.offset_ms.fetch_add(i64::try_from(by.as_millis()).unwrap_or(0), Ordering::Relaxed);
     }
 }
 
 /// Returns UTC in RFC 3339 with milliseconds, as the control plane shows instants.
 pub(super) fn rfc3339(at_ms: i64) -> String {
-    instant(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
+    utc_instant(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// Returns the year and month (1-12) of an instant.
 pub(super) fn month_of(at_ms: i64) -> (i32, u32) {
-    let at = instant(at_ms);
+    let at = utc_instant(at_ms);
     (at.year(), at.month())
 }
 
@@ -86,7 +86,7 @@ pub(super) fn parse_date(text: &str) -> Option<i64> {
     Some(day.and_hms_opt(0, 0, 0)?.and_utc().timestamp_millis())
 }
 
-fn instant(at_ms: i64) -> DateTime<Utc> {
+fn utc_instant(at_ms: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(at_ms).unwrap_or_default()
 }
 
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn the_clock_only_adds_what_it_was_told() {
-        let clock = Clock::from_source(|| 1_000);
-        clock.advance(Duration::from_millis(500));
-        clock.advance(Duration::ZERO);
+        let clock = SandboxClock::from_source(|| 1_000);
+        clock.advance_by(Duration::from_millis(500));
+        clock.advance_by(Duration::ZERO);
         assert_eq!(clock.now_ms(), 1_500);
     }
 

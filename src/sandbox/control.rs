@@ -13,24 +13,24 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::clock::rfc3339;
-use super::core::Core;
-use super::faults::Fault;
-use super::http::answer::{Answer, Refusal, json_response};
+use super::core::SandboxCore;
+use super::faults::InjectedFault;
+use super::http::answer::{SandboxAnswer, SandboxRefusal, json_response};
 use super::http::origin;
-use super::http::request::{Object, Whole, parse};
-use super::operations::kits::Kit;
+use super::http::request::{StrictObject, WholeNumber, parse_json};
+use super::operations::kits::KitBody;
 use super::platform::company;
-use super::platform::sales::Line;
+use super::platform::sales::SaleLine;
 
 /// Path prefix of the control plane; no operation has it.
-const PREFIX: &str = "/_sandbox/";
+const PATH_PREFIX: &str = "/_sandbox/";
 
 /// Maximum advance of the clock in a request: ten years keep every date valid.
 const ADVANCE_SECONDS_MAX: i64 = 10 * 366 * 24 * 3_600;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct NewCompany {
+struct NewCompanyRequest {
     name: String,
     subscribed: bool,
     application_id: Option<String>,
@@ -40,136 +40,143 @@ struct NewCompany {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct NewOrder {
-    lines: Vec<Line>,
+struct NewOrderRequest {
+    lines: Vec<SaleLine>,
     integration_key: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct NewSale {
+struct NewSaleRequest {
     #[serde(flatten)]
-    line: Line,
-    warehouse_id: Whole,
+    line: SaleLine,
+    warehouse_id: WholeNumber,
     integration_key: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct NewKit {
+struct NewKitRequest {
     #[serde(flatten)]
-    kit: Kit,
+    kit: KitBody,
     integration_key: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Advance {
-    advance_seconds: Whole,
+struct ClockAdvance {
+    advance_seconds: WholeNumber,
 }
 
-impl Core {
+impl SandboxCore {
     /// Answers a request: a call of an operation or of the control plane.
-    pub async fn handle(&self, request: Request<Bytes>) -> Answer {
-        if let Err(refused) = origin::check(request.uri(), request.headers(), &self.hosts) {
-            return Answer::Full(refused.response());
+    pub async fn handle_request(&self, request: Request<Bytes>) -> SandboxAnswer {
+        if let Err(refused) = origin::check_origin(request.uri(), request.headers(), &self.hosts) {
+            return SandboxAnswer::Full(refused.to_response());
         }
-        if !request.uri().path().starts_with(PREFIX) {
-            return self.answer(request).await;
+        if !request.uri().path().starts_with(PATH_PREFIX) {
+            return self.answer_operation(request).await;
         }
-        Answer::Full(answer(self, request).await.unwrap_or_else(|refused| refused.response()))
+        SandboxAnswer::Full(
+            answer_control(self, request).await.unwrap_or_else(|refused| refused.to_response()),
+        )
     }
 }
 
 /// Answers a call of the control plane.
-async fn answer(core: &Core, request: Request<Bytes>) -> Result<Response<Bytes>, Refusal> {
-    let name = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();
+async fn answer_control(
+    core: &SandboxCore,
+    request: Request<Bytes>,
+) -> Result<Response<Bytes>, SandboxRefusal> {
+    let name = request.uri().path().strip_prefix(PATH_PREFIX).unwrap_or_default();
     let body = request.body();
-    let told = match (request.method().as_str(), name) {
-        ("POST", "companies") => company(core, object(body)?).await?,
-        ("POST", "orders") => order(core, object(body)?).await?,
-        ("POST", "sales") => sale(core, object(body)?).await?,
-        ("POST", "kits") => kit(core, object(body)?).await?,
-        ("POST", "faults") => faults(core, body)?,
-        ("GET", "faults") => json!(core.faults.list()),
+    let answer = match (request.method().as_str(), name) {
+        ("POST", "companies") => create_company(core, parse_object(body)?).await?,
+        ("POST", "orders") => place_order(core, parse_object(body)?).await?,
+        ("POST", "sales") => sell_units(core, parse_object(body)?).await?,
+        ("POST", "kits") => create_kit(core, parse_object(body)?).await?,
+        ("POST", "faults") => add_faults(core, body)?,
+        ("GET", "faults") => json!(core.faults.active_faults()),
         ("DELETE", "faults") => {
-            core.faults.clear();
+            core.faults.clear_faults();
             json!([])
         }
-        ("POST", "clock") => clock(core, &object(body)?)?,
+        ("POST", "clock") => advance_clock(core, &parse_object(body)?)?,
         ("GET", "clock") => json!({ "Now": rfc3339(core.clock.now_ms()) }),
-        ("GET", "calls") => calls(core),
+        ("GET", "calls") => calls_json(core),
         (_, "companies" | "orders" | "sales" | "kits" | "faults" | "clock" | "calls") => {
             let message = format!("/_sandbox/{name} does not take {}.", request.method());
-            return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
+            return Err(SandboxRefusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
         }
-        _ => return Err(Refusal::not_found(format!("The control plane has nothing called '{name}'."))),
+        _ => {
+            return Err(SandboxRefusal::not_found(format!("The control plane has nothing called '{name}'.")));
+        }
     };
-    Ok(json_response(StatusCode::OK, told.to_string()))
+    Ok(json_response(StatusCode::OK, answer.to_string()))
 }
 
 /// Parses the body as `T`; the body must be an object.
-fn object<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
-    parse(body).map(|Object(body)| body)
+fn parse_object<T: DeserializeOwned>(body: &Bytes) -> Result<T, SandboxRefusal> {
+    parse_json(body).map(|StrictObject(body)| body)
 }
 
-async fn company(core: &Core, new: NewCompany) -> Result<Value, Refusal> {
+async fn create_company(core: &SandboxCore, new: NewCompanyRequest) -> Result<Value, SandboxRefusal> {
     if new.name.trim().is_empty() {
-        return Err(Refusal::bad_request("Name must not be empty."));
+        return Err(SandboxRefusal::bad_request("Name must not be empty."));
     }
-    let company = company::Company {
+    let company = company::CompanyDefinition {
         name: &new.name,
         is_subscribed: new.subscribed,
         application_id: new.application_id.as_deref().filter(|id| !id.is_empty()),
         multi_warehousing: new.multi_warehousing,
     };
-    let mut database = core.database().await;
+    let mut database = core.write_connection().await;
     let (company_id, integration_key) = company::add_company(&mut database, &company).await?;
-    core.accounts.reload(&mut database).await?;
+    core.accounts.reload_accounts(&mut database).await?;
     Ok(json!({ "CompanyId": company_id, "IntegrationKey": integration_key }))
 }
 
-async fn order(core: &Core, new: NewOrder) -> Result<Value, Refusal> {
-    let company_id = company_of(core, new.integration_key.as_deref())?;
-    Ok(json!({ "OrderId": core.order_placed(company_id, &new.lines).await? }))
+async fn place_order(core: &SandboxCore, new: NewOrderRequest) -> Result<Value, SandboxRefusal> {
+    let company_id = company_of_key(core, new.integration_key.as_deref())?;
+    Ok(json!({ "OrderId": core.place_order_of(company_id, &new.lines).await? }))
 }
 
-async fn sale(core: &Core, new: NewSale) -> Result<Value, Refusal> {
-    let company_id = company_of(core, new.integration_key.as_deref())?;
-    let Whole(warehouse_id) = new.warehouse_id;
-    let left = core.sold(company_id, &new.line, warehouse_id).await?;
+async fn sell_units(core: &SandboxCore, new: NewSaleRequest) -> Result<Value, SandboxRefusal> {
+    let company_id = company_of_key(core, new.integration_key.as_deref())?;
+    let WholeNumber(warehouse_id) = new.warehouse_id;
+    let left = core.sell_units_of(company_id, &new.line, warehouse_id).await?;
     Ok(json!({ "Sku": new.line.sku, "WarehouseId": warehouse_id, "QuantityOnHand": left }))
 }
 
-async fn kit(core: &Core, new: NewKit) -> Result<Value, Refusal> {
-    let company_id = company_of(core, new.integration_key.as_deref())?;
-    Ok(json!({ "ProductId": core.kit_created(company_id, &new.kit).await? }))
+async fn create_kit(core: &SandboxCore, new: NewKitRequest) -> Result<Value, SandboxRefusal> {
+    let company_id = company_of_key(core, new.integration_key.as_deref())?;
+    Ok(json!({ "ProductId": core.create_kit_of(company_id, &new.kit).await? }))
 }
 
 /// Adds a fault or an array of faults.
-fn faults(core: &Core, body: &Bytes) -> Result<Value, Refusal> {
-    let posted: Value = parse(body)?;
+fn add_faults(core: &SandboxCore, body: &Bytes) -> Result<Value, SandboxRefusal> {
+    let posted: Value = parse_json(body)?;
     let posted = if posted.is_array() { posted } else { json!([posted]) };
-    let faults: Vec<Fault> = serde_json::from_value(posted)
-        .map_err(|cause| Refusal::bad_request(format!("The request body is not valid: {cause}.")))?;
-    core.faults.add(faults)?;
-    Ok(json!(core.faults.list()))
+    let faults: Vec<InjectedFault> = serde_json::from_value(posted)
+        .map_err(|cause| SandboxRefusal::bad_request(format!("The request body is not valid: {cause}.")))?;
+    core.faults.add_faults(faults)?;
+    Ok(json!(core.faults.active_faults()))
 }
 
-fn clock(core: &Core, advance: &Advance) -> Result<Value, Refusal> {
-    let Whole(seconds) = advance.advance_seconds;
+fn advance_clock(core: &SandboxCore, advance: &ClockAdvance) -> Result<Value, SandboxRefusal> {
+    let WholeNumber(seconds) = advance.advance_seconds;
     let forward = u64::try_from(seconds).ok().filter(|_| seconds <= ADVANCE_SECONDS_MAX);
     let forward = forward.ok_or_else(|| {
-        Refusal::bad_request(format!(
+        SandboxRefusal::bad_request(format!(
             "AdvanceSeconds must be between 0 and {ADVANCE_SECONDS_MAX}, not {seconds}."
         ))
     })?;
-    core.clock.advance(Duration::from_secs(forward));
+    core.clock.advance_by(Duration::from_secs(forward));
     Ok(json!({ "Now": rfc3339(core.clock.now_ms()) }))
 }
 
-fn calls(core: &Core) -> Value {
-    let calls = core.calls();
+fn calls_json(core: &SandboxCore) -> Value {
+    let calls = core.logged_calls();
     let calls = calls.iter().map(|call| {
         json!({
             "Operation": call.operation,
@@ -183,10 +190,10 @@ fn calls(core: &Core) -> Value {
 }
 
 /// Returns the company of a key; `None` means the default company.
-fn company_of(core: &Core, integration_key: Option<&str>) -> Result<i64, Refusal> {
+fn company_of_key(core: &SandboxCore, integration_key: Option<&str>) -> Result<i64, SandboxRefusal> {
     let key = integration_key.unwrap_or(core.integration_key());
     let account = core.accounts.of_key(key);
     account
         .map(|account| account.id)
-        .ok_or_else(|| Refusal::bad_request("No company has this IntegrationKey."))
+        .ok_or_else(|| SandboxRefusal::bad_request("No company has this IntegrationKey."))
 }

@@ -21,45 +21,45 @@ use axum::http::{Request, Response, StatusCode};
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::RwLockWriteGuard;
 
-use super::clock::Clock;
-use super::faults::{Fault, Faults, Moment};
-use super::http::answer::{Answer, Refusal, json_response};
-use super::http::request::Call;
-use super::operations::{self, Operation};
-use super::platform::account::{Account, Accounts};
-use super::platform::call_log::{Call as CallEntry, Calls};
+use super::clock::SandboxClock;
+use super::faults::{FaultQueue, FaultTiming, InjectedFault};
+use super::http::answer::{SandboxAnswer, SandboxRefusal, json_response};
+use super::http::request::OperationCall;
+use super::operations::{self, SandboxOperation};
+use super::platform::account::{CompanyAccount, CompanyAccounts};
+use super::platform::call_log::{CallLog, LoggedCall as CallEntry};
 use super::platform::company;
-use super::platform::throttle::{Limits, Throttle};
-use super::store::Store;
-use super::{Error, Options};
+use super::platform::throttle::{PlatformLimits, PlatformThrottle};
+use super::store::SandboxStore;
+use super::{SandboxError, SandboxOptions};
 
 /// A sandbox: its data, limits, faults and clock.
 #[derive(Debug)]
-pub struct Core {
-    store: Store,
+pub struct SandboxCore {
+    store: SandboxStore,
     integration_key: String,
     gateway_key: String,
     latency: Duration,
     /// Accepted host names beside addresses and local names.
     pub(super) hosts: Vec<String>,
-    pub(super) clock: Clock,
-    pub(super) accounts: Accounts,
-    pub(super) faults: Faults,
-    pub(super) calls: Calls,
-    throttle: Throttle,
+    pub(super) clock: SandboxClock,
+    pub(super) accounts: CompanyAccounts,
+    pub(super) faults: FaultQueue,
+    pub(super) calls: CallLog,
+    throttle: PlatformThrottle,
 }
 
-impl Core {
+impl SandboxCore {
     /// Opens the database, and generates the company of the seed if the database is empty.
     ///
     /// # Errors
     /// If the database cannot be opened, migrated or filled.
-    pub async fn open(options: &Options, clock: Clock) -> Result<Self, Error> {
-        let store = Store::open(options.data.as_deref()).await?;
-        let mut database = store.write().await;
-        let keys = company::open(&mut database, options, clock.now_ms()).await?;
-        let accounts = Accounts::load(&mut database, keys.gateway.clone()).await?;
-        let limits = Limits {
+    pub async fn open(options: &SandboxOptions, clock: SandboxClock) -> Result<Self, SandboxError> {
+        let store = SandboxStore::open(options.data.as_deref()).await?;
+        let mut database = store.write_connection().await;
+        let keys = company::open_default_company(&mut database, options, clock.now_ms()).await?;
+        let accounts = CompanyAccounts::load_accounts(&mut database, keys.gateway.clone()).await?;
+        let limits = PlatformLimits {
             calls_per_minute: options.calls_per_minute as usize,
             concurrency: options.concurrency as usize,
             bad_requests_per_day: options.bad_requests_per_day as usize,
@@ -73,9 +73,9 @@ impl Core {
             hosts: options.hosts.clone(),
             clock,
             accounts,
-            faults: Faults::new(options.seed),
-            calls: Calls::default(),
-            throttle: Throttle::new(limits),
+            faults: FaultQueue::new(options.seed),
+            calls: CallLog::default(),
+            throttle: PlatformThrottle::new(limits),
         })
     }
 
@@ -90,62 +90,64 @@ impl Core {
     }
 
     /// Returns the sandbox's clock.
-    pub fn clock(&self) -> &Clock {
+    pub fn clock(&self) -> &SandboxClock {
         &self.clock
     }
 
     /// Returns the logged calls of operations, in the order of arrival.
-    pub fn calls(&self) -> Vec<CallEntry> {
-        self.calls.list()
+    pub fn logged_calls(&self) -> Vec<CallEntry> {
+        self.calls.logged_calls()
     }
 
     /// Answers a call of an operation.
-    pub(super) async fn answer(&self, request: Request<Bytes>) -> Answer {
-        match operations::find(request.method(), request.uri().path()) {
-            Ok((operation, ids)) => self.call(operation, ids, request).await,
-            Err(refused) => Answer::Full(refused.response()),
+    pub(super) async fn answer_operation(&self, request: Request<Bytes>) -> SandboxAnswer {
+        match operations::find_operation(request.method(), request.uri().path()) {
+            Ok((operation, ids)) => self.handle_call(operation, ids, request).await,
+            Err(refused) => SandboxAnswer::Full(refused.to_response()),
         }
     }
 
     /// Handles a call of an operation and logs it with any outcome.
-    async fn call(
+    async fn handle_call(
         &self,
-        operation: &'static Operation,
+        operation: &'static SandboxOperation,
         ids: Vec<Option<i64>>,
         request: Request<Bytes>,
-    ) -> Answer {
+    ) -> SandboxAnswer {
         let arrived_ms = self.clock.now_ms();
-        let entry = self.calls.arrived(operation.name, arrived_ms);
-        let answer = match self.accounts.identify(operation, request.headers()) {
-            Ok(account) => self.call_of(&account, operation, ids, request, arrived_ms).await,
-            Err(refused) => Answer::Full(answered(operation, Err(refused))),
+        let entry = self.calls.log_arrival(operation.name, arrived_ms);
+        let answer = match self.accounts.identify_caller(operation, request.headers()) {
+            Ok(account) => self.handle_account_call(&account, operation, ids, request, arrived_ms).await,
+            Err(refused) => SandboxAnswer::Full(operation_response(operation, Err(refused))),
         };
         let status = match &answer {
-            Answer::Full(response) | Answer::Cut { response, .. } => Some(response.status().as_u16()),
-            Answer::Dropped => None,
+            SandboxAnswer::Full(response) | SandboxAnswer::Cut { response, .. } => {
+                Some(response.status().as_u16())
+            }
+            SandboxAnswer::Dropped => None,
         };
-        self.calls.answered(entry, status, self.clock.now_ms());
+        self.calls.log_answer(entry, status, self.clock.now_ms());
         answer
     }
 
     /// Handles a call that counts against an account.
-    async fn call_of(
+    async fn handle_account_call(
         &self,
-        account: &Account,
-        operation: &'static Operation,
+        account: &CompanyAccount,
+        operation: &'static SandboxOperation,
         ids: Vec<Option<i64>>,
         request: Request<Bytes>,
         now_ms: i64,
-    ) -> Answer {
-        let slot = match self.throttle.admit(account.id, operation.name, now_ms) {
+    ) -> SandboxAnswer {
+        let slot = match self.throttle.admit_call(account.id, operation.name, now_ms) {
             Ok(slot) => slot,
-            Err(refused) => return Answer::Full(answered(operation, Err(refused))),
+            Err(refused) => return SandboxAnswer::Full(operation_response(operation, Err(refused))),
         };
-        let answer = match account.admit(operation, request.headers()) {
-            Err(refused) => Answer::Full(answered(operation, Err(refused))),
+        let answer = match account.check_permission(operation, request.headers()) {
+            Err(refused) => SandboxAnswer::Full(operation_response(operation, Err(refused))),
             Ok(()) => {
                 let (parts, body) = request.into_parts();
-                let call = Call {
+                let call = OperationCall {
                     company_id: account.id,
                     multi_warehousing: account.multi_warehousing,
                     now_ms,
@@ -154,53 +156,60 @@ impl Core {
                     headers: parts.headers,
                     body,
                 };
-                self.under_faults(operation, &call).await
+                self.run_with_faults(operation, &call).await
             }
         };
         let ended_400 = |response: &Response<Bytes>| response.status() == StatusCode::BAD_REQUEST;
-        if matches!(&answer, Answer::Full(response) | Answer::Cut { response, .. } if ended_400(response)) {
-            self.throttle.bad_request(account.id, self.clock.now_ms());
+        if matches!(&answer, SandboxAnswer::Full(response) | SandboxAnswer::Cut { response, .. } if ended_400(response))
+        {
+            self.throttle.count_bad_request(account.id, self.clock.now_ms());
         }
         drop(slot);
         answer
     }
 
     /// Runs the handler with the injected faults.
-    async fn under_faults(&self, operation: &Operation, call: &Call) -> Answer {
-        let fault = self.faults.draw(operation.name);
+    async fn run_with_faults(&self, operation: &SandboxOperation, call: &OperationCall) -> SandboxAnswer {
+        let fault = self.faults.draw_fault(operation.name);
         let injected = fault.as_ref().and_then(|fault| fault.latency_ms).unwrap_or(0);
         let latency = self.latency + Duration::from_millis(injected);
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
-        let Some(fault) = fault else { return Answer::Full(self.done(operation, call).await) };
-        let instead = fault.refusal().map(|refusal| answered(operation, Err(refusal)));
+        let Some(fault) = fault else {
+            return SandboxAnswer::Full(self.handler_response(operation, call).await);
+        };
+        let instead = fault.injected_refusal().map(|refusal| operation_response(operation, Err(refusal)));
         let answer = match (fault.drop, instead) {
-            (Some(Moment::Before), None) => return Answer::Dropped,
-            (Some(Moment::After), None) => {
-                self.done(operation, call).await;
-                return Answer::Dropped;
+            (Some(FaultTiming::Before), None) => return SandboxAnswer::Dropped,
+            (Some(FaultTiming::After), None) => {
+                self.handler_response(operation, call).await;
+                return SandboxAnswer::Dropped;
             }
-            (Some(Moment::After), Some(instead)) => {
-                self.done(operation, call).await;
+            (Some(FaultTiming::After), Some(instead)) => {
+                self.handler_response(operation, call).await;
                 instead
             }
             (_, Some(instead)) => instead,
-            (None, None) => self.done(operation, call).await,
+            (None, None) => self.handler_response(operation, call).await,
         };
-        cut(answer, &fault)
+        cut_response(answer, &fault)
     }
 
-    async fn done(&self, operation: &Operation, call: &Call) -> Response<Bytes> {
-        answered(operation, self.do_it(operation, call).await)
+    async fn handler_response(&self, operation: &SandboxOperation, call: &OperationCall) -> Response<Bytes> {
+        operation_response(operation, self.run_handler(operation, call).await)
     }
 
-    async fn do_it(&self, operation: &Operation, call: &Call) -> Result<String, Refusal> {
+    async fn run_handler(
+        &self,
+        operation: &SandboxOperation,
+        call: &OperationCall,
+    ) -> Result<String, SandboxRefusal> {
         if !operation.writes {
-            let mut reader = self.store.read().await;
+            let mut reader = self.store.read_connection().await;
             return (operation.handler)(call, &mut reader).await;
         }
-        let mut database = self.database().await;
+        let mut database = self.write_connection().await;
         let mut transaction = database.begin().await?;
         let body = (operation.handler)(call, &mut transaction).await?;
         transaction.commit().await?;
@@ -208,25 +217,28 @@ impl Core {
     }
 
     /// Returns the writing connection, after earlier writers and readers.
-    pub(super) async fn database(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
-        self.store.write().await
+    pub(super) async fn write_connection(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
+        self.store.write_connection().await
     }
 }
 
 /// Returns the response of an operation. The quantity update's 400 has a body of its own.
-fn answered(operation: &Operation, outcome: Result<String, Refusal>) -> Response<Bytes> {
+fn operation_response(
+    operation: &SandboxOperation,
+    outcome: Result<String, SandboxRefusal>,
+) -> Response<Bytes> {
     match outcome {
         Ok(body) => json_response(StatusCode::OK, body),
-        Err(refused) if operation.judges_keys_itself && refused.status == StatusCode::BAD_REQUEST => {
-            refused.response_with_exception()
+        Err(refused) if operation.answers_inactive_key_400 && refused.status == StatusCode::BAD_REQUEST => {
+            refused.to_exception_response()
         }
-        Err(refused) => refused.response(),
+        Err(refused) => refused.to_response(),
     }
 }
 
-fn cut(response: Response<Bytes>, fault: &Fault) -> Answer {
-    match fault.truncate.and_then(|truncate| truncate.keep(response.body().len())) {
-        Some(keep) => Answer::Cut { response, keep },
-        None => Answer::Full(response),
+fn cut_response(response: Response<Bytes>, fault: &InjectedFault) -> SandboxAnswer {
+    match fault.truncate.and_then(|truncate| truncate.kept_bytes(response.body().len())) {
+        Some(keep) => SandboxAnswer::Cut { response, keep },
+        None => SandboxAnswer::Full(response),
     }
 }

@@ -4,17 +4,17 @@
 
 use sqlx::Connection;
 
-use super::Error;
-use super::core::Core;
-use super::http::answer::Refusal;
-use super::http::request::Whole;
+use super::SandboxError;
+use super::core::SandboxCore;
+use super::http::answer::SandboxRefusal;
+use super::http::request::WholeNumber;
 use super::operations::kits;
-use super::platform::contact::{Address, Contact};
-use super::platform::sales::{self, Line, Order};
+use super::platform::contact::{AddressBody, ContactBody};
+use super::platform::sales::{self, OrderPlacement, SaleLine};
 
 /// A stock level of the default company: a product that is no kit, in a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
-pub struct StockRow {
+pub struct SandboxStockLevel {
     /// SKU of the product.
     pub sku: String,
     /// Id of the warehouse.
@@ -23,122 +23,135 @@ pub struct StockRow {
     pub quantity: i64,
 }
 
-impl Core {
+impl SandboxCore {
     /// Returns all stock levels of the default company, by SKU and warehouse.
     ///
     /// Kits are omitted, because they have no stock of their own.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn stock(&self) -> Result<Vec<StockRow>, Error> {
+    pub async fn stock_levels(&self) -> Result<Vec<SandboxStockLevel>, SandboxError> {
         let rows = sqlx::query_as(
             "SELECT p.sku, l.warehouse_id, l.quantity
                FROM link l JOIN product p ON p.id = l.product_id JOIN company c ON c.id = p.company_id
               WHERE c.is_default AND p.type <> 'Kit' ORDER BY p.sku, l.warehouse_id",
         );
-        Ok(rows.fetch_all(&mut *self.database().await).await?)
+        Ok(rows.fetch_all(&mut *self.write_connection().await).await?)
     }
 
     /// Returns all SKUs of the default company, including kits, in the order of creation.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn skus(&self) -> Result<Vec<String>, Error> {
+    pub async fn all_skus(&self) -> Result<Vec<String>, SandboxError> {
         let rows = sqlx::query_scalar(
             "SELECT p.sku FROM product p JOIN company c ON c.id = p.company_id WHERE c.is_default ORDER BY p.id",
         );
-        Ok(rows.fetch_all(&mut *self.database().await).await?)
+        Ok(rows.fetch_all(&mut *self.write_connection().await).await?)
     }
 
     /// Returns all orders of the default company, in the order of placement.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn orders(&self) -> Result<Vec<i64>, Error> {
+    pub async fn order_ids(&self) -> Result<Vec<i64>, SandboxError> {
         let rows = sqlx::query_scalar(
             "SELECT o.id FROM sales_order o JOIN company c ON c.id = o.company_id WHERE c.is_default ORDER BY o.id",
         );
-        Ok(rows.fetch_all(&mut *self.database().await).await?)
+        Ok(rows.fetch_all(&mut *self.write_connection().await).await?)
     }
 
     /// Places an order of the default company, which lowers the stock, and returns its id.
     ///
     /// # Errors
     /// [`Error::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
-    pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, Error> {
-        let lines: Vec<Line> = lines.iter().map(|(sku, quantity)| line(sku, *quantity)).collect();
+    pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
+        let lines: Vec<SaleLine> = lines.iter().map(|(sku, quantity)| sale_line(sku, *quantity)).collect();
         let company_id = self.default_company()?;
-        Ok(self.order_placed(company_id, &lines).await?)
+        Ok(self.place_order_of(company_id, &lines).await?)
     }
 
     /// Sells from a stock level of the default company without an order, and returns the quantity left.
     ///
     /// # Errors
     /// [`Error::Refused`] if the stock level is unknown or too small.
-    pub async fn sale(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, Error> {
+    pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
         let company_id = self.default_company()?;
-        Ok(self.sold(company_id, &line(sku, quantity), warehouse_id).await?)
+        Ok(self.sell_units_of(company_id, &sale_line(sku, quantity), warehouse_id).await?)
     }
 
-    fn default_company(&self) -> Result<i64, Error> {
+    fn default_company(&self) -> Result<i64, SandboxError> {
         let account = self.accounts.of_key(self.integration_key());
-        account.map(|account| account.id).ok_or(Error::Database(sqlx::Error::RowNotFound))
+        account.map(|account| account.id).ok_or(SandboxError::Database(sqlx::Error::RowNotFound))
     }
 
-    pub(super) async fn order_placed(&self, company_id: i64, lines: &[Line]) -> Result<i64, Refusal> {
+    pub(super) async fn place_order_of(
+        &self,
+        company_id: i64,
+        lines: &[SaleLine],
+    ) -> Result<i64, SandboxRefusal> {
         let customer = walk_in_customer();
-        let order = Order {
+        let order = OrderPlacement {
             company_id,
             lines,
             customer: &customer,
             state: "ReadyToShip",
             placed_at_ms: self.clock.now_ms(),
         };
-        let mut database = self.database().await;
+        let mut database = self.write_connection().await;
         let mut transaction = database.begin().await?;
         let order_id = sales::place_order(&mut transaction, &order).await?;
         transaction.commit().await?;
         Ok(order_id)
     }
 
-    pub(super) async fn sold(&self, company_id: i64, line: &Line, warehouse_id: i64) -> Result<i64, Refusal> {
+    pub(super) async fn sell_units_of(
+        &self,
+        company_id: i64,
+        line: &SaleLine,
+        warehouse_id: i64,
+    ) -> Result<i64, SandboxRefusal> {
         let now_ms = self.clock.now_ms();
-        let mut database = self.database().await;
+        let mut database = self.write_connection().await;
         let mut transaction = database.begin().await?;
-        let left = sales::sell(&mut transaction, company_id, line, warehouse_id, now_ms).await?;
+        let left = sales::sell_elsewhere(&mut transaction, company_id, line, warehouse_id, now_ms).await?;
         transaction.commit().await?;
         Ok(left)
     }
 
-    pub(super) async fn kit_created(&self, company_id: i64, kit: &kits::Kit) -> Result<i64, Refusal> {
-        let mut database = self.database().await;
+    pub(super) async fn create_kit_of(
+        &self,
+        company_id: i64,
+        kit: &kits::KitBody,
+    ) -> Result<i64, SandboxRefusal> {
+        let mut database = self.write_connection().await;
         let mut transaction = database.begin().await?;
-        let kit_id = kits::create(&mut transaction, company_id, kit).await?;
+        let kit_id = kits::create_kit(&mut transaction, company_id, kit).await?;
         transaction.commit().await?;
         Ok(kit_id)
     }
 }
 
-fn line(sku: &str, quantity: i64) -> Line {
-    Line { sku: sku.to_owned(), quantity: Whole(quantity) }
+fn sale_line(sku: &str, quantity: i64) -> SaleLine {
+    SaleLine { sku: sku.to_owned(), quantity: WholeNumber(quantity) }
 }
 
-fn walk_in_customer() -> Contact {
+fn walk_in_customer() -> ContactBody {
     let word = |text: &str| Some(text.to_owned());
-    Contact {
+    ContactBody {
         full_name: word("Robin Walker"),
         first_name: word("Robin"),
         last_name: word("Walker"),
         email_address: word("robin.walker@example.com"),
         phone: word("+1 555 0100"),
-        address: Some(Address {
+        address: Some(AddressBody {
             street1: word("1 Harbour Road"),
             city: word("Portland"),
             state: word("ME"),
             country: word("US"),
             zip_code: word("04101"),
-            ..Address::default()
+            ..AddressBody::default()
         }),
-        ..Contact::default()
+        ..ContactBody::default()
     }
 }

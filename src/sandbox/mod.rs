@@ -42,21 +42,21 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::core::Core;
-pub use clock::Clock;
-pub use http::answer::Answer;
-pub use in_process::StockRow;
-pub use platform::call_log::Call;
+pub use self::core::SandboxCore;
+pub use clock::SandboxClock;
+pub use http::answer::SandboxAnswer;
+pub use in_process::SandboxStockLevel;
+pub use platform::call_log::LoggedCall;
 pub use seed::catalog::SKUS_MIN;
 
 /// Longest time that [`Sandbox::stop`] waits for calls in flight.
 ///
 /// Without the limit, half a request head on an open connection would block the stop forever.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The configuration of a sandbox. The defaults are those of `tallyd sandbox`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SandboxOptions {
     /// Address to listen on; port 0 takes a free port.
     pub listen: SocketAddr,
     /// True if `listen` may be reachable from other hosts.
@@ -87,7 +87,7 @@ pub struct Options {
     pub latency_ms: u64,
 }
 
-impl Default for Options {
+impl Default for SandboxOptions {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8399)),
@@ -111,12 +111,12 @@ impl Default for Options {
 /// The error of a start, or of a refused action in the process.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SandboxError {
     /// The address is reachable from other hosts, without permission.
     #[error(
         "the sandbox does not listen on {0}: anyone on the network could use it; add --allow-remote to do so"
     )]
-    Remote(SocketAddr),
+    RemoteAddress(SocketAddr),
     /// The address cannot be bound.
     #[error("the sandbox cannot listen on {at}: {cause}; choose another address with --listen")]
     Listen {
@@ -146,8 +146,8 @@ pub enum Error {
     },
 }
 
-impl From<http::answer::Refusal> for Error {
-    fn from(refusal: http::answer::Refusal) -> Self {
+impl From<http::answer::SandboxRefusal> for SandboxError {
+    fn from(refusal: http::answer::SandboxRefusal) -> Self {
         Self::Refused { status: refusal.status.as_u16(), message: refusal.message }
     }
 }
@@ -155,7 +155,7 @@ impl From<http::answer::Refusal> for Error {
 /// A running sandbox. Dropping it aborts it, [`Sandbox::stop`] ends it in order.
 #[derive(Debug)]
 pub struct Sandbox {
-    core: Arc<Core>,
+    core: Arc<SandboxCore>,
     addr: SocketAddr,
     stop: CancellationToken,
     serving: AbortOnDropHandle<()>,
@@ -165,12 +165,12 @@ pub struct Sandbox {
 ///
 /// # Errors
 /// If the address is not allowed or cannot be bound, or the database cannot be opened.
-pub async fn start(options: Options) -> Result<Sandbox, Error> {
+pub async fn start_sandbox(options: SandboxOptions) -> Result<Sandbox, SandboxError> {
     if !options.listen.ip().is_loopback() && !options.allow_remote {
-        return Err(Error::Remote(options.listen));
+        return Err(SandboxError::RemoteAddress(options.listen));
     }
     let at = options.listen;
-    let listener = TcpListener::bind(at).await.map_err(|cause| Error::Listen { at, cause })?;
+    let listener = TcpListener::bind(at).await.map_err(|cause| SandboxError::Listen { at, cause })?;
     start_on(listener, &options).await
 }
 
@@ -178,22 +178,22 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
 ///
 /// # Errors
 /// If the database cannot be opened, or the listener has no address.
-pub async fn start_on(listener: TcpListener, options: &Options) -> Result<Sandbox, Error> {
-    let addr = listener.local_addr().map_err(|cause| Error::Listen { at: options.listen, cause })?;
-    let core = Arc::new(Core::open(options, Clock::host()).await?);
+pub async fn start_on(listener: TcpListener, options: &SandboxOptions) -> Result<Sandbox, SandboxError> {
+    let addr = listener.local_addr().map_err(|cause| SandboxError::Listen { at: options.listen, cause })?;
+    let core = Arc::new(SandboxCore::open(options, SandboxClock::from_host()).await?);
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(http::server::serve(listener, Arc::clone(&core), stop.clone()));
+    let serving = tokio::spawn(http::server::serve_http(listener, Arc::clone(&core), stop.clone()));
     Ok(Sandbox { core, addr, stop, serving: AbortOnDropHandle::new(serving) })
 }
 
 impl Sandbox {
     /// Returns the address with the bound port.
-    pub fn addr(&self) -> SocketAddr {
+    pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// Returns the sandbox without its sockets.
-    pub fn core(&self) -> &Arc<Core> {
+    pub fn core(&self) -> &Arc<SandboxCore> {
         &self.core
     }
 
@@ -211,36 +211,36 @@ impl Sandbox {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn stock(&self) -> Result<Vec<StockRow>, Error> {
-        self.core.stock().await
+    pub async fn stock_levels(&self) -> Result<Vec<SandboxStockLevel>, SandboxError> {
+        self.core.stock_levels().await
     }
 
     /// Returns all SKUs of the default company, including kits.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn skus(&self) -> Result<Vec<String>, Error> {
-        self.core.skus().await
+    pub async fn all_skus(&self) -> Result<Vec<String>, SandboxError> {
+        self.core.all_skus().await
     }
 
     /// Returns all orders of the default company.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn orders(&self) -> Result<Vec<i64>, Error> {
-        self.core.orders().await
+    pub async fn order_ids(&self) -> Result<Vec<i64>, SandboxError> {
+        self.core.order_ids().await
     }
 
     /// Returns the logged calls of operations, in the order of arrival.
-    pub fn calls(&self) -> Vec<Call> {
-        self.core.calls()
+    pub fn logged_calls(&self) -> Vec<LoggedCall> {
+        self.core.logged_calls()
     }
 
     /// Places an order of the default company and returns its id. The lines are SKUs with quantities.
     ///
     /// # Errors
     /// [`Error::Refused`] if a SKU is unknown or its quantity is too small.
-    pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, Error> {
+    pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
         self.core.place_order(lines).await
     }
 
@@ -248,14 +248,14 @@ impl Sandbox {
     ///
     /// # Errors
     /// [`Error::Refused`] if the stock level is unknown or too small.
-    pub async fn sale(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, Error> {
-        self.core.sale(sku, warehouse_id, quantity).await
+    pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
+        self.core.sell_units(sku, warehouse_id, quantity).await
     }
 
     /// Stops accepting calls, answers those in flight, and ends.
     pub async fn stop(self) {
         self.stop.cancel();
-        if tokio::time::timeout(STOP_PATIENCE, self.serving).await.is_err() {
+        if tokio::time::timeout(STOP_TIMEOUT, self.serving).await.is_err() {
             tracing::warn!("the sandbox ended with a connection still open");
         }
     }

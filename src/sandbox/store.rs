@@ -21,24 +21,24 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::Error;
+use super::SandboxError;
 
-static TABLES: Migrator = sqlx::migrate!("migrations/sandbox");
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sandbox");
 /// Prepared statements per connection: enough for all statements of the sandbox.
-const STATEMENTS: usize = 200;
+const STATEMENT_CACHE_SIZE: usize = 200;
 /// Number of reading connections, so that a statement can travel while another runs.
 ///
 /// Each further connection costs about 6 MiB with lookups of 1000 SKUs (its pages, and the answers of its
 /// thread).
-const READERS: u32 = 2;
+const READ_CONNECTIONS: u32 = 2;
 /// Longest wait for the lock: a sandbox that has just ended may still be closing the file.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-const LOCK_LOOK: Duration = Duration::from_millis(20);
-const VIEWS: &str = include_str!("wire.sql");
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const VIEWS_SQL: &str = include_str!("wire.sql");
 
 /// The open database.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct SandboxStore {
     /// Writing connection. Its read guards are the permits for connections of `idle`.
     writer: RwLock<SqliteConnection>,
     idle: Mutex<Vec<SqliteConnection>>,
@@ -46,89 +46,95 @@ pub(super) struct Store {
     _lock: Option<File>,
 }
 
-impl Store {
+impl SandboxStore {
     /// Opens the database, migrates its tables and creates the views.
-    pub(super) async fn open(data: Option<&Path>) -> Result<Self, Error> {
+    pub(super) async fn open(data: Option<&Path>) -> Result<Self, SandboxError> {
         let at = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
-        Self::connect(data).await.map_err(|cause| Error::Open { at, cause })
+        Self::connect(data).await.map_err(|cause| SandboxError::Open { at, cause })
     }
 
     async fn connect(data: Option<&Path>) -> Result<Self, sqlx::Error> {
         let lock = match data {
-            Some(path) => Some(lock(path).await?),
+            Some(path) => Some(lock_file(path).await?),
             None => None,
         };
-        let options = options(data);
+        let options = connect_options(data);
         let mut writer = options.clone().create_if_missing(true).connect().await?;
-        TABLES.run(&mut writer).await?;
-        sqlx::raw_sql(VIEWS).execute(&mut writer).await?;
+        MIGRATIONS.run(&mut writer).await?;
+        sqlx::raw_sql(VIEWS_SQL).execute(&mut writer).await?;
         let mut idle = Vec::new();
-        for _ in 0..READERS {
+        for _ in 0..READ_CONNECTIONS {
             let mut reader = options.clone().read_only(true).connect().await?;
-            sqlx::raw_sql(VIEWS).execute(&mut reader).await?;
+            sqlx::raw_sql(VIEWS_SQL).execute(&mut reader).await?;
             idle.push(reader);
         }
-        Ok(Self { writer: RwLock::with_max_readers(writer, READERS), idle: Mutex::new(idle), _lock: lock })
+        Ok(Self {
+            writer: RwLock::with_max_readers(writer, READ_CONNECTIONS),
+            idle: Mutex::new(idle),
+            _lock: lock,
+        })
     }
 
     /// Returns a reading connection, and waits for a free connection if necessary.
-    pub(super) async fn read(&self) -> Reader<'_> {
+    pub(super) async fn read_connection(&self) -> SandboxReader<'_> {
         let turn = self.writer.read().await;
-        let connection = self.lock().pop();
-        Reader { store: self, connection, _turn: turn }
+        let connection = self.lock_idle().pop();
+        SandboxReader { store: self, connection, _permit: turn }
     }
 
     /// Returns the writing connection, after all readers.
-    pub(super) async fn write(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
+    pub(super) async fn write_connection(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.writer.write().await
     }
 
     /// Locks the idle connections. A poisoned lock is used, because no operation under it can fail half way.
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<SqliteConnection>> {
+    fn lock_idle(&self) -> std::sync::MutexGuard<'_, Vec<SqliteConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A reading connection, returned on drop.
-pub(super) struct Reader<'a> {
-    store: &'a Store,
+pub(super) struct SandboxReader<'a> {
+    store: &'a SandboxStore,
     /// Present until the drop.
     connection: Option<SqliteConnection>,
-    _turn: RwLockReadGuard<'a, SqliteConnection>,
+    _permit: RwLockReadGuard<'a, SqliteConnection>,
 }
 
-const LENT: &str = "there are as many readers as turns to read";
+const CONNECTION_PRESENT: &str = "there are as many readers as turns to read";
 
-impl Deref for Reader<'_> {
+impl Deref for SandboxReader<'_> {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
-        self.connection.as_ref().expect(LENT)
+        self.connection.as_ref().expect(CONNECTION_PRESENT)
     }
 }
 
-impl DerefMut for Reader<'_> {
+impl DerefMut for SandboxReader<'_> {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
-        self.connection.as_mut().expect(LENT)
+        self.connection.as_mut().expect(CONNECTION_PRESENT)
     }
 }
 
-impl Drop for Reader<'_> {
+impl Drop for SandboxReader<'_> {
     fn drop(&mut self) {
-        self.store.lock().extend(self.connection.take());
+        self.store.lock_idle().extend(self.connection.take());
     }
 }
 
 /// Returns the options of every connection.
-fn options(data: Option<&Path>) -> SqliteConnectOptions {
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+fn connect_options(data: Option<&Path>) -> SqliteConnectOptions {
+    static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
     let options = SqliteConnectOptions::new()
-        .statement_cache_capacity(STATEMENTS)
-        .busy_timeout(LOCK_PATIENCE)
+        .statement_cache_capacity(STATEMENT_CACHE_SIZE)
+        .busy_timeout(LOCK_TIMEOUT)
         .disable_statement_logging();
     match data {
         // The leading slash makes it a shared database for all connections with the name.
-        None => options.filename(format!("/sandbox-{}", NUMBER.fetch_add(1, Ordering::Relaxed))).vfs("memdb"),
+        None => {
+            options.filename(format!("/sandbox-{}", NEXT_NUMBER.fetch_add(1, Ordering::Relaxed))).vfs("memdb")
+        }
         Some(path) => {
             options.filename(path).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal)
         }
@@ -136,14 +142,14 @@ fn options(data: Option<&Path>) -> SqliteConnectOptions {
 }
 
 /// Locks the file `PATH.lock`.
-async fn lock(path: &Path) -> Result<File, sqlx::Error> {
+async fn lock_file(path: &Path) -> Result<File, sqlx::Error> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let file = File::options().create(true).truncate(false).write(true).open(name)?;
-    for _ in 0..LOCK_PATIENCE.as_millis() / LOCK_LOOK.as_millis() {
+    for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_POLL_INTERVAL.as_millis() {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_LOOK).await,
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
             Err(TryLockError::Error(cause)) => return Err(cause.into()),
         }
     }
@@ -157,33 +163,33 @@ mod tests {
     const MAKE: &str = "INSERT INTO setting (name, value) VALUES ('seed', '7')";
     const COUNT: &str = "SELECT count(*) FROM setting";
 
-    async fn count(store: &Store) -> i64 {
-        sqlx::query_scalar(COUNT).fetch_one(&mut *store.read().await).await.unwrap()
+    async fn count(store: &SandboxStore) -> i64 {
+        sqlx::query_scalar(COUNT).fetch_one(&mut *store.read_connection().await).await.unwrap()
     }
 
     #[tokio::test]
     async fn every_reader_sees_what_was_written_and_none_can_write() {
         let folder = tempfile::tempdir().unwrap();
         for data in [None, Some(folder.path().join("shop.db"))] {
-            let store = Store::open(data.as_deref()).await.unwrap();
-            sqlx::query(MAKE).execute(&mut *store.write().await).await.unwrap();
+            let store = SandboxStore::open(data.as_deref()).await.unwrap();
+            sqlx::query(MAKE).execute(&mut *store.write_connection().await).await.unwrap();
             let mut readers = Vec::new();
-            for _ in 0..READERS {
-                let mut reader = store.read().await;
+            for _ in 0..READ_CONNECTIONS {
+                let mut reader = store.read_connection().await;
                 let seen: i64 = sqlx::query_scalar(COUNT).fetch_one(&mut *reader).await.unwrap();
                 assert_eq!(seen, 1, "{data:?}");
                 assert!(sqlx::query("DELETE FROM setting").execute(&mut *reader).await.is_err(), "{data:?}");
                 readers.push(reader);
             }
             drop(readers);
-            assert_eq!(store.lock().len(), READERS as usize, "all are given back");
+            assert_eq!(store.lock_idle().len(), READ_CONNECTIONS as usize, "all are given back");
         }
     }
 
     #[tokio::test]
     async fn two_sandboxes_in_memory_are_two_shops() {
-        let (one, two) = (Store::open(None).await.unwrap(), Store::open(None).await.unwrap());
-        sqlx::query(MAKE).execute(&mut *one.write().await).await.unwrap();
+        let (one, two) = (SandboxStore::open(None).await.unwrap(), SandboxStore::open(None).await.unwrap());
+        sqlx::query(MAKE).execute(&mut *one.write_connection().await).await.unwrap();
         assert_eq!((count(&one).await, count(&two).await), (1, 0));
     }
 
@@ -191,10 +197,10 @@ mod tests {
     async fn a_file_is_one_sandboxs_until_it_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shop.db");
-        let first = Store::open(Some(&path)).await.unwrap();
-        let refused = Store::open(Some(&path)).await.unwrap_err().to_string();
+        let first = SandboxStore::open(Some(&path)).await.unwrap();
+        let refused = SandboxStore::open(Some(&path)).await.unwrap_err().to_string();
         assert!(refused.contains("shop.db") && refused.contains("another sandbox"), "{refused}");
         drop(first);
-        assert!(Store::open(Some(&path)).await.is_ok());
+        assert!(SandboxStore::open(Some(&path)).await.is_ok());
     }
 }

@@ -16,7 +16,7 @@
 //! own task, so `fire` only hands on the due time (a `try_send`). A loop over [`Schedule::next_start`] in
 //! this file could replace the crate.
 
-use super::{Occurrences, Schedule, Wall};
+use super::{JobOccurrences, Schedule, SetBackDetector};
 use crate::model::{Clock, JobKind, Timestamp};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -36,35 +36,35 @@ use tokio_cron_scheduler::{
 /// A valid expression that the scheduler parses; ticks come from the board instead.
 const UNUSED_EXPRESSION: &str = "* * * * * *";
 /// The capacity of the scheduler's channels. More jobs in one tick would be dropped; there are fifteen kinds.
-const CHANNEL: usize = 256;
+const CHANNEL_CAPACITY: usize = 256;
 /// The time before a tick at which the board answers.
 ///
 /// The scheduler sleeps 500 ms after an answer and then reads the clock; a little less lets it find the tick
 /// due.
-const LEAD: Duration = Duration::from_millis(490);
+const TICK_LEAD: Duration = Duration::from_millis(490);
 /// The longest delay of an answer.
 ///
 /// It bounds the time until a changed clock or a resume from suspend is noticed.
-const SILENCE: Duration = Duration::from_secs(10);
+const MAX_SLEEP: Duration = Duration::from_secs(10);
 
 /// An error of the scheduler, with the step that failed, because its own messages do not name the step.
 #[derive(Debug, thiserror::Error)]
-#[error("the scheduler could not {doing}: {source}")]
+#[error("the scheduler could not {context}: {source}")]
 pub struct DriverError {
-    doing: String,
+    context: String,
     source: JobSchedulerError,
 }
 
-type Fire = Box<dyn Fn(JobKind, Timestamp) + Send + Sync>;
+type FireCallback = Box<dyn Fn(JobKind, Timestamp) + Send + Sync>;
 
 /// Calls back when a job is due, until [`Driver::stop`].
-pub struct Driver {
+pub struct ScheduleDriver {
     scheduler: JobScheduler,
-    board: Board,
-    fire: Arc<Mutex<Option<Fire>>>,
+    tick_store: TickStore,
+    fire: Arc<Mutex<Option<FireCallback>>>,
 }
 
-impl Driver {
+impl ScheduleDriver {
     /// Starts ticking.
     ///
     /// `fire` gets the job and the due time, at most once for each occurrence; it must not block. `clock`
@@ -77,18 +77,18 @@ impl Driver {
         clock: Arc<dyn Clock>,
         fire: impl Fn(JobKind, Timestamp) + Send + Sync + 'static,
     ) -> Result<Self, DriverError> {
-        let board = Board::new(clock);
+        let tick_store = TickStore::new(clock);
         let scheduler = JobScheduler::new_with_storage_and_code(
-            Box::new(board.clone()),
+            Box::new(tick_store.clone()),
             Box::new(SimpleNotificationStore::default()),
             Box::new(SimpleJobCode::default()),
             Box::new(SimpleNotificationCode::default()),
-            CHANNEL,
+            CHANNEL_CAPACITY,
         );
-        let scheduler = scheduler.await.map_err(|source| failed("be set up", source))?;
-        let mut driver = Self { scheduler, board, fire: Arc::new(Mutex::new(Some(Box::new(fire)))) };
-        driver.replace(entries).await?;
-        driver.scheduler.start().await.map_err(|source| failed("start", source))?;
+        let scheduler = scheduler.await.map_err(|source| driver_error("be set up", source))?;
+        let mut driver = Self { scheduler, tick_store, fire: Arc::new(Mutex::new(Some(Box::new(fire)))) };
+        driver.replace_schedules(entries).await?;
+        driver.scheduler.start().await.map_err(|source| driver_error("start", source))?;
         Ok(driver)
     }
 
@@ -96,46 +96,50 @@ impl Driver {
     ///
     /// # Errors
     /// Fails if the scheduler refuses a job; the jobs before it are replaced.
-    pub async fn replace(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
-        self.board.answer_at_once(true);
-        let replaced = self.exchange(entries).await;
-        self.board.answer_at_once(false);
+    pub async fn replace_schedules(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
+        self.tick_store.answer_at_once(true);
+        let replaced = self.replace_jobs(entries).await;
+        self.tick_store.answer_at_once(false);
         replaced
     }
 
-    async fn exchange(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
-        for (id, kind) in self.board.outdated(&entries) {
+    async fn replace_jobs(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
+        for (id, kind) in self.tick_store.outdated_jobs(&entries) {
             let removed = self.scheduler.remove(&id).await;
-            removed.map_err(|source| failed(&format!("remove `{kind}`"), source))?;
+            removed.map_err(|source| driver_error(&format!("remove `{kind}`"), source))?;
         }
         for (kind, schedule) in entries {
-            if !self.board.has(kind) {
-                self.add(kind, schedule).await?;
+            if !self.tick_store.has_job(kind) {
+                self.add_job(kind, schedule).await?;
             }
         }
         Ok(())
     }
 
-    async fn add(&mut self, kind: JobKind, schedule: Schedule) -> Result<(), DriverError> {
-        let adding = |source| failed(&format!("take the job `{kind}`"), source);
-        let (board, fire) = (self.board.clone(), self.fire.clone());
+    async fn add_job(&mut self, kind: JobKind, schedule: Schedule) -> Result<(), DriverError> {
+        let adding = |source| driver_error(&format!("take the job `{kind}`"), source);
+        let (tick_store, fire) = (self.tick_store.clone(), self.fire.clone());
         let job = Job::new(UNUSED_EXPRESSION, move |id, _| {
             // The lock is held while firing, so that nothing fires after `stop` has returned.
-            if let Some(fire) = lock(&fire).as_ref()
-                && let Some((kind, due)) = board.due(id)
+            if let Some(fire) = lock_mutex(&fire).as_ref()
+                && let Some((kind, due)) = tick_store.take_due(id)
             {
                 fire(kind, due);
             }
         });
         let job = job.map_err(adding)?;
-        self.board.open(job.guid(), kind, schedule);
+        self.tick_store.add_schedule(job.guid(), kind, schedule);
         self.scheduler.add(job).await.map_err(adding)?;
         Ok(())
     }
 
     /// Returns a handle that shows if the scheduler still ticks.
-    pub fn pulse(&self) -> Pulse {
-        Pulse { beats: Arc::clone(&self.board.beats), word: Arc::clone(&self.board.word), seen: 0 }
+    pub fn heartbeat(&self) -> Heartbeat {
+        Heartbeat {
+            beats: Arc::clone(&self.tick_store.beats),
+            wake: Arc::clone(&self.tick_store.wake),
+            last_seen: 0,
+        }
     }
 
     /// Stops ticking. After it returns, `fire` is dropped and never called again.
@@ -149,19 +153,19 @@ impl Driver {
 ///
 /// Dropping removes the callback and wakes a delayed answer of the board, so that the scheduler's task sees
 /// the shutdown flag.
-impl Drop for Driver {
+impl Drop for ScheduleDriver {
     fn drop(&mut self) {
-        drop(lock(&self.fire).take());
-        self.board.answer_at_once(true);
+        drop(lock_mutex(&self.fire).take());
+        self.tick_store.answer_at_once(true);
     }
 }
 
-fn failed(doing: &str, source: JobSchedulerError) -> DriverError {
-    DriverError { doing: doing.into(), source }
+fn driver_error(doing: &str, source: JobSchedulerError) -> DriverError {
+    DriverError { context: doing.into(), source }
 }
 
 /// Locks a mutex. A poisoned one is used, because each critical section here is a single assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -169,48 +173,48 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// Without it, schedules that stop firing would not be noticed.
 #[derive(Clone, Debug)]
-pub struct Pulse {
+pub struct Heartbeat {
     beats: Arc<AtomicU64>,
     /// Wakes a delayed answer.
-    word: Arc<Notify>,
-    seen: u64,
+    wake: Arc<Notify>,
+    last_seen: u64,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Returns true if the scheduler polled since the last call.
     ///
     /// Also triggers a poll, so that a frequent caller does not take a delayed answer for a failure.
     pub fn has_beaten(&mut self) -> bool {
         let beats = self.beats.load(Ordering::Relaxed);
-        self.word.notify_one();
-        std::mem::replace(&mut self.seen, beats) != beats
+        self.wake.notify_one();
+        std::mem::replace(&mut self.last_seen, beats) != beats
     }
 }
 
 /// The scheduler's storage: the next tick of each job.
 #[derive(Clone)]
-struct Board {
-    state: Arc<Mutex<State>>,
+struct TickStore {
+    state: Arc<Mutex<TickState>>,
     /// Wakes a delayed answer.
-    word: Arc<Notify>,
+    wake: Arc<Notify>,
     /// The number of polls.
     beats: Arc<AtomicU64>,
 }
 
-struct State {
+struct TickState {
     /// True if answers must not be delayed.
     at_once: bool,
     clock: Arc<dyn Clock>,
-    wall: Wall,
-    slots: HashMap<JobId, Slot>,
+    set_back: SetBackDetector,
+    jobs: HashMap<JobId, ScheduledJob>,
 }
 
-struct Slot {
-    occurrences: Occurrences,
+struct ScheduledJob {
+    occurrences: JobOccurrences,
     row: Option<JobStoredData>,
 }
 
-impl Slot {
+impl ScheduledJob {
     /// Returns the next tick after `after` in seconds since 1970, as the scheduler counts; 0 for never.
     fn tick_after(&self, after: Timestamp) -> u64 {
         let start = self.occurrences.next_start(after);
@@ -218,74 +222,79 @@ impl Slot {
     }
 }
 
-impl Board {
+impl TickStore {
     fn new(clock: Arc<dyn Clock>) -> Self {
-        let state = State { at_once: false, wall: Wall::new(clock.now()), clock, slots: HashMap::new() };
-        Self { state: Arc::new(Mutex::new(state)), word: Arc::default(), beats: Arc::default() }
+        let state = TickState {
+            at_once: false,
+            set_back: SetBackDetector::new(clock.now()),
+            clock,
+            jobs: HashMap::new(),
+        };
+        Self { state: Arc::new(Mutex::new(state)), wake: Arc::default(), beats: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    fn lock_state(&self) -> MutexGuard<'_, TickState> {
+        lock_mutex(&self.state)
     }
 
     fn answer_at_once(&self, at_once: bool) {
-        self.state().at_once = at_once;
-        self.word.notify_one();
+        self.lock_state().at_once = at_once;
+        self.wake.notify_one();
     }
 
     /// Returns the next ticks, delayed until shortly before the first of them.
     async fn ticks_in_time(self) -> Result<Vec<JobAndNextTick>, JobSchedulerError> {
         loop {
-            let (ticks, silence) = self.look();
+            let (ticks, silence) = self.next_answer();
             let Some(silence) = silence else { return Ok(ticks) };
-            let over = self.state().clock.sleep(silence);
+            let over = self.lock_state().clock.sleep(silence);
             tokio::select! {
                 () = over => {}
-                () = self.word.notified() => {}
+                () = self.wake.notified() => {}
             }
         }
     }
 
-    fn open(&self, id: JobId, kind: JobKind, schedule: Schedule) {
-        let occurrences = Occurrences::new(kind, schedule);
-        self.state().slots.insert(id, Slot { occurrences, row: None });
+    fn add_schedule(&self, id: JobId, kind: JobKind, schedule: Schedule) {
+        let occurrences = JobOccurrences::new(kind, schedule);
+        self.lock_state().jobs.insert(id, ScheduledJob { occurrences, row: None });
     }
 
-    fn has(&self, kind: JobKind) -> bool {
-        self.state().slots.values().any(|slot| slot.occurrences.job() == kind)
+    fn has_job(&self, kind: JobKind) -> bool {
+        self.lock_state().jobs.values().any(|slot| slot.occurrences.job() == kind)
     }
 
     /// Returns the jobs whose schedule is missing or different in `entries`.
-    fn outdated(&self, entries: &[(JobKind, Schedule)]) -> Vec<(JobId, JobKind)> {
-        let state = self.state();
-        let slots = state.slots.iter().map(|(id, slot)| (*id, &slot.occurrences));
+    fn outdated_jobs(&self, entries: &[(JobKind, Schedule)]) -> Vec<(JobId, JobKind)> {
+        let state = self.lock_state();
+        let slots = state.jobs.iter().map(|(id, slot)| (*id, &slot.occurrences));
         let same =
-            |on: &Occurrences| entries.iter().any(|(kind, new)| *kind == on.job() && new == on.schedule());
+            |on: &JobOccurrences| entries.iter().any(|(kind, new)| *kind == on.job() && new == on.schedule());
         slots.filter(|(_, on)| !same(on)).map(|(id, on)| (id, on.job())).collect()
     }
 
     /// Returns the occurrence that a tick is for, once, because a slow scheduler may tick twice for it.
-    fn due(&self, id: JobId) -> Option<(JobKind, Timestamp)> {
-        let mut state = self.state();
+    fn take_due(&self, id: JobId) -> Option<(JobKind, Timestamp)> {
+        let mut state = self.lock_state();
         let now = state.clock.now();
-        let occurrences = &mut state.slots.get_mut(&id)?.occurrences;
-        occurrences.due(now).map(|due| (occurrences.job(), due))
+        let occurrences = &mut state.jobs.get_mut(&id)?.occurrences;
+        occurrences.take_due(now).map(|due| (occurrences.job(), due))
     }
 
-    fn insert(&self, mut row: JobStoredData) {
-        let mut state = self.state();
+    fn insert_row(&self, mut row: JobStoredData) {
+        let mut state = self.lock_state();
         let now = state.clock.now();
         let id = row.id.as_ref().map(JobId::from);
-        if let Some(slot) = id.and_then(|id| state.slots.get_mut(&id)) {
+        if let Some(slot) = id.and_then(|id| state.jobs.get_mut(&id)) {
             row.next_tick = slot.tick_after(now);
             slot.row = Some(row);
         }
     }
 
-    fn ticked(&self, id: JobId, at: Option<DateTime<Utc>>) {
-        let mut state = self.state();
+    fn record_tick(&self, id: JobId, at: Option<DateTime<Utc>>) {
+        let mut state = self.lock_state();
         let at = at.map_or_else(|| state.clock.now(), |at| Timestamp(at.timestamp_millis()));
-        if let Some(slot) = state.slots.get_mut(&id) {
+        if let Some(slot) = state.jobs.get_mut(&id) {
             let next = slot.tick_after(at);
             if let Some(row) = &mut slot.row {
                 row.next_tick = next;
@@ -298,36 +307,35 @@ impl Board {
     ///
     /// Detects a clock that was set back; its jobs would otherwise wait for a time that moved away. Polls
     /// come at least every [`SILENCE`].
-    fn look(&self) -> (Vec<JobAndNextTick>, Option<Duration>) {
+    fn next_answer(&self) -> (Vec<JobAndNextTick>, Option<Duration>) {
         self.beats.fetch_add(1, Ordering::Relaxed);
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let now = state.clock.now();
-        if state.wall.is_set_back(now) {
-            state.slots.values_mut().for_each(|slot| slot.start_again(now));
+        if state.set_back.is_set_back(now) {
+            state.jobs.values_mut().for_each(|slot| slot.reset_occurrences(now));
         }
-        let ticks: Vec<_> =
-            state.slots.values().filter_map(|slot| slot.row.as_ref()).map(next_tick).collect();
-        let silence = state.silence(&ticks, now);
+        let ticks: Vec<_> = state.jobs.values().filter_map(|slot| slot.row.as_ref()).map(next_tick).collect();
+        let silence = state.answer_delay(&ticks, now);
         (ticks, silence)
     }
 }
 
-impl State {
+impl TickState {
     /// Returns the delay of the answer; `None` if a tick is near or answers must not be delayed.
-    fn silence(&self, ticks: &[JobAndNextTick], now: Timestamp) -> Option<Duration> {
+    fn answer_delay(&self, ticks: &[JobAndNextTick], now: Timestamp) -> Option<Duration> {
         let next = ticks.iter().map(|tick| tick.next_tick).filter(|tick| *tick > 0).min();
-        let left = next.map_or(SILENCE, |seconds| {
+        let left = next.map_or(MAX_SLEEP, |seconds| {
             let next = Timestamp(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000));
-            next.since(now.plus(LEAD)).min(SILENCE)
+            next.duration_since(now.plus(TICK_LEAD)).min(MAX_SLEEP)
         });
         (!self.at_once && !left.is_zero()).then_some(left)
     }
 }
 
-impl Slot {
-    fn start_again(&mut self, now: Timestamp) {
+impl ScheduledJob {
+    fn reset_occurrences(&mut self, now: Timestamp) {
         let next = self.tick_after(now);
-        self.occurrences.start_again();
+        self.occurrences.reset_fired();
         if let Some(row) = &mut self.row {
             (row.next_tick, row.last_tick) = (next, None);
         }
@@ -339,40 +347,40 @@ fn next_tick(row: &JobStoredData) -> JobAndNextTick {
 }
 
 /// The return type of the scheduler's traits.
-type Answer<T> = Pin<Box<dyn Future<Output = Result<T, JobSchedulerError>> + Send>>;
+type SchedulerFuture<T> = Pin<Box<dyn Future<Output = Result<T, JobSchedulerError>> + Send>>;
 
-fn answer<T: Send + 'static>(value: T) -> Answer<T> {
+fn ready_future<T: Send + 'static>(value: T) -> SchedulerFuture<T> {
     Box::pin(std::future::ready(Ok(value)))
 }
 
-impl InitStore for Board {
-    fn init(&mut self) -> Answer<()> {
-        answer(())
+impl InitStore for TickStore {
+    fn init(&mut self) -> SchedulerFuture<()> {
+        ready_future(())
     }
 
-    fn inited(&mut self) -> Answer<bool> {
-        answer(true)
-    }
-}
-
-impl DataStore<JobStoredData> for Board {
-    fn get(&mut self, id: JobId) -> Answer<Option<JobStoredData>> {
-        answer(self.state().slots.get(&id).and_then(|slot| slot.row.clone()))
-    }
-
-    fn add_or_update(&mut self, row: JobStoredData) -> Answer<()> {
-        self.insert(row);
-        answer(())
-    }
-
-    fn delete(&mut self, id: JobId) -> Answer<()> {
-        self.state().slots.remove(&id);
-        answer(())
+    fn inited(&mut self) -> SchedulerFuture<bool> {
+        ready_future(true)
     }
 }
 
-impl MetaDataStorage for Board {
-    fn list_next_ticks(&mut self) -> Answer<Vec<JobAndNextTick>> {
+impl DataStore<JobStoredData> for TickStore {
+    fn get(&mut self, id: JobId) -> SchedulerFuture<Option<JobStoredData>> {
+        ready_future(self.lock_state().jobs.get(&id).and_then(|slot| slot.row.clone()))
+    }
+
+    fn add_or_update(&mut self, row: JobStoredData) -> SchedulerFuture<()> {
+        self.insert_row(row);
+        ready_future(())
+    }
+
+    fn delete(&mut self, id: JobId) -> SchedulerFuture<()> {
+        self.lock_state().jobs.remove(&id);
+        ready_future(())
+    }
+}
+
+impl MetaDataStorage for TickStore {
+    fn list_next_ticks(&mut self) -> SchedulerFuture<Vec<JobAndNextTick>> {
         Box::pin(self.clone().ticks_in_time())
     }
 
@@ -381,14 +389,14 @@ impl MetaDataStorage for Board {
         id: JobId,
         _theirs: Option<DateTime<Utc>>,
         last: Option<DateTime<Utc>>,
-    ) -> Answer<()> {
-        self.ticked(id, last);
-        answer(())
+    ) -> SchedulerFuture<()> {
+        self.record_tick(id, last);
+        ready_future(())
     }
 
     /// The scheduler does not call this.
-    fn time_till_next_job(&mut self) -> Answer<Option<Duration>> {
-        answer(None)
+    fn time_till_next_job(&mut self) -> SchedulerFuture<Option<Duration>> {
+        ready_future(None)
     }
 }
 

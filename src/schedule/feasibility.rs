@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The demand of a job.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand {
+pub struct JobDemand {
     /// The job.
     pub kind: JobKind,
     /// The number of calls of one run.
@@ -23,57 +23,63 @@ pub struct Demand {
 
 /// The calls that a job gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
+pub struct JobAllotment {
     /// The job.
     pub kind: JobKind,
     /// The number of calls of one run.
     pub calls: f64,
     /// The calls a minute that the schedule asks for.
-    pub asked: f64,
+    pub requested: f64,
     /// The calls a minute that the job gets.
-    pub given: f64,
+    pub granted: f64,
     /// The maximum age of its facts.
-    pub oldest: Duration,
+    pub max_age: Duration,
 }
 
 /// The schedules' demand beside the quota.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fit {
+pub struct ScheduleFit {
     /// The jobs, in the given order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<JobAllotment>,
     /// The sum of all demands, in calls a minute.
-    pub asked: f64,
+    pub requested: f64,
     /// The calls a minute left over; negative if the demand exceeds the quota.
     pub headroom: f64,
     /// The job that loses calls first if the demand exceeds the quota.
-    pub gives_way: Option<JobKind>,
+    pub skipped_first: Option<JobKind>,
 }
 
 /// Compares the demands with `limit` calls a minute.
-pub fn fit(demands: &[Demand], limit: f64) -> Fit {
+pub fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
     let asked: Vec<f64> = demands.iter().map(per_minute).collect();
-    let level = level(&asked, limit);
+    let level = fair_cap(&asked, limit);
     let rows = demands.iter().zip(&asked).map(|(demand, asked)| {
         let given = asked.min(level);
         let run_s = demand.calls * 60.0 / limit.max(1.0);
         let turn_s = if given > 0.0 { demand.calls * 60.0 / given } else { 0.0 };
         let interval_s = demand.interval.as_secs_f64() * if demand.may_hold_back { 2.0 } else { 1.0 };
         let oldest = Duration::from_secs_f64(interval_s.max(turn_s) + run_s);
-        Row { kind: demand.kind, calls: demand.calls, asked: *asked, given, oldest }
+        JobAllotment {
+            kind: demand.kind,
+            calls: demand.calls,
+            requested: *asked,
+            granted: given,
+            max_age: oldest,
+        }
     });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<JobAllotment> = rows.collect();
     let sum: f64 = asked.iter().sum();
-    let most = rows.iter().max_by(|one, two| one.asked.total_cmp(&two.asked));
+    let most = rows.iter().max_by(|one, two| one.requested.total_cmp(&two.requested));
     let gives_way = most.filter(|_| sum > limit).map(|row| row.kind);
-    Fit { rows, asked: sum, headroom: limit - sum, gives_way }
+    ScheduleFit { rows, requested: sum, headroom: limit - sum, skipped_first: gives_way }
 }
 
-fn per_minute(demand: &Demand) -> f64 {
+fn per_minute(demand: &JobDemand) -> f64 {
     demand.calls * 60.0 / demand.interval.as_secs_f64().max(1.0)
 }
 
 /// Returns the cap per job that keeps the sum within the limit; demands below it are met in full.
-fn level(asked: &[f64], limit: f64) -> f64 {
+fn fair_cap(asked: &[f64], limit: f64) -> f64 {
     let mut sorted: Vec<f64> = asked.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (mut left, mut jobs) = (limit, sorted.len());
@@ -93,16 +99,16 @@ fn level(asked: &[f64], limit: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn demand(kind: JobKind, calls: f64, minutes: u64) -> Demand {
-        Demand { kind, calls, interval: Duration::from_secs(minutes * 60), may_hold_back: false }
+    fn demand(kind: JobKind, calls: f64, minutes: u64) -> JobDemand {
+        JobDemand { kind, calls, interval: Duration::from_secs(minutes * 60), may_hold_back: false }
     }
 
     #[test]
     fn a_table_that_fits_leaves_headroom_and_facts_age_an_interval_and_a_run() {
         let demands = [demand(JobKind::Balances, 50.0, 5), demand(JobKind::WorkQueue, 1.0, 1)];
-        let fit = fit(&demands, 100.0);
-        assert_eq!((fit.asked, fit.headroom, fit.gives_way), (11.0, 89.0, None));
-        let oldest: Vec<_> = fit.rows.iter().map(|row| row.oldest.as_secs()).collect();
+        let fit = fit_schedules(&demands, 100.0);
+        assert_eq!((fit.requested, fit.headroom, fit.skipped_first), (11.0, 89.0, None));
+        let oldest: Vec<_> = fit.rows.iter().map(|row| row.max_age.as_secs()).collect();
         assert_eq!(oldest, [330, 60], "five minutes and the half a minute that 50 calls take");
     }
 
@@ -113,25 +119,25 @@ mod tests {
             demand(JobKind::Balances, 100.0, 1),
             demand(JobKind::WorkQueue, 1.0, 1),
         ];
-        let fit = fit(&demands, 101.0);
-        assert_eq!(fit.gives_way, Some(JobKind::OrderLines));
-        let given: Vec<_> = fit.rows.iter().map(|row| row.given).collect();
+        let fit = fit_schedules(&demands, 101.0);
+        assert_eq!(fit.skipped_first, Some(JobKind::OrderLines));
+        let given: Vec<_> = fit.rows.iter().map(|row| row.granted).collect();
         assert_eq!(given, [50.0, 50.0, 1.0]);
         assert_eq!(fit.headroom, -200.0);
-        assert!(fit.rows[0].oldest >= Duration::from_secs(8 * 60), "{:?}", fit.rows[0]);
-        assert_eq!(fit.rows[2].oldest.as_secs(), 60);
+        assert!(fit.rows[0].max_age >= Duration::from_secs(8 * 60), "{:?}", fit.rows[0]);
+        assert_eq!(fit.rows[2].max_age.as_secs(), 60);
     }
 
     #[test]
     fn what_a_run_may_hold_back_is_two_intervals_old_at_most_and_asks_for_no_less() {
-        let orders = Demand { may_hold_back: true, ..demand(JobKind::OrderLines, 10.0, 2) };
-        let fit = fit(&[orders], 100.0);
-        assert_eq!((fit.asked, fit.rows[0].oldest.as_secs()), (5.0, 246));
+        let orders = JobDemand { may_hold_back: true, ..demand(JobKind::OrderLines, 10.0, 2) };
+        let fit = fit_schedules(&[orders], 100.0);
+        assert_eq!((fit.requested, fit.rows[0].max_age.as_secs()), (5.0, 246));
     }
 
     #[test]
     fn nothing_to_read_costs_nothing() {
-        let fit = fit(&[demand(JobKind::Shipments, 0.0, 10)], 118.0);
-        assert_eq!((fit.asked, fit.gives_way, fit.rows[0].oldest.as_secs()), (0.0, None, 600));
+        let fit = fit_schedules(&[demand(JobKind::Shipments, 0.0, 10)], 118.0);
+        assert_eq!((fit.requested, fit.skipped_first, fit.rows[0].max_age.as_secs()), (0.0, None, 600));
     }
 }

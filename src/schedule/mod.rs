@@ -16,9 +16,6 @@ mod occurrence;
 pub mod refresh_priority;
 mod rule;
 
-// The former module names, which other rooms use.
-pub use {feasibility as feasible, refresh_priority as attention};
-
-pub use driver::{Driver, DriverError, Pulse};
-pub use occurrence::{Occurrences, Wall};
-pub use rule::{Missed, Schedule, ScheduleError};
+pub use driver::{DriverError, Heartbeat, ScheduleDriver};
+pub use occurrence::{JobOccurrences, SetBackDetector};
+pub use rule::{MissedPolicy, Schedule, ScheduleError};

@@ -3,27 +3,27 @@
 //! Each occurrence is returned once. A late occurrence follows the policy for missed ones. The driver and the
 //! simulation use it.
 
-use super::{Missed, Schedule};
+use super::{MissedPolicy, Schedule};
 use crate::model::{JobKind, Timestamp};
 use std::time::Duration;
 
 /// The step back of a clock that makes all next ticks wrong; a smaller step only delays a tick.
-const SET_BACK: Duration = Duration::from_secs(10);
+const SET_BACK_MIN: Duration = Duration::from_secs(10);
 /// The delay after which an occurrence counts as missed, as after a suspend.
-const LATE: Duration = Duration::from_secs(60);
+const LATE_AFTER: Duration = Duration::from_secs(60);
 
 /// The occurrences of one job's schedule.
 #[derive(Clone, Debug)]
-pub struct Occurrences {
+pub struct JobOccurrences {
     job: JobKind,
     schedule: Schedule,
-    fired: Option<Timestamp>,
+    last_fired: Option<Timestamp>,
 }
 
-impl Occurrences {
+impl JobOccurrences {
     /// Creates the occurrences; none was returned yet.
     pub fn new(job: JobKind, schedule: Schedule) -> Self {
-        Self { job, schedule, fired: None }
+        Self { job, schedule, last_fired: None }
     }
 
     /// Returns the job.
@@ -43,27 +43,27 @@ impl Occurrences {
 
     /// Returns the due time of the occurrence for a tick at `now`, once, because a slow ticker may tick twice
     /// for it.
-    pub fn due(&mut self, now: Timestamp) -> Option<Timestamp> {
+    pub fn take_due(&mut self, now: Timestamp) -> Option<Timestamp> {
         let due = self.schedule.latest_started(self.job, now)?;
-        if self.fired.is_some_and(|fired| due <= fired) {
+        if self.last_fired.is_some_and(|fired| due <= fired) {
             return None;
         }
-        self.fired = Some(due);
-        let late = now.since(self.schedule.start_of(self.job, due)) > LATE;
-        (!late || self.schedule.policy() == Missed::RunOnce).then_some(due)
+        self.last_fired = Some(due);
+        let late = now.duration_since(self.schedule.start_of(self.job, due)) > LATE_AFTER;
+        (!late || self.schedule.missed_policy() == MissedPolicy::RunOnce).then_some(due)
     }
 
     /// Resets after the clock was set back: occurrences that come again are returned again.
-    pub fn start_again(&mut self) {
-        self.fired = None;
+    pub fn reset_fired(&mut self) {
+        self.last_fired = None;
     }
 }
 
 /// Detects that the wall clock was set back, because jobs would otherwise wait for a time that moved away.
 #[derive(Clone, Copy, Debug)]
-pub struct Wall(Timestamp);
+pub struct SetBackDetector(Timestamp);
 
-impl Wall {
+impl SetBackDetector {
     /// Creates the detector at the current time.
     pub fn new(now: Timestamp) -> Self {
         Self(now)
@@ -71,7 +71,7 @@ impl Wall {
 
     /// Returns true if the clock was set back since the last call.
     pub fn is_set_back(&mut self, now: Timestamp) -> bool {
-        let set_back = now.plus(SET_BACK) < self.0;
+        let set_back = now.plus(SET_BACK_MIN) < self.0;
         self.0 = if set_back { now } else { now.max(self.0) };
         set_back
     }
@@ -85,31 +85,34 @@ mod tests {
         Timestamp::parse(text).unwrap()
     }
 
-    fn hourly(missed: Missed) -> Occurrences {
+    fn hourly(missed: MissedPolicy) -> JobOccurrences {
         let schedule = Schedule::parse("0 0 * * * *", "UTC", Duration::ZERO, missed).unwrap();
-        Occurrences::new(JobKind::Balances, schedule)
+        JobOccurrences::new(JobKind::Balances, schedule)
     }
 
     #[test]
     fn an_occurrence_is_handed_out_once_and_one_that_comes_too_late_goes_by_the_policy() {
-        for (missed, late) in [(Missed::RunOnce, Some(at("2027-01-01T09:00:00Z"))), (Missed::Skip, None)] {
+        for (missed, late) in
+            [(MissedPolicy::RunOnce, Some(at("2027-01-01T09:00:00Z"))), (MissedPolicy::Skip, None)]
+        {
             let mut hourly = hourly(missed);
-            assert_eq!(hourly.due(at("2027-01-01T05:00:00.300Z")), Some(at("2027-01-01T05:00:00Z")));
-            assert_eq!(hourly.due(at("2027-01-01T05:00:00.800Z")), None, "a second tick for the same");
-            assert_eq!(hourly.due(at("2027-01-01T09:30:00Z")), late, "however many passed in a suspend");
-            assert_eq!(hourly.due(at("2027-01-01T09:31:00Z")), None);
+            assert_eq!(hourly.take_due(at("2027-01-01T05:00:00.300Z")), Some(at("2027-01-01T05:00:00Z")));
+            assert_eq!(hourly.take_due(at("2027-01-01T05:00:00.800Z")), None, "a second tick for the same");
+            assert_eq!(hourly.take_due(at("2027-01-01T09:30:00Z")), late, "however many passed in a suspend");
+            assert_eq!(hourly.take_due(at("2027-01-01T09:31:00Z")), None);
         }
     }
 
     #[test]
     fn what_a_clock_set_back_shows_again_comes_again() {
-        let (mut hourly, mut wall) = (hourly(Missed::Skip), Wall::new(at("2027-01-01T05:00:00Z")));
-        assert!(hourly.due(at("2027-01-01T05:00:00Z")).is_some());
+        let (mut hourly, mut wall) =
+            (hourly(MissedPolicy::Skip), SetBackDetector::new(at("2027-01-01T05:00:00Z")));
+        assert!(hourly.take_due(at("2027-01-01T05:00:00Z")).is_some());
         assert!(!wall.is_set_back(at("2027-01-01T05:00:05Z")));
         assert!(!wall.is_set_back(at("2027-01-01T04:59:58Z")), "a small step only delays");
         assert!(wall.is_set_back(at("2027-01-01T04:00:00Z")));
         assert!(!wall.is_set_back(at("2027-01-01T04:00:01Z")), "it is noticed once");
-        hourly.start_again();
-        assert_eq!(hourly.due(at("2027-01-01T04:00:00Z")), Some(at("2027-01-01T04:00:00Z")));
+        hourly.reset_fired();
+        assert_eq!(hourly.take_due(at("2027-01-01T04:00:00Z")), Some(at("2027-01-01T04:00:00Z")));
     }
 }

@@ -14,17 +14,17 @@
 use std::time::Duration;
 
 /// The minimum age of a fact for a prefetch.
-const YOUNGEST: Duration = Duration::from_secs(60);
+const PREFETCH_AGE_MIN: Duration = Duration::from_secs(60);
 /// The minimum age of a fact for a SKU near zero that did not move.
-const YOUNGEST_UNMOVED: Duration = Duration::from_secs(120);
+const UNMOVED_AGE_MIN: Duration = Duration::from_secs(120);
 /// The weight of being near zero, in movements of the window.
-const NEAR_ZERO: f64 = 0.5;
+const NEAR_ZERO_WEIGHT: f64 = 0.5;
 
 /// A SKU that may be worth a prefetch.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate {
+pub struct PrefetchCandidate {
     /// The number of movements within the window.
-    pub moves: u32,
+    pub movements: u32,
     /// True if one of its stock levels is near zero.
     pub near_zero: bool,
     /// The age of its facts.
@@ -32,16 +32,16 @@ pub struct Candidate {
 }
 
 /// Returns the indices of at most `limit` candidates, the worthiest first.
-pub fn pick(candidates: &[Candidate], limit: usize) -> Vec<usize> {
-    let worth = |candidate: &Candidate| {
-        let rate = f64::from(candidate.moves) + if candidate.near_zero { NEAR_ZERO } else { 0.0 };
+pub fn pick_candidates(candidates: &[PrefetchCandidate], limit: usize) -> Vec<usize> {
+    let worth = |candidate: &PrefetchCandidate| {
+        let rate = f64::from(candidate.movements) + if candidate.near_zero { NEAR_ZERO_WEIGHT } else { 0.0 };
         rate * candidate.age.as_secs_f64()
     };
     let mut worthy: Vec<(usize, f64)> = candidates
         .iter()
         .enumerate()
         .filter(|(_, candidate)| {
-            candidate.age >= if candidate.moves > 0 { YOUNGEST } else { YOUNGEST_UNMOVED }
+            candidate.age >= if candidate.movements > 0 { PREFETCH_AGE_MIN } else { UNMOVED_AGE_MIN }
         })
         .map(|(index, candidate)| (index, worth(candidate)))
         .filter(|(_, worth)| *worth > 0.0)
@@ -54,8 +54,8 @@ pub fn pick(candidates: &[Candidate], limit: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn candidate(moves: u32, near_zero: bool, age_s: u64) -> Candidate {
-        Candidate { moves, near_zero, age: Duration::from_secs(age_s) }
+    fn candidate(moves: u32, near_zero: bool, age_s: u64) -> PrefetchCandidate {
+        PrefetchCandidate { movements: moves, near_zero, age: Duration::from_secs(age_s) }
     }
 
     #[test]
@@ -69,8 +69,8 @@ mod tests {
             candidate(0, true, 119),
             candidate(1, true, 60),
         ];
-        assert_eq!(pick(&candidates, 9), [3, 4, 1, 6]);
-        assert_eq!(pick(&candidates, 1), [3]);
+        assert_eq!(pick_candidates(&candidates, 9), [3, 4, 1, 6]);
+        assert_eq!(pick_candidates(&candidates, 1), [3]);
     }
 
     const SKUS: usize = 10_000;
@@ -81,10 +81,10 @@ mod tests {
     const SPARE: usize = 4;
 
     /// A pseudorandom generator with the same sequence on every platform.
-    struct Random(u64);
+    struct PrefetchRandom(u64);
 
-    impl Random {
-        fn below(&mut self, bound: usize) -> usize {
+    impl PrefetchRandom {
+        fn next_below(&mut self, bound: usize) -> usize {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
             self.0 ^= self.0 << 17;
@@ -94,32 +94,32 @@ mod tests {
 
     /// A SKU of the simulation.
     #[derive(Clone, Default)]
-    struct Sku {
+    struct SimulatedSku {
         read_at: usize,
         /// The minutes of movements not seen yet, each with true if it was of the last three units.
-        unseen: Vec<(usize, bool)>,
+        unread_movements: Vec<(usize, bool)>,
         /// The minutes at which movements were seen, the newest last.
-        seen: Vec<usize>,
+        read_movements: Vec<usize>,
         /// The true and the read quantity in units; `None` if stock never runs out.
         stock: Option<(u32, u32)>,
         sold_out_at: usize,
     }
 
-    impl Sku {
+    impl SimulatedSku {
         /// Sells a unit if there is one. Half a day after the last unit was sold, forty arrive.
-        fn lives(&mut self, now: usize, is_sold: bool) {
+        fn pass_minute(&mut self, now: usize, is_sold: bool) {
             match &mut self.stock {
                 Some((0, _)) if now - self.sold_out_at < MINUTES / 2 => {}
                 Some((units @ 0, _)) => {
                     *units = 40;
-                    self.unseen.push((now, false));
+                    self.unread_movements.push((now, false));
                 }
                 Some((units, _)) if is_sold => {
-                    self.unseen.push((now, *units <= 3));
+                    self.unread_movements.push((now, *units <= 3));
                     *units -= 1;
                     self.sold_out_at = now;
                 }
-                None if is_sold => self.unseen.push((now, false)),
+                None if is_sold => self.unread_movements.push((now, false)),
                 Some(_) | None => {}
             }
         }
@@ -131,7 +131,7 @@ mod tests {
 
     /// The use of the spare calls.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Spare {
+    enum SpareUse {
         Nothing,
         QuickerRounds,
         Movers,
@@ -140,95 +140,101 @@ mod tests {
 
     /// The delays until movements are seen: their sum in minutes, and their number.
     #[derive(Clone, Copy, Default)]
-    struct Ages {
+    struct DelaySum {
         minutes: u32,
         moves: u32,
     }
 
-    impl Ages {
-        fn add(&mut self, age: usize) {
+    impl DelaySum {
+        fn add_delay(&mut self, age: usize) {
             self.minutes += u32::try_from(age).unwrap();
             self.moves += 1;
         }
 
-        fn mean(self) -> f64 {
+        fn mean_delay(self) -> f64 {
             f64::from(self.minutes) / f64::from(self.moves.max(1))
         }
     }
 
     /// A simulated day, with the delays of all movements and of those of the last three units.
-    struct Day {
-        skus: Vec<Sku>,
-        turn: usize,
-        all: Ages,
-        near_zero: Ages,
+    struct SimulatedDay {
+        skus: Vec<SimulatedSku>,
+        next_sku: usize,
+        all: DelaySum,
+        near_zero: DelaySum,
         /// The number of spare calls made.
         calls: usize,
     }
 
-    impl Day {
-        fn lived(spare: Spare, runs_out: bool) -> Self {
+    impl SimulatedDay {
+        fn simulate_day(spare: SpareUse, runs_out: bool) -> Self {
             let stock = |rank: usize| runs_out.then(|| u32::try_from(rank * 7919 % 40).unwrap());
-            let sku = |rank| Sku { stock: stock(rank).map(|units| (units, units)), ..Sku::default() };
+            let sku = |rank| SimulatedSku {
+                stock: stock(rank).map(|units| (units, units)),
+                ..SimulatedSku::default()
+            };
             let skus = (0..SKUS).map(sku).collect();
-            let (all, near_zero) = (Ages::default(), Ages::default());
-            let (mut day, mut random) = (Self { skus, turn: 0, all, near_zero, calls: 0 }, Random(0x5eed));
+            let (all, near_zero) = (DelaySum::default(), DelaySum::default());
+            let (mut day, mut random) =
+                (Self { skus, next_sku: 0, all, near_zero, calls: 0 }, PrefetchRandom(0x5eed));
             for now in 1..=MINUTES {
                 for (rank, sku) in day.skus.iter_mut().enumerate() {
                     // The fastest moves every two minutes, the slowest once in a fortnight.
-                    sku.lives(now, random.below(2 * (rank + 1)) == 0);
+                    sku.pass_minute(now, random.next_below(2 * (rank + 1)) == 0);
                 }
-                day.round(now, REGULAR * PAGE);
-                day.spend(now, spare);
+                day.read_round(now, REGULAR * PAGE);
+                day.use_spare_calls(now, spare);
             }
             day
         }
 
-        fn read(&mut self, sku: usize, now: usize) {
+        fn read_sku(&mut self, sku: usize, now: usize) {
             let sku = &mut self.skus[sku];
             sku.read_at = now;
             sku.stock = sku.stock.map(|(units, _)| (units, units));
-            if !sku.unseen.is_empty() {
-                sku.seen.push(now);
+            if !sku.unread_movements.is_empty() {
+                sku.read_movements.push(now);
             }
-            for (moved, was_near_zero) in sku.unseen.drain(..) {
-                self.all.add(now - moved);
+            for (moved, was_near_zero) in sku.unread_movements.drain(..) {
+                self.all.add_delay(now - moved);
                 if was_near_zero {
-                    self.near_zero.add(now - moved);
+                    self.near_zero.add_delay(now - moved);
                 }
             }
         }
 
         /// Reads the next SKUs in the fixed order.
-        fn round(&mut self, now: usize, skus: usize) {
+        fn read_round(&mut self, now: usize, skus: usize) {
             for _ in 0..skus {
-                self.read(self.turn, now);
-                self.turn = (self.turn + 1) % SKUS;
+                self.read_sku(self.next_sku, now);
+                self.next_sku = (self.next_sku + 1) % SKUS;
             }
         }
 
-        fn spend(&mut self, now: usize, spare: Spare) {
+        fn use_spare_calls(&mut self, now: usize, spare: SpareUse) {
             let picked = match spare {
-                Spare::Nothing => return,
-                Spare::QuickerRounds => Vec::new(),
-                Spare::Movers | Spare::MoversAndNearZero => {
-                    pick(&self.candidates(now, spare == Spare::MoversAndNearZero), SPARE * PAGE)
+                SpareUse::Nothing => return,
+                SpareUse::QuickerRounds => Vec::new(),
+                SpareUse::Movers | SpareUse::MoversAndNearZero => {
+                    pick_candidates(&self.candidates(now, spare == SpareUse::MoversAndNearZero), SPARE * PAGE)
                 }
             };
-            let calls = if spare == Spare::QuickerRounds { SPARE } else { picked.len().div_ceil(PAGE) };
+            let calls = if spare == SpareUse::QuickerRounds { SPARE } else { picked.len().div_ceil(PAGE) };
             self.calls += calls;
             let room = calls * PAGE - picked.len();
-            picked.into_iter().for_each(|sku| self.read(sku, now));
-            self.round(now, room);
+            picked.into_iter().for_each(|sku| self.read_sku(sku, now));
+            self.read_round(now, room);
         }
 
         /// Returns the candidates by data the daemon has: movements seen within four hours, and the age of
         /// the last read.
-        fn candidates(&self, now: usize, with_near_zero: bool) -> Vec<Candidate> {
-            let moves = |sku: &Sku| sku.seen.iter().rev().take_while(|at| now - **at < 240).count();
+        fn candidates(&self, now: usize, with_near_zero: bool) -> Vec<PrefetchCandidate> {
+            let moves = |sku: &SimulatedSku| {
+                sku.read_movements.iter().rev().take_while(|at| now - **at < 240).count()
+            };
             let minutes = |count: usize| Duration::from_secs(60 * u64::try_from(count).unwrap());
-            let known = |sku: &Sku| Candidate {
-                moves: u32::try_from(moves(sku)).unwrap(),
+            let known = |sku: &SimulatedSku| PrefetchCandidate {
+                movements: u32::try_from(moves(sku)).unwrap(),
                 near_zero: with_near_zero && sku.is_near_zero(),
                 age: minutes(now - sku.read_at),
             };
@@ -238,9 +244,9 @@ mod tests {
 
     #[test]
     fn attention_sees_moves_sooner_than_quicker_rounds_with_the_same_calls() {
-        let mean = |spare| Day::lived(spare, false).all.mean();
+        let mean = |spare| SimulatedDay::simulate_day(spare, false).all.mean_delay();
         let (none, rounds, attention) =
-            (mean(Spare::Nothing), mean(Spare::QuickerRounds), mean(Spare::Movers));
+            (mean(SpareUse::Nothing), mean(SpareUse::QuickerRounds), mean(SpareUse::Movers));
         println!("none {none:.2} min, quicker rounds {rounds:.2} min, attention {attention:.2} min");
         assert!(attention < 0.75 * rounds, "{none:.2} {rounds:.2} {attention:.2}");
     }
@@ -248,14 +254,14 @@ mod tests {
     #[test]
     fn the_last_pieces_are_seen_to_go_sooner_and_moves_at_large_not_later() {
         let figures = |spare| {
-            let day = Day::lived(spare, true);
-            let (all, near_zero) = (day.all.mean(), day.near_zero.mean());
+            let day = SimulatedDay::simulate_day(spare, true);
+            let (all, near_zero) = (day.all.mean_delay(), day.near_zero.mean_delay());
             println!("{spare:?}: {all:.2} min, near zero {near_zero:.2} min, {} spare calls", day.calls);
             (all, near_zero, day.calls)
         };
-        let (rounds, rounds_near, rounds_calls) = figures(Spare::QuickerRounds);
-        let (movers, movers_near, _) = figures(Spare::Movers);
-        let (both, both_near, both_calls) = figures(Spare::MoversAndNearZero);
+        let (rounds, rounds_near, rounds_calls) = figures(SpareUse::QuickerRounds);
+        let (movers, movers_near, _) = figures(SpareUse::Movers);
+        let (both, both_near, both_calls) = figures(SpareUse::MoversAndNearZero);
         assert!(both_calls <= rounds_calls, "with no more calls");
         assert!(both < 0.9 * rounds && both < movers, "{rounds:.2} {movers:.2} {both:.2}");
         assert!(

@@ -20,19 +20,19 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The policy for an occurrence that passed while no daemon could run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum MissedPolicy {
     /// Skip it and wait for the next occurrence.
     Skip,
     /// Run once, independent of the number of missed occurrences.
     RunOnce,
 }
 
-impl Missed {
+impl MissedPolicy {
     /// Returns the code used in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
-            Missed::Skip => "skip",
-            Missed::RunOnce => "run_once",
+            MissedPolicy::Skip => "skip",
+            MissedPolicy::RunOnce => "run_once",
         }
     }
 }
@@ -44,7 +44,7 @@ pub struct Schedule {
     expression: String,
     timezone: Tz,
     jitter: Duration,
-    missed: Missed,
+    missed: MissedPolicy,
 }
 
 /// A reason that a schedule cannot be used.
@@ -89,7 +89,7 @@ impl Schedule {
         expression: &str,
         timezone: &str,
         jitter: Duration,
-        missed: Missed,
+        missed: MissedPolicy,
     ) -> Result<Self, ScheduleError> {
         let zone = timezone.parse().map_err(|_| ScheduleError::Timezone(timezone.into()))?;
         let cron = parse_expression(expression)?;
@@ -112,19 +112,19 @@ impl Schedule {
     }
 
     /// Returns the policy for missed occurrences.
-    pub fn policy(&self) -> Missed {
+    pub fn missed_policy(&self) -> MissedPolicy {
         self.missed
     }
 
     /// Returns the first due time after `after`.
     pub fn next_due(&self, after: Timestamp) -> Option<Timestamp> {
-        let found = self.cron.find_next_occurrence(&self.local(after), false).ok()?;
+        let found = self.cron.find_next_occurrence(&self.local_time(after), false).ok()?;
         Some(Timestamp(found.timestamp_millis()))
     }
 
     /// Returns the last due time at or before `now`.
     fn last_due(&self, now: Timestamp) -> Option<Timestamp> {
-        let found = self.cron.find_previous_occurrence(&self.local(now), true).ok()?;
+        let found = self.cron.find_previous_occurrence(&self.local_time(now), true).ok()?;
         Some(Timestamp(found.timestamp_millis()))
     }
 
@@ -162,7 +162,7 @@ impl Schedule {
     /// Returns true if an occurrence after `last_due`, the last one that ran, was missed.
     ///
     /// An occurrence whose start is still to come is not missed.
-    pub fn missed(&self, job: JobKind, last_due: Timestamp, now: Timestamp) -> bool {
+    pub fn has_missed(&self, job: JobKind, last_due: Timestamp, now: Timestamp) -> bool {
         self.latest_started(job, now).is_some_and(|due| due > last_due)
     }
 
@@ -172,7 +172,7 @@ impl Schedule {
     /// occurrences leads to one run.
     pub fn catch_up(&self, job: JobKind, last_due: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let due = self.latest_started(job, now)?;
-        let owed = self.missed == Missed::RunOnce && last_due.is_none_or(|last| due > last);
+        let owed = self.missed == MissedPolicy::RunOnce && last_due.is_none_or(|last| due > last);
         owed.then_some(due)
     }
 
@@ -190,7 +190,7 @@ impl Schedule {
         let (mut at, mut longest) = (SAMPLE_FROM, Duration::ZERO);
         while at < until {
             let (Some(before), Some(after)) = (self.last_due(at), self.next_due(at)) else { break };
-            longest = longest.max(after.since(before));
+            longest = longest.max(after.duration_since(before));
             at = after.max(at.plus(step));
         }
         longest
@@ -204,7 +204,7 @@ impl Schedule {
         let mut due = SAMPLE_FROM;
         for _ in 0..if self.jitter.is_zero() { 0 } else { 300 } {
             let Some(next) = self.next_due(due) else { break };
-            let gap = next.since(due);
+            let gap = next.duration_since(due);
             if due != SAMPLE_FROM && gap <= self.jitter {
                 return Err(ScheduleError::Jitter { jitter: self.jitter, gap });
             }
@@ -214,28 +214,28 @@ impl Schedule {
     }
 
     /// Returns a description for `tallyd check`.
-    pub fn explain(&self) -> String {
+    pub fn check_description(&self) -> String {
         let mut text = format!("{} ({})", self.cron.describe().trim_end_matches('.'), self.timezone.name());
         if !self.jitter.is_zero() {
             text.push_str(&format!(", up to {} s later", self.jitter.as_secs()));
         }
         text.push_str(match self.missed {
-            Missed::Skip => "; missed runs are skipped",
-            Missed::RunOnce => "; missed runs are made up for by one",
+            MissedPolicy::Skip => "; missed runs are skipped",
+            MissedPolicy::RunOnce => "; missed runs are made up for by one",
         });
         text
     }
 
     /// Formats a time in the schedule's zone, with the offset, which tells the halves of a repeated hour
     /// apart.
-    pub fn on_the_wall(&self, at: Timestamp) -> String {
-        self.local(at).format("%Y-%m-%d %H:%M:%S %:z").to_string()
+    pub fn format_local(&self, at: Timestamp) -> String {
+        self.local_time(at).format("%Y-%m-%d %H:%M:%S %:z").to_string()
     }
 
     /// Returns the time in the schedule's zone, rounded down to whole seconds; occurrences have no fractions.
-    fn local(&self, at: Timestamp) -> DateTime<Tz> {
+    fn local_time(&self, at: Timestamp) -> DateTime<Tz> {
         let floor = Timestamp(at.0.div_euclid(1000).saturating_mul(1000));
-        floor.datetime().with_timezone::<Tz>(&self.timezone)
+        floor.to_datetime().with_timezone::<Tz>(&self.timezone)
     }
 }
 

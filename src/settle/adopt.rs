@@ -3,28 +3,32 @@
 //! The shipment is read and compared with the content of the claim. It is adopted only if it matches and has
 //! no other owner (docs/rules.md 23).
 
-use super::summary::Tally;
-use crate::exec::preflight::{self, Looker};
-use crate::exec::{Context, JobError};
-use crate::model::{Lane, LineItemId, RunId, ShipmentId, WishId};
-use crate::outbox::{Reason, State};
-use crate::reconcile::shipment::{ClaimedLine, adopt};
-use crate::store::{AdoptionRow, Durability, Verdict};
+use super::summary::SettleSummary;
+use crate::exec::preflight::{self, ReadOrigin};
+use crate::exec::{JobContext, JobError};
+use crate::model::{ChangeId, Lane, LineItemId, RunId, ShipmentId};
+use crate::outbox::{ChangeState, Reason};
+use crate::reconcile::shipments::{ClaimedLine, check_adoption};
+use crate::store::{AdoptionRow, ChangeOutcome, Durability};
 use serde_json::json;
 
 /// Kind of the event of an adoption.
-const ADOPTED: &str = "outbox.adopted";
+const ADOPTED_EVENT: &str = "outbox.adopted";
 
-pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
-    let looker = Looker { context, run, lane: Lane::Operator };
+pub(super) async fn run(
+    context: &JobContext,
+    run: RunId,
+    summary: &mut SettleSummary,
+) -> Result<(), JobError> {
+    let origin = ReadOrigin { context, run, lane: Lane::Operator };
     for asked in context.store.adoption_list().await? {
-        match one(looker, &asked).await {
+        match adopt_one(origin, &asked).await {
             Ok(adopted) => {
-                tally.looks += 1;
-                tally.landed += u64::from(adopted);
+                summary.checks += 1;
+                summary.took_effect += u64::from(adopted);
             }
             Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
-                tally.note(error.to_string());
+                summary.note_failure(error.to_string());
             }
             Err(error) => return Err(error),
         }
@@ -34,22 +38,22 @@ pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
 
 /// Answers a request for adoption. Returns true if the shipment was adopted; otherwise the change's detail
 /// has the reason.
-async fn one(looker: Looker<'_>, asked: &AdoptionRow) -> Result<bool, JobError> {
-    let (context, wish) = (looker.context, WishId(asked.wish_id));
+async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, JobError> {
+    let (context, change) = (origin.context, ChangeId(asked.change_id));
     let shipment = ShipmentId(asked.shipment_id);
-    let verdict = compare(looker, asked, shipment).await?;
+    let verdict = compare_claim(origin, asked, shipment).await?;
     let now = context.now();
-    let mut write = context.store.begin(Durability::Full).await?;
-    write.adoption_end(wish).await?;
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    write.adoption_end(change).await?;
     let adopted = verdict.is_ok();
     match verdict {
         Ok(()) => {
-            let told = json!({"shipment_id": shipment}).to_string();
-            write.event_append(now, ADOPTED, &asked.key, Some(&told)).await?;
-            write.delivery_made(wish, shipment.0).await?;
+            let answer = json!({"shipment_id": shipment}).to_string();
+            write.event_append(now, ADOPTED_EVENT, &asked.key, Some(&answer)).await?;
+            write.delivery_created(change, shipment.0).await?;
             let detail = format!("shipment {shipment}, adopted by the operator's word");
-            let moves = [Verdict::new(wish, State::Applied, None, detail)];
-            if write.outbox_move(State::InDoubt, &moves, now).await? == 0 {
+            let moves = [ChangeOutcome::new(change, ChangeState::Applied, None, detail)];
+            if write.outbox_transition(ChangeState::InDoubt, &moves, now).await? == 0 {
                 // The change was decided otherwise in the meantime. The next run answers the request with
                 // that decision.
                 return Ok(false);
@@ -58,8 +62,8 @@ async fn one(looker: Looker<'_>, asked: &AdoptionRow) -> Result<bool, JobError> 
         Err(why) => {
             let detail = format!("shipment {shipment} was not adopted: {why}");
             let reason = Some(Reason::LandedOrAnother.as_str());
-            let notes = [Verdict::new(wish, State::InDoubt, reason, detail)];
-            write.outbox_note(State::InDoubt, &notes, now).await?;
+            let notes = [ChangeOutcome::new(change, ChangeState::InDoubt, reason, detail)];
+            write.outbox_reason_update(ChangeState::InDoubt, &notes, now).await?;
         }
     }
     write.commit().await?;
@@ -67,31 +71,31 @@ async fn one(looker: Looker<'_>, asked: &AdoptionRow) -> Result<bool, JobError> 
 }
 
 /// Compares the shipment with the claim. The inner error is the reason against the adoption.
-async fn compare(
-    looker: Looker<'_>,
+async fn compare_claim(
+    origin: ReadOrigin<'_>,
     asked: &AdoptionRow,
     shipment: ShipmentId,
 ) -> Result<Result<(), String>, JobError> {
-    if asked.state != State::InDoubt.as_str() {
-        return Ok(Err(format!("the wish is {} by now", asked.state)));
+    if asked.state != ChangeState::InDoubt.as_str() {
+        return Ok(Err(format!("the change is {} by now", asked.state)));
     }
     let claimed: Option<Vec<ClaimedLine>> =
-        asked.claimed.as_deref().and_then(|claimed| serde_json::from_str(claimed).ok());
+        asked.evidence.as_deref().and_then(|claimed| serde_json::from_str(claimed).ok());
     let Some(claimed) = claimed else {
-        return Ok(Err("what the wish was sent with cannot be read any more".into()));
+        return Ok(Err("what the change was sent with cannot be read any more".into()));
     };
-    let owner = looker.context.store.shipment_owner(shipment).await?;
-    let seen = match preflight::shipment(looker, shipment).await {
+    let owner = origin.context.store.shipment_creator(shipment).await?;
+    let seen = match preflight::read_shipment(origin, shipment).await {
         Ok(seen) => seen,
         Err(JobError::Rejected { why, .. }) => {
-            return Ok(Err(format!("the service refuses to show it: {why}")));
+            return Ok(Err(format!("the platform refuses to show it: {why}")));
         }
         Err(error) => return Err(error),
     };
-    if seen.what.is_empty() {
-        return Ok(Err("the service lists no items of it".into()));
+    if seen.records.is_empty() {
+        return Ok(Err("the platform lists no items of it".into()));
     }
     let items: Vec<(LineItemId, i64)> =
-        seen.what.iter().map(|item| (item.line_item_id, item.quantity)).collect();
-    Ok(adopt(&claimed, &items, owner))
+        seen.records.iter().map(|item| (item.line_item_id, item.quantity)).collect();
+    Ok(check_adoption(&claimed, &items, owner))
 }

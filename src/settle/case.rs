@@ -3,16 +3,18 @@
 //! For a quantity a case is a stock level with all changes of its entry. The other entries of the call are
 //! its witnesses.
 
-use crate::exec::preflight::Create;
+use crate::exec::preflight::CreateBody;
 use crate::model::{
-    Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId, integral,
+    ChangeId, Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, json_integer,
 };
-use crate::outbox::{self, Body, Reason, State};
-use crate::reconcile::doubt::{Look, Settlement, Shown, Witness, WriteInDoubt, quiet_quantity, settle_write};
-use crate::reconcile::shipment::ClaimedLine;
-use crate::reconcile::update::{Shown as ShownOfProduct, UpdateInDoubt};
-use crate::reconcile::{create, shipment, tracking, update};
-use crate::store::{CellWrite, DoubtRow, Store, StoreError};
+use crate::outbox::{self, ChangeBody, ChangeState, Reason};
+use crate::reconcile::in_doubt::{
+    CheckResult, Settlement, SiblingEntry, WriteCheck, WriteInDoubt, quiet_quantity, settle_write,
+};
+use crate::reconcile::product_update::{ShownFields as ShownOfProduct, UpdateInDoubt};
+use crate::reconcile::shipments::ClaimedLine;
+use crate::reconcile::{creates, product_update, shipments, tracking};
+use crate::store::{InDoubtRow, StockLevelWrite, Store, StoreError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,9 +26,9 @@ pub(super) const NOT_RETURNED: &str = "not returned";
 
 /// Case in doubt.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct InDoubtCase {
     /// Changes of the case: several for a stock level, else a single one.
-    pub(super) wishes: Vec<WishId>,
+    pub(super) changes: Vec<ChangeId>,
     /// Key of the first change, for the journal.
     pub(super) key: String,
     /// Exchange of the request.
@@ -34,21 +36,21 @@ pub(super) struct Case {
     /// Time at which the request was sent, by the calendar of that time.
     pub(super) sent_at: Timestamp,
     /// The time of the request by the present calendar; the quiet time starts there.
-    since: Timestamp,
+    quiet_from: Timestamp,
     /// Content of the request.
-    pub(super) what: What,
+    pub(super) request: InDoubtRequest,
     /// Reason why it is in doubt, if known.
     pub(super) reason: Option<String>,
     /// Detail of the change, with the platform's message if there was any.
-    pub(super) said: Option<String>,
-    looks: Vec<(Timestamp, Value)>,
+    pub(super) detail: Option<String>,
+    checks: Vec<(Timestamp, Value)>,
 }
 
 /// Content of a request, from its claim.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum InDoubtRequest {
     /// Quantity.
-    Cell { sku: Sku, write: CellWrite, witnesses: Vec<Witness> },
+    Quantity { sku: Sku, write: StockLevelWrite, witnesses: Vec<SiblingEntry> },
     /// Shipment.
     Shipment { order: OrderId, claimed: Vec<ClaimedLine> },
     /// Tracking.
@@ -56,9 +58,9 @@ pub(super) enum What {
     /// Update of a product.
     Update(UpdateClaim),
     /// Product, warehouse or template.
-    Create { body: Body, seen: BTreeSet<i64> },
+    Create { body: ChangeBody, seen: BTreeSet<i64> },
     /// Content whose claim is unreadable.
-    Lost,
+    Unreadable,
 }
 
 /// Stored evidence of a tracking.
@@ -82,15 +84,15 @@ pub(super) struct UpdateClaim {
 impl UpdateClaim {
     fn in_doubt(&self, sent_at: Timestamp, quiet: Duration) -> UpdateInDoubt {
         let (sku, before, ours) = (self.sku.clone(), self.before.clone(), self.ours.clone());
-        UpdateInDoubt { sku, before, ours, sent_at, quiet }
+        UpdateInDoubt { sku, before, requested: ours, sent_at, quiet }
     }
 
     /// Returns the SKUs that the product may have by now. Empty if no check can decide.
-    pub(super) fn skus(&self) -> BTreeSet<&str> {
-        if !self.in_doubt(Timestamp(0), Duration::ZERO).shows() {
+    pub(super) fn possible_skus(&self) -> BTreeSet<&str> {
+        if !self.in_doubt(Timestamp(0), Duration::ZERO).is_provable() {
             return BTreeSet::new();
         }
-        let new = self.ours.get(update::SKU).and_then(Option::as_deref);
+        let new = self.ours.get(product_update::SKU_FIELD).and_then(Option::as_deref);
         new.into_iter().chain([self.sku.as_str()]).collect()
     }
 }
@@ -101,173 +103,193 @@ struct CreateClaim {
 }
 
 /// Stock level of a call: exchange, product row and warehouse.
-type CellName = (i64, i64, i64);
+type CallLevel = (i64, i64, i64);
 
 /// Conversion of times since boot to the present calendar. A calendar that was set since the request would
 /// shorten the quiet time. A request sent again too early could take effect twice.
 #[derive(Clone, Copy)]
-pub(super) struct Calendar(Option<i64>);
+pub(super) struct BootCalendar(Option<i64>);
 
-impl Calendar {
+impl BootCalendar {
     /// Returns the conversion by the present clocks.
-    pub(super) fn of(clock: &dyn Clock) -> Self {
+    pub(super) fn new(clock: &dyn Clock) -> Self {
         Self(Some(clock.now().0.saturating_sub(clock.moment().0)))
     }
 
     /// Returns stored times unchanged: for display, and for times of another boot.
-    pub(super) fn as_written() -> Self {
+    pub(super) fn without_shift() -> Self {
         Self(None)
     }
 
-    fn at(self, written_ms: i64, moment: Option<i64>) -> Timestamp {
+    fn to_calendar(self, written_ms: i64, moment: Option<i64>) -> Timestamp {
         let shifted = self.0.zip(moment).map(|(ahead, moment)| moment.saturating_add(ahead));
         Timestamp(shifted.unwrap_or(written_ms))
     }
 }
 
 /// Loads all cases in doubt.
-pub(super) async fn gather(store: &Store, calendar: Calendar) -> Result<Vec<Case>, StoreError> {
-    let rows = store.doubt_list().await?;
-    let entries = entries(&rows, calendar)?;
-    let (mut cases, mut cells) = (Vec::<Case>::new(), BTreeMap::<CellName, usize>::new());
-    for row in rows.iter().filter(|row| row.state == State::InDoubt.as_str()) {
-        if let Some(name) = cell_name(row) {
-            if let Some(case) = cells.get(&name).and_then(|at| cases.get_mut(*at)) {
-                case.wishes.push(WishId(row.id));
+pub(super) async fn load_cases(
+    store: &Store,
+    calendar: BootCalendar,
+) -> Result<Vec<InDoubtCase>, StoreError> {
+    let rows = store.in_doubt_list().await?;
+    let entries = call_entries(&rows, calendar)?;
+    let (mut cases, mut levels) = (Vec::<InDoubtCase>::new(), BTreeMap::<CallLevel, usize>::new());
+    for row in rows.iter().filter(|row| row.state == ChangeState::InDoubt.as_str()) {
+        if let Some(name) = call_level(row) {
+            if let Some(case) = levels.get(&name).and_then(|at| cases.get_mut(*at)) {
+                case.changes.push(ChangeId(row.id));
                 continue;
             }
-            cells.insert(name, cases.len());
+            levels.insert(name, cases.len());
         }
-        cases.push(Case::of(row, &entries, calendar)?);
+        cases.push(InDoubtCase::from_row(row, &entries, calendar)?);
     }
     Ok(cases)
 }
 
-fn cell_name(row: &DoubtRow) -> Option<CellName> {
+fn call_level(row: &InDoubtRow) -> Option<CallLevel> {
     Some((row.exchange_id, row.product?, row.warehouse_id?))
 }
 
 /// Returns every entry of the calls in doubt, as last seen.
-fn entries(rows: &[DoubtRow], calendar: Calendar) -> Result<BTreeMap<CellName, Witness>, StoreError> {
+fn call_entries(
+    rows: &[InDoubtRow],
+    calendar: BootCalendar,
+) -> Result<BTreeMap<CallLevel, SiblingEntry>, StoreError> {
     let mut entries = BTreeMap::new();
     for row in rows {
-        let (Some(name), Some(written)) = (cell_name(row), row.written) else { continue };
-        let looks = cell_looks(&looks(row, calendar)?);
-        let now = match looks.and_then(|looks| looks.last().map(|look| look.shown)) {
-            Some(Shown::Cell(quantity)) => quantity,
-            Some(Shown::NotReturned) | None => None,
+        let (Some(name), Some(written)) = (call_level(row), row.written) else { continue };
+        let checks = quantity_checks(&stored_checks(row, calendar)?);
+        let now = match checks.and_then(|checks| checks.last().map(|look| look.result)) {
+            Some(CheckResult::Returned(quantity)) => quantity,
+            Some(CheckResult::NotReturned) | None => None,
         };
-        entries.insert(name, Witness { before: row.before.map(Quantity), target: Quantity(written), now });
+        entries
+            .insert(name, SiblingEntry { before: row.before.map(Quantity), target: Quantity(written), now });
     }
     Ok(entries)
 }
 
-impl Case {
-    fn of(
-        row: &DoubtRow,
-        entries: &BTreeMap<CellName, Witness>,
-        calendar: Calendar,
+impl InDoubtCase {
+    fn from_row(
+        row: &InDoubtRow,
+        entries: &BTreeMap<CallLevel, SiblingEntry>,
+        calendar: BootCalendar,
     ) -> Result<Self, StoreError> {
         Ok(Self {
-            wishes: vec![WishId(row.id)],
+            changes: vec![ChangeId(row.id)],
             key: row.key.clone(),
             exchange: ExchangeId(row.exchange_id),
             sent_at: Timestamp(row.sent_ms),
-            since: calendar.at(row.sent_ms, row.sent_moment),
-            what: what(row, entries).unwrap_or(What::Lost),
+            quiet_from: calendar.to_calendar(row.sent_ms, row.sent_moment),
+            request: parse_request(row, entries).unwrap_or(InDoubtRequest::Unreadable),
             reason: row.reason.clone(),
-            said: row.detail.clone(),
-            looks: looks(row, calendar)?,
+            detail: row.detail.clone(),
+            checks: stored_checks(row, calendar)?,
         })
     }
 
     /// Judges the case by its checks so far. `timeout` is the longest time of a call. `Landed` has the id of
     /// the created thing if known.
-    pub(super) fn judge(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
+    pub(super) fn judge_checks(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
         let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
-        let sent_at = self.since;
-        match &self.what {
-            What::Cell { write, witnesses, .. } => {
+        let sent_at = self.quiet_from;
+        match &self.request {
+            InDoubtRequest::Quantity { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
-                match cell_looks(&self.looks) {
-                    Some(looks) => settle_write(&write, &looks, witnesses).map(|_| None),
-                    None => unreadable(),
+                match quantity_checks(&self.checks) {
+                    Some(checks) => settle_write(&write, &checks, witnesses).map(|_| None),
+                    None => unreadable_checks(),
                 }
             }
-            What::Shipment { claimed, .. } => {
-                match self.shown(|sent_at, left| shipment::Look { sent_at, left }) {
-                    Some(looks) => shipment::settle(claimed, sent_at, &looks).map(|()| None),
-                    None => unreadable(),
+            InDoubtRequest::Shipment { claimed, .. } => {
+                match self.parse_checks(|sent_at, left| shipments::ShipmentCheck { sent_at, left }) {
+                    Some(checks) => shipments::settle_shipment(claimed, sent_at, &checks).map(|()| None),
+                    None => unreadable_checks(),
                 }
             }
-            What::Tracking(claim) => {
-                match self.shown(|sent_at, numbers| tracking::Look { sent_at, numbers }) {
-                    Some(looks) => tracking::settle(&claim.items, sent_at, quiet, &looks).map(|()| None),
-                    None => unreadable(),
+            InDoubtRequest::Tracking(claim) => {
+                match self.parse_checks(|sent_at, numbers| tracking::TrackingCheck { sent_at, numbers }) {
+                    Some(checks) => {
+                        tracking::settle_tracking(&claim.items, sent_at, quiet, &checks).map(|()| None)
+                    }
+                    None => unreadable_checks(),
                 }
             }
-            What::Update(claim) => match self.shown(|sent_at, shown| update::Look { sent_at, shown }) {
-                Some(looks) => update::settle(&claim.in_doubt(sent_at, quiet), &looks, now).map(|()| None),
-                None => unreadable(),
+            InDoubtRequest::Update(claim) => match self
+                .parse_checks(|sent_at, shown| product_update::UpdateCheck { sent_at, shown })
+            {
+                Some(checks) => product_update::settle_update(&claim.in_doubt(sent_at, quiet), &checks, now)
+                    .map(|()| None),
+                None => unreadable_checks(),
             },
-            What::Create { body, seen } => match Create::of(body) {
+            InDoubtRequest::Create { body, seen } => match CreateBody::from_body(body) {
                 // The first check has no quiet time, because an effect may be visible already.
-                Some(_) if self.looks.is_empty() => Settlement::LookAgain { not_before: sent_at },
-                Some(create) => match self.shown(|sent_at, found| create::Look { sent_at, found }) {
-                    Some(looks) => create::settle(create.name(), seen, sent_at, &looks).map(Some),
-                    None => unreadable(),
-                },
-                None => lost(),
+                Some(_) if self.checks.is_empty() => Settlement::CheckAgain { not_before: sent_at },
+                Some(create) => {
+                    match self.parse_checks(|sent_at, found| creates::CreateCheck { sent_at, found }) {
+                        Some(checks) => {
+                            creates::settle_create(create.name(), seen, sent_at, &checks).map(Some)
+                        }
+                        None => unreadable_checks(),
+                    }
+                }
+                None => unreadable_claim(),
             },
-            What::Lost => lost(),
+            InDoubtRequest::Unreadable => unreadable_claim(),
         }
     }
 
     /// Returns true if the call was answered without naming the outcome of the stock level. The request is
     /// then no longer in flight.
     pub(super) fn was_answered(&self) -> bool {
-        let is_cell = matches!(self.what, What::Cell { .. });
-        is_cell && self.reason.as_deref() == Some(Reason::Unmatched.as_str())
+        let is_quantity = matches!(self.request, InDoubtRequest::Quantity { .. });
+        is_quantity && self.reason.as_deref() == Some(Reason::Unmatched.as_str())
     }
 
     /// Returns the checks parsed by the kind. `None` if a check is unreadable.
-    fn shown<T: DeserializeOwned, L>(&self, look: impl Fn(Timestamp, T) -> L) -> Option<Vec<L>> {
+    fn parse_checks<T: DeserializeOwned, L>(&self, look: impl Fn(Timestamp, T) -> L) -> Option<Vec<L>> {
         let read =
             |(at, shown): &(Timestamp, Value)| Some(look(*at, serde_json::from_value(shown.clone()).ok()?));
-        self.looks.iter().map(read).collect()
+        self.checks.iter().map(read).collect()
     }
 }
 
-fn lost() -> Settlement<Option<i64>> {
-    let detail = "what it was sent with cannot be read any more; look at the service".into();
+fn unreadable_claim() -> Settlement<Option<i64>> {
+    let detail = "what it was sent with cannot be read any more; look at the platform".into();
     Settlement::Undecided { reason: Reason::Undecided, detail }
 }
 
-fn unreadable() -> Settlement<Option<i64>> {
-    let detail = "what was seen of it since cannot be read any more; look at the service".into();
+fn unreadable_checks() -> Settlement<Option<i64>> {
+    let detail = "what was seen of it since cannot be read any more; look at the platform".into();
     Settlement::Undecided { reason: Reason::Undecided, detail }
 }
 
-fn what(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
-    let claimed = row.claimed.as_deref().unwrap_or("null");
-    Some(match outbox::read(&row.kind, &row.body).ok()? {
-        Body::QuantitySet(_) | Body::QuantityAdjust(_) => cell(row, entries)?,
-        Body::ShipmentCreate(wish) => {
-            What::Shipment { order: wish.order_id, claimed: serde_json::from_str(claimed).ok()? }
+fn parse_request(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>) -> Option<InDoubtRequest> {
+    let claimed = row.evidence.as_deref().unwrap_or("null");
+    Some(match outbox::read_stored_body(&row.kind, &row.body).ok()? {
+        ChangeBody::QuantitySet(_) | ChangeBody::QuantityAdjust(_) => parse_quantity(row, entries)?,
+        ChangeBody::ShipmentCreate(change) => {
+            InDoubtRequest::Shipment { order: change.order_id, claimed: serde_json::from_str(claimed).ok()? }
         }
-        Body::TrackingSubmit(_) => What::Tracking(serde_json::from_str(claimed).ok()?),
+        ChangeBody::TrackingSubmit(_) => InDoubtRequest::Tracking(serde_json::from_str(claimed).ok()?),
         // The claim of an earlier version has nothing that a check could show.
-        Body::ProductUpdate(_) => What::Update(serde_json::from_str(claimed).unwrap_or_default()),
-        body @ (Body::ProductCreate(_) | Body::WarehouseCreate(_) | Body::ListingTemplateCreate(_)) => {
+        ChangeBody::ProductUpdate(_) => {
+            InDoubtRequest::Update(serde_json::from_str(claimed).unwrap_or_default())
+        }
+        body @ (ChangeBody::ProductCreate(_)
+        | ChangeBody::WarehouseCreate(_)
+        | ChangeBody::ListingTemplateCreate(_)) => {
             let CreateClaim { seen } = serde_json::from_str(claimed).ok()?;
-            What::Create { body, seen }
+            InDoubtRequest::Create { body, seen }
         }
     })
 }
 
-fn cell(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
-    let name = cell_name(row)?;
-    let write = CellWrite {
+fn parse_quantity(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>) -> Option<InDoubtRequest> {
+    let name = call_level(row)?;
+    let write = StockLevelWrite {
         product: name.1,
         warehouse_id: name.2,
         before: row.before.map(Quantity),
@@ -275,22 +297,30 @@ fn cell(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
     };
     let others = entries.iter().filter(|(other, _)| other.0 == name.0 && **other != name);
     let witnesses = others.map(|(_, witness)| *witness).collect();
-    Some(What::Cell { sku: Sku::new(row.cell_sku.as_deref()?).ok()?, write, witnesses })
+    Some(InDoubtRequest::Quantity { sku: Sku::new(row.stock_level_sku.as_deref()?).ok()?, write, witnesses })
 }
 
 /// Returns the checks of a row, oldest first.
-fn looks(row: &DoubtRow, calendar: Calendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
-    let looks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.looks)
-        .map_err(|_| StoreError::Foreign { what: "a list of looks", value: row.looks.clone() })?;
-    Ok(looks.into_iter().map(|(sent_ms, moment, shown)| (calendar.at(sent_ms, moment), shown)).collect())
+fn stored_checks(row: &InDoubtRow, calendar: BootCalendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
+    let checks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.checks)
+        .map_err(|_| StoreError::UnknownValue { value_kind: "a list of looks", value: row.checks.clone() })?;
+    Ok(checks
+        .into_iter()
+        .map(|(sent_ms, moment, shown)| (calendar.to_calendar(sent_ms, moment), shown))
+        .collect())
 }
 
 /// Returns the checks of a stock level. `None` if a check has neither a quantity nor an absence.
-fn cell_looks(looks: &[(Timestamp, Value)]) -> Option<Vec<Look>> {
+fn quantity_checks(checks: &[(Timestamp, Value)]) -> Option<Vec<WriteCheck>> {
     let shown = |value: &Value| match value {
-        Value::Null => Some(Shown::Cell(None)),
-        Value::Number(number) => integral(number).map(|units| Shown::Cell(Some(Quantity(units)))),
-        value => (value == NOT_RETURNED).then_some(Shown::NotReturned),
+        Value::Null => Some(CheckResult::Returned(None)),
+        Value::Number(number) => {
+            json_integer(number).map(|units| CheckResult::Returned(Some(Quantity(units))))
+        }
+        value => (value == NOT_RETURNED).then_some(CheckResult::NotReturned),
     };
-    looks.iter().map(|(sent_at, value)| Some(Look { sent_at: *sent_at, shown: shown(value)? })).collect()
+    checks
+        .iter()
+        .map(|(sent_at, value)| Some(WriteCheck { sent_at: *sent_at, result: shown(value)? }))
+        .collect()
 }

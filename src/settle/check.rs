@@ -2,154 +2,169 @@
 //!
 //! Many stock levels are read per call. Results are stored with the changes.
 
-use super::case::{Case, NOT_RETURNED, TrackingClaim, UpdateClaim, What};
-use super::summary::Tally;
-use crate::client::wire::{self, Decoded, ProductBalance};
-use crate::exec::balances_reader::Parts;
-use crate::exec::preflight::{self, Create, Looker, Seen};
-use crate::exec::{Context, JobError};
-use crate::model::{ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp, WishId};
-use crate::reconcile::create::{Found, fold};
+use super::case::{InDoubtCase, InDoubtRequest, NOT_RETURNED, TrackingClaim, UpdateClaim};
+use super::summary::SettleSummary;
+use crate::client::wire::{self, DecodedAnswer, ProductBalance};
+use crate::exec::balances_reader::BalancesReader;
+use crate::exec::preflight::{self, CreateBody, ReadOrigin, TimedRead};
+use crate::exec::{JobContext, JobError};
+use crate::model::{ChangeId, ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp};
+use crate::reconcile::creates::{FoundRecord, name_case_key};
 use crate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks each of these cases once. A case that cannot be read now is left to the next run.
-pub(super) async fn at(
-    context: &Context,
+pub(super) async fn check_cases(
+    context: &JobContext,
     run: RunId,
-    cases: &[&Case],
-    tally: &mut Tally,
+    cases: &[&InDoubtCase],
+    summary: &mut SettleSummary,
 ) -> Result<(), JobError> {
-    let looker = Looker { context, run, lane: Lane::Push };
-    let is_cell = |case: &&Case| matches!(case.what, What::Cell { .. });
-    let cells: Vec<&Case> = cases.iter().copied().filter(is_cell).collect();
-    at_cells(looker, &cells, tally).await?;
+    let origin = ReadOrigin { context, run, lane: Lane::Push };
+    let is_quantity = |case: &&InDoubtCase| matches!(case.request, InDoubtRequest::Quantity { .. });
+    let levels: Vec<&InDoubtCase> = cases.iter().copied().filter(is_quantity).collect();
+    check_levels(origin, &levels, summary).await?;
     for case in cases {
-        noted(at_one(looker, case).await, tally)?;
+        note_failed_check(check_case(origin, case).await, summary)?;
     }
     Ok(())
 }
 
 /// Counts the reads of a check. A failed read is noted and does not stop other checks.
-pub(super) fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<(), JobError> {
+pub(super) fn note_failed_check(
+    look: Result<u64, JobError>,
+    summary: &mut SettleSummary,
+) -> Result<(), JobError> {
     match look {
-        Ok(looks) => tally.looks += looks,
+        Ok(checks) => summary.checks += checks,
         Err(error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_))) => {
-            tally.note(error.to_string());
+            summary.note_failure(error.to_string());
         }
-        Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => return Err(error),
+        Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => return Err(error),
     }
     Ok(())
 }
 
 /// Checks many stock levels per read. Their values are evidence and not facts, because they are claimed;
 /// values of other stock levels are facts. An unreadable SKU does not block the others.
-async fn at_cells(looker: Looker<'_>, cases: &[&Case], tally: &mut Tally) -> Result<(), JobError> {
-    let Looker { context, run, lane } = looker;
-    let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| sku(case)).collect();
+async fn check_levels(
+    origin: ReadOrigin<'_>,
+    cases: &[&InDoubtCase],
+    summary: &mut SettleSummary,
+) -> Result<(), JobError> {
+    let ReadOrigin { context, run, lane } = origin;
+    let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| level_sku(case)).collect();
     let skus: Vec<Sku> = skus.into_iter().cloned().collect();
-    let mut parts = Parts::new(context, run, lane, &skus, context.settings().skus_per_call);
+    let mut parts = BalancesReader::new(context, run, lane, &skus, context.settings().skus_per_call);
     while let Some((answer, page)) = parts.next_page().await? {
         let decoded = wire::decode_balances(&answer.reply.body);
         let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
-        let mut looks = Vec::new();
-        for case in cases.iter().filter(|case| sku(case).is_some_and(|sku| page.contains(sku))) {
-            if let Some(shown) = shown(case, &decoded) {
-                looks.extend(case.wishes.iter().map(|wish| (*wish, shown.clone())));
+        let mut checks = Vec::new();
+        for case in cases.iter().filter(|case| level_sku(case).is_some_and(|sku| page.contains(sku))) {
+            if let Some(shown) = level_result(case, &decoded) {
+                checks.extend(case.changes.iter().map(|change| (*change, shown.clone())));
             }
         }
-        keep(context, answer.id, answer.sent_at, &looks).await?;
+        store_checks(context, answer.id, answer.sent_at, &checks).await?;
     }
-    tally.looks += parts.pages;
-    parts.unread.into_iter().for_each(|why| tally.note(format!("cannot read all cells in doubt: {why}")));
+    summary.checks += parts.pages_read;
+    parts
+        .unread_reason
+        .into_iter()
+        .for_each(|why| summary.note_failure(format!("cannot read all stock levels in doubt: {why}")));
     Ok(())
 }
 
 /// Returns the SKU of a stock level in doubt.
-fn sku(case: &Case) -> Option<&Sku> {
-    match &case.what {
-        What::Cell { sku, .. } => Some(sku),
-        What::Shipment { .. } | What::Tracking(_) | What::Update(_) | What::Create { .. } | What::Lost => {
-            None
-        }
+fn level_sku(case: &InDoubtCase) -> Option<&Sku> {
+    match &case.request {
+        InDoubtRequest::Quantity { sku, .. } => Some(sku),
+        InDoubtRequest::Shipment { .. }
+        | InDoubtRequest::Tracking(_)
+        | InDoubtRequest::Update(_)
+        | InDoubtRequest::Create { .. }
+        | InDoubtRequest::Unreadable => None,
     }
 }
 
 /// Returns the result of a check for storage. It is a quantity, null for a product without the warehouse, or
 /// [`NOT_RETURNED`]. `None` if the product was read only in part, or may be among the unreadable records.
-fn shown(case: &Case, decoded: &Decoded<ProductBalance<'_>>) -> Option<Value> {
-    let What::Cell { sku, write, .. } = &case.what else { return None };
+fn level_result(case: &InDoubtCase, decoded: &DecodedAnswer<ProductBalance<'_>>) -> Option<Value> {
+    let InDoubtRequest::Quantity { sku, write, .. } = &case.request else { return None };
     let Some(product) = decoded.records.iter().find(|product| product.sku == *sku) else {
         return decoded.parked.is_empty().then(|| json!(NOT_RETURNED));
     };
-    let cell = product.warehouses.iter().find(|cell| cell.warehouse_id.0 == write.warehouse_id);
-    match cell {
-        Some(cell) => Some(json!(cell.quantity_on_hand)),
+    let level = product.warehouses.iter().find(|level| level.warehouse_id.0 == write.warehouse_id);
+    match level {
+        Some(level) => Some(json!(level.quantity_on_hand)),
         None => (product.warehouses_parked == 0).then_some(Value::Null),
     }
 }
 
-async fn at_one(looker: Looker<'_>, case: &Case) -> Result<u64, JobError> {
-    let Seen { exchange, sent_at, what, .. } = match &case.what {
-        What::Shipment { order, .. } => left_of(looker, *order).await?,
-        What::Tracking(claim) => numbers_of(looker, claim).await?,
-        What::Create { body, .. } => match Create::of(body) {
-            Some(create) => namesakes(looker, create).await?,
+async fn check_case(origin: ReadOrigin<'_>, case: &InDoubtCase) -> Result<u64, JobError> {
+    let TimedRead { exchange, sent_at, records: what, .. } = match &case.request {
+        InDoubtRequest::Shipment { order, .. } => read_left(origin, *order).await?,
+        InDoubtRequest::Tracking(claim) => read_numbers(origin, claim).await?,
+        InDoubtRequest::Create { body, .. } => match CreateBody::from_body(body) {
+            Some(create) => read_namesakes(origin, create).await?,
             None => return Ok(0),
         },
         // Checked with the other stock levels, or not at all.
-        What::Cell { .. } | What::Lost => return Ok(0),
-        What::Update(claim) if claim.skus().is_empty() => return Ok(0),
-        What::Update(claim) => updated(looker, claim).await?,
+        InDoubtRequest::Quantity { .. } | InDoubtRequest::Unreadable => return Ok(0),
+        InDoubtRequest::Update(claim) if claim.possible_skus().is_empty() => return Ok(0),
+        InDoubtRequest::Update(claim) => read_updated(origin, claim).await?,
     };
-    let looks: Vec<(WishId, Value)> = case.wishes.iter().map(|wish| (*wish, what.clone())).collect();
-    keep(looker.context, exchange, sent_at, &looks).await?;
+    let checks: Vec<(ChangeId, Value)> = case.changes.iter().map(|change| (*change, what.clone())).collect();
+    store_checks(origin.context, exchange, sent_at, &checks).await?;
     Ok(1)
 }
 
 /// Reads the quantity left of each line of an order, where the platform shows it.
-async fn left_of(looker: Looker<'_>, order: OrderId) -> Result<Seen<Value>, JobError> {
-    let seen = preflight::order(looker, order).await?;
-    let left = seen.what.lines.iter().filter_map(|line| Some((line.line_item_id, line.quantity_left?)));
+async fn read_left(origin: ReadOrigin<'_>, order: OrderId) -> Result<TimedRead<Value>, JobError> {
+    let seen = preflight::read_order(origin, order).await?;
+    let left = seen.records.lines.iter().filter_map(|line| Some((line.line_item_id, line.quantity_left?)));
     let left: BTreeMap<LineItemId, i64> = left.collect();
-    Ok(seen.with(json!(left)))
+    Ok(seen.with_records(json!(left)))
 }
 
 /// Reads the tracking number of each item of a shipment.
-async fn numbers_of(looker: Looker<'_>, claim: &TrackingClaim) -> Result<Seen<Value>, JobError> {
-    let seen = preflight::shipment(looker, claim.shipment_id).await?;
-    let numbers = seen.what.iter().map(|item| (item.id, item.tracking_number.clone()));
+async fn read_numbers(origin: ReadOrigin<'_>, claim: &TrackingClaim) -> Result<TimedRead<Value>, JobError> {
+    let seen = preflight::read_shipment(origin, claim.shipment_id).await?;
+    let numbers = seen.records.iter().map(|item| (item.id, item.tracking_number.clone()));
     let numbers: BTreeMap<ShipmentItemId, Option<String>> = numbers.collect();
-    Ok(seen.with(json!(numbers)))
+    Ok(seen.with_records(json!(numbers)))
 }
 
 /// Reads the product after an update. Null if the platform shows it under neither SKU.
-async fn updated(looker: Looker<'_>, claim: &UpdateClaim) -> Result<Seen<Value>, JobError> {
-    let skus: Vec<Sku> = claim.skus().into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
-    let seen = preflight::products(looker, &skus).await?;
-    let product = seen.what.iter().find(|product| product.id == claim.product_id);
-    let shown = json!(product.map(|product| &product.shown));
-    Ok(seen.with(shown))
+async fn read_updated(origin: ReadOrigin<'_>, claim: &UpdateClaim) -> Result<TimedRead<Value>, JobError> {
+    let skus: Vec<Sku> = claim.possible_skus().into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+    let seen = preflight::read_products(origin, &skus).await?;
+    let product = seen.records.iter().find(|product| product.id == claim.product_id);
+    let shown = json!(product.map(|product| &product.shown_fields));
+    Ok(seen.with_records(shown))
 }
 
 /// Reads the records under the name. Null if there are none and the answer lacks other known records too.
-async fn namesakes(looker: Looker<'_>, create: Create<'_>) -> Result<Seen<Value>, JobError> {
-    let is_ours = |found: &Found| fold(&found.name) == fold(create.name());
-    let mut seen = create.look(looker).await?.map(Some);
-    if !seen.what.iter().flatten().any(is_ours) {
-        seen = create.look_beside_others(looker).await?;
+async fn read_namesakes(
+    origin: ReadOrigin<'_>,
+    create: CreateBody<'_>,
+) -> Result<TimedRead<Value>, JobError> {
+    let is_ours = |found: &FoundRecord| name_case_key(&found.name) == name_case_key(create.name());
+    let mut seen = create.preflight_named(origin).await?.map(Some);
+    if !seen.records.iter().flatten().any(is_ours) {
+        seen = create.preflight_with_known(origin).await?;
     }
     Ok(seen.map(|found| json!(found.map(|found| found.into_iter().filter(is_ours).collect::<Vec<_>>()))))
 }
 
-async fn keep(
-    context: &Context,
+async fn store_checks(
+    context: &JobContext,
     exchange: ExchangeId,
     sent_at: Timestamp,
-    looks: &[(WishId, Value)],
+    checks: &[(ChangeId, Value)],
 ) -> Result<(), StoreError> {
-    let mut write = context.store.begin(Durability::Normal).await?;
-    write.look_keep(exchange, sent_at, looks).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
+    write.in_doubt_check_store(exchange, sent_at, checks).await?;
     write.commit().await
 }

@@ -22,141 +22,143 @@ mod readback;
 mod summary;
 mod unshown;
 
-use self::case::{Calendar, Case, What};
-pub(crate) use self::summary::Tally;
-use crate::exec::quarantine::{Aside, Way};
-use crate::exec::{Context, JobError, Report};
-use crate::model::{ExchangeId, Operation, RunId, Timestamp, WishId};
-use crate::reconcile::doubt::Settlement;
+use self::case::{BootCalendar, InDoubtCase, InDoubtRequest};
+pub(crate) use self::summary::SettleSummary;
+use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
+use crate::exec::{JobContext, JobError, RunReport};
+use crate::model::{ChangeId, ExchangeId, Operation, RunId, Timestamp};
+use crate::reconcile::in_doubt::Settlement;
 use crate::store::{Store, StoreError};
 use std::time::Duration;
 
-pub(crate) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    let mut tally = Tally::default();
-    adopt::run(context, run, &mut tally).await?;
+pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let mut summary = SettleSummary::default();
+    adopt::run(context, run, &mut summary).await?;
     let now = context.now();
-    let cases = gather(context).await?;
-    let aside = Asides::of(context).await?;
-    let is_due = |case: &&Case| next_look(case, context, &aside).is_some_and(|at| at <= now);
-    let due: Vec<&Case> = cases.iter().filter(is_due).collect();
-    check::at(context, run, &due, &mut tally).await?;
-    for case in gather(context).await? {
-        decide::decide(context, &case, &mut tally).await?;
+    let cases = load_cases(context).await?;
+    let aside = QuarantinedReads::load(context).await?;
+    let is_due = |case: &&InDoubtCase| next_check(case, context, &aside).is_some_and(|at| at <= now);
+    let due: Vec<&InDoubtCase> = cases.iter().filter(is_due).collect();
+    check::check_cases(context, run, &due, &mut summary).await?;
+    for case in load_cases(context).await? {
+        decide::decide_case(context, &case, &mut summary).await?;
     }
-    readback::run(context, run, &mut tally).await?;
-    unshown::run(context, run, &mut tally).await?;
-    Ok(tally.report())
+    readback::run(context, run, &mut summary).await?;
+    unshown::run(context, run, &mut summary).await?;
+    Ok(summary.run_report())
 }
 
 /// Checks at once the stock levels of a call without named entries in its answer. Later runs of this job
 /// check the undecided ones again.
-pub(crate) async fn look_back(
-    context: &Context,
+pub(crate) async fn check_call(
+    context: &JobContext,
     run: RunId,
     exchange: ExchangeId,
-) -> Result<Tally, JobError> {
-    let mut tally = Tally::default();
-    let cases = gather(context).await?;
-    let mine: Vec<&Case> = cases.iter().filter(|case| case.exchange == exchange).collect();
-    check::at(context, run, &mine, &mut tally).await?;
-    for case in gather(context).await?.iter().filter(|case| case.exchange == exchange) {
-        decide::decide(context, case, &mut tally).await?;
+) -> Result<SettleSummary, JobError> {
+    let mut summary = SettleSummary::default();
+    let cases = load_cases(context).await?;
+    let mine: Vec<&InDoubtCase> = cases.iter().filter(|case| case.exchange == exchange).collect();
+    check::check_cases(context, run, &mine, &mut summary).await?;
+    for case in load_cases(context).await?.iter().filter(|case| case.exchange == exchange) {
+        decide::decide_case(context, case, &mut summary).await?;
     }
-    Ok(tally)
+    Ok(summary)
 }
 
 /// Returns the time of the next check. A check is due for a change in doubt, an accepted write, or a stock
 /// level that no answer showed. `None` if nothing is open, or if only an operator can decide.
-pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
+pub async fn next_check_at(context: &JobContext) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
     }
-    let cases = gather(context).await?;
-    let (aside, now) = (Asides::of(context).await?, context.now());
-    let looks = cases.iter().filter_map(|case| next_look(case, context, &aside));
+    let cases = load_cases(context).await?;
+    let (aside, now) = (QuarantinedReads::load(context).await?, context.now());
+    let checks = cases.iter().filter_map(|case| next_check(case, context, &aside));
     let readback = match context.store.readback_due(&[]).await? {
         None => None,
         Some(_) => {
-            let left_out: Vec<&str> = aside.cells.waiting(now).map(|(entry, _)| entry).collect();
-            let tried_again = aside.cells.waiting(now).map(|(_, at)| at).min();
+            let left_out: Vec<&str> = aside.balances.deferred_entries(now).map(|(entry, _)| entry).collect();
+            let tried_again = aside.balances.deferred_entries(now).map(|(_, at)| at).min();
             context.store.readback_due(&left_out).await?.into_iter().chain(tried_again).min()
         }
     };
-    let others = [readback, unshown::due(context, &aside.cells).await?];
-    Ok(looks.chain(others.into_iter().flatten()).min())
+    let others = [readback, unshown::next_check_at(context, &aside.balances).await?];
+    Ok(checks.chain(others.into_iter().flatten()).min())
 }
 
 /// Returns what a change in doubt waits for, as text, and the time of its next check. `None` if the change is
 /// not in doubt. `timeout` is the timeout of a call.
-pub async fn wait(
+pub async fn describe_wait(
     store: &Store,
     timeout: Duration,
     now: Timestamp,
-    wish: WishId,
+    change: ChangeId,
 ) -> Result<Option<(String, Option<Timestamp>)>, StoreError> {
-    if let Some(asked) = store.adoption_list().await?.iter().find(|asked| asked.wish_id == wish.0) {
+    if let Some(asked) = store.adoption_list().await?.iter().find(|asked| asked.change_id == change.0) {
         let words = format!("shipment {} is about to be compared with what was sent", asked.shipment_id);
         return Ok(Some((words, Some(now))));
     }
-    let cases = case::gather(store, Calendar::as_written()).await?;
-    let case = cases.iter().find(|case| case.wishes.contains(&wish));
-    Ok(case.map(|case| match case.judge(timeout, now) {
-        Settlement::LookAgain { not_before } if not_before <= now => {
-            ("a look at the service".into(), Some(now))
+    let cases = case::load_cases(store, BootCalendar::without_shift()).await?;
+    let case = cases.iter().find(|case| case.changes.contains(&change));
+    Ok(case.map(|case| match case.judge_checks(timeout, now) {
+        Settlement::CheckAgain { not_before } if not_before <= now => {
+            ("a look at the platform".into(), Some(now))
         }
-        Settlement::LookAgain { not_before } => {
+        Settlement::CheckAgain { not_before } => {
             ("another look, once the call cannot be carried out any more".into(), Some(not_before))
         }
-        Settlement::Landed(_) => ("nothing: the looks show that it was done".into(), Some(now)),
-        Settlement::NotLanded => ("nothing: the looks show that it was not done".into(), Some(now)),
+        Settlement::TookEffect(_) => ("nothing: the looks show that it was done".into(), Some(now)),
+        Settlement::HadNoEffect => ("nothing: the looks show that it was not done".into(), Some(now)),
         Settlement::Undecided { detail, .. } => (format!("a person's word: {detail}"), None),
     }))
 }
 
-async fn gather(context: &Context) -> Result<Vec<Case>, StoreError> {
-    case::gather(&context.store, Calendar::of(&*context.clock)).await
+async fn load_cases(context: &JobContext) -> Result<Vec<InDoubtCase>, StoreError> {
+    case::load_cases(&context.store, BootCalendar::new(&*context.clock)).await
 }
 
 /// Quarantined entries of the operations that this job reads.
-struct Asides {
-    cells: Aside,
-    orders: Aside,
-    shipments: Aside,
+struct QuarantinedReads {
+    balances: QuarantinedEntries,
+    orders: QuarantinedEntries,
+    shipments: QuarantinedEntries,
 }
 
-impl Asides {
-    async fn of(context: &Context) -> Result<Self, StoreError> {
+impl QuarantinedReads {
+    async fn load(context: &JobContext) -> Result<Self, StoreError> {
         Ok(Self {
-            cells: context.aside(Operation::GetProductBalances).await?,
-            orders: context.aside(Operation::GetOrderLineItems).await?,
-            shipments: context.aside(Operation::ShipmentLineItems).await?,
+            balances: context.quarantined_entries(Operation::GetProductBalances).await?,
+            orders: context.quarantined_entries(Operation::GetOrderLineItems).await?,
+            shipments: context.quarantined_entries(Operation::ShipmentLineItems).await?,
         })
     }
 
     /// Returns the time before which the case is not checked, because its reads fail.
-    fn later(&self, context: &Context, case: &Case) -> Option<Timestamp> {
-        let (aside, entry) = match &case.what {
-            What::Cell { sku, .. } => (&self.cells, sku.to_string()),
-            What::Shipment { order, .. } => (&self.orders, order.to_string()),
-            What::Tracking(claim) => (&self.shipments, claim.shipment_id.to_string()),
-            What::Update(_) | What::Create { .. } | What::Lost => return None,
+    fn retry_at(&self, context: &JobContext, case: &InDoubtCase) -> Option<Timestamp> {
+        let (aside, entry) = match &case.request {
+            InDoubtRequest::Quantity { sku, .. } => (&self.balances, sku.to_string()),
+            InDoubtRequest::Shipment { order, .. } => (&self.orders, order.to_string()),
+            InDoubtRequest::Tracking(claim) => (&self.shipments, claim.shipment_id.to_string()),
+            InDoubtRequest::Update(_) | InDoubtRequest::Create { .. } | InDoubtRequest::Unreadable => {
+                return None;
+            }
         };
-        match aside.way(context, &entry) {
-            Way::Later(until, _) => Some(until),
-            Way::Alone | Way::Suspect | Way::Together => None,
+        match aside.route_of(context, &entry) {
+            EntryRoute::Deferred(until, _) => Some(until),
+            EntryRoute::Isolated | EntryRoute::Suspect | EntryRoute::Shared => None,
         }
     }
 }
 
 /// Returns the time of the next check. A quarantined entry is checked at its next attempt.
-fn next_look(case: &Case, context: &Context, aside: &Asides) -> Option<Timestamp> {
-    match case.judge(context.settings().timeout, context.now()) {
-        Settlement::LookAgain { not_before } => {
-            let later = aside.later(context, case);
+fn next_check(case: &InDoubtCase, context: &JobContext, aside: &QuarantinedReads) -> Option<Timestamp> {
+    match case.judge_checks(context.settings().timeout, context.now()) {
+        Settlement::CheckAgain { not_before } => {
+            let later = aside.retry_at(context, case);
             Some(later.map_or(not_before, |later| later.max(not_before)))
         }
         // Checks have decided the case, but a crash prevented the commit; it is due now.
-        Settlement::Landed(_) | Settlement::NotLanded => Some(context.now()),
+        Settlement::TookEffect(_) | Settlement::HadNoEffect => Some(context.now()),
         Settlement::Undecided { .. } => None,
     }
 }

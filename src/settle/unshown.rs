@@ -4,76 +4,86 @@
 //! stock level or proves that the SKU is missing. A change of an order, a line or another lacking thing is
 //! planned again when its check is due. Its plan begins with a preflight.
 
-use super::summary::Tally;
-use crate::exec::balances_reader::Parts;
-use crate::exec::quarantine::Aside;
-use crate::exec::{Context, JobError, absence, change_events};
-use crate::model::{Lane, Operation, RunId, Sku, Timestamp, WishId};
-use crate::outbox::State;
-use crate::reconcile::proof::TRUSTED_PAGE;
-use crate::reconcile::unshown::next_look;
-use crate::store::{Durability, StoreError, UnshownRow, Verdict, WITNESSES};
+use super::summary::SettleSummary;
+use crate::exec::balances_reader::BalancesReader;
+use crate::exec::quarantine::QuarantinedEntries;
+use crate::exec::{JobContext, JobError, absence, change_events};
+use crate::model::{ChangeId, Lane, Operation, RunId, Sku, Timestamp};
+use crate::outbox::ChangeState;
+use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
+use crate::reconcile::unshown::next_check;
+use crate::store::{ChangeOutcome, Durability, StoreError, UnshownRow, WITNESSES};
 use std::collections::BTreeMap;
 
 /// Reads what is due and makes decidable changes pending.
-pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
+pub(super) async fn run(
+    context: &JobContext,
+    run: RunId,
+    summary: &mut SettleSummary,
+) -> Result<(), JobError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     if rows.is_empty() {
-        return go_on(context, tally).await;
+        return requeue_decidable(context, summary).await;
     }
-    let aside = context.aside(Operation::GetProductBalances).await?;
-    let due = looks(&rows, now, &aside).into_iter().filter(|(_, at)| *at <= now);
+    let aside = context.quarantined_entries(Operation::GetProductBalances).await?;
+    let due = check_times(&rows, now, &aside).into_iter().filter(|(_, at)| *at <= now);
     let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
-    let parts = Parts::new(context, run, Lane::Push, &due, TRUSTED_PAGE - WITNESSES);
+    let parts = BalancesReader::new(context, run, Lane::Push, &due, TRUSTED_PAGE_SKUS - WITNESSES);
     let mut parts = parts.with_witnesses();
     while parts.next_page().await?.is_some() {}
-    tally.looks += parts.pages;
-    parts
-        .unread
-        .into_iter()
-        .for_each(|why| tally.note(format!("cannot read all cells no answer showed: {why}")));
-    go_on(context, tally).await
+    summary.checks += parts.pages_read;
+    parts.unread_reason.into_iter().for_each(|why| {
+        summary.note_failure(format!("cannot read all stock levels no answer showed: {why}"))
+    });
+    requeue_decidable(context, summary).await
 }
 
 /// Returns the time at which the next such change is due; `None` if there is none.
-pub(super) async fn due(context: &Context, aside: &Aside) -> Result<Option<Timestamp>, StoreError> {
+pub(super) async fn next_check_at(
+    context: &JobContext,
+    aside: &QuarantinedEntries,
+) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
-    let is_told = rows.iter().any(|row| row.is_told).then_some(now);
-    let lacking = absence::held(context).await?.into_iter().map(|(_, at)| at);
-    Ok(is_told.into_iter().chain(looks(&rows, now, aside).into_values()).chain(lacking).min())
+    let is_told = rows.iter().any(|row| row.is_decidable).then_some(now);
+    let lacking = absence::held_checks(context).await?.into_iter().map(|(_, at)| at);
+    Ok(is_told.into_iter().chain(check_times(&rows, now, aside).into_values()).chain(lacking).min())
 }
 
 /// Returns the time of the next check of each SKU. The change that has waited longest sets the delay. A
 /// quarantined SKU is checked at its next attempt.
-fn looks<'r>(rows: &'r [UnshownRow], now: Timestamp, aside: &Aside) -> BTreeMap<&'r str, Timestamp> {
+fn check_times<'r>(
+    rows: &'r [UnshownRow],
+    now: Timestamp,
+    aside: &QuarantinedEntries,
+) -> BTreeMap<&'r str, Timestamp> {
     let mut held: BTreeMap<&str, (i64, Option<i64>)> = BTreeMap::new();
-    for row in rows.iter().filter(|row| !row.is_told) {
-        let (first, _) = held.entry(&row.sku).or_insert((row.held_ms, row.asked_ms));
+    for row in rows.iter().filter(|row| !row.is_decidable) {
+        let (first, _) = held.entry(&row.sku).or_insert((row.held_ms, row.requested_ms));
         *first = (*first).min(row.held_ms);
     }
-    let look = |(first, asked): (i64, Option<i64>)| next_look(Timestamp(first), asked.map(Timestamp), now);
-    let not_before = |sku: &str| aside.later(now, sku).unwrap_or(Timestamp(0));
+    let look = |(first, asked): (i64, Option<i64>)| next_check(Timestamp(first), asked.map(Timestamp), now);
+    let not_before = |sku: &str| aside.retry_at(now, sku).unwrap_or(Timestamp(0));
     held.into_iter().map(|(sku, since)| (sku, look(since).max(not_before(sku)))).collect()
 }
 
-async fn go_on(context: &Context, tally: &mut Tally) -> Result<(), JobError> {
-    let told = context.store.unshown_list().await?.into_iter().filter(|row| row.is_told);
-    let detail = "an answer tells of the cell again, so it is planned anew";
-    let lacking = absence::held(context).await?;
+async fn requeue_decidable(context: &JobContext, summary: &mut SettleSummary) -> Result<(), JobError> {
+    let answer = context.store.unshown_list().await?.into_iter().filter(|row| row.is_decidable);
+    let detail = "an answer tells of the stock level again, so it is planned anew";
+    let lacking = absence::held_checks(context).await?;
     // Read after the due times, because a time that is due now must not lie after it.
     let now = context.now();
     let lacking = lacking.into_iter().filter(|(_, at)| *at <= now);
     let again = "what it names is looked at again";
-    let moves: Vec<Verdict> = told
-        .map(|row| Verdict::new(WishId(row.id), State::Pending, None, detail))
-        .chain(lacking.map(|(id, _)| Verdict::new(id, State::Pending, None, again)))
+    let moves: Vec<ChangeOutcome> = answer
+        .map(|row| ChangeOutcome::new(ChangeId(row.id), ChangeState::Pending, None, detail))
+        .chain(lacking.map(|(id, _)| ChangeOutcome::new(id, ChangeState::Pending, None, again)))
         .collect();
     if moves.is_empty() {
         return Ok(());
     }
-    let mut write = context.store.begin(Durability::Full).await?;
-    tally.shown += write.outbox_move(State::Held, &moves, context.now()).await?;
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    summary.shown += write.outbox_transition(ChangeState::Held, &moves, context.now()).await?;
     write.commit().await?;
-    change_events::tell(context, &moves).await;
+    change_events::log_outcomes(context, &moves).await;
     Ok(())
 }

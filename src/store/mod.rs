@@ -31,61 +31,68 @@ mod mirror;
 mod outbox;
 mod views;
 
-pub use control::account_binding::Belonging;
+pub use control::account_binding::AccountBinding;
 pub use control::quarantine::QuarantineRow;
-pub use control::request::RequestRow;
-pub use engine::backup::{Copied, scheduled_name};
-pub use engine::connection::{CommitHook, Opening};
+pub use control::request::ControlRequestRow;
+pub use engine::backup::{VerifiedCopy, scheduled_copy_name};
+pub use engine::connection::{CommitHook, StoreOptions};
 pub use engine::error::StoreError;
 pub use engine::files::FileId;
-pub use engine::lock::{Holder, Lock, LockError};
-pub use engine::open::{Durability, Store, Write};
-pub use engine::rollback_detection::Restored;
-pub use engine::watch::{News, Watch};
-pub use journal::detail::{ToldExchange, ToldRow, ToldWish};
-pub use journal::event::{LIFTED, RESOLVED};
-pub use journal::exchange::UsedPlace;
-pub use journal::fact_tables::{Compared, Difference, FACTS, FactRow, FactTable, REST};
-pub use journal::projection_version::{FOLD_CHANGED, ParkedRow};
-pub use journal::prune::Gone;
-pub use journal::reader::{Asking, Decided, Ending, Entry, Journal};
-pub use journal::run::{ExchangeRow, JobPlan, RunRow, SessionStart};
-pub use journal::snapshot::{Snapshot, SnapshotRow};
+pub use engine::lock::{DatabaseLock, LockError, LockState};
+pub use engine::open::{Durability, Store, WriteTransaction};
+pub use engine::rollback_detection::RollbackSign;
+pub use engine::watch::{DatabaseWatch, NewEntries};
+pub use journal::detail::{ExchangeDetail, ExchangeDetailRow, RunChange};
+pub use journal::event::{OUTBOX_RESOLVED, QUOTA_LIFTED};
+pub use journal::exchange::UsedReservation;
+pub use journal::fact_tables::{
+    FACT_TABLES, FactRow, FactTable, OTHER_TABLES, RowDifference, TableComparison,
+};
+pub use journal::projection_version::{PROJECTION_CHANGED, ParkedRow};
+pub use journal::prune::PrunedRows;
+pub use journal::reader::{JournalEntry, JournalEvent, JournalReader, RecordedEnd, RecordedRequest};
+pub use journal::run::{ExchangeRow, JobSchedule, RunRow, SessionStart};
+pub use journal::snapshot::{MirrorSnapshot, SnapshotRow};
 pub use mirror::allocations::{AllocationFact, AllocationPage, AllocationRow};
 pub use mirror::balances::BalancesRecorded;
 pub use mirror::balances::absence::{UnshownRow, WITNESSES};
-pub use mirror::balances::history::PAST_FORGOTTEN;
-pub use mirror::balances::page::{BalanceFact, BalancePage, CellBalance};
-pub use mirror::balances::unchanged::Unread;
-pub use mirror::kits::{ComponentFact, ComponentRow, KIT, KIT_DENIED, KitPage, ProductFact};
+pub use mirror::balances::history::HISTORY_PRUNED;
+pub use mirror::balances::page::{BalanceFact, BalancePage, StockLevelFact};
+pub use mirror::balances::unchanged::UnparsedAnswer;
+pub use mirror::kits::{ComponentFact, ComponentRow, KIT_DENIED, KIT_TYPE, KitPage, ProductFact};
 pub use mirror::orders::OrderPage;
-pub use mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING, ListOf};
-pub use mirror::product_list::{ProductCell, ProductRow};
-pub use mirror::product_stock::{ProductCell as ProductCellRow, ProductCells};
+pub use mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING, PlatformList};
+pub use mirror::product_list::{ProductRow, WarehouseQuantity};
+pub use mirror::product_stock::{ProductStock, ProductStockRow};
 pub use mirror::readback::MismatchRow;
-pub use mirror::refresh_priority::EarlyRow;
-pub use mirror::reports::{HealthFigures, HealthMonthRow, Report, TopSellerFact, TopSellerRow};
+pub use mirror::refresh_priority::PrefetchRow;
+pub use mirror::reports::{
+    BusinessHealthFigures, BusinessHealthRow, MonthlyReport, TopSellerFact, TopSellerRow,
+};
 pub use mirror::shipments::{ShipmentFact, ShipmentItemFact, ShipmentItemRow, ShipmentPage};
-pub use mirror::stock_level_writes::{CELL_ENDED, CELL_LANDED};
-pub use mirror::stock_levels::{CellRow, CellSeen, CellWrite};
+pub use mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
+pub use mirror::stock_levels::{PlannedStockLevel, StockLevelRow, StockLevelWrite};
 pub use mirror::storefronts::{StorefrontFact, StorefrontRow, TemplateFact, TemplateRow};
 pub use mirror::suppliers::{SupplierFact, SupplierRow};
-pub use mirror::tracked_orders::{AskedOrder, OrderRow, OrderState, OrdersDue, QUIET_AFTER, QUIET_LOOK};
-pub use mirror::tracked_skus::{SKU_LEARNT, Stalest};
-pub use mirror::unchanged_orders::Vouched;
-pub use mirror::warehouses::{WarehouseFact, WarehouseRow};
-pub use mirror::work_queue::{WorkQueueCounts, WorkQueueMoved, WorkQueueRow};
-pub use outbox::brake::TripRow;
-pub use outbox::changes::{Claim, OpenWish, OutboxFilter, Verdict, WishRow};
-pub use outbox::evidence::{Kept, NamedWish};
-pub use outbox::in_doubt::{AdoptionRow, DoubtRow};
-pub use outbox::resolve::{Resolved, Said};
-pub use outbox::suspected_absence::LackingRow;
-pub use views::call_stats::SpentRow;
-pub use views::change_history::{CandidateRow, DecisionRow, MoveRow};
-pub use views::explain::{CellNow, KnownSku, PairRow, StoryEvent, StoryWish};
-pub use views::health::{
-    BackupRow, CallRow, EndedRunRow, HealthRows, OrphanRow, RejectedRow, UnreadableRow, WaitingRow, WorkedRow,
+pub use mirror::tracked_orders::{
+    OrderRow, OrderState, OrdersDue, QUIET_AFTER, QUIET_READ_INTERVAL, RequestedOrder,
 };
-pub use views::status::{HealthRow, StateCount, StockRow};
+pub use mirror::tracked_skus::{SKU_DISCOVERED, StalestProgress};
+pub use mirror::unchanged_orders::UnchangedOrders;
+pub use mirror::warehouses::{WarehouseFact, WarehouseRow};
+pub use mirror::work_queue::{WorkQueueCounts, WorkQueueDifference, WorkQueueRow};
+pub use outbox::brake::BrakeTripRow;
+pub use outbox::changes::{ChangeOutcome, ChangeRow, ClaimedChange, OpenChange, OutboxFilter};
+pub use outbox::evidence::{ClaimEvidence, ReferencedChange};
+pub use outbox::in_doubt::{AdoptionRow, InDoubtRow};
+pub use outbox::resolve::{DecisionResult, ResolutionEffect};
+pub use outbox::suspected_absence::SuspectedAbsenceRow;
+pub use views::call_stats::CallCount;
+pub use views::change_history::{CandidateShipment, DecisionRow, TransitionRow};
+pub use views::explain::{CurrentStockLevel, ExplainedChange, ExplainedEvent, KnownSku, QuantityStateRow};
+pub use views::health::{
+    BackupRow, CallRow, EndedRunRow, HealthRows, LastSessionRow, OrphanTrackingRow, RejectedRow,
+    UnreadableRow, WaitingRow,
+};
+pub use views::status::{JobHealthRow, MirrorCounts, StockRow};
 pub use views::verify::{MirrorAge, VerifyRow};

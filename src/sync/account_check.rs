@@ -3,8 +3,8 @@
 //! The check compares the list of warehouses. The list is read as a probe and recorded as not applied,
 //! because it may be another account's.
 
-use crate::client::wire::{self, Paging};
-use crate::exec::{Context, JobError};
+use crate::client::wire::{self, PageParams};
+use crate::exec::{JobContext, JobError};
 use crate::model::{Lane, RunId, WarehouseId};
 use std::collections::BTreeSet;
 
@@ -12,23 +12,23 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// Fails if no known warehouse was found and the list is empty, cut or partly unreadable.
-pub async fn lists_any(
-    context: &Context,
+pub async fn lists_any_warehouse(
+    context: &JobContext,
     run: RunId,
     known: &BTreeSet<WarehouseId>,
 ) -> Result<bool, JobError> {
-    let (mut paging, mut listed, mut parked) = (Paging::FIRST, 0, 0);
+    let (mut paging, mut listed, mut parked) = (PageParams::FIRST, 0, 0);
     loop {
         let request = wire::list_warehouses(paging);
-        let answer = context.read(run, Lane::Probe, "the warehouses", &request).await?;
-        let page = context.decoded(&answer, wire::decode_warehouses(&answer.reply.body)).await?;
-        context.end_alone(&answer).await?;
+        let answer = context.read_answer(run, Lane::Probe, "the warehouses", &request).await?;
+        let page = context.decode_or_ignore(&answer, wire::decode_warehouses(&answer.reply.body)).await?;
+        context.exchange_end_ignored(&answer).await?;
         if page.records.iter().any(|warehouse| known.contains(&warehouse.id)) {
             return Ok(true);
         }
         (listed, parked) = (listed + page.records.len(), parked + page.parked.len());
         if !page.records.is_empty() && page.has_more() {
-            paging = paging.next();
+            paging = paging.next_page();
             continue;
         }
         if listed == 0 || parked > 0 || page.has_more() {

@@ -1,30 +1,30 @@
 //! `backup`: a scheduled copy of the database, and the removal of the oldest copies.
 
-use crate::exec::{Context, JobError, Report};
-use crate::store::{StoreError, scheduled_name};
+use crate::exec::{JobContext, JobError, RunReport};
+use crate::store::{StoreError, scheduled_copy_name};
 use crate::telemetry::event;
 
-pub(crate) async fn run(context: &Context) -> Result<Report, JobError> {
+pub(crate) async fn run(context: &JobContext) -> Result<RunReport, JobError> {
     tokio::select! {
-        report = copy(context) => report,
+        report = copy_database(context) => report,
         // A stop drops the copy; its incomplete file is removed.
-        () = context.stopped() => Err(JobError::Stopped),
+        () = context.wait_for_stop() => Err(JobError::Stopped),
     }
 }
 
-async fn copy(context: &Context) -> Result<Report, JobError> {
+async fn copy_database(context: &JobContext) -> Result<RunReport, JobError> {
     let settings = context.settings();
     let folder = &settings.backup.directory;
     std::fs::create_dir_all(folder).map_err(|source| StoreError::File {
-        doing: "make the folder for backups (`backup.directory`)",
+        action: "make the folder for backups (`backup.directory`)",
         path: folder.clone(),
         source,
     })?;
     let started = context.now();
-    let file = folder.join(scheduled_name(started));
-    let copied = context.store.backup(&file, started, |_, _| {}).await?;
+    let file = folder.join(scheduled_copy_name(started));
+    let copied = context.store.backup_create(&file, started, |_, _| {}).await?;
     let removed = context.store.backup_rotate(folder, settings.backup.keep).await?;
-    let elapsed_ms = u64::try_from(context.now().since(started).as_millis()).unwrap_or(u64::MAX);
+    let elapsed_ms = u64::try_from(context.now().duration_since(started).as_millis()).unwrap_or(u64::MAX);
     let (path, size_bytes) = (file.display().to_string(), copied.size_bytes);
     tracing::info!(
         event = event::BACKUP_WRITTEN,
@@ -34,7 +34,7 @@ async fn copy(context: &Context) -> Result<Report, JobError> {
         "the database was copied to {path}: {} rows compared",
         copied.rows
     );
-    Ok(Report::ok(format!(
+    Ok(RunReport::ok(format!(
         "{path}: {size_bytes} bytes, {} rows compared; {removed} old one(s) removed",
         copied.rows
     )))

@@ -16,187 +16,193 @@
 
 use super::page_size::PageSize;
 use crate::client::{Verdict, wire};
-use crate::exec::quarantine::{Aside, Failed, Way};
-use crate::exec::{Context, JobError, Report, balances, call};
+use crate::exec::quarantine::{EntryRoute, FailureCause, QuarantinedEntries};
+use crate::exec::{JobContext, JobError, RunReport, balances, call};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku};
-use crate::outbox::Delays;
+use crate::outbox::RetryDelays;
 use crate::reconcile::brake;
-use crate::reconcile::isolation::Groups;
-use crate::reconcile::proof::TRUSTED_PAGE;
-use crate::store::{BalancesRecorded, Durability, Stalest, WITNESSES};
+use crate::reconcile::isolation::FailedGroups;
+use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
+use crate::store::{BalancesRecorded, Durability, StalestProgress, WITNESSES};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
-const READ: Operation = Operation::GetProductBalances;
+const READ_OPERATION: Operation = Operation::GetProductBalances;
 /// Limit of consecutive failures, after which the run ends.
 const FAILURES_MAX: usize = 24;
 /// Consecutive failures that need no pause. A single bad SKU causes two or three failures.
-const FAILURES_OF_ONE: usize = 2;
+const UNPAUSED_FAILURES: usize = 2;
 /// Limit of isolated attempts per run at a SKU without proof against it.
-const ALONE_MAX: u32 = 4;
+const ISOLATED_MAX: u32 = 4;
 /// Number of pages to be loaded per query. Every query begins with a cold cache, because pages are written in
 /// between.
 const QUEUED_PAGES: usize = 4;
 /// Page size of the second read of lacking SKUs. With the witnesses, the answer can prove an absence.
-const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
+const SMALL_PAGE: usize = TRUSTED_PAGE_SKUS - WITNESSES;
 /// Limit of pages in work. One is written, one decoded, and the next requested. With one page less, the next
 /// request would wait for both, because the begin of a call is a write too.
 const RECORDING_MAX: usize = 3;
 
 /// Reads these SKUs, or all that are due if `only` is empty.
-pub(crate) async fn run(context: &Context, run: RunId, only: &[Sku]) -> Result<Report, JobError> {
-    let mut reading = Reading::begin(context, run, only).await?;
-    let read = reading.pages().await;
+pub(crate) async fn run(context: &JobContext, run: RunId, only: &[Sku]) -> Result<RunReport, JobError> {
+    let mut reading = BalancesPass::load(context, run, only).await?;
+    let read = reading.read_pages().await;
     // Answered pages are recorded, also after an error.
-    let recorded = reading.record_up_to(0).await;
+    let recorded = reading.await_recordings(0).await;
     let gave_up = read?;
     recorded?;
-    reading.remember().await?;
-    reading.report(gave_up)
+    reading.store_page_size().await?;
+    reading.run_report(gave_up)
 }
 
 /// Pass over the tracked SKUs.
-struct Reading<'a> {
-    context: &'a Context,
+struct BalancesPass<'a> {
+    context: &'a JobContext,
     run: RunId,
     /// SKUs to be read next.
     queue: Vec<Sku>,
     /// Source of the queue; `None` if an operator named the SKUs.
-    tracked: Option<Stalest>,
+    tracked: Option<StalestProgress>,
     /// Position of the start: SKUs last read before it are due.
-    before: Position,
-    size: PageSize,
+    start_position: Position,
+    page_size: PageSize,
     /// Configured page size, and the size proved before this run.
-    before_size: (usize, Option<usize>),
+    initial_size: (usize, Option<usize>),
     /// Parts of pages that failed.
-    parts: Groups<Sku>,
+    parts: FailedGroups<Sku>,
     /// SKUs read isolated, after all others.
-    alone: VecDeque<Sku>,
+    isolated: VecDeque<Sku>,
     /// Isolated failures in this run of each SKU without proof against it.
-    tried: BTreeMap<Sku, u32>,
-    aside: Aside,
+    isolated_failures: BTreeMap<Sku, u32>,
+    quarantined: QuarantinedEntries,
     /// Number of SKUs that are quarantined and not read.
-    set_aside: usize,
+    quarantined_count: usize,
     /// Consecutive failures.
     failures: usize,
     /// Message of the first of these failures.
-    why: String,
+    first_failure: String,
     /// Number of SKUs that stay unread although they are not quarantined.
-    unread: usize,
-    delays: Delays,
-    asked: usize,
+    unread_count: usize,
+    delays: RetryDelays,
+    read_count: usize,
     /// Number of stock levels whose changes waited for this read.
     freed: u64,
     /// True if a quarantine ended, so that the changes of quarantined SKUs are tried again.
-    is_taken_back: bool,
+    has_ended_quarantine: bool,
     absent: usize,
     /// SKUs that an answer lacked without proof of their absence.
-    unsure: Vec<Sku>,
+    unproved: Vec<Sku>,
     changed: u64,
     /// SKUs read a second time in this run. A third read proves nothing, because the proof takes minutes.
-    again: BTreeSet<Sku>,
+    rechecked: BTreeSet<Sku>,
     /// Answered pages that are being recorded.
-    recording: JoinSet<Result<Page, JobError>>,
+    recording: JoinSet<Result<RecordedPage, JobError>>,
 }
 
 /// SKUs of a request.
-struct Asked {
+struct SkuPage {
     skus: Vec<Sku>,
-    kind: Kind,
+    origin: PageOrigin,
 }
 
 /// Origin of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PageOrigin {
     /// Queue of due SKUs.
-    First,
+    Due,
     /// Part of a page that failed.
-    Part,
+    FailedPart,
     /// Lacking or isolated SKUs, read together with witnesses.
-    Again,
+    Recheck,
 }
 
 /// Recorded page.
-struct Page {
+struct RecordedPage {
     /// Requested SKUs without the witnesses.
-    asked: Vec<Sku>,
-    kind: Kind,
+    skus: Vec<Sku>,
+    origin: PageOrigin,
     /// Result of the record, or the reason why the answer is not plausible.
-    came: Result<BalancesRecorded, String>,
+    result: Result<BalancesRecorded, String>,
 }
 
-impl<'a> Reading<'a> {
-    async fn begin(context: &'a Context, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
+impl<'a> BalancesPass<'a> {
+    async fn load(context: &'a JobContext, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
         let configured = context.settings().skus_per_call;
         let proved = context.store.page_size(configured).await?;
-        let aside = context.aside(READ).await?;
+        let aside = context.quarantined_entries(READ_OPERATION).await?;
         let (alone, queue): (VecDeque<Sku>, VecDeque<Sku>) =
             only.iter().cloned().partition(|sku| aside.contains(sku.as_str()));
         Ok(Self {
             context,
             run,
             queue: queue.into(),
-            tracked: only.is_empty().then(Stalest::default),
-            before: context.store.position().await?,
-            size: PageSize::new(configured, proved),
-            before_size: (configured, proved),
-            parts: Groups::default(),
-            alone,
-            tried: BTreeMap::new(),
-            aside,
-            set_aside: 0,
+            tracked: only.is_empty().then(StalestProgress::default),
+            start_position: context.store.journal_position().await?,
+            page_size: PageSize::new(configured, proved),
+            initial_size: (configured, proved),
+            parts: FailedGroups::default(),
+            isolated: alone,
+            isolated_failures: BTreeMap::new(),
+            quarantined: aside,
+            quarantined_count: 0,
             failures: 0,
-            why: String::new(),
-            unread: 0,
-            delays: Delays::page_retry(),
-            asked: 0,
+            first_failure: String::new(),
+            unread_count: 0,
+            delays: RetryDelays::page_retry(),
+            read_count: 0,
             freed: 0,
-            is_taken_back: false,
+            has_ended_quarantine: false,
             absent: 0,
-            unsure: Vec::new(),
+            unproved: Vec::new(),
             changed: 0,
-            again: BTreeSet::new(),
+            rechecked: BTreeSet::new(),
             recording: JoinSet::new(),
         })
     }
 
     /// Reads page after page. Returns the reason if it gives up.
-    async fn pages(&mut self) -> Result<Option<String>, JobError> {
+    async fn read_pages(&mut self) -> Result<Option<String>, JobError> {
         loop {
-            self.record_up_to(RECORDING_MAX - 1).await?;
-            self.fill().await?;
+            self.await_recordings(RECORDING_MAX - 1).await?;
+            self.fill_queue().await?;
             let mut page = self.next_page();
             if page.skus.is_empty() {
                 // Pages still being recorded may add SKUs to be read again.
-                self.record_up_to(0).await?;
+                self.await_recordings(0).await?;
                 page = self.next_page();
             }
             if page.skus.is_empty() {
                 return Ok(None);
             }
-            self.read(page).await?;
+            self.read_page(page).await?;
             if self.failures >= FAILURES_MAX {
-                return Ok(Some(self.why.clone()));
+                return Ok(Some(self.first_failure.clone()));
             }
         }
     }
 
     /// Fills the queue with the SKUs of a page, if so many are due.
-    async fn fill(&mut self) -> Result<(), JobError> {
+    async fn fill_queue(&mut self) -> Result<(), JobError> {
         let Some(stands) = &mut self.tracked else { return Ok(()) };
-        while self.queue.len() < self.size.get() {
-            let limit = QUEUED_PAGES * self.size.get() - self.queue.len();
+        while self.queue.len() < self.page_size.get() {
+            let limit = QUEUED_PAGES * self.page_size.get() - self.queue.len();
             let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-            let texts = self.context.store.tracked_sku_stalest(self.before, stands, limit).await?;
+            let texts = self.context.store.tracked_sku_stalest(self.start_position, stands, limit).await?;
             if texts.is_empty() {
                 break;
             }
             // A page of invalid SKUs must not end the run, because valid ones may follow.
             for sku in texts.into_iter().filter_map(|text| Sku::new(text).ok()) {
-                match self.aside.contains(sku.as_str()).then(|| self.aside.way(self.context, sku.as_str())) {
+                match self
+                    .quarantined
+                    .contains(sku.as_str())
+                    .then(|| self.quarantined.route_of(self.context, sku.as_str()))
+                {
                     None => self.queue.push(sku),
-                    Some(Way::Later(..)) => self.set_aside += 1,
-                    Some(Way::Alone | Way::Suspect | Way::Together) => self.alone.push_back(sku),
+                    Some(EntryRoute::Deferred(..)) => self.quarantined_count += 1,
+                    Some(EntryRoute::Isolated | EntryRoute::Suspect | EntryRoute::Shared) => {
+                        self.isolated.push_back(sku)
+                    }
                 }
             }
         }
@@ -204,135 +210,148 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the next page. The order is: parts of failed pages, the queue, lacking SKUs, isolated SKUs.
-    fn next_page(&mut self) -> Asked {
+    fn next_page(&mut self) -> SkuPage {
         if let Some(skus) = self.parts.next_part() {
-            return Asked { skus, kind: Kind::Part };
+            return SkuPage { skus, origin: PageOrigin::FailedPart };
         }
         if !self.queue.is_empty() {
-            let skus = self.queue.drain(..self.size.get().min(self.queue.len())).collect();
-            return Asked { skus, kind: Kind::First };
+            let skus = self.queue.drain(..self.page_size.get().min(self.queue.len())).collect();
+            return SkuPage { skus, origin: PageOrigin::Due };
         }
         // With the witnesses, the answer can prove an absence.
-        let first = self.unsure.len().saturating_sub(SMALL_PAGE);
-        let skus = self.unsure.split_off(first);
+        let first = self.unproved.len().saturating_sub(SMALL_PAGE);
+        let skus = self.unproved.split_off(first);
         if skus.is_empty() {
-            return Asked { skus: self.alone.pop_front().into_iter().collect(), kind: Kind::Again };
+            return SkuPage {
+                skus: self.isolated.pop_front().into_iter().collect(),
+                origin: PageOrigin::Recheck,
+            };
         }
-        self.again.extend(skus.iter().cloned());
-        Asked { skus, kind: Kind::Again }
+        self.rechecked.extend(skus.iter().cloned());
+        SkuPage { skus, origin: PageOrigin::Recheck }
     }
 
     /// Reads a page. Splits it after a failure, or puts it back to the queue.
-    async fn read(&mut self, Asked { skus, kind }: Asked) -> Result<(), JobError> {
+    async fn read_page(&mut self, SkuPage { skus, origin: kind }: SkuPage) -> Result<(), JobError> {
         let mut asked = skus.clone();
-        if kind == Kind::Again {
-            asked.extend(self.context.store.witnesses(&skus).await?);
+        if kind == PageOrigin::Recheck {
+            asked.extend(self.context.store.witness_skus(&skus).await?);
         }
         let request =
             wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
         let (context, run) = (self.context, self.run);
         // The queue is filled while the request is in flight.
-        let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill());
+        let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill_queue());
         let answer = answer?;
         if answer.reply.verdict == Verdict::Accepted {
             // The next page is requested before this one is recorded, which may still show that this one was
             // cut.
-            self.size.worked(skus.len() >= self.size.get());
-            self.record(answer, skus, asked, kind);
+            self.page_size.record_success(skus.len() >= self.page_size.get());
+            self.record_page(answer, skus, asked, kind);
             return filled;
         }
-        context.end_alone(&answer).await?;
+        context.exchange_end_ignored(&answer).await?;
         filled?;
-        let failed = context.failure(run, &answer.reply).await?;
-        if failed == Failed::Entries {
-            if kind == Kind::First && answer.reply.wants_smaller_page() {
-                self.size.failed();
+        let failed = context.classify_failure(run, &answer.reply).await?;
+        if failed == FailureCause::Entry {
+            if kind == PageOrigin::Due && answer.reply.may_shrink_page() {
+                self.page_size.record_failure();
             }
-            self.split(skus, call::words(&answer.reply)).await?;
+            self.split_page(skus, call::reply_message(&answer.reply)).await?;
         } else {
             self.queue.splice(..0, skus);
-            if failed == Failed::Throttled {
+            if failed == FailureCause::Throttled {
                 return Ok(());
             }
             self.failures += 1;
-            self.why = call::words(&answer.reply);
+            self.first_failure = call::reply_message(&answer.reply);
         }
-        let pause = (self.failures > FAILURES_OF_ONE).then(|| self.delays.next()).flatten();
+        let pause = (self.failures > UNPAUSED_FAILURES).then(|| self.delays.next()).flatten();
         match pause {
-            Some(delay) => context.pause(delay).await,
+            Some(delay) => context.pause_or_stop(delay).await,
             None => Ok(()),
         }
     }
 
     /// Splits a page that failed. A page of one SKU is quarantined on proof. Otherwise the SKU is read once
     /// more after the others, because their success is the missing proof.
-    async fn split(&mut self, page: Vec<Sku>, why: String) -> Result<(), JobError> {
+    async fn split_page(&mut self, page: Vec<Sku>, why: String) -> Result<(), JobError> {
         self.failures += 1;
-        let is_guilty = self.context.failed(READ, &names(&page), &why).await?;
+        let is_guilty = self.context.record_failure(READ_OPERATION, &sku_names(&page), &why).await?;
         // The message for the whole page is more useful than those for its parts.
         if self.failures == 1 {
-            self.why = why;
+            self.first_failure = why;
         }
-        let Some(alone) = self.parts.split(page) else { return Ok(()) };
-        let tried = self.tried.entry(alone.clone()).or_default();
+        let Some(alone) = self.parts.split_failed(page) else { return Ok(()) };
+        let tried = self.isolated_failures.entry(alone.clone()).or_default();
         *tried += 1;
         if is_guilty {
-            self.set_aside += 1;
-        } else if *tried < ALONE_MAX {
-            self.alone.push_back(alone);
+            self.quarantined_count += 1;
+        } else if *tried < ISOLATED_MAX {
+            self.isolated.push_back(alone);
         } else {
-            self.unread += 1;
+            self.unread_count += 1;
         }
         Ok(())
     }
 
     /// Stores the page size if it changed, so that it survives a restart.
-    async fn remember(&self) -> Result<(), JobError> {
-        let (configured, proved) = self.before_size;
-        if self.size.get() == proved.unwrap_or(configured) {
+    async fn store_page_size(&self) -> Result<(), JobError> {
+        let (configured, proved) = self.initial_size;
+        if self.page_size.get() == proved.unwrap_or(configured) {
             return Ok(());
         }
-        let mut write = self.context.store.begin(Durability::Normal).await?;
-        write.page_size_keep(configured, self.size.get()).await?;
+        let mut write = self.context.store.begin_write(Durability::Normal).await?;
+        write.page_size_store(configured, self.page_size.get()).await?;
         Ok(write.commit().await?)
     }
 
     /// Records a page in a task while the next one is read.
-    fn record(&mut self, answer: call::Answer, skus: Vec<Sku>, asked: Vec<Sku>, kind: Kind) {
+    fn record_page(
+        &mut self,
+        answer: call::AnsweredExchange,
+        skus: Vec<Sku>,
+        asked: Vec<Sku>,
+        kind: PageOrigin,
+    ) {
         let context = self.context.clone();
-        let is_new = self.tracked.as_ref().is_some_and(Stalest::is_at_never_read);
-        let is_first = kind == Kind::First && is_new;
+        let is_new = self.tracked.as_ref().is_some_and(StalestProgress::is_at_never_read);
+        let is_first = kind == PageOrigin::Due && is_new;
         self.recording.spawn(async move {
-            let looked = if is_first {
-                balances::first_balances_look(&context, &answer, &asked).await
+            let checked = if is_first {
+                balances::record_first_balances(&context, &answer, &asked).await
             } else {
-                balances::balances_look(&context, &answer, &asked).await
+                balances::record_balances(&context, &answer, &asked).await
             };
-            let came = match looked {
+            let came = match checked {
                 // A small page may consist of missing SKUs; it must not stop the pass.
-                Ok(looked) if looked.wants_witnesses() && kind == Kind::First && skus.len() <= SMALL_PAGE => {
+                Ok(checked)
+                    if checked.wants_witnesses() && kind == PageOrigin::Due && skus.len() <= SMALL_PAGE =>
+                {
                     let (absent, unsure) = (skus.clone(), skus.clone());
-                    Ok(BalancesRecorded { absent, unsure, ..Default::default() })
+                    Ok(BalancesRecorded { absent, unproven_skus: unsure, ..Default::default() })
                 }
-                Ok(looked) => looked.plausible(),
+                Ok(checked) => checked.into_recorded(),
                 Err(error) => Err(error),
             };
             match came {
-                Ok(recorded) => Ok(Page { asked: skus, kind, came: Ok(recorded) }),
-                Err(JobError::Implausible(why)) => Ok(Page { asked: skus, kind, came: Err(why) }),
+                Ok(recorded) => Ok(RecordedPage { skus, origin: kind, result: Ok(recorded) }),
+                Err(JobError::Implausible(why)) => Ok(RecordedPage { skus, origin: kind, result: Err(why) }),
                 Err(error) => Err(error),
             }
         });
     }
 
     /// Waits until at most `pages` are being recorded. Counts the results of the others.
-    async fn record_up_to(&mut self, pages: usize) -> Result<(), JobError> {
+    async fn await_recordings(&mut self, pages: usize) -> Result<(), JobError> {
         let mut failed = Ok(());
         while self.recording.len() > pages {
             let Some(done) = self.recording.join_next().await else { break };
             let counted = match done.expect("a page that is recorded neither panics nor is stopped") {
-                Ok(Page { asked, kind, came: Ok(recorded) }) => self.count(&asked, kind, recorded).await,
-                Ok(Page { asked, came: Err(why), .. }) => self.split(asked, why).await,
+                Ok(RecordedPage { skus: asked, origin: kind, result: Ok(recorded) }) => {
+                    self.count_page(&asked, kind, recorded).await
+                }
+                Ok(RecordedPage { skus: asked, result: Err(why), .. }) => self.split_page(asked, why).await,
                 Err(error) => Err(error),
             };
             failed = failed.and(counted);
@@ -340,49 +359,60 @@ impl<'a> Reading<'a> {
         failed
     }
 
-    async fn count(&mut self, asked: &[Sku], kind: Kind, recorded: BalancesRecorded) -> Result<(), JobError> {
-        (self.failures, self.delays) = (0, Delays::page_retry());
-        self.changed += recorded.cells_changed;
-        self.freed += recorded.freed;
+    async fn count_page(
+        &mut self,
+        asked: &[Sku],
+        kind: PageOrigin,
+        recorded: BalancesRecorded,
+    ) -> Result<(), JobError> {
+        (self.failures, self.delays) = (0, RetryDelays::page_retry());
+        self.changed += recorded.stock_levels_changed;
+        self.freed += recorded.stock_levels_unblocked;
         let is_empty = recorded.absent.len() >= asked.len();
         // With witnesses in the answer, a lacking SKU is missing; its call did not fail.
-        if kind == Kind::Again || !is_empty {
-            self.is_taken_back |= self.context.read_worked(READ, &names(asked), !is_empty).await?;
+        if kind == PageOrigin::Recheck || !is_empty {
+            self.has_ended_quarantine |=
+                self.context.record_read_success(READ_OPERATION, &sku_names(asked), !is_empty).await?;
         }
-        if kind == Kind::Again {
+        if kind == PageOrigin::Recheck {
             self.absent += recorded.absent.len();
             return Ok(());
         }
-        self.asked += if is_empty { 0 } else { asked.len() };
-        self.absent += recorded.absent.len() - recorded.unsure.len();
-        if brake::looks_cut(asked.len() as u64, recorded.unsure.len() as u64) {
-            self.size.failed();
+        self.read_count += if is_empty { 0 } else { asked.len() };
+        self.absent += recorded.absent.len() - recorded.unproven_skus.len();
+        if brake::is_cut_answer(asked.len() as u64, recorded.unproven_skus.len() as u64) {
+            self.page_size.record_failure();
         }
-        let again = &self.again;
-        self.unsure.extend(recorded.unsure.into_iter().filter(|sku| !again.contains(sku)));
+        let again = &self.rechecked;
+        self.unproved.extend(recorded.unproven_skus.into_iter().filter(|sku| !again.contains(sku)));
         Ok(())
     }
 
-    fn report(&self, gave_up: Option<String>) -> Result<Report, JobError> {
-        let mut summary = format!("{} SKU(s) read, {} cell(s) new or changed", self.asked, self.changed);
+    fn run_report(&self, gave_up: Option<String>) -> Result<RunReport, JobError> {
+        let mut summary =
+            format!("{} SKU(s) read, {} stock level(s) new or changed", self.read_count, self.changed);
         if self.absent > 0 {
-            summary.push_str(&format!(", {} not returned by the service", self.absent));
+            summary.push_str(&format!(", {} not returned by the platform", self.absent));
         }
-        if self.set_aside > 0 {
-            summary.push_str(&format!(", {} left out because calls for them fail", self.set_aside));
+        if self.quarantined_count > 0 {
+            summary.push_str(&format!(", {} left out because calls for them fail", self.quarantined_count));
         }
-        let gave_up = gave_up.or_else(|| (self.unread > 0).then(|| self.why.clone()));
+        let gave_up = gave_up.or_else(|| (self.unread_count > 0).then(|| self.first_failure.clone()));
         let report = match gave_up {
-            None => Report::ok(summary),
-            Some(why) if self.asked == 0 => return Err(JobError::GivenUp { what: "balances".into(), why }),
-            Some(why) => Report::partial(format!("{summary}; then it failed: {why}; the next run goes on")),
+            None => RunReport::ok(summary),
+            Some(why) if self.read_count == 0 => {
+                return Err(JobError::GivenUp { what: "balances".into(), why });
+            }
+            Some(why) => {
+                RunReport::partial(format!("{summary}; then it failed: {why}; the next run goes on"))
+            }
         };
         // The read replaces checks of `settle`, which would have woken the push.
-        let wakes = (self.freed > 0 || self.is_taken_back).then_some(JobKind::Push);
-        Ok(Report { wakes, ..report })
+        let wakes = (self.freed > 0 || self.has_ended_quarantine).then_some(JobKind::Push);
+        Ok(RunReport { wakes, ..report })
     }
 }
 
-fn names(skus: &[Sku]) -> Vec<&str> {
+fn sku_names(skus: &[Sku]) -> Vec<&str> {
     skus.iter().map(Sku::as_str).collect()
 }

@@ -5,52 +5,52 @@
 //! such a month.
 
 use super::top_selling::open_months;
-use crate::client::Request;
-use crate::client::wire::{self, Decoded, HealthMonth, Malformed, Paging};
-use crate::exec::call::Answer;
-use crate::exec::pager::{self, Listing, Recorded};
-use crate::exec::{Context, JobError, Report};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, DecodedAnswer, HealthMonth, MalformedBody, PageParams};
+use crate::exec::call::AnsweredExchange;
+use crate::exec::pager::{self, ListPageResult, PagedList};
+use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::RunId;
 use crate::projection;
-use crate::store::{self, ListOf, StoreError, Write};
+use crate::store::{self, PlatformList, StoreError, WriteTransaction};
 
-pub(crate) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    let open = open_months(context, store::Report::BusinessHealth, context.now()).await?;
+pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let open = open_months(context, store::MonthlyReport::BusinessHealth, context.now()).await?;
     if open.is_empty() {
-        return Ok(Report::ok("no call: two reads of each of the last months agree"));
+        return Ok(RunReport::ok("no call: two reads of each of the last months agree"));
     }
-    Ok(pager::read(context, run, &Months).await?.report("month(s)"))
+    Ok(pager::read_list(context, run, &HealthMonthList).await?.run_report("month(s)"))
 }
 
-struct Months;
+struct HealthMonthList;
 
-impl Listing for Months {
+impl PagedList for HealthMonthList {
     type Record = HealthMonth;
 
-    fn name(&self) -> String {
+    fn list_name(&self) -> String {
         "the business health".into()
     }
 
-    fn list(&self) -> ListOf {
-        ListOf::HealthMonths
+    fn platform_list(&self) -> PlatformList {
+        PlatformList::HealthMonths
     }
 
-    fn request(&self, paging: Paging) -> Request {
+    fn page_request(&self, paging: PageParams) -> PlatformRequest {
         wire::business_health(None, paging)
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded<HealthMonth>, Malformed> {
+    fn decode_page(&self, body: &[u8]) -> Result<DecodedAnswer<HealthMonth>, MalformedBody> {
         wire::decode_business_health(body)
     }
 
-    async fn record(
+    async fn record_page(
         &self,
-        write: &mut Write,
-        answer: &Answer,
-        page: &Decoded<HealthMonth>,
-    ) -> Result<Recorded, StoreError> {
-        let changed = projection::business_health(write, answer.id, answer.sent_at, page).await?;
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        page: &DecodedAnswer<HealthMonth>,
+    ) -> Result<ListPageResult, StoreError> {
+        let changed = projection::project_business_health(write, answer.id, answer.sent_at, page).await?;
         let ids = page.records.iter().map(|month| month.year * 100 + month.month).collect();
-        Ok(Recorded { ids, changed })
+        Ok(ListPageResult { ids, changed })
     }
 }

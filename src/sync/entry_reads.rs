@@ -7,127 +7,137 @@
 //! entry would delay all others in each run by all of its attempts. After [`FAILED_MAX`] consecutive failures
 //! the run ends, because the fault is then the platform's.
 
-use super::read_summary::Tally;
-use crate::exec::pager::Progress;
-use crate::exec::quarantine::{self, Way};
-use crate::exec::{Context, JobError};
+use super::read_summary::ReadSummary;
+use crate::exec::pager::ListProgress;
+use crate::exec::quarantine::{self, EntryRoute};
+use crate::exec::{JobContext, JobError};
 use crate::model::Operation;
-use crate::reconcile::isolation::PROOF;
+use crate::reconcile::isolation::PROOF_FAILURES;
 
 /// Attempts at an entry among the others.
-const FIRST: usize = 1;
+const FIRST_ATTEMPTS: usize = 1;
 /// Attempts at an entry that failed, after the others.
-const BEHIND: usize = 3;
+const RETRY_ATTEMPTS: usize = 3;
 /// Attempts at a quarantined entry that is due.
-const DUE: usize = 2;
+const QUARANTINED_ATTEMPTS: usize = 2;
 /// Limit of consecutive failures, after which the run ends.
 const FAILED_MAX: usize = 12;
 
 /// Entry of a job.
-pub(super) trait Entry: Copy + Send + Sync {
+pub(super) trait JobEntry: Copy + Send + Sync {
     /// Name in the table `quarantine`.
-    fn subject(&self) -> String;
+    fn quarantine_key(&self) -> String;
     /// Name in summaries and messages.
-    fn name(&self) -> String;
+    fn display_name(&self) -> String;
 }
 
 /// Operation that reads one entry per call.
-pub(super) trait Asks: Sync {
+pub(super) trait EntryOperation: Sync {
     /// Entry of the operation.
-    type Entry: Entry;
+    type Entry: JobEntry;
     /// Operation of the calls.
     const OPERATION: Operation;
     /// Reads an entry with at most so many attempts, and records the answer.
-    async fn ask(&self, entry: Self::Entry, attempts: usize) -> Result<Came, JobError>;
+    async fn read_entry(&self, entry: Self::Entry, attempts: usize) -> Result<EntryResult, JobError>;
 }
 
 /// Result of an entry's read.
 #[derive(Debug, Default)]
-pub(super) struct Came {
+pub(super) struct EntryResult {
     /// Number of facts that are new or changed.
     pub(super) changed: u64,
     /// Reason why the answer may be incomplete.
-    pub(super) oddity: Option<String>,
+    pub(super) anomaly: Option<String>,
 }
 
 /// Entries of a run.
-pub(super) struct Aside<'a, A: Asks> {
-    context: &'a Context,
-    asks: A,
+pub(super) struct EntryReader<'a, A: EntryOperation> {
+    context: &'a JobContext,
+    operation: A,
     /// Entries quarantined before this run.
-    known: quarantine::Aside,
+    quarantined: quarantine::QuarantinedEntries,
     /// Entries to be read after the others, with their error. Without an error: quarantined before this run,
     /// and due.
-    behind: Vec<(A::Entry, Option<JobError>)>,
+    deferred: Vec<(A::Entry, Option<JobError>)>,
     /// Number of entries that were read in this run.
-    answered: usize,
-    failed_in_a_row: usize,
-    tally: Tally,
+    answered_count: usize,
+    consecutive_failures: usize,
+    summary: ReadSummary,
 }
 
-impl<'a, A: Asks> Aside<'a, A> {
-    pub(super) async fn begin(context: &'a Context, asks: A) -> Result<Self, JobError> {
-        let known = context.aside(A::OPERATION).await?;
+impl<'a, A: EntryOperation> EntryReader<'a, A> {
+    pub(super) async fn load(context: &'a JobContext, asks: A) -> Result<Self, JobError> {
+        let known = context.quarantined_entries(A::OPERATION).await?;
         let (behind, answered, failed_in_a_row) = (Vec::new(), 0, 0);
-        Ok(Self { context, asks, known, behind, answered, failed_in_a_row, tally: Tally::default() })
+        Ok(Self {
+            context,
+            operation: asks,
+            quarantined: known,
+            deferred: behind,
+            answered_count: answered,
+            consecutive_failures: failed_in_a_row,
+            summary: ReadSummary::default(),
+        })
     }
 
     /// Returns true if the entry is read among the others. A quarantined entry is read after them if it is
     /// due.
-    pub(super) fn admits(&mut self, entry: A::Entry) -> bool {
-        let is_known = self.known.contains(&entry.subject());
-        match self.known.way(self.context, &entry.subject()) {
-            Way::Alone => self.behind.push((entry, None)),
-            Way::Later(_, why) if is_known => self.tell(entry, &why),
+    pub(super) fn may_read_now(&mut self, entry: A::Entry) -> bool {
+        let is_known = self.quarantined.contains(&entry.quarantine_key());
+        match self.quarantined.route_of(self.context, &entry.quarantine_key()) {
+            EntryRoute::Isolated => self.deferred.push((entry, None)),
+            EntryRoute::Deferred(_, why) if is_known => self.note_unread(entry, &why),
             // Not delayed, because other entries of the run show if the platform answers again.
-            Way::Together | Way::Suspect | Way::Later(..) => return true,
+            EntryRoute::Shared | EntryRoute::Suspect | EntryRoute::Deferred(..) => return true,
         }
         false
     }
 
     /// Reads an entry among the others. Returns true if the read succeeded.
-    pub(super) async fn ask(&mut self, entry: A::Entry) -> Result<bool, JobError> {
-        let error = match self.attempt(entry, FIRST).await {
-            Ok(came) => return self.answered(entry, came).await.map(|()| true),
+    pub(super) async fn read_entry(&mut self, entry: A::Entry) -> Result<bool, JobError> {
+        let error = match self.attempt_read(entry, FIRST_ATTEMPTS).await {
+            Ok(came) => return self.record_answer(entry, came).await.map(|()| true),
             Err(error) => error,
         };
-        let Some(why) = words(&error) else { return Err(error) };
-        self.failed_in_a_row += 1;
-        if self.failed_in_a_row >= FAILED_MAX {
+        let Some(why) = entry_failure_message(&error) else { return Err(error) };
+        self.consecutive_failures += 1;
+        if self.consecutive_failures >= FAILED_MAX {
             return Err(error);
         }
-        if self.context.set_aside(A::OPERATION, &entry.subject(), why).await? {
-            self.tell(entry, why);
+        if self.context.quarantine_entry(A::OPERATION, &entry.quarantine_key(), why).await? {
+            self.note_unread(entry, why);
         } else {
-            self.behind.push((entry, Some(error)));
+            self.deferred.push((entry, Some(error)));
         }
         Ok(false)
     }
 
     /// Reads the entries again that failed, and the quarantined ones that are due.
-    pub(super) async fn ask_behind(&mut self) -> Result<(), JobError> {
-        let behind = std::mem::take(&mut self.behind);
+    pub(super) async fn read_deferred(&mut self) -> Result<(), JobError> {
+        let behind = std::mem::take(&mut self.deferred);
         // A single failure since the last success means the entry. Several may mean the platform.
-        if let (1.., 1, Some((last, _))) =
-            (self.answered, self.failed_in_a_row, behind.iter().rfind(|(_, first)| first.is_some()))
-        {
-            self.context.failures().stands_out(A::OPERATION, &last.subject());
+        if let (1.., 1, Some((last, _))) = (
+            self.answered_count,
+            self.consecutive_failures,
+            behind.iter().rfind(|(_, first)| first.is_some()),
+        ) {
+            self.context.entry_failures().note_isolated_failure(A::OPERATION, &last.quarantine_key());
         }
         for (entry, first) in behind {
             let asked = match first {
                 // No read of this run succeeded, so a further attempt proves nothing.
-                Some(error) if self.answered == 0 => Err(error),
+                Some(error) if self.answered_count == 0 => Err(error),
                 // A refusal would be repeated, and each costs a bad request.
                 Some(error) if !matches!(error, JobError::GivenUp { .. }) => Err(error),
-                Some(_) => self.attempt(entry, BEHIND).await,
-                None => self.attempt(entry, DUE).await,
+                Some(_) => self.attempt_read(entry, RETRY_ATTEMPTS).await,
+                None => self.attempt_read(entry, QUARANTINED_ATTEMPTS).await,
             };
             match asked {
-                Ok(came) => self.answered(entry, came).await?,
+                Ok(came) => self.record_answer(entry, came).await?,
                 Err(error) => {
-                    let Some(why) = words(&error) else { return Err(error) };
-                    self.context.set_aside(A::OPERATION, &entry.subject(), why).await?;
-                    self.tell(entry, why);
+                    let Some(why) = entry_failure_message(&error) else { return Err(error) };
+                    self.context.quarantine_entry(A::OPERATION, &entry.quarantine_key(), why).await?;
+                    self.note_unread(entry, why);
                 }
             }
         }
@@ -135,101 +145,103 @@ impl<'a, A: Asks> Aside<'a, A> {
     }
 
     /// Returns the operation and the summary of all entries.
-    pub(super) fn ended(self) -> (A, Tally) {
-        (self.asks, self.tally)
+    pub(super) fn into_parts(self) -> (A, ReadSummary) {
+        (self.operation, self.summary)
     }
 
     /// Reads an entry with at most so many attempts and counts its failures.
-    async fn attempt(&self, entry: A::Entry, attempts: usize) -> Result<Came, JobError> {
-        let asked = self.asks.ask(entry, attempts).await;
+    async fn attempt_read(&self, entry: A::Entry, attempts: usize) -> Result<EntryResult, JobError> {
+        let asked = self.operation.read_entry(entry, attempts).await;
         let failed = match &asked {
             Err(JobError::GivenUp { .. }) => attempts,
             // A refused or invalid answer would be the same again, so it counts as full proof.
-            Err(JobError::Rejected { .. } | JobError::Implausible(_)) => PROOF,
-            Ok(_) | Err(JobError::Stopped | JobError::Refused(_) | JobError::Store(_)) => 0,
+            Err(JobError::Rejected { .. } | JobError::Implausible(_)) => PROOF_FAILURES,
+            Ok(_) | Err(JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_)) => 0,
         };
-        let (subject, moment) = (entry.subject(), self.context.moment());
-        let mut failures = self.context.failures();
-        (0..failed).for_each(|_| failures.failed(A::OPERATION, [subject.as_str()], moment));
+        let (subject, moment) = (entry.quarantine_key(), self.context.moment());
+        let mut failures = self.context.entry_failures();
+        (0..failed).for_each(|_| failures.record_failure(A::OPERATION, [subject.as_str()], moment));
         drop(failures);
         asked
     }
 
-    async fn answered(&mut self, entry: A::Entry, came: Came) -> Result<(), JobError> {
-        (self.answered, self.failed_in_a_row) = (self.answered + 1, 0);
-        self.tally.read(came.changed);
-        if let Some(oddity) = came.oddity {
-            self.tally.note(format!("{}: {oddity}", entry.name()));
+    async fn record_answer(&mut self, entry: A::Entry, came: EntryResult) -> Result<(), JobError> {
+        (self.answered_count, self.consecutive_failures) = (self.answered_count + 1, 0);
+        self.summary.count_read(came.changed);
+        if let Some(oddity) = came.anomaly {
+            self.summary.note_anomaly(format!("{}: {oddity}", entry.display_name()));
         }
-        self.tally.taken_back(self.context.worked(A::OPERATION, &[&entry.subject()]).await?);
+        self.summary.note_quarantine_end(
+            self.context.record_success(A::OPERATION, &[&entry.quarantine_key()]).await?,
+        );
         Ok(())
     }
 
     /// Notes an entry that was not read. An entry quarantined before this run does not make the run partial.
-    fn tell(&mut self, entry: A::Entry, why: &str) {
-        let named = format!("{} ({why})", entry.name());
-        if self.known.contains(&entry.subject()) {
-            self.tally.set_aside(named);
+    fn note_unread(&mut self, entry: A::Entry, why: &str) {
+        let named = format!("{} ({why})", entry.display_name());
+        if self.quarantined.contains(&entry.quarantine_key()) {
+            self.summary.note_quarantined(named);
         } else {
-            self.tally.not_read(named);
+            self.summary.note_unread(named);
         }
     }
 }
 
 /// Reads each of these entries; those that fail come last.
-pub(super) async fn each<A: Asks>(
-    context: &Context,
+pub(super) async fn read_each<A: EntryOperation>(
+    context: &JobContext,
     asks: A,
     entries: Vec<A::Entry>,
-) -> Result<Tally, JobError> {
-    let mut aside = Aside::begin(context, asks).await?;
+) -> Result<ReadSummary, JobError> {
+    let mut aside = EntryReader::load(context, asks).await?;
     for entry in entries {
-        if aside.admits(entry) {
-            aside.ask(entry).await?;
+        if aside.may_read_now(entry) {
+            aside.read_entry(entry).await?;
         }
     }
-    aside.ask_behind().await?;
-    Ok(aside.tally)
+    aside.read_deferred().await?;
+    Ok(aside.summary)
 }
 
 /// Returns the message of a failure that the entry may cause.
-fn words(error: &JobError) -> Option<&str> {
+fn entry_failure_message(error: &JobError) -> Option<&str> {
     match error {
         JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why) => {
             Some(why)
         }
-        JobError::Stopped | JobError::Refused(_) | JobError::Store(_) => None,
+        JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_) => None,
     }
 }
 
-impl From<u64> for Came {
+impl From<u64> for EntryResult {
     fn from(changed: u64) -> Self {
-        Self { changed, oddity: None }
+        Self { changed, anomaly: None }
     }
 }
 
-impl From<Progress> for Came {
-    fn from(list: Progress) -> Self {
-        Self { changed: list.changed, oddity: list.oddity() }
+impl From<ListProgress> for EntryResult {
+    fn from(list: ListProgress) -> Self {
+        Self { changed: list.changed, anomaly: list.anomaly_text() }
     }
 }
 
-/// Implements [`Entry`] for an id type with a noun.
-macro_rules! entry {
+/// Implements [`JobEntry`] for an id type with a noun.
+macro_rules! job_entry {
     ($id:ty, $noun:literal) => {
-        impl Entry for $id {
-            fn subject(&self) -> String {
+        impl JobEntry for $id {
+            fn quarantine_key(&self) -> String {
                 self.to_string()
             }
 
-            fn name(&self) -> String {
+            fn display_name(&self) -> String {
                 format!(concat!($noun, " {}"), self)
             }
         }
     };
 }
 
-entry!(crate::model::ShipmentId, "shipment");
-entry!(crate::model::ProductId, "kit");
-entry!(crate::model::StorefrontId, "storefront");
-entry!(crate::model::Month, "month");
+job_entry!(crate::model::ShipmentId, "shipment");
+job_entry!(crate::model::ProductId, "kit");
+job_entry!(crate::model::StorefrontId, "storefront");
+job_entry!(crate::model::Month, "month");

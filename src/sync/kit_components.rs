@@ -5,28 +5,28 @@
 //! changes then continue: a push makes this call itself before it rejects a change for a kit
 //! (`push/kits.rs`).
 
-use super::entry_reads::{self, Asks, Came};
+use super::entry_reads::{self, EntryOperation, EntryResult};
 use crate::exec::kits::read_kit;
-use crate::exec::{Context, JobError, Report};
+use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Lane, Operation, ProductId, RunId};
 
-pub(crate) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let kits = context.store.kit_ids().await?;
-    let tally = entry_reads::each(context, Kits { context, run }, kits).await?;
-    Ok(tally.report("kit(s)", "component(s)"))
+    let summary = entry_reads::read_each(context, KitReads { context, run }, kits).await?;
+    Ok(summary.run_report("kit(s)", "component(s)"))
 }
 
 /// *Get kit components*.
-struct Kits<'a> {
-    context: &'a Context,
+struct KitReads<'a> {
+    context: &'a JobContext,
     run: RunId,
 }
 
-impl Asks for Kits<'_> {
+impl EntryOperation for KitReads<'_> {
     type Entry = ProductId;
     const OPERATION: Operation = Operation::KitComponents;
 
-    async fn ask(&self, kit: ProductId, attempts: usize) -> Result<Came, JobError> {
+    async fn read_entry(&self, kit: ProductId, attempts: usize) -> Result<EntryResult, JobError> {
         Ok(read_kit(attempts, self.context, self.run, Lane::Poll, kit).await?.into())
     }
 }

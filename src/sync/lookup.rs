@@ -5,12 +5,12 @@
 
 use crate::client::wire::{self, ProductKey};
 use crate::exec::kits::read_kit;
-use crate::exec::{Context, JobError, balances, call};
+use crate::exec::{JobContext, JobError, balances, call};
 use crate::model::{Lane, ProductId, RunId};
 
 /// Looks up products and records them. Returns the SKUs found, in the platform's spelling.
 pub async fn find_products(
-    context: &Context,
+    context: &JobContext,
     run: RunId,
     by: ProductKey,
     ids: &[String],
@@ -18,16 +18,16 @@ pub async fn find_products(
     let mut found = Vec::new();
     for page in ids.chunks(context.settings().skus_per_call) {
         let request = wire::get_products(by, page).map_err(|why| JobError::Implausible(why.to_string()))?;
-        let answer = context.read(run, Lane::Operator, "the products", &request).await?;
-        let products = balances::products_page(context, &answer).await?;
+        let answer = context.read_answer(run, Lane::Operator, "the products", &request).await?;
+        let products = balances::record_products(context, &answer).await?;
         found.extend(products.into_iter().map(String::from));
     }
     Ok(found)
 }
 
 /// Reads the components of a product and returns its id. Fails if the product is no kit.
-pub async fn read_components(context: &Context, run: RunId, sku: &str) -> Result<ProductId, JobError> {
-    let mut product = context.store.product_id_of(sku).await?;
+pub async fn read_components(context: &JobContext, run: RunId, sku: &str) -> Result<ProductId, JobError> {
+    let mut product = context.store.product_id_by_sku(sku).await?;
     if product.is_none() {
         let found = find_products(context, run, ProductKey::Sku, &[sku.to_owned()]).await?;
         // The exact spelling wins. Among several other spellings none is chosen.
@@ -36,14 +36,14 @@ pub async fn read_components(context: &Context, run: RunId, sku: &str) -> Result
             _ => None,
         });
         if let Some(spelled) = one {
-            product = context.store.product_id_of(spelled).await?;
+            product = context.store.product_id_by_sku(spelled).await?;
         }
     }
     let product = product.ok_or_else(|| {
         JobError::Implausible(format!(
-            "the service knows no product with the SKU `{sku}`; check its spelling"
+            "the platform knows no product with the SKU `{sku}`; check its spelling"
         ))
     })?;
-    read_kit(call::ATTEMPTS, context, run, Lane::Operator, product).await?;
+    read_kit(call::READ_ATTEMPTS, context, run, Lane::Operator, product).await?;
     Ok(product)
 }

@@ -29,8 +29,8 @@ mod verify;
 pub(crate) mod warehouses;
 pub(crate) mod work_queue;
 
-pub use account_check::lists_any;
+pub use account_check::lists_any_warehouse;
 pub use lookup::{find_products, read_components};
-pub use prefetch::{EARLY_LOOK, read_asked, read_early};
-pub use prune::{Meant, Pruned, prune};
-pub use verify::{Drift, VERIFY_CALLS, Verified, verify};
+pub use prefetch::{PREFETCH_INTERVAL, prefetch_balances, read_named_orders};
+pub use prune::{PruneOptions, PruneReport, prune_journal};
+pub use verify::{MirrorDifference, VERIFY_CALLS, VerifyReport, verify_mirror};

@@ -9,23 +9,28 @@ pub(super) const PAGE_MIN: usize = 25;
 /// Largest page. A larger one saves few calls, and each takes about 1 s longer; a failed page wastes as much.
 const PAGE_MAX: usize = 1_000;
 /// Consecutive pages after which a failed size is tried again.
-const TRY_AGAIN: u32 = 20;
+const RETRY_AFTER_PAGES: u32 = 20;
 
 /// Size of the next page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageSize {
     size: usize,
-    most: usize,
+    max_size: usize,
     /// The smallest size that failed recently.
     failed: Option<usize>,
-    in_a_row: u32,
+    consecutive_pages: u32,
 }
 
 impl PageSize {
     /// Starts with the proved size, or else with the configured one.
     pub(super) fn new(configured: usize, proved: Option<usize>) -> Self {
         let most = PAGE_MAX.max(configured);
-        Self { size: proved.unwrap_or(configured).clamp(1, most), most, failed: None, in_a_row: 0 }
+        Self {
+            size: proved.unwrap_or(configured).clamp(1, most),
+            max_size: most,
+            failed: None,
+            consecutive_pages: 0,
+        }
     }
 
     /// Returns the number of SKUs of the next page.
@@ -34,21 +39,21 @@ impl PageSize {
     }
 
     /// Records a page that worked. Only a full page raises the size.
-    pub(super) fn worked(&mut self, was_full: bool) {
-        self.in_a_row += 1;
-        if self.in_a_row >= TRY_AGAIN {
+    pub(super) fn record_success(&mut self, was_full: bool) {
+        self.consecutive_pages += 1;
+        if self.consecutive_pages >= RETRY_AFTER_PAGES {
             self.failed = None;
         }
-        let larger = (self.size * 2).min(self.most);
+        let larger = (self.size * 2).min(self.max_size);
         if was_full && self.failed.is_none_or(|failed| larger < failed) {
             self.size = larger;
         }
     }
 
     /// Records a page that failed, and halves the size.
-    pub(super) fn failed(&mut self) {
+    pub(super) fn record_failure(&mut self) {
         self.failed = Some(self.size);
-        self.in_a_row = 0;
+        self.consecutive_pages = 0;
         self.size = (self.size / 2).max(PAGE_MIN.min(self.size));
     }
 }
@@ -61,33 +66,33 @@ mod tests {
     fn it_grows_while_pages_work_and_stops_at_its_most() {
         let mut size = PageSize::new(200, None);
         let sizes = [(); 5].map(|()| {
-            size.worked(true);
+            size.record_success(true);
             size.get()
         });
         assert_eq!(sizes, [400, 800, 1000, 1000, 1000]);
-        size.worked(false);
+        size.record_success(false);
         assert_eq!(PageSize::new(200, Some(800)).get(), 800, "remembered");
     }
 
     #[test]
     fn a_size_that_failed_is_not_tried_at_every_other_page() {
         let mut size = PageSize::new(200, None);
-        size.failed();
+        size.record_failure();
         assert_eq!(size.get(), 100);
-        for _ in 1..TRY_AGAIN {
-            size.worked(true);
+        for _ in 1..RETRY_AFTER_PAGES {
+            size.record_success(true);
             assert_eq!(size.get(), 100);
         }
-        size.worked(true);
+        size.record_success(true);
         assert_eq!(size.get(), 200, "but after many");
-        (0..9).for_each(|_| size.failed());
+        (0..9).for_each(|_| size.record_failure());
         assert_eq!(size.get(), PAGE_MIN);
     }
 
     #[test]
     fn a_page_that_was_not_full_says_nothing_of_larger_ones() {
         let mut size = PageSize::new(40, None);
-        size.worked(false);
+        size.record_success(false);
         assert_eq!(size.get(), 40);
     }
 }

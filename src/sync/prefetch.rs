@@ -1,6 +1,6 @@
 //! Prefetch: reads of SKUs between two passes of [`super::balances`], with spare calls.
 //!
-//! [`crate::schedule::attention`] chooses the SKUs for which a fresh fact is worth most. The daemon calls the
+//! [`crate::schedule::refresh_priority`] chooses the SKUs for which a fresh fact is worth most. The daemon calls the
 //! prefetch each minute, independent of the schedules. It reads only if half of the quota is free and no bulk
 //! call waits. It replaces no pass: each pass reads every SKU read before its start. Its run is journalled
 //! but is no pass, so it does not affect the age of the job's data.
@@ -11,74 +11,81 @@
 
 use super::order_lines;
 use crate::client::{Verdict, wire};
-use crate::exec::{Context, Finished, JobError, Report, balances, run};
-use crate::model::{JobKind, Lane, Operation, RunId, Sku, Timestamp, Trigger};
-use crate::schedule::attention::{Candidate, pick};
-use crate::store::{EarlyRow, Stalest, StoreError};
+use crate::exec::{FinishedRun, JobContext, JobError, RunReport, balances, run};
+use crate::model::{JobKind, Lane, Operation, RunId, RunTrigger, Sku, Timestamp};
+use crate::schedule::refresh_priority::{PrefetchCandidate, pick_candidates};
+use crate::store::{PrefetchRow, StalestProgress, StoreError};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Interval of prefetches. Facts younger than this are not read again, so a shorter interval would bring
 /// nothing.
-pub const EARLY_LOOK: Duration = Duration::from_secs(60);
+pub const PREFETCH_INTERVAL: Duration = Duration::from_secs(60);
 /// Period in which the moves of a SKU count.
-const MOVES_SINCE: Duration = Duration::from_secs(4 * 60 * 60);
+const MOVES_PERIOD: Duration = Duration::from_secs(4 * 60 * 60);
 /// Limit of pages per prefetch. With the packaged page size this is 800 SKUs, for one call in thirty of the
 /// quota.
 const PAGES_MAX: usize = 4;
 /// Limit of named orders per run between the passes, because the passes wait for it.
-const BETWEEN_MAX: usize = 25;
+const NAMED_ORDERS_MAX: usize = 25;
 
 /// Prefetches if the quota allows it. Returns `None`, and journals no run, if there was nothing to read.
-pub async fn read_early(context: &Context) -> Result<Option<Finished>, StoreError> {
-    let (kind, trigger) = (JobKind::Balances, Trigger::Outbox);
-    let _turn = context.turn(kind).await;
-    let pages = if context.limiter.budget().has_room() { pages(context).await? } else { Vec::new() };
+pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRun>, StoreError> {
+    let (kind, trigger) = (JobKind::Balances, RunTrigger::Outbox);
+    let _turn = context.lock_job(kind).await;
+    let pages = if context.limiter.quota_usage().has_spare_calls() {
+        prefetch_pages(context).await?
+    } else {
+        Vec::new()
+    };
     if pages.is_empty() {
         return Ok(None);
     }
     let work = async |run| {
-        let read = read(context, run, pages).await?;
-        Ok(Report::ok(format!("{read} SKU(s) were read before their turn")))
+        let read = read_pages(context, run, pages).await?;
+        Ok(RunReport::ok(format!("{read} SKU(s) were read before their turn")))
     };
     run::run_beside(context, kind, trigger, None, work).await.map(Some)
 }
 
 /// Reads some of the named orders. Returns `None`, and journals no run, if no order is named.
-pub async fn read_asked(context: &Context) -> Result<Option<Finished>, StoreError> {
-    let (kind, trigger) = (JobKind::OrderLines, Trigger::Outbox);
-    let _turn = context.turn(kind).await;
-    if !order_lines::is_asked(context).await? {
+pub async fn read_named_orders(context: &JobContext) -> Result<Option<FinishedRun>, StoreError> {
+    let (kind, trigger) = (JobKind::OrderLines, RunTrigger::Outbox);
+    let _turn = context.lock_job(kind).await;
+    if !order_lines::has_named_order(context).await? {
         return Ok(None);
     }
-    let named = json!({"named": BETWEEN_MAX});
-    let work = async |run| order_lines::read_named(context, run, BETWEEN_MAX).await;
+    let named = json!({"named": NAMED_ORDERS_MAX});
+    let work = async |run| order_lines::read_named(context, run, NAMED_ORDERS_MAX).await;
     run::run_beside(context, kind, trigger, Some(&named), work).await.map(Some)
 }
 
 /// Returns the pages worth reading now, the most valuable first.
-async fn pages(context: &Context) -> Result<Vec<Vec<Sku>>, StoreError> {
+async fn prefetch_pages(context: &JobContext) -> Result<Vec<Vec<Sku>>, StoreError> {
     let now = context.now();
     let configured = context.settings().skus_per_call;
     // If the platform takes smaller pages than configured, larger ones are not tried here.
     let size = context.store.page_size(configured).await?.unwrap_or(configured).min(configured);
-    let mut rows = context.store.early_list(now.minus(MOVES_SINCE)).await?;
-    let aside = context.aside(Operation::GetProductBalances).await?;
+    let mut rows = context.store.prefetch_list(now.minus(MOVES_PERIOD)).await?;
+    let aside = context.quarantined_entries(Operation::GetProductBalances).await?;
     rows.retain(|row| !aside.contains(row.sku.as_str()));
-    let candidate = |row: &EarlyRow| Candidate {
-        moves: row.moves,
-        near_zero: row.near_zero,
-        age: now.since(Timestamp(row.observed_ms)),
+    let candidate = |row: &PrefetchRow| PrefetchCandidate {
+        movements: row.history_entries,
+        near_zero: row.is_near_zero,
+        age: now.duration_since(Timestamp(row.observed_ms)),
     };
-    let candidates: Vec<Candidate> = rows.iter().map(candidate).collect();
-    let picked = pick(&candidates, size * PAGES_MAX).into_iter().map(|place| rows[place].sku.as_str());
+    let candidates: Vec<PrefetchCandidate> = rows.iter().map(candidate).collect();
+    let picked =
+        pick_candidates(&candidates, size * PAGES_MAX).into_iter().map(|place| rows[place].sku.as_str());
     let mut skus: Vec<Sku> = picked.filter_map(|sku| Sku::new(sku).ok()).collect();
     let room = skus.len().next_multiple_of(size) - skus.len();
     if room > 0 {
         let known: BTreeSet<Sku> = skus.iter().cloned().collect();
-        let (before, limit) = (context.store.position().await?, u32::try_from(size).unwrap_or(u32::MAX));
-        let stalest = context.store.tracked_sku_stalest(before, &mut Stalest::default(), limit).await?;
+        let (before, limit) =
+            (context.store.journal_position().await?, u32::try_from(size).unwrap_or(u32::MAX));
+        let stalest =
+            context.store.tracked_sku_stalest(before, &mut StalestProgress::default(), limit).await?;
         let stalest = stalest.into_iter().filter_map(|sku| Sku::new(sku).ok());
         let is_new = |sku: &Sku| !known.contains(sku) && !aside.contains(sku.as_str());
         skus.extend(stalest.filter(is_new).take(room));
@@ -88,21 +95,21 @@ async fn pages(context: &Context) -> Result<Vec<Vec<Sku>>, StoreError> {
 
 /// Reads page after page while the quota allows it. Returns the number of SKUs read. A failure ends it,
 /// because the next pass reads the same SKUs.
-async fn read(context: &Context, run: RunId, pages: Vec<Vec<Sku>>) -> Result<usize, JobError> {
+async fn read_pages(context: &JobContext, run: RunId, pages: Vec<Vec<Sku>>) -> Result<usize, JobError> {
     let mut read = 0;
     for page in pages {
-        if !context.limiter.budget().has_room() {
+        if !context.limiter.quota_usage().has_spare_calls() {
             break;
         }
         let request =
             wire::get_product_balances(&page).map_err(|why| JobError::Implausible(why.to_string()))?;
         let answer = context.read_once(run, Lane::Poll, request).await?;
         if answer.reply.verdict != Verdict::Accepted {
-            context.end_alone(&answer).await?;
-            context.give_up_if_hopeless(run, "balances before their turn", &answer.reply).await?;
+            context.exchange_end_ignored(&answer).await?;
+            context.fail_if_permanent(run, "balances before their turn", &answer.reply).await?;
             break;
         }
-        balances::balances_page(context, &answer, &page).await?;
+        balances::record_plausible_balances(context, &answer, &page).await?;
         read += page.len();
     }
     Ok(read)

@@ -5,128 +5,144 @@
 //! its position and the deletion commit together, in one write transaction that lasts as long as the
 //! comparison.
 
-use crate::exec::{Context, JobError, Report, Retention};
+use crate::exec::{JobContext, JobError, JournalRetention, RunReport};
 use crate::model::{Position, Timestamp, time};
-use crate::projection::Replay;
-use crate::store::{Compared, Durability, Gone, Journal, Store};
+use crate::projection::JournalReplay;
+use crate::store::{Durability, JournalReader, PrunedRows, Store, TableComparison};
 use crate::telemetry::event;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Largest calendar jump for which ages are trusted without an operator's confirmation.
-const JUMP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const CLOCK_JUMP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Mode of a pruning.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Meant {
+pub struct PruneOptions {
     /// An operator asked: the calendar is right after any jump.
-    pub by_hand: bool,
+    pub is_by_operator: bool,
     /// Only report the deletion.
-    pub dry: bool,
+    pub is_dry_run: bool,
 }
 
 /// Result of a pruning.
 #[derive(Clone, Copy, Debug)]
-pub struct Pruned {
+pub struct PruneReport {
     /// Counts of the deleted rows.
-    pub gone: Gone,
+    pub deleted: PrunedRows,
     /// Position up to which bodies were deleted; `None` if nothing was old or large enough.
-    pub to: Option<Position>,
+    pub pruned_to: Option<Position>,
     /// True if some bodies were deleted before their age.
-    pub by_size: bool,
+    pub is_by_size: bool,
     /// Used bytes of the database afterwards.
-    pub used: u64,
+    pub used_bytes: u64,
     /// Bytes freed.
-    pub freed: u64,
+    pub freed_bytes: u64,
     /// Size of a calendar jump that prevented pruning by age.
-    pub jump: Option<Duration>,
+    pub clock_jump: Option<Duration>,
 }
 
-pub(crate) async fn run(context: &Context, by_hand: bool) -> Result<Report, JobError> {
-    let meant = Meant { by_hand, dry: false };
+pub(crate) async fn run(context: &JobContext, by_hand: bool) -> Result<RunReport, JobError> {
+    let meant = PruneOptions { is_by_operator: by_hand, is_dry_run: false };
     let started = context.now();
-    let pruned = prune(&context.store, context.settings().retention, meant, started).await?;
-    if pruned.to.is_some() {
-        let elapsed_ms = time::millis(context.now().since(started));
-        let (bodies, freed_bytes) = (pruned.gone.bodies, pruned.freed);
+    let pruned = prune_journal(&context.store, context.settings().retention, meant, started).await?;
+    if pruned.pruned_to.is_some() {
+        let elapsed_ms = time::whole_millis(context.now().duration_since(started));
+        let (bodies, freed_bytes) = (pruned.deleted.bodies, pruned.freed_bytes);
         tracing::info!(event = event::JOURNAL_PRUNED, bodies, freed_bytes, elapsed_ms, "{pruned}");
     }
     let summary = pruned.to_string();
-    Ok(if pruned.jump.is_some() { Report::partial(summary) } else { Report::ok(summary) })
+    Ok(if pruned.clock_jump.is_some() { RunReport::partial(summary) } else { RunReport::ok(summary) })
 }
 
 /// Prunes the journal of a database whose lock the caller holds.
-pub async fn prune(
+pub async fn prune_journal(
     store: &Store,
-    retention: Retention,
-    meant: Meant,
+    retention: JournalRetention,
+    meant: PruneOptions,
     now: Timestamp,
-) -> Result<Pruned, JobError> {
+) -> Result<PruneReport, JobError> {
     let jump = Duration::from_millis(store.clock_jump().await?.unsigned_abs());
-    let has_jumped = jump > JUMP_MAX;
-    let jump = (has_jumped && !meant.by_hand).then_some(jump);
+    let has_jumped = jump > CLOCK_JUMP_MAX;
+    let jump = (has_jumped && !meant.is_by_operator).then_some(jump);
     let by_age = match jump {
         Some(_) => Position(0),
-        None => Journal::open(store.path()).await?.position_at(now.minus(retention.keep_bodies)).await?,
+        None => {
+            JournalReader::open(store.path()).await?.position_at(now.minus(retention.keep_bodies)).await?
+        }
     };
-    let mut write = store.begin(Durability::Full).await?;
-    let used = write.used_bytes().await?;
+    let mut write = store.begin_write(Durability::Full).await?;
+    let used = write.database_used_bytes().await?;
     drop(write);
     let done = store.snapshot_last().await?.map_or(0, |last| last.pruned_to);
-    let is_old = store.has_bodies(Position(done), by_age).await?;
+    let is_old = store.exchange_has_bodies(Position(done), by_age).await?;
     // A pruning by an operator ends the jump: the next pruning considers only jumps after its snapshot.
-    let ends_jump = has_jumped && meant.by_hand;
+    let ends_jump = has_jumped && meant.is_by_operator;
     if !is_old && used <= retention.max_size && !ends_jump {
-        return Ok(Pruned { gone: Gone::default(), to: None, by_size: false, used, freed: 0, jump });
+        return Ok(PruneReport {
+            deleted: PrunedRows::default(),
+            pruned_to: None,
+            is_by_size: false,
+            used_bytes: used,
+            freed_bytes: 0,
+            clock_jump: jump,
+        });
     }
-    let pruned = over_a_fold(store, retention, by_age.max(Position(done)), meant, now).await?;
-    Ok(Pruned { freed: used.saturating_sub(pruned.used), jump, ..pruned })
+    let pruned = prune_proved(store, retention, by_age.max(Position(done)), meant, now).await?;
+    Ok(PruneReport { freed_bytes: used.saturating_sub(pruned.used_bytes), clock_jump: jump, ..pruned })
 }
 
-async fn over_a_fold(
+async fn prune_proved(
     store: &Store,
-    retention: Retention,
+    retention: JournalRetention,
     by_age: Position,
-    meant: Meant,
+    meant: PruneOptions,
     now: Timestamp,
-) -> Result<Pruned, JobError> {
-    let beside = Beside::of(store);
-    let mut replay = Replay::begin(store.path(), &beside.0).await?;
-    let end = replay.end(None).await?;
-    replay.fold(end, &mut |_| {}).await?;
+) -> Result<PruneReport, JobError> {
+    let beside = RebuiltFile::new(store);
+    let mut replay = JournalReplay::start_empty(store.path(), &beside.0).await?;
+    let end = replay.last_position(None).await?;
+    replay.project_to(end, &mut |_| {}).await?;
     // From here to the commit no other writer runs; the rest of the journal is short.
-    let mut write = store.begin(Durability::Full).await?;
-    let mut replay = replay.reopen(store.path()).await?;
-    let end = replay.end(None).await?;
-    replay.fold(end, &mut |_| {}).await?;
-    let replayed = replay.compare(&beside.0).await?;
+    let mut write = store.begin_write(Durability::Full).await?;
+    let mut replay = replay.reopen_journal(store.path()).await?;
+    let end = replay.last_position(None).await?;
+    replay.project_to(end, &mut |_| {}).await?;
+    let replayed = replay.compare_mirrors(&beside.0).await?;
     if let Some(differs) = replayed.tables.iter().find(|compared| !compared.is_equal()) {
-        return Err(unequal(differs));
+        return Err(mirror_differs(differs));
     }
-    let snapshot = Journal::open(&beside.0).await?.snapshot().await?;
-    let position = write.snapshot_keep(&snapshot, now).await?;
+    let snapshot = JournalReader::open(&beside.0).await?.take_snapshot().await?;
+    let position = write.snapshot_store(&snapshot, now).await?;
     let mut to = by_age.min(position);
-    let mut gone = write.prune(to, now).await?;
-    let mut used = write.used_bytes().await?;
+    let mut gone = write.journal_prune(to, now).await?;
+    let mut used = write.database_used_bytes().await?;
     let mut by_size = false;
     // In quarters of the rest, because the freed size is known only after the deletion.
     while used > retention.max_size && to < position {
         by_size = true;
         to = Position(to.0 + ((position.0 - to.0) / 4).max(1));
-        gone = gone.and(write.prune(to, now).await?);
-        used = write.used_bytes().await?;
+        gone = gone.plus(write.journal_prune(to, now).await?);
+        used = write.database_used_bytes().await?;
     }
-    write.snapshot_pruned(position, to, by_size).await?;
+    write.snapshot_mark_pruned(position, to, by_size).await?;
     // After the snapshot, which still contains these rows: only rows proved by a snapshot may go.
-    gone.past = write.past_forget(to, now).await?;
-    let used = write.used_bytes().await?;
-    if !meant.dry {
+    gone.history = write.history_prune(to, now).await?;
+    let used = write.database_used_bytes().await?;
+    if !meant.is_dry_run {
         write.commit().await?;
     }
-    Ok(Pruned { gone, to: Some(to), by_size, used, freed: 0, jump: None })
+    Ok(PruneReport {
+        deleted: gone,
+        pruned_to: Some(to),
+        is_by_size: by_size,
+        used_bytes: used,
+        freed_bytes: 0,
+        clock_jump: None,
+    })
 }
 
-fn unequal(differs: &Compared) -> JobError {
+fn mirror_differs(differs: &TableComparison) -> JobError {
     let row = differs.differences.first().map_or(String::new(), |row| row.key.to_string());
     JobError::Implausible(format!(
         "nothing was pruned: the fold of the journal differs from the live mirror in {} row(s) of {}, first {row}; \
@@ -138,18 +154,18 @@ fn unequal(differs: &Compared) -> JobError {
 
 /// File of the rebuilt mirror beside the database. It is deleted with this value, and a leftover of a crash
 /// is replaced.
-struct Beside(PathBuf);
+struct RebuiltFile(PathBuf);
 
-impl Beside {
-    fn of(store: &Store) -> Self {
+impl RebuiltFile {
+    fn new(store: &Store) -> Self {
         let mut name = store.path().as_os_str().to_owned();
         name.push(".fold");
         let beside = Self(name.into());
-        beside.clear();
+        beside.remove_files();
         beside
     }
 
-    fn clear(&self) {
+    fn remove_files(&self) {
         for end in ["", "-wal", "-shm"] {
             let mut name = self.0.as_os_str().to_owned();
             name.push(end);
@@ -159,28 +175,28 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for RebuiltFile {
     fn drop(&mut self) {
-        self.clear();
+        self.remove_files();
     }
 }
 
-impl std::fmt::Display for Pruned {
+impl std::fmt::Display for PruneReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Gone { bodies, exchanges, runs, past } = self.gone;
-        match self.to {
+        let PrunedRows { bodies, exchanges, runs, history: past } = self.deleted;
+        match self.pruned_to {
             Some(to) => write!(
                 f,
-                "{bodies} bodies, {exchanges} exchange(s), {runs} run(s) and {past} earlier fact(s) of cells went, up to \
+                "{bodies} bodies, {exchanges} exchange(s), {runs} run(s) and {past} earlier fact(s) of stock levels went, up to \
                  position {to}; {} MiB in use",
-                self.used >> 20
+                self.used_bytes >> 20
             )?,
-            None => write!(f, "nothing is old or large enough to go; {} MiB in use", self.used >> 20)?,
+            None => write!(f, "nothing is old or large enough to go; {} MiB in use", self.used_bytes >> 20)?,
         }
-        if self.by_size {
+        if self.is_by_size {
             write!(f, "; some went before their time: journal.max_size is reached")?;
         }
-        match self.jump {
+        match self.clock_jump {
             Some(jump) => write!(
                 f,
                 "; the clock jumped by {} h, so nothing goes by age until a person has looked at it: tallyd job run prune",

@@ -3,69 +3,71 @@
 //! The platform does not list shipments. Only those that tallyd created or an operator adopted are known.
 //! Others show only as a smaller remainder of the order's lines.
 
-use super::entry_reads::{self, Asks, Came};
-use crate::client::Request;
-use crate::client::wire::{self, Decoded, Malformed, Paging, ShipmentItem};
-use crate::exec::call::Answer;
-use crate::exec::pager::{self, Listing, Recorded};
-use crate::exec::{Context, JobError, Report};
+use super::entry_reads::{self, EntryOperation, EntryResult};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, DecodedAnswer, MalformedBody, PageParams, ShipmentItem};
+use crate::exec::call::AnsweredExchange;
+use crate::exec::pager::{self, ListPageResult, PagedList};
+use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Operation, RunId, ShipmentId};
 use crate::projection;
-use crate::store::{ListOf, StoreError, Write};
+use crate::store::{PlatformList, StoreError, WriteTransaction};
 
-pub(crate) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let due = context.store.shipment_due(context.now()).await?;
-    let tally = entry_reads::each(context, Shipments { context, run }, due).await?;
-    Ok(tally.report("shipment(s)", "item(s)"))
+    let summary = entry_reads::read_each(context, ShipmentReads { context, run }, due).await?;
+    Ok(summary.run_report("shipment(s)", "item(s)"))
 }
 
 /// *Get shipment line items*.
-struct Shipments<'a> {
-    context: &'a Context,
+struct ShipmentReads<'a> {
+    context: &'a JobContext,
     run: RunId,
 }
 
-impl Asks for Shipments<'_> {
+impl EntryOperation for ShipmentReads<'_> {
     type Entry = ShipmentId;
     const OPERATION: Operation = Operation::ShipmentLineItems;
 
-    async fn ask(&self, shipment: ShipmentId, attempts: usize) -> Result<Came, JobError> {
-        Ok(pager::read_within(attempts, self.context, self.run, &Items { shipment }).await?.into())
+    async fn read_entry(&self, shipment: ShipmentId, attempts: usize) -> Result<EntryResult, JobError> {
+        Ok(pager::read_list_within(attempts, self.context, self.run, &ShipmentItemList { shipment })
+            .await?
+            .into())
     }
 }
 
 /// The items of one shipment.
-struct Items {
+struct ShipmentItemList {
     shipment: ShipmentId,
 }
 
-impl Listing for Items {
+impl PagedList for ShipmentItemList {
     type Record = ShipmentItem;
 
-    fn name(&self) -> String {
+    fn list_name(&self) -> String {
         format!("the items of shipment {}", self.shipment)
     }
 
-    fn list(&self) -> ListOf {
-        ListOf::ShipmentItems(self.shipment)
+    fn platform_list(&self) -> PlatformList {
+        PlatformList::ShipmentItems(self.shipment)
     }
 
-    fn request(&self, paging: Paging) -> Request {
+    fn page_request(&self, paging: PageParams) -> PlatformRequest {
         wire::shipment_line_items(self.shipment, paging)
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded<ShipmentItem>, Malformed> {
+    fn decode_page(&self, body: &[u8]) -> Result<DecodedAnswer<ShipmentItem>, MalformedBody> {
         wire::decode_shipment_line_items(body)
     }
 
-    async fn record(
+    async fn record_page(
         &self,
-        write: &mut Write,
-        answer: &Answer,
-        page: &Decoded<ShipmentItem>,
-    ) -> Result<Recorded, StoreError> {
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        page: &DecodedAnswer<ShipmentItem>,
+    ) -> Result<ListPageResult, StoreError> {
         let changed =
-            projection::shipment_items(write, answer.id, answer.sent_at, self.shipment, page).await?;
-        Ok(Recorded { ids: page.records.iter().map(|item| item.id.0).collect(), changed })
+            projection::project_shipment_items(write, answer.id, answer.sent_at, self.shipment, page).await?;
+        Ok(ListPageResult { ids: page.records.iter().map(|item| item.id.0).collect(), changed })
     }
 }

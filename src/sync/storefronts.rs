@@ -1,46 +1,46 @@
 //! `storefronts`: the list of storefronts, all pages. The platform lists the active ones.
 
-use crate::client::Request;
-use crate::client::wire::{self, Decoded, Malformed, Paging, Storefront};
-use crate::exec::call::Answer;
-use crate::exec::pager::{self, Listing, Recorded};
-use crate::exec::{Context, JobError, Report};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, DecodedAnswer, MalformedBody, PageParams, Storefront};
+use crate::exec::call::AnsweredExchange;
+use crate::exec::pager::{self, ListPageResult, PagedList};
+use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::RunId;
 use crate::projection;
-use crate::store::{ListOf, StoreError, Write};
+use crate::store::{PlatformList, StoreError, WriteTransaction};
 
-pub(crate) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    Ok(pager::read(context, run, &Storefronts).await?.report("storefront(s)"))
+pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    Ok(pager::read_list(context, run, &StorefrontList).await?.run_report("storefront(s)"))
 }
 
-struct Storefronts;
+struct StorefrontList;
 
-impl Listing for Storefronts {
+impl PagedList for StorefrontList {
     type Record = Storefront;
 
-    fn name(&self) -> String {
+    fn list_name(&self) -> String {
         "the storefronts".into()
     }
 
-    fn list(&self) -> ListOf {
-        ListOf::Storefronts
+    fn platform_list(&self) -> PlatformList {
+        PlatformList::Storefronts
     }
 
-    fn request(&self, paging: Paging) -> Request {
+    fn page_request(&self, paging: PageParams) -> PlatformRequest {
         wire::list_storefronts(paging)
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded<Storefront>, Malformed> {
+    fn decode_page(&self, body: &[u8]) -> Result<DecodedAnswer<Storefront>, MalformedBody> {
         wire::decode_storefronts(body)
     }
 
-    async fn record(
+    async fn record_page(
         &self,
-        write: &mut Write,
-        answer: &Answer,
-        page: &Decoded<Storefront>,
-    ) -> Result<Recorded, StoreError> {
-        let changed = projection::storefronts(write, answer.id, page).await?;
-        Ok(Recorded { ids: page.records.iter().map(|storefront| storefront.id.0).collect(), changed })
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        page: &DecodedAnswer<Storefront>,
+    ) -> Result<ListPageResult, StoreError> {
+        let changed = projection::project_storefronts(write, answer.id, page).await?;
+        Ok(ListPageResult { ids: page.records.iter().map(|storefront| storefront.id.0).collect(), changed })
     }
 }

@@ -1,46 +1,46 @@
 //! `suppliers`: the list of suppliers, all pages.
 
-use crate::client::Request;
-use crate::client::wire::{self, Decoded, Malformed, Paging, Supplier};
-use crate::exec::call::Answer;
-use crate::exec::pager::{self, Listing, Recorded};
-use crate::exec::{Context, JobError, Report};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, DecodedAnswer, MalformedBody, PageParams, Supplier};
+use crate::exec::call::AnsweredExchange;
+use crate::exec::pager::{self, ListPageResult, PagedList};
+use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::RunId;
 use crate::projection;
-use crate::store::{ListOf, StoreError, Write};
+use crate::store::{PlatformList, StoreError, WriteTransaction};
 
-pub(crate) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    Ok(pager::read(context, run, &Suppliers).await?.report("supplier(s)"))
+pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    Ok(pager::read_list(context, run, &SupplierList).await?.run_report("supplier(s)"))
 }
 
-struct Suppliers;
+struct SupplierList;
 
-impl Listing for Suppliers {
+impl PagedList for SupplierList {
     type Record = Supplier;
 
-    fn name(&self) -> String {
+    fn list_name(&self) -> String {
         "the suppliers".into()
     }
 
-    fn list(&self) -> ListOf {
-        ListOf::Suppliers
+    fn platform_list(&self) -> PlatformList {
+        PlatformList::Suppliers
     }
 
-    fn request(&self, paging: Paging) -> Request {
+    fn page_request(&self, paging: PageParams) -> PlatformRequest {
         wire::list_suppliers(paging)
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded<Supplier>, Malformed> {
+    fn decode_page(&self, body: &[u8]) -> Result<DecodedAnswer<Supplier>, MalformedBody> {
         wire::decode_suppliers(body)
     }
 
-    async fn record(
+    async fn record_page(
         &self,
-        write: &mut Write,
-        answer: &Answer,
-        page: &Decoded<Supplier>,
-    ) -> Result<Recorded, StoreError> {
-        let changed = projection::suppliers(write, answer.id, page).await?;
-        Ok(Recorded { ids: page.records.iter().map(|supplier| supplier.id.0).collect(), changed })
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        page: &DecodedAnswer<Supplier>,
+    ) -> Result<ListPageResult, StoreError> {
+        let changed = projection::project_suppliers(write, answer.id, page).await?;
+        Ok(ListPageResult { ids: page.records.iter().map(|supplier| supplier.id.0).collect(), changed })
     }
 }

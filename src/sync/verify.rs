@@ -5,8 +5,8 @@
 //! repaired itself during the comparison would hide the differences.
 
 use crate::client::Verdict;
-use crate::client::wire::{self, Decoded, ProductBalance};
-use crate::exec::{Context, JobError, call};
+use crate::client::wire::{self, DecodedAnswer, ProductBalance};
+use crate::exec::{JobContext, JobError, call};
 use crate::model::{Lane, RunId, Sku, Timestamp};
 use crate::store::{Durability, MirrorAge, VerifyRow};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub const VERIFY_CALLS: usize = 10;
 
 /// Result of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Verified {
+pub struct VerifyReport {
     /// Calls made.
     pub calls: usize,
     /// SKUs asked for.
@@ -32,14 +32,14 @@ pub struct Verified {
     /// Median age of the facts.
     pub median_age_seconds: Option<i64>,
     /// Stock levels that differ.
-    pub drift: Vec<Drift>,
+    pub drift: Vec<MirrorDifference>,
     /// Reason why the rest was not compared, if there is one.
     pub trouble: Option<String>,
 }
 
 /// A stock level that differs between the mirror and the platform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drift {
+pub struct MirrorDifference {
     /// The SKU.
     pub sku: String,
     /// The warehouse.
@@ -54,9 +54,9 @@ pub struct Drift {
     pub explained_by: Option<String>,
 }
 
-impl Verified {
+impl VerifyReport {
     /// Returns the number of unexplained differences.
-    pub fn unexplained(&self) -> usize {
+    pub fn unexplained_count(&self) -> usize {
         self.drift.iter().filter(|drift| drift.explained_by.is_none()).count()
     }
 }
@@ -65,18 +65,18 @@ impl Verified {
 ///
 /// # Errors
 /// Fails if no call was answered, or the key is refused.
-pub async fn verify(context: &Context, run: RunId, calls: usize) -> Result<Verified, JobError> {
-    let mut write = context.store.begin(Durability::Normal).await?;
-    write.run_input(run, &json!({"verify": calls})).await?;
+pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Result<VerifyReport, JobError> {
+    let mut write = context.store.begin_write(Durability::Normal).await?;
+    write.run_input_store(run, &json!({"verify": calls})).await?;
     write.commit().await?;
     let mut page = context.settings().skus_per_call;
     let skus = context.store.verify_skus(page.saturating_mul(calls)).await?;
-    let mut verified = Verified::begun(context.store.mirror_age().await?, context.now());
+    let mut verified = VerifyReport::new(context.store.mirror_age().await?, context.now());
     while verified.skus < skus.len() && verified.calls < calls {
         let rest = &skus[verified.skus..];
         let asked = &rest[..page.min(rest.len())];
         verified.calls += 1;
-        if !verified.compare(context, run, asked).await? {
+        if !verified.compare_page(context, run, asked).await? {
             page = (asked.len() / 2).max(1);
         }
     }
@@ -88,14 +88,14 @@ pub async fn verify(context: &Context, run: RunId, calls: usize) -> Result<Verif
     }
 }
 
-impl Verified {
-    fn begun(age: MirrorAge, now: Timestamp) -> Self {
-        let (oldest_age_seconds, median_age_seconds) = age.seconds(now);
+impl VerifyReport {
+    fn new(age: MirrorAge, now: Timestamp) -> Self {
+        let (oldest_age_seconds, median_age_seconds) = age.ages_seconds(now);
         Self {
             calls: 0,
             skus: 0,
             cells_compared: 0,
-            cells_known: age.cells,
+            cells_known: age.stock_levels,
             oldest_age_seconds,
             median_age_seconds,
             drift: Vec::new(),
@@ -104,21 +104,26 @@ impl Verified {
     }
 
     /// Makes one call. Returns false if its page was too large or brought nothing.
-    async fn compare(&mut self, context: &Context, run: RunId, asked: &[Sku]) -> Result<bool, JobError> {
+    async fn compare_page(
+        &mut self,
+        context: &JobContext,
+        run: RunId,
+        asked: &[Sku],
+    ) -> Result<bool, JobError> {
         let request =
             wire::get_product_balances(asked).map_err(|why| JobError::Implausible(why.to_string()))?;
         let answer = context.read_once(run, Lane::Poll, request).await?;
-        context.end_alone(&answer).await?;
+        context.exchange_end_ignored(&answer).await?;
         if answer.reply.verdict != Verdict::Accepted {
-            context.give_up_if_hopeless(run, "the balances to compare", &answer.reply).await?;
-            self.trouble = Some(call::words(&answer.reply));
+            context.fail_if_permanent(run, "the balances to compare", &answer.reply).await?;
+            self.trouble = Some(call::reply_message(&answer.reply));
             return Ok(matches!(answer.reply.verdict, Verdict::Throttled(_)));
         }
         match wire::decode_balances(&answer.reply.body) {
             Ok(decoded) => {
                 // Read after the answer, so that a write during the call shows as an overlap.
-                let mirror = context.store.verify_cells(asked, answer.id).await?;
-                self.take(&mirror, &decoded);
+                let mirror = context.store.verify_stock_levels(asked, answer.id).await?;
+                self.compare_answer(&mirror, &decoded);
                 self.skus += asked.len();
                 Ok(true)
             }
@@ -132,15 +137,15 @@ impl Verified {
     /// Compares a page: the stock levels of the mirror, and those that only the platform shows.
     ///
     /// Missing data is no difference: a record that is unreadable in whole or part, and an empty answer.
-    fn take(&mut self, mirror: &[VerifyRow], decoded: &Decoded<ProductBalance<'_>>) {
+    fn compare_answer(&mut self, mirror: &[VerifyRow], decoded: &DecodedAnswer<ProductBalance<'_>>) {
         let is_empty = decoded.records.is_empty() && decoded.parked.is_empty();
         let unread: BTreeSet<&str> = decoded.parked.iter().filter_map(|p| p.sku.as_deref()).collect();
         let hides = is_empty || decoded.parked.iter().any(|parked| parked.sku.is_none());
         let mut service: BTreeMap<(String, i64), i64> = BTreeMap::new();
         for product in &decoded.records {
-            for cell in &product.warehouses {
-                let name = (product.sku.as_str().to_owned(), cell.warehouse_id.0);
-                service.insert(name, cell.quantity_on_hand);
+            for level in &product.warehouses {
+                let name = (product.sku.as_str().to_owned(), level.warehouse_id.0);
+                service.insert(name, level.quantity_on_hand);
             }
         }
         let mut unshown = BTreeSet::new();
@@ -151,7 +156,7 @@ impl Verified {
                 continue;
             }
             self.cells_compared += 1;
-            self.drift.extend(drift(row, shown));
+            self.drift.extend(level_difference(row, shown));
         }
         if let Some(first) = unshown.first() {
             let skus = unshown.len();
@@ -160,7 +165,7 @@ impl Verified {
             );
             self.trouble.get_or_insert(why);
         }
-        let unknown = service.into_iter().map(|((sku, warehouse_id), quantity)| Drift {
+        let unknown = service.into_iter().map(|((sku, warehouse_id), quantity)| MirrorDifference {
             sku,
             warehouse_id,
             mirror: None,
@@ -173,9 +178,9 @@ impl Verified {
 }
 
 /// Returns the difference of a stock level between the mirror and the platform, if there is one.
-fn drift(row: &VerifyRow, service: Option<i64>) -> Option<Drift> {
+fn level_difference(row: &VerifyRow, service: Option<i64>) -> Option<MirrorDifference> {
     let mirror = row.quantity;
-    (mirror != service).then(|| Drift {
+    (mirror != service).then(|| MirrorDifference {
         sku: row.sku.clone(),
         warehouse_id: row.warehouse_id,
         mirror,
@@ -186,15 +191,15 @@ fn drift(row: &VerifyRow, service: Option<i64>) -> Option<Drift> {
 }
 
 fn explained_by(row: &VerifyRow, service: Option<i64>) -> Option<String> {
-    let wishes = row.wishes.as_deref().unwrap_or("of another program");
+    let changes = row.change_keys.as_deref().unwrap_or("of another program");
     if row.is_overlapped {
         return Some("a write of ours was answered while it was read".into());
     }
-    if service.is_some() && service == row.writing {
-        return Some(format!("the write in doubt shows: {wishes}"));
+    if service.is_some() && service == row.written_in_flight {
+        return Some(format!("the write in doubt shows: {changes}"));
     }
     (service.is_some() && service == row.pending_quantity)
-        .then(|| format!("it is what the pending wishes make of it: {wishes}"))
+        .then(|| format!("it is what the pending changes make of it: {changes}"))
 }
 
 #[cfg(test)]
@@ -208,19 +213,19 @@ mod tests {
             warehouse_id: 1,
             quantity: Some(50),
             pending_quantity: None,
-            writing: None,
+            written_in_flight: None,
             is_overlapped: false,
-            wishes: Some("w".into()),
+            change_keys: Some("w".into()),
         };
         let pending = VerifyRow { pending_quantity: Some(47), ..row.clone() };
-        let in_doubt = VerifyRow { writing: Some(47), ..row.clone() };
+        let in_doubt = VerifyRow { written_in_flight: Some(47), ..row.clone() };
         let overlapped = VerifyRow { is_overlapped: true, ..row.clone() };
         let vanished = VerifyRow { quantity: None, ..row.clone() };
         // (stock level, the platform's quantity, the difference, explained)
         let cases = [
             ("agrees", &row, Some(50), None),
             ("sold from", &row, Some(48), Some((-2, false))),
-            ("no such cell there", &row, None, Some((-50, false))),
+            ("no such stock level there", &row, None, Some((-50, false))),
             ("vanished and back", &vanished, Some(7), Some((7, false))),
             ("vanished", &vanished, None, None),
             ("what is pending is done", &pending, Some(47), Some((-3, true))),
@@ -230,7 +235,8 @@ mod tests {
             ("a write overlaps", &overlapped, Some(46), Some((-4, true))),
         ];
         for (name, row, service, expected) in cases {
-            let found = drift(row, service).map(|drift| (drift.difference, drift.explained_by.is_some()));
+            let found =
+                level_difference(row, service).map(|drift| (drift.difference, drift.explained_by.is_some()));
             assert_eq!(found, expected, "{name}");
         }
     }

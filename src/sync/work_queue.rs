@@ -4,19 +4,19 @@
 //! changed, the next run of [`super::order_lines`] need not read them again.
 
 use crate::client::wire;
-use crate::exec::{Context, JobError, Report};
+use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{JobKind, Lane, RunId};
 use crate::projection;
 use crate::store::Durability;
 
-pub(crate) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    let answer = context.read(run, Lane::Poll, "the work queue", &wire::work_queue()).await?;
-    let queue = context.decoded(&answer, wire::decode_work_queue(&answer.reply.body)).await?;
-    let mut write = context.store.begin(Durability::Normal).await?;
+pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let answer = context.read_answer(run, Lane::Poll, "the work queue", &wire::work_queue()).await?;
+    let queue = context.decode_or_ignore(&answer, wire::decode_work_queue(&answer.reply.body)).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
     context.exchange_end(&mut write, &answer).await?;
-    let moved = projection::work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
+    let moved = projection::project_work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
     write.commit().await?;
-    let mut report = Report::ok(if moved.any { "the counts moved" } else { "no count moved" });
-    report.wakes = moved.orders.then_some(JobKind::OrderLines);
+    let mut report = RunReport::ok(if moved.any_differs { "the counts moved" } else { "no count moved" });
+    report.wakes = moved.orders_differ.then_some(JobKind::OrderLines);
     Ok(report)
 }

@@ -6,7 +6,7 @@
 //! stable, because queries and alerts use them. Messages are for people and may change.
 //!
 //! Five field names are banned, because the JSON writer uses them itself and would write them twice: `level`,
-//! `target`, `timestamp`, `message`, `span` (`tests/tidy.rs` checks this). Durations are numbers with their
+//! `target`, `timestamp`, `message`, `span` (`tests/tidy` checks this). Durations are numbers with their
 //! unit last in the name: `elapsed_ms`, `age_s`.
 //!
 //! Modules below `daemon` use the names and the macros of tracing. Only `cli` calls [`init`] and keeps its
@@ -16,10 +16,10 @@
 mod plain;
 mod repeats;
 
-pub use plain::{plain, plain_json, plain_lines};
-pub use repeats::Elapsed;
+pub use plain::{plain_json, plain_line, plain_lines};
+pub use repeats::ElapsedFn;
 
-use repeats::Repeats;
+use repeats::RepeatFilter;
 use std::{fmt as text, io};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -70,7 +70,7 @@ pub mod event {
         /// A finding cleared.
         HEALTH_CLEARED = "health.cleared",
         /// Changes reached a final state, by a push or by a check of the platform.
-        OUTBOX_SETTLED = "outbox.settled",
+        OUTBOX_FINISHED = "outbox.finished",
         /// A change waits for an operator's decision.
         OUTBOX_HELD = "outbox.held",
         /// A change was sent and its outcome is unknown.
@@ -104,11 +104,11 @@ pub mod event {
         /// Bodies were removed from the journal.
         JOURNAL_PRUNED = "journal.pruned",
         /// A new projection version continues with the mirror.
-        FOLD_CHANGED = "fold.changed",
+        PROJECTION_CHANGED = "projection.changed",
         /// A backup of the database was written and verified.
         BACKUP_WRITTEN = "backup.written",
         /// The database cannot be written; an answer that waits is kept, and nothing new is sent.
-        DATABASE_STUCK = "database.stuck",
+        DATABASE_WRITE_FAILED = "database.write_failed",
         /// The database went back in time or is a copy; changes that may have taken effect since are held.
         DATABASE_RESTORED = "database.restored",
         /// The open database is not the file at its path; the daemon ends, and systemd restarts it.
@@ -120,7 +120,7 @@ pub mod event {
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum LineFormat {
     /// A JSON object per line.
     Json,
     /// Text for people.
@@ -129,7 +129,7 @@ pub enum Format {
 
 /// An error of setting up logging.
 #[derive(Debug, thiserror::Error)]
-pub enum InitError {
+pub enum LoggingError {
     /// The level is invalid.
     #[error("`{0}` is no log level; write error, warn, info, debug or trace")]
     Level(String),
@@ -139,17 +139,17 @@ pub enum InitError {
 }
 
 /// A handle to the logging of the process.
-pub struct Telemetry {
+pub struct LogHandle {
     filter: reload::Handle<EnvFilter, Registry>,
 }
 
-impl Telemetry {
+impl LogHandle {
     /// Changes the level while running, at a reload of the configuration.
     ///
     /// # Errors
     /// Fails if the level is invalid; the old one stays.
-    pub fn set_level(&self, level: &str) -> Result<(), InitError> {
-        let filter = filter(level)?;
+    pub fn set_level(&self, level: &str) -> Result<(), LoggingError> {
+        let filter = level_filter(level)?;
         // Fails only after the subscriber is gone, and then nothing logs.
         let _ = self.filter.reload(filter);
         Ok(())
@@ -158,7 +158,7 @@ impl Telemetry {
 
 /// The kind of stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stderr {
+pub enum StderrKind {
     /// A terminal: text has colours.
     Terminal,
     /// systemd's journal: each line begins with its priority, such as `<3>` for an error, which journald
@@ -172,57 +172,63 @@ pub enum Stderr {
 ///
 /// # Errors
 /// Fails if `level` is invalid or logging is set up already.
-pub fn init(format: Format, level: &str, stderr: Stderr, elapsed: Elapsed) -> Result<Telemetry, InitError> {
-    let filter = filter(level)?;
+pub fn init_logging(
+    format: LineFormat,
+    level: &str,
+    stderr: StderrKind,
+    elapsed: ElapsedFn,
+) -> Result<LogHandle, LoggingError> {
+    let filter = level_filter(level)?;
     let (filter, handle) = reload::Layer::new(filter);
     let subscriber = tracing_subscriber::registry().with(filter);
-    subscriber.with(lines(format, stderr, elapsed, io::stderr)).try_init()?;
-    Ok(Telemetry { filter: handle })
+    subscriber.with(line_layer(format, stderr, elapsed, io::stderr)).try_init()?;
+    Ok(LogHandle { filter: handle })
 }
 
 /// Limits libraries to warnings, because below that they log each statement, connection and tick.
-fn filter(level: &str) -> Result<EnvFilter, InitError> {
-    const NOISY: [&str; 6] = ["sqlx", "tokio_cron_scheduler", "hyper", "hyper_util", "reqwest", "rustls"];
-    let unknown = || InitError::Level(level.into());
+fn level_filter(level: &str) -> Result<EnvFilter, LoggingError> {
+    const NOISY_CRATES: [&str; 6] =
+        ["sqlx", "tokio_cron_scheduler", "hyper", "hyper_util", "reqwest", "rustls"];
+    let unknown = || LoggingError::Level(level.into());
     let own: LevelFilter = level.parse().map_err(|_| unknown())?;
     let theirs = own.min(LevelFilter::WARN);
-    let directives = NOISY.iter().map(|library| format!(",{library}={theirs}"));
+    let directives = NOISY_CRATES.iter().map(|library| format!(",{library}={theirs}"));
     EnvFilter::try_new(format!("{own}{}", directives.collect::<String>())).map_err(|_| unknown())
 }
 
-type Lines<S> = Box<dyn Layer<S> + Send + Sync>;
+type LineLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
-fn lines<S, W>(format: Format, stderr: Stderr, elapsed: Elapsed, writer: W) -> Lines<S>
+fn line_layer<S, W>(format: LineFormat, stderr: StderrKind, elapsed: ElapsedFn, writer: W) -> LineLayer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let layer = fmt::layer().with_writer(writer);
-    let has_colours = stderr == Stderr::Terminal && format == Format::Text;
+    let has_colours = stderr == StderrKind::Terminal && format == LineFormat::Text;
     let layer = layer.with_ansi(has_colours);
-    let repeats = Repeats::new(elapsed);
+    let repeats = RepeatFilter::new(elapsed);
     match format {
-        Format::Json => {
+        LineFormat::Json => {
             let shape = format::json().flatten_event(true).with_current_span(true).with_span_list(false);
-            layer.json().event_format(Line { shape, format, stderr, repeats }).boxed()
+            layer.json().event_format(LineFormatter { inner: shape, format, stderr, repeats }).boxed()
         }
-        Format::Text => {
+        LineFormat::Text => {
             let shape = format::format().with_target(false).with_ansi(has_colours);
-            layer.event_format(Line { shape, format, stderr, repeats }).boxed()
+            layer.event_format(LineFormatter { inner: shape, format, stderr, repeats }).boxed()
         }
     }
 }
 
 /// The formatter of a line: the journal's priority, the library's format, and the number of repetitions left
 /// out.
-struct Line<F> {
-    shape: F,
-    format: Format,
-    stderr: Stderr,
-    repeats: Repeats,
+struct LineFormatter<F> {
+    inner: F,
+    format: LineFormat,
+    stderr: StderrKind,
+    repeats: RepeatFilter,
 }
 
-impl<S, N, F> FormatEvent<S, N> for Line<F>
+impl<S, N, F> FormatEvent<S, N> for LineFormatter<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -234,28 +240,28 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> text::Result {
-        let Some(left_out) = self.repeats.judge(event) else { return Ok(()) };
-        if self.stderr == Stderr::Journal {
-            write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        let Some(left_out) = self.repeats.admit_event(event) else { return Ok(()) };
+        if self.stderr == StderrKind::Journal {
+            write!(writer, "<{}>", syslog_priority(*event.metadata().level()))?;
         }
         let mut line = String::new();
-        self.shape.format_event(context, Writer::new(&mut line), event)?;
+        self.inner.format_event(context, Writer::new(&mut line), event)?;
         // Text from outside must not control the reader's terminal or begin a line of its own.
         let line = match (self.format, writer.has_ansi_escapes()) {
-            (Format::Json, _) => plain::plain_json(line.trim_end()),
-            (Format::Text, true) => plain::plain_coloured(line.trim_end()).into(),
-            (Format::Text, false) => plain::plain(line.trim_end()),
+            (LineFormat::Json, _) => plain::plain_json(line.trim_end()),
+            (LineFormat::Text, true) => plain::plain_coloured(line.trim_end()).into(),
+            (LineFormat::Text, false) => plain::plain_line(line.trim_end()),
         };
         match (self.format, line.strip_suffix('}')) {
             (_, _) if left_out == 0 => writeln!(writer, "{line}"),
-            (Format::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
+            (LineFormat::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
             (_, _) => writeln!(writer, "{line} ({left_out} more like it were left out)"),
         }
     }
 }
 
 /// Returns the syslog level, which the journal filters by (`journalctl -p warning`).
-fn priority(level: Level) -> u8 {
+fn syslog_priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
         Level::WARN => 4,
@@ -270,9 +276,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Buffer(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Buffer {
+    impl io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -284,21 +290,21 @@ mod tests {
     }
 
     /// Returns the lines written during one run of `log`.
-    fn written(format: Format, level: &str, log: impl FnOnce()) -> String {
-        written_to(Stderr::Other, || std::time::Duration::ZERO, format, level, log)
+    fn lines_of(format: LineFormat, level: &str, log: impl FnOnce()) -> String {
+        written_to(StderrKind::Other, || std::time::Duration::ZERO, format, level, log)
     }
 
     fn written_to(
-        stderr: Stderr,
-        elapsed: Elapsed,
-        format: Format,
+        stderr: StderrKind,
+        elapsed: ElapsedFn,
+        format: LineFormat,
         level: &str,
         log: impl FnOnce(),
     ) -> String {
-        let buffer = Buffer::default();
+        let buffer = LogBuffer::default();
         let writer = buffer.clone();
-        let subscriber = tracing_subscriber::registry().with(filter(level).unwrap());
-        let subscriber = subscriber.with(lines(format, stderr, elapsed, move || writer.clone()));
+        let subscriber = tracing_subscriber::registry().with(level_filter(level).unwrap());
+        let subscriber = subscriber.with(line_layer(format, stderr, elapsed, move || writer.clone()));
         tracing::subscriber::with_default(subscriber, log);
         let bytes = buffer.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -306,7 +312,7 @@ mod tests {
 
     #[test]
     fn an_event_is_one_json_line_with_its_fields_on_top() {
-        let line = written(Format::Json, "info", || {
+        let line = lines_of(LineFormat::Json, "info", || {
             let run = tracing::info_span!("run", job = "balances");
             run.in_scope(|| tracing::info!(event = event::JOB_FINISHED, elapsed_ms = 12, "read\n3 pages"));
         });
@@ -331,27 +337,27 @@ mod tests {
         for (level, expected) in
             [("info", vec!["slow"]), ("debug", vec!["slow", "detail"]), ("error", vec![])]
         {
-            let text = written(Format::Text, level, log);
+            let text = lines_of(LineFormat::Text, level, log);
             for word in ["noise", "slow", "detail"] {
                 assert_eq!(text.contains(word), expected.contains(&word), "{level}: {text}");
             }
         }
-        assert!(matches!(filter("loud"), Err(InitError::Level(_))));
+        assert!(matches!(level_filter("loud"), Err(LoggingError::Level(_))));
     }
 
     #[test]
-    fn the_journal_is_told_the_priority_of_each_line() {
+    fn journald_gets_the_priority_of_each_line() {
         let log = || {
             tracing::error!("broken");
             tracing::warn!("odd");
             tracing::info!("fine");
             tracing::debug!("detail");
         };
-        for format in [Format::Json, Format::Text] {
-            let text = written_to(Stderr::Journal, || std::time::Duration::ZERO, format, "debug", log);
+        for format in [LineFormat::Json, LineFormat::Text] {
+            let text = written_to(StderrKind::Journal, || std::time::Duration::ZERO, format, "debug", log);
             let heads: Vec<&str> = text.lines().map(|line| &line[..3]).collect();
             assert_eq!(heads, ["<3>", "<4>", "<6>", "<7>"], "{text}");
-            assert!(!written(format, "debug", log).contains("<3>"));
+            assert!(!lines_of(format, "debug", log).contains("<3>"));
         }
     }
 
@@ -362,19 +368,19 @@ mod tests {
             let span = tracing::info_span!("run", job = %evil, of = evil);
             span.in_scope(|| tracing::warn!(key = %evil, text = evil, debug = ?evil, "{evil}"));
         };
-        for stderr in [Stderr::Terminal, Stderr::Journal, Stderr::Other] {
-            for format in [Format::Text, Format::Json] {
+        for stderr in [StderrKind::Terminal, StderrKind::Journal, StderrKind::Other] {
+            for format in [LineFormat::Text, LineFormat::Json] {
                 let text = written_to(stderr, || std::time::Duration::ZERO, format, "info", log);
                 let text = text.trim_end();
                 assert!(!text.contains('\n'), "{stderr:?} {format:?}: {text:?}");
-                let is_coloured = stderr == Stderr::Terminal && format == Format::Text;
+                let is_coloured = stderr == StderrKind::Terminal && format == LineFormat::Text;
                 let mut rest = text.to_owned();
                 for colour in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[3m", "\u{1b}[33m"] {
                     assert!(is_coloured || !text.contains(colour));
                     rest = rest.replace(colour, "");
                 }
-                assert_eq!(plain(&rest), rest, "{stderr:?} {format:?}");
-                if format == Format::Json {
+                assert_eq!(plain_line(&rest), rest, "{stderr:?} {format:?}");
+                if format == LineFormat::Json {
                     let json = text.trim_start_matches("<4>");
                     let value: serde_json::Value = serde_json::from_str(json).unwrap();
                     assert_eq!((&value["message"], &value["key"]), (&evil.into(), &evil.into()));
@@ -388,9 +394,9 @@ mod tests {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NOW_S: AtomicU64 = AtomicU64::new(0);
         let elapsed = || std::time::Duration::from_secs(NOW_S.load(Ordering::Relaxed));
-        for format in [Format::Json, Format::Text] {
+        for format in [LineFormat::Json, LineFormat::Text] {
             NOW_S.store(0, Ordering::Relaxed);
-            let text = written_to(Stderr::Other, elapsed, format, "info", || {
+            let text = written_to(StderrKind::Other, elapsed, format, "info", || {
                 for second in [0, 2, 4, 61] {
                     NOW_S.store(second, Ordering::Relaxed);
                     tracing::warn!(event = event::AUTH_REFUSED, "the key file is gone");
@@ -402,11 +408,11 @@ mod tests {
             assert_eq!(text.matches("each time").count(), 8, "{text}");
             let last = text.lines().rfind(|line| line.contains("is gone")).unwrap();
             match format {
-                Format::Json => {
+                LineFormat::Json => {
                     let value: serde_json::Value = serde_json::from_str(last).unwrap();
                     assert_eq!((&value["event"], &value["left_out"]), (&"auth.refused".into(), &2.into()));
                 }
-                Format::Text => assert!(last.ends_with("(2 more like it were left out)"), "{last}"),
+                LineFormat::Text => assert!(last.ends_with("(2 more like it were left out)"), "{last}"),
             }
         }
     }

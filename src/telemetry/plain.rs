@@ -17,7 +17,7 @@ fn is_unsafe(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-fn masked(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn mask_chars(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     let is_bad = |c: char| is_unsafe(c) && !is_kept(c);
     if !text.contains(is_bad) {
         return Cow::Borrowed(text);
@@ -26,17 +26,17 @@ fn masked(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Returns the text as one line: U+FFFD replaces every unsafe character, line feeds and tabs included.
-pub fn plain(text: &str) -> Cow<'_, str> {
-    masked(text, |_| false)
+pub fn plain_line(text: &str) -> Cow<'_, str> {
+    mask_chars(text, |_| false)
 }
 
 /// Masks like [`plain`], but keeps line feeds and tabs.
 pub fn plain_lines(text: &str) -> Cow<'_, str> {
-    masked(text, |c| matches!(c, '\n' | '\t'))
+    mask_chars(text, |c| matches!(c, '\n' | '\t'))
 }
 
 /// The colours that the log's library writes. Text from outside may contain them; they are harmless.
-const COLOURS: [&str; 9] = [
+const COLOUR_SEQUENCES: [&str; 9] = [
     "\u{1b}[0m",
     "\u{1b}[1m",
     "\u{1b}[2m",
@@ -51,11 +51,12 @@ const COLOURS: [&str; 9] = [
 /// Masks a coloured log line: the colours stay, all other terminal sequences are masked.
 pub(super) fn plain_coloured(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
-    let mut line = parts.next().map(plain).unwrap_or_default().into_owned();
+    let mut line = parts.next().map(plain_line).unwrap_or_default().into_owned();
     for part in parts {
-        let is_colour = COLOURS.iter().any(|colour| part.starts_with(colour.trim_start_matches('\u{1b}')));
+        let is_colour =
+            COLOUR_SEQUENCES.iter().any(|colour| part.starts_with(colour.trim_start_matches('\u{1b}')));
         line.push(if is_colour { '\u{1b}' } else { char::REPLACEMENT_CHARACTER });
-        line.push_str(&plain(part));
+        line.push_str(&plain_line(part));
     }
     line
 }
@@ -94,10 +95,10 @@ mod tests {
     #[test]
     fn each_unsafe_character_is_masked_and_others_stay() {
         for c in UNSAFE.chars() {
-            assert_eq!(plain(&format!("a{c}b")), "a\u{fffd}b", "{:x}", u32::from(c));
+            assert_eq!(plain_line(&format!("a{c}b")), "a\u{fffd}b", "{:x}", u32::from(c));
         }
         let fine = "Lager „Süd“ 東京 – ½ × 3 المستودع 📦 a\u{301}\u{a0}";
-        assert_eq!((plain(fine), plain_json(fine)), (fine.into(), fine.into()));
+        assert_eq!((plain_line(fine), plain_json(fine)), (fine.into(), fine.into()));
         assert_eq!(plain_lines("a\tb\n\u{1b}c"), "a\tb\n\u{fffd}c");
         assert_eq!(plain_coloured("\u{1b}[2mA\u{1b}[2J\r\u{202e}"), "\u{1b}[2mA\u{fffd}[2J\u{fffd}\u{fffd}");
     }

@@ -15,56 +15,58 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
 /// The interval in which equal lines are written once.
-pub(super) const PAUSE: Duration = Duration::from_secs(60);
+pub(super) const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 /// The number of lines remembered; beyond it every line is written.
-const REMEMBERED: usize = 1024;
+const REMEMBERED_MAX: usize = 1024;
 
 /// A function that returns the time since any fixed moment.
-pub type Elapsed = fn() -> Duration;
+pub type ElapsedFn = fn() -> Duration;
 
 /// The lines written within the last minute.
-pub(super) struct Repeats {
-    elapsed: Elapsed,
-    lines: Mutex<HashMap<u64, Line>>,
+pub(super) struct RepeatFilter {
+    elapsed: ElapsedFn,
+    lines: Mutex<HashMap<u64, RecentLine>>,
 }
 
-struct Line {
+struct RecentLine {
     written: Duration,
-    left_out: u64,
+    suppressed: u64,
 }
 
-impl Repeats {
-    pub(super) fn new(elapsed: Elapsed) -> Self {
+impl RepeatFilter {
+    pub(super) fn new(elapsed: ElapsedFn) -> Self {
         Self { elapsed, lines: Mutex::default() }
     }
 
     /// Returns the number of equal lines left out before this one, or `None` if this line is to be left out.
-    pub(super) fn judge(&self, event: &Event<'_>) -> Option<u64> {
+    pub(super) fn admit_event(&self, event: &Event<'_>) -> Option<u64> {
         if *event.metadata().level() > Level::WARN {
             return Some(0);
         }
-        let mut print = Print(DefaultHasher::new());
+        let mut print = FieldsHash(DefaultHasher::new());
         event.metadata().callsite().hash(&mut print.0);
         event.record(&mut print);
-        self.seen(print.0.finish(), (self.elapsed)())
+        self.admit_line(print.0.finish(), (self.elapsed)())
     }
 
-    fn seen(&self, line: u64, now: Duration) -> Option<u64> {
+    fn admit_line(&self, line: u64, now: Duration) -> Option<u64> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_old = |line: &Line| now.saturating_sub(line.written) >= PAUSE;
-        if lines.len() >= REMEMBERED {
+        let is_old = |line: &RecentLine| now.saturating_sub(line.written) >= REPEAT_INTERVAL;
+        if lines.len() >= REMEMBERED_MAX {
             lines.retain(|_, line| !is_old(line));
         }
-        let room = lines.len() < REMEMBERED;
+        let room = lines.len() < REMEMBERED_MAX;
         match lines.entry(line) {
             Entry::Occupied(mut known) if !is_old(known.get()) => {
-                known.get_mut().left_out += 1;
+                known.get_mut().suppressed += 1;
                 None
             }
-            Entry::Occupied(mut known) => Some(known.insert(Line { written: now, left_out: 0 }).left_out),
+            Entry::Occupied(mut known) => {
+                Some(known.insert(RecentLine { written: now, suppressed: 0 }).suppressed)
+            }
             Entry::Vacant(place) => {
                 if room {
-                    place.insert(Line { written: now, left_out: 0 });
+                    place.insert(RecentLine { written: now, suppressed: 0 });
                 }
                 Some(0)
             }
@@ -73,9 +75,9 @@ impl Repeats {
 }
 
 /// A fingerprint of an event's fields.
-struct Print(DefaultHasher);
+struct FieldsHash(DefaultHasher);
 
-impl Visit for Print {
+impl Visit for FieldsHash {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         field.name().hash(&mut self.0);
         format!("{value:?}").hash(&mut self.0);
@@ -91,25 +93,25 @@ mod tests {
     }
 
     #[test]
-    fn the_same_line_is_said_once_a_minute_with_how_often_it_came() {
-        let repeats = Repeats::new(|| Duration::ZERO);
-        assert_eq!(repeats.seen(1, s(0)), Some(0));
-        assert_eq!(repeats.seen(1, s(2)), None);
-        assert_eq!(repeats.seen(2, s(2)), Some(0), "another line is not the same line");
-        assert_eq!(repeats.seen(1, s(59)), None);
-        assert_eq!(repeats.seen(1, s(60)), Some(2));
-        assert_eq!(repeats.seen(1, s(61)), None);
-        assert_eq!(repeats.seen(1, s(200)), Some(1));
+    fn an_equal_line_is_written_once_a_minute_with_its_count() {
+        let repeats = RepeatFilter::new(|| Duration::ZERO);
+        assert_eq!(repeats.admit_line(1, s(0)), Some(0));
+        assert_eq!(repeats.admit_line(1, s(2)), None);
+        assert_eq!(repeats.admit_line(2, s(2)), Some(0), "another line is not the same line");
+        assert_eq!(repeats.admit_line(1, s(59)), None);
+        assert_eq!(repeats.admit_line(1, s(60)), Some(2));
+        assert_eq!(repeats.admit_line(1, s(61)), None);
+        assert_eq!(repeats.admit_line(1, s(200)), Some(1));
     }
 
     #[test]
     fn what_does_not_fit_into_the_memory_is_written() {
-        let repeats = Repeats::new(|| Duration::ZERO);
-        for line in 0..REMEMBERED as u64 {
-            assert_eq!(repeats.seen(line, s(0)), Some(0));
+        let repeats = RepeatFilter::new(|| Duration::ZERO);
+        for line in 0..REMEMBERED_MAX as u64 {
+            assert_eq!(repeats.admit_line(line, s(0)), Some(0));
         }
-        assert_eq!((repeats.seen(9_999, s(1)), repeats.seen(9_999, s(1))), (Some(0), Some(0)));
-        assert_eq!(repeats.seen(5, s(1)), None, "what is remembered still counts");
-        assert_eq!((repeats.seen(9_999, s(61)), repeats.seen(9_999, s(61))), (Some(0), None));
+        assert_eq!((repeats.admit_line(9_999, s(1)), repeats.admit_line(9_999, s(1))), (Some(0), Some(0)));
+        assert_eq!(repeats.admit_line(5, s(1)), None, "what is remembered still counts");
+        assert_eq!((repeats.admit_line(9_999, s(61)), repeats.admit_line(9_999, s(61))), (Some(0), None));
     }
 }

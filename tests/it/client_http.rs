@@ -11,10 +11,10 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tallyd::client::wire::{self, Paging};
+use tallyd::client::wire::{self, PageParams};
 use tallyd::client::{
-    Client, FailureKind, HttpSettings, HttpTransport, Keys, Reply, Request, Response, Sent, SetupError,
-    Throttle, Transport, TransportError, Verdict,
+    AccountKeys, CallReply, Client, FailureKind, HttpSettings, HttpTransport, PlatformRequest,
+    PlatformResponse, SetupError, ThrottleKind, Transport, TransportError, Verdict, WasSent,
 };
 use tallyd::model::{Clock, Moment, OrderId, Quantity, Sku, StorefrontId, Timestamp, WarehouseId};
 
@@ -78,15 +78,15 @@ fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-fn keys(integration: &str, gateway: &str) -> Keys {
-    Keys { integration: SecretString::from(integration), gateway: SecretString::from(gateway) }
+fn keys(integration: &str, gateway: &str) -> AccountKeys {
+    AccountKeys { integration: SecretString::from(integration), gateway: SecretString::from(gateway) }
 }
 
 fn transport(settings: &HttpSettings) -> HttpTransport {
     HttpTransport::new(settings, &keys("K-1", "G-1")).unwrap()
 }
 
-async fn sent(settings: &HttpSettings, request: Request) -> Result<Response, TransportError> {
+async fn sent(settings: &HttpSettings, request: PlatformRequest) -> Result<PlatformResponse, TransportError> {
     transport(settings).send(request).await
 }
 
@@ -100,11 +100,11 @@ impl Clock for Standing {
     }
 }
 
-async fn judged(settings: &HttpSettings, request: Request) -> Reply {
+async fn judged(settings: &HttpSettings, request: PlatformRequest) -> CallReply {
     Client::new(Arc::new(transport(settings)), Arc::new(Standing)).send(request).await
 }
 
-fn write_request() -> Request {
+fn write_request() -> PlatformRequest {
     let sku = Sku::new("A").unwrap();
     let update = wire::QuantityUpdate { sku, quantity: Quantity(1), warehouse_id: WarehouseId(7) };
     wire::update_quantity_on_hand(&[update]).unwrap()
@@ -150,7 +150,7 @@ async fn keys_are_replaced_between_two_calls() {
     transport.send(wire::work_queue()).await.unwrap();
     let other = transport.with_keys(&keys("K-2", "G-2")).unwrap();
     assert!(!transport.has_keys_of(&other));
-    transport.take_keys(&other);
+    transport.use_keys(&other);
     assert!(transport.has_keys_of(&other));
     assert!(transport.with_keys(&keys("K\n3", "G-3")).is_err());
     transport.send(wire::work_queue()).await.unwrap();
@@ -164,7 +164,7 @@ async fn keys_are_replaced_between_two_calls() {
 #[tokio::test]
 async fn queries_are_percent_encoded() {
     let listener = Listener::once(answer("200 OK", "", r#"{"data":[]}"#));
-    let request = wire::list_listing_templates(StorefrontId(5), Some("a&b=c%/ü +#"), Paging::FIRST);
+    let request = wire::list_listing_templates(StorefrontId(5), Some("a&b=c%/ü +#"), PageParams::FIRST);
     sent(&listener.settings(), request).await.unwrap();
     let expected = "GET /api/storefronts/5/listingTemplates\
                     ?name=a%26b%3Dc%25%2F%C3%BC+%2B%23&pageNumber=1&resultsPerPage=200 HTTP/1.1";
@@ -209,16 +209,19 @@ async fn nothing_is_sent_twice_whatever_comes_back() {
 async fn a_cut_answer_keeps_its_head_and_may_have_been_carried_out() {
     let cut = "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n[{\"Sku\":";
     let failure = sent(&Listener::once(cut).settings(), write_request()).await.unwrap_err();
-    assert_eq!((failure.sent, failure.kind, failure.status), (Sent::Maybe, FailureKind::Cut, Some(200)));
+    assert_eq!(
+        (failure.was_sent, failure.kind, failure.status),
+        (WasSent::Maybe, FailureKind::Cut, Some(200))
+    );
     assert!(failure.what.starts_with("the answer ended early after 8 bytes"), "{}", failure.what);
 
     let headless = sent(&Listener::once(Vec::new()).settings(), write_request()).await.unwrap_err();
-    assert_eq!((headless.sent, headless.kind, headless.status), (Sent::Maybe, FailureKind::Cut, None));
+    assert_eq!((headless.was_sent, headless.kind, headless.status), (WasSent::Maybe, FailureKind::Cut, None));
 
     let refused = "HTTP/1.1 429 Slow\r\nRetry-After: 9\r\nContent-Length: 900\r\n\r\n{";
     let reply = judged(&Listener::once(refused).settings(), write_request()).await;
     let wait = Duration::from_secs(9);
-    assert_eq!((reply.verdict, reply.status), (Verdict::Throttled(Throttle::Rate { wait }), Some(429)));
+    assert_eq!((reply.verdict, reply.status), (Verdict::Throttled(ThrottleKind::Rate { wait }), Some(429)));
 }
 
 #[tokio::test]
@@ -227,7 +230,10 @@ async fn an_answer_that_does_not_come_in_time_is_in_doubt() {
     let mut settings = HttpSettings::new(format!("http://{}", silent.local_addr().unwrap()));
     settings.timeout = Duration::from_millis(200);
     let failure = sent(&settings, write_request()).await.unwrap_err();
-    assert_eq!((failure.sent, failure.kind, failure.status), (Sent::Maybe, FailureKind::Timeout, None));
+    assert_eq!(
+        (failure.was_sent, failure.kind, failure.status),
+        (WasSent::Maybe, FailureKind::Timeout, None)
+    );
     assert_eq!(judged(&settings, write_request()).await.verdict, Verdict::InDoubt);
     assert_eq!(judged(&settings, wire::work_queue()).await.verdict, Verdict::Transient);
 }
@@ -285,7 +291,7 @@ async fn a_packed_answer_is_measured_unpacked() {
 async fn a_page_of_html_is_no_answer() {
     let html = answer("200 OK", "Content-Type: text/html\r\n", "<html>We will be back</html>");
     let listener = Listener::answering(vec![html.clone(), html]);
-    let read = judged(&listener.settings(), wire::list_warehouses(Paging::FIRST)).await;
+    let read = judged(&listener.settings(), wire::list_warehouses(PageParams::FIRST)).await;
     assert_eq!((read.verdict, read.status), (Verdict::Transient, Some(200)));
     assert!(read.message.unwrap().contains("HTML"));
     assert_eq!(judged(&listener.settings(), write_request()).await.verdict, Verdict::InDoubt);
@@ -293,13 +299,13 @@ async fn a_page_of_html_is_no_answer() {
 
 #[tokio::test]
 async fn a_retry_after_is_read_in_seconds_and_as_a_date() {
-    let rate = |seconds| Verdict::Throttled(Throttle::Rate { wait: Duration::from_secs(seconds) });
-    let bad = |seconds| Verdict::Throttled(Throttle::BadRequests { wait: Duration::from_secs(seconds) });
+    let rate = |seconds| Verdict::Throttled(ThrottleKind::Rate { wait: Duration::from_secs(seconds) });
+    let bad = |seconds| Verdict::Throttled(ThrottleKind::BadRequests { wait: Duration::from_secs(seconds) });
     let cases = [
         ("429 Slow", "Retry-After: 17\r\n", rate(17)),
         ("429 Slow", "retry-after: Sun, 06 Nov 1994 08:50:07 GMT\r\n", rate(30)),
         ("429 Slow", "Retry-After: later\r\n", rate(60)),
-        ("429 Slow", "", Verdict::Throttled(Throttle::Concurrency)),
+        ("429 Slow", "", Verdict::Throttled(ThrottleKind::Concurrency)),
         ("403 No", "Retry-After: 17\r\n", bad(17)),
         ("403 No", "", Verdict::Refused { may_be_id: true }),
     ];
@@ -315,7 +321,7 @@ async fn a_refused_connection_sends_nothing() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let settings = HttpSettings::new(format!("http://{closed}"));
     let failure = sent(&settings, write_request()).await.unwrap_err();
-    assert_eq!((failure.sent, failure.kind), (Sent::No, FailureKind::Connect));
+    assert_eq!((failure.was_sent, failure.kind), (WasSent::No, FailureKind::Connect));
     assert!(failure.what.to_lowercase().contains("refused"), "{}", failure.what);
     assert_eq!(judged(&settings, write_request()).await.verdict, Verdict::NotSent);
 }
@@ -328,7 +334,7 @@ async fn a_failed_handshake_sends_nothing() {
     let mut settings = HttpSettings::new(format!("https://{}", listener.address));
     settings.ca_file = Some(ca.path().to_owned());
     let failure = sent(&settings, write_request()).await.unwrap_err();
-    assert_eq!((failure.sent, failure.kind), (Sent::No, FailureKind::Connect), "{}", failure.what);
+    assert_eq!((failure.was_sent, failure.kind), (WasSent::No, FailureKind::Connect), "{}", failure.what);
     assert!(!listener.requests()[0].contains("K-1"));
 }
 

@@ -6,7 +6,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tallyd::config::{Config, ConfigError, KeySource, LogFormat, Policy, Problem};
+use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource, LogFormat, QuantityPolicy};
 use tallyd::model::{JobKind, WarehouseId};
 
 const BASE: &str = "[service]\nbase_url = \"https://service.example\"\n";
@@ -32,7 +32,7 @@ fn owned(environment: &[(&str, &str)]) -> Vec<(String, String)> {
     environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }
 
-fn problems(text: &str, environment: &[(&str, &str)]) -> Vec<Problem> {
+fn problems(text: &str, environment: &[(&str, &str)]) -> Vec<ConfigProblem> {
     load(text, environment).unwrap_err().problems
 }
 
@@ -72,10 +72,10 @@ fn the_defaults_are_what_the_design_promises() {
     assert_eq!(config.service.timeout, Duration::from_secs(30));
     assert_eq!(config.service.headers.integration_key, "svc-subscription-key");
     assert_eq!((config.limits.calls_per_minute, config.limits.reserved_calls), (120, 2));
-    assert_eq!((config.limits.ours_per_minute(), config.limits.bad_requests_per_day), (120, 500));
+    assert_eq!((config.limits.own_calls_per_minute(), config.limits.bad_requests_per_day), (120, 500));
     assert_eq!(config.database.path, Path::new("/var/lib/tallyd/tallyd.db"));
-    assert_eq!(config.quantities.policy, Policy::Merge);
-    assert_eq!(config.quantities.hold_jump_over, None);
+    assert_eq!(config.quantities.policy, QuantityPolicy::Merge);
+    assert_eq!(config.quantities.max_quantity_jump, None);
     assert_eq!(config.jobs.by_kind.len(), 14);
     assert_eq!(config.jobs.by_kind[&JobKind::Balances].schedule.expression(), "0 */5 * * * *");
     assert_eq!(config.jobs.skus_per_call, 200);
@@ -102,10 +102,10 @@ fn the_environment_wins_over_the_file_for_every_type() {
     assert_eq!(config.service.base_url, "http://127.0.0.1:8399");
     assert_eq!(config.service.application_id.as_deref(), Some("0123456"));
     assert_eq!(config.service.headers.gateway_key, "x-gateway");
-    assert_eq!(config.limits.ours_per_minute(), 30);
-    assert_eq!(config.quantities.by_warehouse[&WarehouseId(7)], Policy::Ask);
+    assert_eq!(config.limits.own_calls_per_minute(), 30);
+    assert_eq!(config.quantities.by_warehouse[&WarehouseId(7)], QuantityPolicy::Ask);
     assert_eq!(config.quantities.by_warehouse.get(&WarehouseId(8)), None, "the general policy");
-    assert!(!config.jobs.enabled().iter().any(|(kind, _)| *kind == JobKind::Backup));
+    assert!(!config.jobs.enabled_schedules().iter().any(|(kind, _)| *kind == JobKind::Backup));
     assert_eq!(config.jobs.by_kind[&JobKind::OrderLines].schedule.timezone(), "Europe/Berlin");
     assert_eq!(config.journal.max_size, 2 << 30);
 }
@@ -127,7 +127,7 @@ fn every_problem_is_reported_at_once_with_its_place_and_value() {
         share = 1.5
         [quantities]
         policy = "merg"
-        hold_zeroing_over = -0.1
+        max_zeroing_fraction = -0.1
         [quantities.warehouse.north]
         policy = "ask"
         [jobs.balances]
@@ -149,7 +149,7 @@ fn every_problem_is_reported_at_once_with_its_place_and_value() {
         "limits.share",
         "quantities.policy",
         "quantities.warehouse.north",
-        "quantities.hold_zeroing_over",
+        "quantities.max_zeroing_fraction",
         "jobs.balances.timezone",
         "jobs.shipments.missed",
         "jobs.shipments.jitter",
@@ -176,7 +176,7 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
         ("[limits]\nshare = 0", "limits.share = 0: must be"),
         ("[limits]\nshare = 1.5", "limits.share = 1.5: must be 0.001 to 1"),
         ("[limts]\nshare = 1", "limts: there is no such table; did you mean `limits`?"),
-        ("[jobs.push]\nenabled = true", "jobs.push: `push` has no schedule: wishes wake it"),
+        ("[jobs.push]\nenabled = true", "jobs.push: `push` has no schedule: changes wake it"),
         ("[jobs.balance]\nenabled = true", "jobs.balance: there is no such table; did you mean `balances`?"),
         ("[jobs.shipments]\nskus_per_call = 5", "jobs.shipments.skus_per_call: there is no such key"),
         ("[jobs.backup]\nschedule = \"0 0 0 31 2 *\"", "= \"0 0 0 31 2 *\": it never comes due"),
@@ -260,7 +260,7 @@ fn no_key_or_password_is_ever_shown() {
         ("TALLYD_SERVICE__PROXY", "http://user:s3cret@proxy.example"),
     ];
     let config = load(BASE, &environment).unwrap();
-    let keys = format!("{:?}", KeySource::given(secret, secret).read().unwrap());
+    let keys = format!("{:?}", KeySource::from_keys(secret, secret).read_keys().unwrap());
     assert!(!format!("{config:?} {keys}").contains(secret));
 }
 
@@ -269,7 +269,8 @@ mod keys {
     use secrecy::ExposeSecret;
 
     fn read(text: &str, environment: &[(&str, &str)]) -> Result<(String, String, usize), String> {
-        let keys = load(text, environment).unwrap().service.keys.read().map_err(|error| error.to_string())?;
+        let keys =
+            load(text, environment).unwrap().service.keys.read_keys().map_err(|error| error.to_string())?;
         let exposed = [keys.integration, keys.gateway].map(|key| key.expose_secret().to_owned());
         let [integration, gateway] = exposed;
         Ok((integration, gateway, keys.warnings.len()))
@@ -281,7 +282,7 @@ mod keys {
         let file = write(directory.path(), "tallyd.toml", BASE, 0o644);
         write(directory.path(), "integration-key", "one\n", 0o400);
         write(directory.path(), "gateway-key", "two\n", 0o400);
-        let keys = Config::load(&file, []).unwrap().service.keys.read().unwrap();
+        let keys = Config::load(&file, []).unwrap().service.keys.read_keys().unwrap();
         assert_eq!((keys.integration.expose_secret(), keys.gateway.expose_secret()), ("one", "two"));
     }
 
@@ -310,11 +311,11 @@ mod keys {
         let file = write(directory.path(), "key", "old", 0o600);
         let keys = format!("{BASE}integration_key_file = {file:?}\ngateway_key_file = {file:?}\n");
         let source = Config::from_toml(&keys).unwrap().service.keys;
-        assert_eq!(source.read().unwrap().integration.expose_secret(), "old");
+        assert_eq!(source.read_keys().unwrap().integration.expose_secret(), "old");
         write(directory.path(), "key", "new", 0o600);
-        assert_eq!(source.read().unwrap().integration.expose_secret(), "new");
+        assert_eq!(source.read_keys().unwrap().integration.expose_secret(), "new");
         assert!(!source.needs_restart());
-        assert!(KeySource::given("a", "b").needs_restart());
+        assert!(KeySource::from_keys("a", "b").needs_restart());
     }
 
     #[test]

@@ -6,18 +6,18 @@ use crate::support::{BALANCES, UPDATE, World};
 use serde_json::json;
 use sqlx::Executor;
 use tallyd::journal::RunOutcome;
-use tallyd::sandbox::Options;
+use tallyd::sandbox::SandboxOptions;
 use tokio::time::Duration;
 
 #[tokio::test]
-async fn after_one_run_the_mirror_equals_the_shop_cell_for_cell() {
+async fn after_one_run_the_mirror_equals_the_shop_stock_level_for_stock_level() {
     let world = World::new().await;
     world.track_all().await;
     let once = world.once().await;
     assert!(once.is_good(), "{once:?}");
     let kits: Vec<String> = {
         let shop = world.shop().await;
-        let all = world.sandbox.skus().await.unwrap();
+        let all = world.sandbox.all_skus().await.unwrap();
         all.into_iter().filter(|sku| !shop.iter().any(|(s, _, _)| s == sku)).collect()
     };
     let mut mirror = world.mirror().await;
@@ -31,20 +31,21 @@ async fn after_one_run_the_mirror_equals_the_shop_cell_for_cell() {
             .unwrap();
     assert_eq!(
         lines.iter().map(|(order, _)| *order).collect::<Vec<_>>(),
-        world.sandbox.orders().await.unwrap()
+        world.sandbox.order_ids().await.unwrap()
     );
-    let bad: Vec<_> = world.sandbox.calls().into_iter().filter(|call| call.status != Some(200)).collect();
+    let bad: Vec<_> =
+        world.sandbox.logged_calls().into_iter().filter(|call| call.status != Some(200)).collect();
     assert!(bad.is_empty(), "{bad:?}");
 }
 
 #[tokio::test]
-async fn a_second_run_writes_no_cell() {
+async fn a_second_run_writes_no_stock_level() {
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
     let again = world.once().await;
     let balances = again.runs.iter().find(|run| run.kind.as_str() == "balances").unwrap();
-    assert!(balances.summary.contains("0 cell(s) new or changed"), "{}", balances.summary);
+    assert!(balances.summary.contains("0 stock level(s) new or changed"), "{}", balances.summary);
 }
 
 /// Returns the first stock level that is no kit's and has at least this quantity.
@@ -55,7 +56,7 @@ async fn well_stocked(world: &World, at_least: i64) -> (String, i64, i64) {
 #[tokio::test]
 async fn a_count_is_merged_with_what_was_sold_since() {
     let world = World::with(
-        Options { skus: 40, calls_per_minute: 0, ..Options::default() },
+        SandboxOptions { skus: 40, calls_per_minute: 0, ..SandboxOptions::default() },
         "[quantities]\nmax_fact_age = \"0s\"\n",
     )
     .await;
@@ -69,7 +70,7 @@ async fn a_count_is_merged_with_what_was_sold_since() {
             &json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity - 3}).to_string(),
         )
         .await;
-    world.sandbox.sale(&sku, warehouse, 2).await.unwrap();
+    world.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
     world.once().await;
     assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 5);
     let (state, _, detail) = world.fate("count").await;
@@ -83,13 +84,13 @@ async fn a_count_is_merged_with_what_was_sold_since() {
             &json!({"sku": sku, "warehouse_id": warehouse, "delta": -3}).to_string(),
         )
         .await;
-    world.sandbox.sale(&sku, warehouse, 4).await.unwrap();
+    world.sandbox.sell_units(&sku, warehouse, 4).await.unwrap();
     world.once().await;
     assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 12);
 }
 
 #[tokio::test]
-async fn wishes_of_one_cell_settle_with_one_entry() {
+async fn changes_of_one_stock_level_settle_with_one_entry() {
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
@@ -115,15 +116,15 @@ async fn a_backlog_takes_as_few_calls_as_can_be_and_one_bad_sku_spoils_nothing()
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
-    let cells = world.shop().await;
+    let levels = world.shop().await;
     let mut other = world.outsider().await;
     other.execute("BEGIN").await.unwrap();
-    for (n, (sku, warehouse, quantity)) in cells.iter().enumerate() {
+    for (n, (sku, warehouse, quantity)) in levels.iter().enumerate() {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
         let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.set', ?2)");
         other.execute(insert.bind(format!("w{n}")).bind(body)).await.unwrap();
     }
-    let ghost = json!({"sku": "no such thing", "warehouse_id": cells[0].1, "quantity": 1}).to_string();
+    let ghost = json!({"sku": "no such thing", "warehouse_id": levels[0].1, "quantity": 1}).to_string();
     other
         .execute(
             sqlx::query("INSERT INTO outbox (key, kind, body) VALUES ('ghost', 'quantity.set', ?1)")
@@ -133,9 +134,9 @@ async fn a_backlog_takes_as_few_calls_as_can_be_and_one_bad_sku_spoils_nothing()
         .unwrap();
     other.execute("COMMIT").await.unwrap();
     world.once().await;
-    let expected: Vec<_> = cells.iter().map(|(sku, w, quantity)| (sku.clone(), *w, quantity + 1)).collect();
+    let expected: Vec<_> = levels.iter().map(|(sku, w, quantity)| (sku.clone(), *w, quantity + 1)).collect();
     assert_eq!(world.shop().await, expected);
-    assert_eq!(world.calls(UPDATE), cells.len().div_ceil(25).max(3));
+    assert_eq!(world.calls(UPDATE), levels.len().div_ceil(25).max(3));
     assert_eq!(
         (world.fate("ghost").await.0.as_str(), world.fate("ghost").await.1.as_str()),
         ("rejected", "unknown_sku")
@@ -165,12 +166,12 @@ async fn nonsense_is_rejected_with_a_reason_and_never_sent() {
         world.wish(&format!("n{n}"), kind, body).await;
     }
     world.once().await;
-    for (n, wish) in nonsense.iter().enumerate() {
+    for (n, change) in nonsense.iter().enumerate() {
         let (state, reason, detail) = world.fate(&format!("n{n}")).await;
-        assert_eq!(state, "rejected", "{wish:?}: {reason} {detail}");
-        assert!(!reason.is_empty() && detail.len() > 10, "{wish:?}: {reason} {detail}");
+        assert_eq!(state, "rejected", "{change:?}: {reason} {detail}");
+        assert!(!reason.is_empty() && detail.len() > 10, "{change:?}: {reason} {detail}");
     }
-    assert!(world.sandbox.calls().iter().all(|call| call.status == Some(200)));
+    assert!(world.sandbox.logged_calls().iter().all(|call| call.status == Some(200)));
 }
 
 #[tokio::test]
@@ -203,7 +204,7 @@ async fn text_that_is_no_utf_8_spoils_nothing() {
 }
 
 #[tokio::test]
-async fn a_wish_of_another_process_is_on_the_wire_at_once() {
+async fn a_change_of_another_process_is_on_the_wire_at_once() {
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
@@ -232,7 +233,7 @@ async fn a_second_daemon_is_refused_and_the_first_goes_on() {
         tallyd::daemon::Daemon::start(world.config(), std::sync::Arc::new(tallyd::daemon::SystemClock)).await;
     let error = second.err().unwrap().to_string();
     assert!(error.contains("another tallyd already works on this database"), "{error}");
-    assert!(first.once().await.unwrap().is_good());
+    assert!(first.run_once().await.unwrap().is_good());
 }
 
 #[tokio::test]
@@ -249,7 +250,7 @@ async fn a_refused_key_costs_few_calls_and_heals_by_its_file() {
     world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
     let refused = world.number(refusals).await;
     assert!(refused <= 6, "{refused}");
-    world.until("the wish is judged", async |world| world.fate("k").await.0 == "rejected").await;
+    world.until("the change is judged", async |world| world.fate("k").await.0 == "rejected").await;
     working.stop().await;
 }
 
@@ -261,7 +262,7 @@ async fn a_page_too_large_is_halved_until_it_passes() {
     let once = world.once().await;
     assert!(once.is_good(), "{once:?}");
     assert!(world.calls(BALANCES) >= 3);
-    assert_eq!(world.mirror().await.len() / 3, world.sandbox.skus().await.unwrap().len());
+    assert_eq!(world.mirror().await.len() / 3, world.sandbox.all_skus().await.unwrap().len());
 }
 
 #[tokio::test]
@@ -270,7 +271,7 @@ async fn a_page_of_texts_that_are_no_skus_does_not_end_the_run() {
     world.track_all().await;
     world.sql("INSERT INTO tracked_sku (sku) WITH RECURSIVE n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < 300) SELECT char(9) || v FROM n").await;
     assert!(world.once().await.is_good());
-    assert_eq!(world.mirror().await.len() / 3, world.sandbox.skus().await.unwrap().len());
+    assert_eq!(world.mirror().await.len() / 3, world.sandbox.all_skus().await.unwrap().len());
 }
 
 #[tokio::test]
@@ -307,10 +308,10 @@ async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
     assert_eq!(world.shop().await, before, "nothing was zeroed");
     let (state, reason, detail) = world.fate("z0").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "brake"), "{detail}");
-    assert!(detail.contains("cells would become empty"), "{detail}");
+    assert!(detail.contains("stock levels would become empty"), "{detail}");
 
     let store = tallyd::store::Store::open_beside(&world.path).await.unwrap();
-    let mut write = store.begin(tallyd::store::Durability::Full).await.unwrap();
+    let mut write = store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     let non_zero = before.iter().filter(|(_, _, quantity)| *quantity > 0).count() as u64;
     assert_eq!(write.brake_release(&[], tallyd::model::Timestamp(i64::MAX / 2)).await.unwrap(), non_zero);
     write.commit().await.unwrap();
@@ -321,7 +322,7 @@ async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_leaves_the_wish_in_doubt_and_the_cell_waits() {
+async fn a_lost_answer_leaves_the_change_in_doubt_and_the_stock_level_waits() {
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
@@ -333,23 +334,23 @@ async fn a_lost_answer_leaves_the_wish_in_doubt_and_the_cell_waits() {
     assert_eq!(world.fate("lost").await.0, "in_doubt");
     world.wish("next", "quantity.adjust", &body(-1)).await;
     world.once().await;
-    assert_eq!(world.fate("next").await.0, "pending", "nothing is decided on a cell in doubt");
+    assert_eq!(world.fate("next").await.0, "pending", "nothing is decided on a stock level in doubt");
     assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 3);
 }
 
 #[tokio::test]
 async fn the_budget_is_remembered_over_a_restart() {
     let world = World::with(
-        Options { skus: 40, orders: 0, calls_per_minute: 240, ..Options::default() },
+        SandboxOptions { skus: 40, orders: 0, calls_per_minute: 240, ..SandboxOptions::default() },
         "[limits]\ncalls_per_minute = 240\n",
     )
     .await;
     world.track_all().await;
     for _ in 0..3 {
         let once = world.daemon().await;
-        let budget = once.context().limiter.budget();
-        assert_eq!(usize::try_from(budget.held).unwrap(), world.sandbox.calls().len());
-        assert!(once.once().await.unwrap().runs.iter().all(|run| run.outcome == RunOutcome::Ok));
+        let budget = once.context().limiter.quota_usage();
+        assert_eq!(usize::try_from(budget.held).unwrap(), world.sandbox.logged_calls().len());
+        assert!(once.run_once().await.unwrap().runs.iter().all(|run| run.outcome == RunOutcome::Ok));
     }
 }
 
@@ -359,16 +360,16 @@ async fn the_budget_is_remembered_over_a_restart() {
 #[tokio::test]
 async fn on_another_host_the_last_calls_hold_their_places_anew() {
     let world = World::with(
-        Options { skus: 40, orders: 0, calls_per_minute: 240, ..Options::default() },
+        SandboxOptions { skus: 40, orders: 0, calls_per_minute: 240, ..SandboxOptions::default() },
         "[limits]\ncalls_per_minute = 240\n",
     )
     .await;
     world.track_all().await;
     world.once().await;
-    let used = world.sandbox.calls().len();
+    let used = world.sandbox.logged_calls().len();
     world
         .sql("UPDATE session SET boot_id = 'of another host'; UPDATE exchange SET answered_moment = 0")
         .await;
-    let budget = world.daemon().await.context().limiter.budget();
+    let budget = world.daemon().await.context().limiter.quota_usage();
     assert_eq!(usize::try_from(budget.held).unwrap(), used);
 }

@@ -19,7 +19,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tallyd::client::{Client, HttpSettings, HttpTransport, Keys, Reply, Request, Response};
+use tallyd::client::{
+    AccountKeys, CallReply, Client, HttpSettings, HttpTransport, PlatformRequest, PlatformResponse,
+};
 use tallyd::model::{Clock, Moment, Operation, Timestamp};
 
 /// A parsed request.
@@ -79,11 +81,12 @@ impl Clock for Standing {
 }
 
 /// Sends a request as the exchange's caller, and checks its bytes.
-async fn exchanged(exchange: &Exchange, shop: &Shop, request: Request) -> Reply {
+async fn exchanged(exchange: &Exchange, shop: &Shop, request: PlatformRequest) -> CallReply {
     let (address, served) = answering(exchange);
     let expected = exchange.request.all_headers(shop);
     let key = |name: &str| SecretString::from(expected[name].clone());
-    let keys = Keys { integration: key("svc-subscription-key"), gateway: key("gateway-subscription-key") };
+    let keys =
+        AccountKeys { integration: key("svc-subscription-key"), gateway: key("gateway-subscription-key") };
     let mut settings = HttpSettings::new(address);
     settings.application_id = expected.get("application-id").cloned();
     let transport = HttpTransport::new(&settings, &keys).unwrap();
@@ -101,14 +104,14 @@ async fn exchanged(exchange: &Exchange, shop: &Shop, request: Request) -> Reply 
 }
 
 /// Returns the judged answer of an exchange whose request the client does not build.
-fn judged(exchange: &Exchange) -> Reply {
-    let response = Response {
+fn judged(exchange: &Exchange) -> CallReply {
+    let response = PlatformResponse {
         status: exchange.response.status,
         retry_after: exchange.response.retry_after.clone(),
         content_type: Some("application/json".to_owned()),
         body: exchange.response.body.to_string().into_bytes(),
     };
-    Reply::judge(operation(exchange), Ok(response), Timestamp(0))
+    CallReply::from_outcome(operation(exchange), Ok(response), Timestamp(0))
 }
 
 /// Returns the operation of an exchange, by its method and the segments of its path.

@@ -12,7 +12,7 @@ use axum::http::{Request, Response};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tallyd::sandbox::{Answer, Clock, Core, Options};
+use tallyd::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 
 /// Values of the stand-ins of an exchange: stored → assigned, once known.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl StandIns {
     fn given_text(&self, written: &str) -> String {
         let given = |part: &str| match self.0.get(part) {
             Some(Some(given)) => given.clone(),
-            Some(None) => panic!("{part} is sent before the service gave it"),
+            Some(None) => panic!("{part} is sent before the platform gave it"),
             None => part.to_owned(),
         };
         if self.0.contains_key(written) {
@@ -121,7 +121,7 @@ fn parts(text: &str) -> Vec<&str> {
 
 /// The platform of one exchange.
 struct Service {
-    core: Arc<Core>,
+    core: Arc<SandboxCore>,
     shop: Shop,
     stand_ins: StandIns,
 }
@@ -129,15 +129,16 @@ struct Service {
 impl Service {
     async fn of(exchange: &Exchange) -> Self {
         let shop = shop();
-        let options = Options {
+        let options = SandboxOptions {
             integration_key: Some(shop.default_key.clone()),
             gateway_key: Some(shop.gateway_key.clone()),
             skus: 10,
             orders: 0,
-            ..Options::default()
+            ..SandboxOptions::default()
         };
         let now_ms = shop.now_ms;
-        let core = Arc::new(Core::open(&options, Clock::from_source(move || now_ms)).await.unwrap());
+        let core =
+            Arc::new(SandboxCore::open(&options, SandboxClock::from_source(move || now_ms)).await.unwrap());
         let mut stand_ins = StandIns::default();
         stand_ins.add(&shop.stand_ins);
         stand_ins.add(&exchange.stand_ins);
@@ -157,8 +158,8 @@ impl Service {
     }
 
     async fn send(&self, written: &contract_support::Request) -> Response<Bytes> {
-        match self.core.handle(self.request(written)).await {
-            Answer::Full(response) => response,
+        match self.core.handle_request(self.request(written)).await {
+            SandboxAnswer::Full(response) => response,
             other => panic!("{} {}: {other:?}", written.method, written.path),
         }
     }
@@ -180,12 +181,12 @@ impl Service {
     }
 
     async fn leave_in_flight(&self, step: &Step, count: usize) {
-        let before = self.core.calls().len();
+        let before = self.core.logged_calls().len();
         for _ in 0..count {
             let (core, request) = (Arc::clone(&self.core), self.request(&step.request));
-            tokio::spawn(async move { core.handle(request).await });
+            tokio::spawn(async move { core.handle_request(request).await });
         }
-        while self.core.calls().len() < before + count {
+        while self.core.logged_calls().len() < before + count {
             tokio::task::yield_now().await;
         }
     }

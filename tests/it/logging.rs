@@ -142,8 +142,11 @@ fn rows() -> BTreeMap<String, Row> {
     let lines = table.lines().filter(|line| line.starts_with("| `"));
     lines
         .map(|line| {
-            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            (cells[1].trim_matches('`').to_owned(), Row { levels: words(cells[2]), fields: words(cells[3]) })
+            let levels: Vec<&str> = line.split('|').map(str::trim).collect();
+            (
+                levels[1].trim_matches('`').to_owned(),
+                Row { levels: words(levels[2]), fields: words(levels[3]) },
+            )
         })
         .collect()
 }

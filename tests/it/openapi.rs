@@ -14,7 +14,7 @@ use axum::http::{Request, Response};
 use interface::{Interface, JSON};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use tallyd::sandbox::{Answer, Clock, Core, Options};
+use tallyd::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 
 const INTEGRATION_KEY: &str = "integration-key-of-the-tests";
 const GATEWAY_KEY: &str = "gateway-key-of-the-tests";
@@ -45,21 +45,21 @@ fn get(name: &'static str, ids: &[&Value], query: &str) -> Call {
 /// A sandbox whose every answer is checked against the file.
 struct Witness {
     interface: Interface,
-    core: Core,
+    core: SandboxCore,
     seen: BTreeSet<(String, u16)>,
     /// Last call of each operation that was answered 200.
     good: BTreeMap<&'static str, Call>,
 }
 
 impl Witness {
-    async fn over(options: Options) -> Self {
-        let options = Options {
+    async fn over(options: SandboxOptions) -> Self {
+        let options = SandboxOptions {
             integration_key: Some(INTEGRATION_KEY.to_owned()),
             gateway_key: Some(GATEWAY_KEY.to_owned()),
             skus: 20,
             ..options
         };
-        let core = Core::open(&options, Clock::from_source(|| NOW_MS)).await.unwrap();
+        let core = SandboxCore::open(&options, SandboxClock::from_source(|| NOW_MS)).await.unwrap();
         Self { interface: Interface::read(), core, seen: BTreeSet::new(), good: BTreeMap::new() }
     }
 
@@ -73,7 +73,7 @@ impl Witness {
             .header("content-type", media_type)
             .body(Bytes::from(body))
             .unwrap();
-        let Answer::Full(answer) = self.core.handle(request).await else {
+        let SandboxAnswer::Full(answer) = self.core.handle_request(request).await else {
             panic!("{}: no answer", call.name)
         };
         let wrong = self.interface.judge(call.name, &answer);
@@ -100,7 +100,9 @@ impl Witness {
 
     async fn control(&self, path: &str, body: &Value) -> Value {
         let request = Request::post(path).body(Bytes::from(body.to_string())).unwrap();
-        let Answer::Full(answer) = self.core.handle(request).await else { panic!("{path}: no answer") };
+        let SandboxAnswer::Full(answer) = self.core.handle_request(request).await else {
+            panic!("{path}: no answer")
+        };
         assert_eq!(answer.status(), 200, "{:?}", answer.body());
         serde_json::from_slice(answer.body()).unwrap()
     }
@@ -227,7 +229,7 @@ async fn refusals(witness: &mut Witness) {
 
 /// Calls each operation beyond the limit of `options`, which one bad request has reached.
 async fn beyond_a_limit(
-    options: Options,
+    options: SandboxOptions,
     good: &BTreeMap<&'static str, Call>,
     status: u16,
 ) -> BTreeSet<(String, u16)> {
@@ -242,16 +244,17 @@ async fn beyond_a_limit(
 
 #[tokio::test]
 async fn the_file_describes_every_answer_and_promises_none_that_never_comes() {
-    let unlimited = Options { calls_per_minute: 0, bad_requests_per_day: 0, ..Options::default() };
+    let unlimited =
+        SandboxOptions { calls_per_minute: 0, bad_requests_per_day: 0, ..SandboxOptions::default() };
     let mut witness = Witness::over(unlimited.clone()).await;
     products_and_stock(&mut witness).await;
     orders_and_shipments(&mut witness).await;
     lists_and_reports(&mut witness).await;
     assert_eq!(witness.good.len(), 20, "every operation was called");
     refusals(&mut witness).await;
-    let rate = Options { calls_per_minute: 1, ..unlimited.clone() };
+    let rate = SandboxOptions { calls_per_minute: 1, ..unlimited.clone() };
     witness.seen.extend(beyond_a_limit(rate, &witness.good, 429).await);
-    let bad_requests = Options { bad_requests_per_day: 1, ..unlimited };
+    let bad_requests = SandboxOptions { bad_requests_per_day: 1, ..unlimited };
     witness.seen.extend(beyond_a_limit(bad_requests, &witness.good, 403).await);
     let never: Vec<_> = witness.interface.promised().difference(&witness.seen).cloned().collect();
     assert!(never.is_empty(), "promised, but not provoked: {never:?}");

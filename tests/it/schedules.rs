@@ -12,7 +12,7 @@ use chrono::{
 use chrono_tz::Tz;
 use std::time::Duration;
 use tallyd::model::{JobKind, Timestamp};
-use tallyd::schedule::{Missed, Schedule};
+use tallyd::schedule::{MissedPolicy, Schedule};
 
 const ZONES: [&str; 6] =
     ["UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "Asia/Kathmandu", "Pacific/Auckland"];
@@ -22,7 +22,7 @@ fn day(year: i32, month: u32, day: u32) -> NaiveDate {
 }
 
 fn schedule(expression: &str, zone: &str) -> Schedule {
-    Schedule::parse(expression, zone, Duration::ZERO, Missed::RunOnce).unwrap()
+    Schedule::parse(expression, zone, Duration::ZERO, MissedPolicy::RunOnce).unwrap()
 }
 
 /// Returns the instant of a wall clock time.
@@ -123,14 +123,14 @@ fn an_interval_goes_on_through_every_clock_change_of_ten_years() {
 fn with_jitter_each_due_time_of_ten_years_starts_once_and_in_time() {
     let jitter = Duration::from_secs(900);
     let zone = "Europe/Berlin";
-    let nightly = Schedule::parse("0 30 2 * * *", zone, jitter, Missed::RunOnce).unwrap();
+    let nightly = Schedule::parse("0 30 2 * * *", zone, jitter, MissedPolicy::RunOnce).unwrap();
     let mut now = Timestamp(before_2026(zone).timestamp_millis());
     for due in fixed(zone, 2, 30, |_| true) {
         now = nightly.next_start(JobKind::Backup, now).unwrap();
         let due = Timestamp(due.timestamp_millis());
-        assert!(now >= due && now.since(due) <= jitter, "{now} is no start of {due}");
+        assert!(now >= due && now.duration_since(due) <= jitter, "{now} is no start of {due}");
         assert_eq!(nightly.latest_started(JobKind::Backup, now), Some(due));
-        assert!(!nightly.missed(JobKind::Backup, due, now), "{due} ran and was not missed");
+        assert!(!nightly.has_missed(JobKind::Backup, due, now), "{due} ran and was not missed");
     }
 }
 
@@ -141,7 +141,7 @@ fn a_machine_that_sleeps_at_night_makes_up_once_or_skips_for_ten_years() {
     let mut last = None;
     let runs = fixed(zone, 2, 30, |_| true);
     let with = |policy| Schedule::parse("0 30 2 * * *", zone, Duration::ZERO, policy).unwrap();
-    let (once, skip) = (with(Missed::RunOnce), with(Missed::Skip));
+    let (once, skip) = (with(MissedPolicy::RunOnce), with(MissedPolicy::Skip));
     for (morning, due) in fixed(zone, 7, 0, |_| true).into_iter().zip(runs) {
         let now = Timestamp(morning.timestamp_millis());
         let owed = once.catch_up(JobKind::Prune, last, now);

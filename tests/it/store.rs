@@ -6,15 +6,15 @@
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection, Executor};
-use tallyd::journal::{Begun, Body, Ended, Outcome, RunOutcome};
+use tallyd::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody, RunOutcome};
 use tallyd::model::{
-    Cell, ExchangeId, JobKind, Lane, Moment, Operation, Position, Quantity, REASON_MAX_CHARS, RunId, Sku,
-    Timestamp, Trigger, WarehouseId,
+    ExchangeId, JobKind, Lane, Moment, Operation, Position, Quantity, REASON_MAX_CHARS, RunId, RunTrigger,
+    Sku, StockLevel, Timestamp, WarehouseId,
 };
-use tallyd::outbox::{Reason, State};
+use tallyd::outbox::{ChangeState, Reason};
 use tallyd::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, LackingRow, Lock,
-    ProductFact, Stalest, Store, Unread,
+    BalanceFact, BalancePage, BalancesRecorded, DatabaseLock, Durability, ProductFact, StalestProgress,
+    StockLevelFact, StockLevelWrite, Store, SuspectedAbsenceRow, UnparsedAnswer,
 };
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -23,7 +23,7 @@ struct Shelf {
     run: RunId,
     session: i64,
     now: i64,
-    _lock: Lock,
+    _lock: DatabaseLock,
     _dir: tempfile::TempDir,
 }
 
@@ -33,11 +33,11 @@ impl Shelf {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
-        let lock = Lock::take(&path).unwrap();
+        let lock = DatabaseLock::acquire(&path).unwrap();
         let store = Store::open(&path, &lock).await.unwrap();
-        let mut write = store.begin(Durability::Full).await.unwrap();
+        let mut write = store.begin_write(Durability::Full).await.unwrap();
         let session = write.session_begin("boot", "test", Timestamp(T0), Moment(0)).await.unwrap().session_id;
-        let run = write.run_begin(session, JobKind::Balances, Trigger::Once, Timestamp(T0)).await.unwrap();
+        let run = write.run_begin(session, JobKind::Balances, RunTrigger::Once, Timestamp(T0)).await.unwrap();
         write.commit().await.unwrap();
         Self { store, run, session, now: T0, _lock: lock, _dir: dir }
     }
@@ -49,8 +49,8 @@ impl Shelf {
 
     async fn begin(&mut self) -> ExchangeId {
         self.now += 1000;
-        let mut write = self.store.begin(Durability::Normal).await.unwrap();
-        let begun = Begun {
+        let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
+        let begun = ExchangeBegin {
             run_id: self.run,
             operation: Operation::GetProductBalances,
             target: "/api/product/getProductBalances".into(),
@@ -73,14 +73,22 @@ impl Shelf {
         got: &[(&str, &[(i64, i64)])],
     ) -> BalancesRecorded {
         let asked: Vec<Sku> = asked.iter().map(|s| sku(s)).collect();
-        let products: Vec<BalanceFact<'_>> = got.iter().map(|(sku, cells)| product(sku, cells)).collect();
-        let mut write = self.store.begin(Durability::Normal).await.unwrap();
+        let products: Vec<BalanceFact<'_>> = got.iter().map(|(sku, levels)| product(sku, levels)).collect();
+        let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
         write.exchange_end(id, &ended(self.now + 1)).await.unwrap();
         let (exchange_id, observed_at, moment) = (id, Timestamp(sent), Some(Moment(sent - T0)));
         let (asked, products) = (&*asked, &*products);
         let (unreadable, hides, is_whole) = (&[][..], false, true);
-        let page =
-            BalancePage { exchange_id, observed_at, moment, asked, products, unreadable, hides, is_whole };
+        let page = BalancePage {
+            exchange_id,
+            observed_at,
+            moment,
+            requested: asked,
+            products,
+            unreadable,
+            has_unnamed_record: hides,
+            is_whole,
+        };
         let recorded = write.mirror_balances(&page).await.unwrap();
         write.commit().await.unwrap();
         recorded
@@ -93,7 +101,7 @@ impl Shelf {
 
     /// Returns (quantity, pending, observed) of one stock level.
     async fn cell(&self, sku: &str, warehouse: i64) -> (i64, Option<i64>, String) {
-        let rows = self.store.stock(&[sku.into()]).await.unwrap();
+        let rows = self.store.stock_list(&[sku.into()]).await.unwrap();
         let row = rows.into_iter().find(|r| r.warehouse_id == warehouse).unwrap();
         (row.quantity, row.pending_quantity, row.observed_at.unwrap())
     }
@@ -103,29 +111,29 @@ fn sku(text: &str) -> Sku {
     Sku::new(text).unwrap()
 }
 
-fn product<'a>(text: &'a str, cells: &[(i64, i64)]) -> BalanceFact<'a> {
-    let cell = |(warehouse, quantity): &(i64, i64)| CellBalance {
+fn product<'a>(text: &'a str, levels: &[(i64, i64)]) -> BalanceFact<'a> {
+    let level = |(warehouse, quantity): &(i64, i64)| StockLevelFact {
         warehouse_id: WarehouseId(*warehouse),
         quantity: Quantity(*quantity),
         warehouse_sku: Some(text.into()),
         is_active: Some(true),
         include_in_sync: None,
     };
-    let total = cells.iter().map(|(_, quantity)| quantity).sum();
+    let total = levels.iter().map(|(_, quantity)| quantity).sum();
     BalanceFact {
         sku: sku(text),
         // Another spelling is another product.
         product_id: Some(text.bytes().fold(7, |id: i64, byte| (id * 31 + i64::from(byte)) % 1_000_003)),
         upc: None,
         total: Some(total),
-        cells: cells.iter().map(cell).collect(),
+        stock_levels: levels.iter().map(level).collect(),
         is_whole: true,
     }
 }
 
-fn ended(at: i64) -> Ended<'static> {
-    Ended {
-        outcome: Outcome::Accepted,
+fn ended(at: i64) -> ExchangeEnd<'static> {
+    ExchangeEnd {
+        outcome: ExchangeOutcome::Accepted,
         status: Some(200),
         body: Some(b"[]".as_slice().into()),
         message: None,
@@ -135,18 +143,18 @@ fn ended(at: i64) -> Ended<'static> {
 }
 
 fn at(ms: i64) -> String {
-    Timestamp(ms).rfc3339()
+    Timestamp(ms).to_rfc3339()
 }
 
 #[tokio::test]
-async fn a_page_that_changes_nothing_writes_no_cell_and_moves_one_reading() {
+async fn a_page_that_changes_nothing_writes_no_stock_level_and_moves_one_reading() {
     let mut shelf = Shelf::new().await;
     let got: &[(&str, &[(i64, i64)])] = &[("A", &[(1, 5), (2, 0)]), ("Ä/\"1'", &[(1, -2)])];
     let first = shelf.read(&["A", "Ä/\"1'"], got).await;
-    assert_eq!((first.cells_changed, first.absent.len()), (3, 0));
-    assert_eq!(shelf.cell("Ä/\"1'", 1).await.0, -2, "a negative quantity from the service is a fact");
+    assert_eq!((first.stock_levels_changed, first.absent.len()), (3, 0));
+    assert_eq!(shelf.cell("Ä/\"1'", 1).await.0, -2, "a negative quantity from the platform is a fact");
     let second = shelf.read(&["A", "Ä/\"1'"], got).await;
-    assert_eq!(second.cells_changed, 0);
+    assert_eq!(second.stock_levels_changed, 0);
     assert_eq!(shelf.cell("A", 2).await, (0, None, at(T0 + 2000)), "seen again, so younger");
     let mut other = shelf.outsider().await;
     let readings: i64 =
@@ -166,15 +174,15 @@ async fn a_page_of_another_cut_keeps_every_products_own_age() {
 #[tokio::test]
 async fn the_stalest_tracked_sku_is_always_next() {
     let mut shelf = Shelf::new().await;
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write.tracked_sku_add(&["A", "B", "C", "D"].map(sku)).await.unwrap();
     write.commit().await.unwrap();
     shelf.read(&["C"], &[("C", &[(1, 1)])]).await;
     shelf.read(&["A"], &[("A", &[(1, 1)])]).await;
-    let now = shelf.store.position().await.unwrap();
-    let all = shelf.store.tracked_sku_stalest(now, &mut Stalest::default(), 9).await.unwrap();
+    let now = shelf.store.journal_position().await.unwrap();
+    let all = shelf.store.tracked_sku_stalest(now, &mut StalestProgress::default(), 9).await.unwrap();
     assert_eq!(all, ["B", "D", "C", "A"], "never read first, then the oldest reading");
-    let mut stands = Stalest::default();
+    let mut stands = StalestProgress::default();
     for (limit, expected) in [(1, &["B"][..]), (2, &["D", "C"]), (9, &["A"]), (9, &[])] {
         assert_eq!(shelf.store.tracked_sku_stalest(now, &mut stands, limit).await.unwrap(), expected);
     }
@@ -185,9 +193,9 @@ async fn another_spelling_is_an_alias_and_two_of_them_are_nobody() {
     let mut shelf = Shelf::new().await;
     let recorded = shelf.read(&["abc", "x"], &[("ABC", &[(1, 5)]), ("X", &[]), ("X ", &[])]).await;
     assert_eq!(recorded.absent, [sku("x")], "several folds and no exact match");
-    let cell = Cell { sku: sku("abc"), warehouse_id: WarehouseId(1) };
-    let row = &shelf.store.cell_rows(&[cell]).await.unwrap()[0];
-    assert_eq!((row.sku.as_deref(), row.quantity, row.was_asked), (Some("ABC"), Some(5), true));
+    let level = StockLevel { sku: sku("abc"), warehouse_id: WarehouseId(1) };
+    let row = &shelf.store.stock_level_rows(&[level]).await.unwrap()[0];
+    assert_eq!((row.sku.as_deref(), row.quantity, row.was_requested), (Some("ABC"), Some(5), true));
 }
 
 #[tokio::test]
@@ -221,7 +229,7 @@ async fn a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_i
             let kept = "SELECT quantity FROM balance JOIN product ON id = product WHERE sku = 'A'";
             assert_eq!(sqlx::query_scalar::<_, i64>(kept).fetch_one(&mut other).await.unwrap(), 5);
             assert!(
-                shelf.store.stock(&["A".into()]).await.unwrap().is_empty(),
+                shelf.store.stock_list(&["A".into()]).await.unwrap().is_empty(),
                 "what is missing is no stock"
             );
         }
@@ -241,36 +249,40 @@ async fn what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_sh
         assert_eq!(shelf.cell("B", 1).await, (7, None, at(shelf.now)));
         assert!(!shelf.repeats("A", b"[]").await, "an answer that lacks one makes nobody younger unread");
     }
-    let cells = [1, 2].map(|id| Cell { sku: sku("A"), warehouse_id: WarehouseId(id) });
-    let rows = shelf.store.cell_rows(&cells).await.unwrap();
+    let levels = [1, 2].map(|id| StockLevel { sku: sku("A"), warehouse_id: WarehouseId(id) });
+    let rows = shelf.store.stock_level_rows(&levels).await.unwrap();
     assert_eq!((rows[0].lack.as_deref(), rows[0].fact_moment), (Some("absent"), Some(1000)));
     for _ in 0..2 {
         shelf.read(&["A", "B"], page).await;
         assert_eq!(shelf.cell("A", 2).await, (6, None, at(shelf.now)), "shown again");
     }
-    assert_eq!(shelf.store.cell_rows(&cells).await.unwrap()[0].lack, None);
+    assert_eq!(shelf.store.stock_level_rows(&levels).await.unwrap()[0].lack, None);
     assert!(shelf.repeats("A", b"[]").await, "and known unread again");
 
     let shown = at(shelf.now);
     shelf.read(&["A"], &[("A", &[(1, 5)])]).await;
-    assert_eq!(shelf.store.stock(&["A".into()]).await.unwrap().len(), 1, "a vanished cell is no stock");
+    assert_eq!(
+        shelf.store.stock_list(&["A".into()]).await.unwrap().len(),
+        1,
+        "a vanished stock level is no stock"
+    );
     let sql = "SELECT fact_ms FROM balance WHERE warehouse_id = 2";
     let vanished: i64 = sqlx::query_scalar(sql).fetch_one(&mut shelf.outsider().await).await.unwrap();
     assert_eq!(at(vanished), shown, "and was last seen before it vanished");
 }
 
 #[tokio::test]
-async fn a_vanished_warehouse_link_marks_that_cell_alone_and_comes_back() {
+async fn a_vanished_warehouse_link_marks_that_stock_level_alone_and_comes_back() {
     let mut shelf = Shelf::new().await;
-    let cells = [1, 2].map(|id| Cell { sku: sku("A"), warehouse_id: WarehouseId(id) });
+    let levels = [1, 2].map(|id| StockLevel { sku: sku("A"), warehouse_id: WarehouseId(id) });
     for (there, expected) in [
         (&[(1, 5), (2, 6)][..], [false, false]),
         (&[(1, 5)], [false, true]),
         (&[(1, 5), (2, 6)], [false, false]),
     ] {
         shelf.read(&["A"], &[("A", there)]).await;
-        let rows = shelf.store.cell_rows(&cells).await.unwrap();
-        assert_eq!([rows[0].vanished, rows[1].vanished], expected, "{there:?}");
+        let rows = shelf.store.stock_level_rows(&levels).await.unwrap();
+        assert_eq!([rows[0].is_unlinked, rows[1].is_unlinked], expected, "{there:?}");
     }
 }
 
@@ -283,33 +295,38 @@ async fn an_older_answer_never_overwrites_a_newer_write() {
     let early_sent = shelf.now;
     let claim = shelf.begin().await;
     let sent = shelf.now;
-    let written = CellWrite { product, warehouse_id: 1, before: Some(Quantity(50)), written: Quantity(47) };
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
-    write.cell_claim(claim, std::slice::from_ref(&written)).await.unwrap();
+    let written =
+        StockLevelWrite { product, warehouse_id: 1, before: Some(Quantity(50)), written: Quantity(47) };
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    write.stock_level_claim(claim, std::slice::from_ref(&written)).await.unwrap();
     write.commit().await.unwrap();
 
     let during = shelf.begin().await;
     let during_sent = shelf.now;
     let overlapped = shelf.record(during, during_sent, &["A"], &[("A", &[(1, 48), (2, 8)])]).await;
-    assert_eq!(overlapped.cells_overlapped, 1);
+    assert_eq!(overlapped.stock_levels_overlapped, 1);
     assert_eq!(
         shelf.cell("A", 1).await,
         (50, None, at(T0 + 1000)),
         "claimed: the older fact and its age stay"
     );
-    assert_eq!(shelf.cell("A", 2).await, (8, None, at(during_sent)), "the other cell is read as ever");
+    assert_eq!(shelf.cell("A", 2).await, (8, None, at(during_sent)), "the other stock level is read as ever");
 
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let position = write.exchange_end(claim, &ended(shelf.now)).await.unwrap();
-    write.cell_conclude(claim, position, Timestamp(sent), &[written]).await.unwrap();
+    write.stock_level_writes_complete(claim, position, Timestamp(sent), &[written]).await.unwrap();
     write.commit().await.unwrap();
     assert_eq!(shelf.cell("A", 1).await, (47, None, at(sent)));
     shelf.record(early_read, early_sent, &["A"], &[("A", &[(1, 50), (2, 8)])]).await;
     assert_eq!(shelf.cell("A", 1).await.0, 47, "asked before the write was answered");
     shelf.read(&["A"], &[("A", &[(1, 46), (2, 8)])]).await;
     assert_eq!(shelf.cell("A", 1).await.0, 46);
-    let row = shelf.store.cell_rows(&[Cell { sku: sku("A"), warehouse_id: WarehouseId(1) }]).await.unwrap();
-    assert_eq!(row[0].ours, Some(-3), "our own write is no drift; the sale of one is");
+    let row = shelf
+        .store
+        .stock_level_rows(&[StockLevel { sku: sku("A"), warehouse_id: WarehouseId(1) }])
+        .await
+        .unwrap();
+    assert_eq!(row[0].own_delta, Some(-3), "our own write is no drift; the sale of one is");
 }
 
 #[tokio::test]
@@ -379,8 +396,8 @@ async fn a_base_is_fixed_once_by_the_first_read_after_the_count() {
     for (quantity, expected) in [(50, 50), (48, 50)] {
         let id = shelf.begin().await;
         shelf.record(id, created + 1000 + quantity, &["A"], &[("A", &[(1, quantity)])]).await;
-        let write = shelf.store.begin(Durability::Normal).await.unwrap();
-        write.outbox_fix_bases(id, Timestamp(created + 1000 + quantity), 900_000).await.unwrap();
+        let write = shelf.store.begin_write(Durability::Normal).await.unwrap();
+        write.outbox_fix_bases_and_commit(id, Timestamp(created + 1000 + quantity), 900_000).await.unwrap();
         let base: i64 =
             sqlx::query_scalar("SELECT base_quantity FROM outbox").fetch_one(&mut other).await.unwrap();
         assert_eq!(base, expected, "Monday's count must not get Friday's base, nor a second one");
@@ -409,33 +426,33 @@ async fn a_pair_is_kept_with_when_it_was_first_and_last_seen() {
 async fn a_key_is_for_ever() {
     let shelf = Shelf::new().await;
     let mut other = shelf.outsider().await;
-    let wish = r#"('k', 'quantity.adjust', '{"sku":"A","warehouse_id":1,"delta":-3}')"#;
+    let change = r#"('k', 'quantity.adjust', '{"sku":"A","warehouse_id":1,"delta":-3}')"#;
     for verb in ["INSERT", "INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE"] {
         other
-            .execute(sqlx::AssertSqlSafe(format!("{verb} INTO outbox (key, kind, body) VALUES {wish}")))
+            .execute(sqlx::AssertSqlSafe(format!("{verb} INTO outbox (key, kind, body) VALUES {change}")))
             .await
             .unwrap();
     }
     let upsert = format!(
-        "INSERT INTO outbox (key, kind, body) VALUES {wish} ON CONFLICT (key) DO UPDATE SET priority = 1"
+        "INSERT INTO outbox (key, kind, body) VALUES {change} ON CONFLICT (key) DO UPDATE SET priority = 1"
     );
     other.execute(sqlx::AssertSqlSafe(upsert)).await.unwrap();
     let rows: Vec<(i64, i64)> =
         sqlx::query_as("SELECT id, priority FROM outbox").fetch_all(&mut other).await.unwrap();
     assert_eq!(rows, [(1, 0)]);
 
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
     assert!(!write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
     write.commit().await.unwrap();
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write.event_append(Timestamp(T0), "outbox.pruned", "outbox", None).await.unwrap();
     write.commit().await.unwrap();
     other
         .execute("INSERT INTO prune_guard VALUES (1); DELETE FROM outbox; DELETE FROM prune_guard")
         .await
         .unwrap();
-    let again = format!("INSERT INTO outbox (key, kind, body) VALUES {wish}");
+    let again = format!("INSERT INTO outbox (key, kind, body) VALUES {change}");
     other.execute(sqlx::AssertSqlSafe(again)).await.unwrap();
     let count: i64 = sqlx::query_scalar("SELECT count(*) FROM outbox").fetch_one(&mut other).await.unwrap();
     assert_eq!(count, 0, "also after pruning");
@@ -492,7 +509,7 @@ async fn a_database_of_other_migrations_is_refused_and_left_as_it_is() {
     .unwrap();
     old.close().await.unwrap();
     let before = std::fs::read(&path).unwrap();
-    let lock = Lock::take(&path).unwrap();
+    let lock = DatabaseLock::acquire(&path).unwrap();
     let held = Store::open(&path, &lock).await.unwrap_err().to_string();
     let beside = Store::open_beside(&path).await.unwrap_err().to_string();
     let parts = ["cannot open the database", "old.db", "migration 1 differs", "nothing was changed", "keep"];
@@ -707,9 +724,9 @@ async fn what_was_removed_stays_removed_and_what_is_learnt_is_added() {
     let mut other = shelf.outsider().await;
     other.execute("INSERT INTO tracked_sku (sku) VALUES ('A'), ('A'), ('B')").await.unwrap();
     other.execute("DELETE FROM tracked_sku WHERE sku = 'A'").await.unwrap();
-    let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
-    write.learnt_sku_add(id, &["A", "C"].map(sku)).await.unwrap();
-    write.learnt_sku_add(id, &["A", "C"].map(sku)).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
+    write.discovered_sku_add(id, &["A", "C"].map(sku)).await.unwrap();
+    write.discovered_sku_add(id, &["A", "C"].map(sku)).await.unwrap();
     write.commit().await.unwrap();
     let mut list = Vec::new();
     let take = |page: Vec<(String, String)>| {
@@ -733,10 +750,12 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
     let mut other = shelf.outsider().await;
     let bodies: i64 = sqlx::query_scalar("SELECT count(*) FROM body").fetch_one(&mut other).await.unwrap();
     assert_eq!(bodies, 2, "one request, one answer");
-    let places = shelf.store.exchange_places("boot", 120).await.unwrap();
+    let places = shelf.store.exchange_reservations("boot", 120).await.unwrap();
     assert_eq!(places.len(), 4);
-    assert!(places[0].answered.is_none() && places[1].answered.is_some() && places[0].same_boot);
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    assert!(
+        places[0].answered_moment.is_none() && places[1].answered_moment.is_some() && places[0].is_same_boot
+    );
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write.session_begin("next boot", "test", Timestamp(T0), Moment(5)).await.unwrap();
     write.commit().await.unwrap();
     let runs = shelf.store.run_list(None, 9).await.unwrap();
@@ -744,10 +763,12 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
     let exchanges = shelf.store.run_exchanges(shelf.run).await.unwrap();
     let last = exchanges.last().unwrap();
     assert_eq!((last.id, last.verdict.as_deref()), (open.0, Some("interrupted")));
-    assert!(shelf.store.exchange_places("next boot", 120).await.unwrap().iter().all(|p| !p.same_boot));
+    assert!(
+        shelf.store.exchange_reservations("next boot", 120).await.unwrap().iter().all(|p| !p.is_same_boot)
+    );
     let given_up: Vec<bool> = shelf
         .store
-        .exchange_places("boot", 120)
+        .exchange_reservations("boot", 120)
         .await
         .unwrap()
         .iter()
@@ -757,57 +778,61 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
 }
 
 #[tokio::test]
-async fn a_wish_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
+async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
     let mut shelf = Shelf::new().await;
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write
         .outbox_insert("k", "quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":1}"#, 0)
         .await
         .unwrap();
     write.commit().await.unwrap();
-    let wish = shelf.store.outbox_pending().await.unwrap().remove(0);
+    let change = shelf.store.outbox_pending().await.unwrap().remove(0);
     let id = shelf.begin().await;
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
-    let claim = tallyd::store::Claim { id: wish.id.into(), written: Some(4) };
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    let claim = tallyd::store::ClaimedChange { id: change.id.into(), written: Some(4) };
     assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 1);
     assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 0, "claimed once");
     write.commit().await.unwrap();
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     assert_eq!(write.session_begin("boot", "test", Timestamp(T0), Moment(0)).await.unwrap().in_doubt, 1);
     write.commit().await.unwrap();
     let row = shelf.store.outbox_show("k").await.unwrap().unwrap();
-    assert_eq!((row.state.as_str(), row.written), (State::InDoubt.as_str(), Some(4)));
+    assert_eq!((row.state.as_str(), row.written), (ChangeState::InDoubt.as_str(), Some(4)));
 }
 
 #[tokio::test]
-async fn cancelling_an_undecided_wish_frees_its_cell() {
+async fn cancelling_an_undecided_change_frees_its_stock_level() {
     let mut shelf = Shelf::new().await;
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
     let id = shelf.begin().await;
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write
         .outbox_insert("k", "quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":1}"#, 0)
         .await
         .unwrap();
-    let claim = tallyd::store::Claim { id: 1.into(), written: Some(51) };
+    let claim = tallyd::store::ClaimedChange { id: 1.into(), written: Some(51) };
     assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 1);
     let written =
-        CellWrite { product: 1, warehouse_id: 1, before: Some(Quantity(50)), written: Quantity(51) };
-    write.cell_claim(id, &[written]).await.unwrap();
-    for (from, to, reason) in
-        [(State::Sending, State::InDoubt, "no_answer"), (State::InDoubt, State::Held, "undecided")]
-    {
-        let verdict = tallyd::store::Verdict::new(1.into(), to, Some(reason), "as the story goes");
-        assert_eq!(write.outbox_move(from, &[verdict], Timestamp(T0)).await.unwrap(), 1);
+        StockLevelWrite { product: 1, warehouse_id: 1, before: Some(Quantity(50)), written: Quantity(51) };
+    write.stock_level_claim(id, &[written]).await.unwrap();
+    for (from, to, reason) in [
+        (ChangeState::Sending, ChangeState::InDoubt, "no_answer"),
+        (ChangeState::InDoubt, ChangeState::Held, "undecided"),
+    ] {
+        let verdict = tallyd::store::ChangeOutcome::new(1.into(), to, Some(reason), "as the story goes");
+        assert_eq!(write.outbox_transition(from, &[verdict], Timestamp(T0)).await.unwrap(), 1);
     }
     write.commit().await.unwrap();
-    let cell = [Cell { sku: sku("A"), warehouse_id: WarehouseId(1) }];
-    assert!(shelf.store.cell_rows(&cell).await.unwrap()[0].is_busy);
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let level = [StockLevel { sku: sku("A"), warehouse_id: WarehouseId(1) }];
+    assert!(shelf.store.stock_level_rows(&level).await.unwrap()[0].is_busy);
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
     write.commit().await.unwrap();
-    assert!(!shelf.store.cell_rows(&cell).await.unwrap()[0].is_busy, "later wishes of the cell go on");
+    assert!(
+        !shelf.store.stock_level_rows(&level).await.unwrap()[0].is_busy,
+        "later changes of the stock level go on"
+    );
 }
 
 /// Returns the product `a` without its stock levels: UPC, true for an alias, absences, true if it has a
@@ -824,12 +849,12 @@ async fn the_history_of_a_count_in_another_spelling_stays() {
     for quantity in 1..=9 {
         shelf.read(&["möbel-1"], &[("möbel-1", &[(1, quantity)])]).await;
     }
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let count = r#"{"sku":"MÖBEL-1 ","warehouse_id":1,"quantity":5}"#;
     write.outbox_insert("k", "quantity.set", count, 0).await.unwrap();
-    assert_eq!(write.past_forget(Position(i64::MAX), Timestamp(T0)).await.unwrap(), 0);
+    assert_eq!(write.history_prune(Position(i64::MAX), Timestamp(T0)).await.unwrap(), 0);
     assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
-    assert_eq!(write.past_forget(Position(i64::MAX), Timestamp(T0)).await.unwrap(), 3);
+    assert_eq!(write.history_prune(Position(i64::MAX), Timestamp(T0)).await.unwrap(), 3);
 }
 
 /// A platform that leaves out records at random shows few of them each time: one that comes again tells of it.
@@ -839,7 +864,7 @@ async fn what_answers_lack_is_asked_for_beside_others_that_they_lack() {
     let all = [("A", &[(1, 5)][..]), ("B", &[(1, 6)][..]), ("C", &[(1, 7)][..])];
     shelf.read(&["A", "B", "C"], &all).await;
     shelf.read(&["A", "B", "C"], &all[..1]).await;
-    let beside = shelf.store.witnesses(&[sku("C")]).await.unwrap();
+    let beside = shelf.store.witness_skus(&[sku("C")]).await.unwrap();
     assert_eq!(beside, [sku("A"), sku("B")], "first what the last answer showed");
 }
 
@@ -868,7 +893,7 @@ async fn a_record_known_by_its_digest_is_written_again_once_anything_else_change
     assert_eq!(held(&shelf).await, as_it_was);
 
     let met = ProductFact { sku: sku("a"), product_id: None, name: None, upc: Some("1".into()), kind: None };
-    let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
     write.mirror_products(ExchangeId(1), &[met]).await.unwrap();
     write.commit().await.unwrap();
     assert_eq!(held(&shelf).await, (Some("1".into()), false, 0, false), "met on the way");
@@ -876,11 +901,12 @@ async fn a_record_known_by_its_digest_is_written_again_once_anything_else_change
     assert!(held(&shelf).await.3);
 
     let claim = shelf.begin().await;
-    let written = CellWrite { product: 1, warehouse_id: 1, before: Some(Quantity(5)), written: Quantity(3) };
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
-    write.cell_claim(claim, std::slice::from_ref(&written)).await.unwrap();
+    let written =
+        StockLevelWrite { product: 1, warehouse_id: 1, before: Some(Quantity(5)), written: Quantity(3) };
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    write.stock_level_claim(claim, std::slice::from_ref(&written)).await.unwrap();
     let position = write.exchange_end(claim, &ended(shelf.now)).await.unwrap();
-    write.cell_conclude(claim, position, Timestamp(shelf.now), &[written]).await.unwrap();
+    write.stock_level_writes_complete(claim, position, Timestamp(shelf.now), &[written]).await.unwrap();
     write.commit().await.unwrap();
     assert!(!held(&shelf).await.3, "written by us");
     for _ in 0..2 {
@@ -906,12 +932,13 @@ impl Shelf {
     /// Returns true if the answer was recognised unread and the read batch was renewed.
     async fn repeats(&mut self, first: &str, answer: &[u8]) -> bool {
         let exchange_id = self.begin().await;
-        let (first, digest) = (sku(first), Body::digest(answer));
-        let unread = Unread { exchange_id, observed_at: Timestamp(self.now), first: &first, digest };
-        let may_repeat = self.store.reading_may_repeat(&unread).await.unwrap();
-        let mut write = self.store.begin(Durability::Normal).await.unwrap();
+        let (first, digest) = (sku(first), PackedBody::digest(answer));
+        let unread =
+            UnparsedAnswer { exchange_id, observed_at: Timestamp(self.now), first_sku: &first, digest };
+        let may_repeat = self.store.read_batch_may_be_unchanged(&unread).await.unwrap();
+        let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
         write.exchange_end(exchange_id, &ended(self.now + 1)).await.unwrap();
-        let repeats = write.reading_repeat(&unread).await.unwrap();
+        let repeats = write.read_batch_confirm(&unread).await.unwrap();
         write.commit().await.unwrap();
         assert!(may_repeat || !repeats, "what is asked first may only be too hopeful");
         repeats
@@ -919,7 +946,7 @@ impl Shelf {
 }
 
 #[tokio::test]
-async fn the_same_answer_again_is_known_unread_and_makes_all_its_cells_younger() {
+async fn the_same_answer_again_is_known_unread_and_makes_all_its_stock_levels_younger() {
     let mut shelf = Shelf::new().await;
     assert!(!shelf.repeats("A", b"[]").await, "nothing is known yet");
     shelf.read(&["A", "B"], &[("A", &[(1, 5)]), ("B", &[(1, 6), (2, 7)])]).await;
@@ -947,16 +974,17 @@ async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_n
     shelf.read(&["A", "B"], page).await;
     let claim = shelf.begin().await;
     let sent = shelf.now;
-    let written = CellWrite { product: 1, warehouse_id: 1, before: Some(Quantity(5)), written: Quantity(3) };
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
-    write.cell_claim(claim, std::slice::from_ref(&written)).await.unwrap();
+    let written =
+        StockLevelWrite { product: 1, warehouse_id: 1, before: Some(Quantity(5)), written: Quantity(3) };
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    write.stock_level_claim(claim, std::slice::from_ref(&written)).await.unwrap();
     write.commit().await.unwrap();
     assert!(!shelf.repeats("A", b"[]").await, "a write is under way");
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let position = write.exchange_end(claim, &ended(shelf.now)).await.unwrap();
-    write.cell_conclude(claim, position, Timestamp(sent), &[written]).await.unwrap();
+    write.stock_level_writes_complete(claim, position, Timestamp(sent), &[written]).await.unwrap();
     write.commit().await.unwrap();
-    assert!(!shelf.repeats("A", b"[]").await, "the cell holds what we wrote");
+    assert!(!shelf.repeats("A", b"[]").await, "the stock level holds what we wrote");
     assert_eq!(shelf.cell("A", 1).await.0, 3);
 }
 
@@ -964,9 +992,9 @@ async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_n
 async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good() {
     let shelf = Shelf::new().await;
     let good = async |outcome: RunOutcome, at: i64| {
-        let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
+        let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
         let (job, at) = (JobKind::Balances, Timestamp(T0 + at));
-        let run = write.run_begin(shelf.session, job, Trigger::Once, at).await.unwrap();
+        let run = write.run_begin(shelf.session, job, RunTrigger::Once, at).await.unwrap();
         write.run_end(run, job, outcome, "as the story goes", at).await.unwrap();
         write.commit().await.unwrap();
         let sql = "SELECT last_good_ms - ?1 FROM job_state WHERE job = 'balances'";
@@ -996,18 +1024,19 @@ async fn everything(shelf: &Shelf) -> Vec<(String, Vec<String>)> {
 }
 
 /// Begins a call that writes 47 to a stock level of 50, claimed by the change `k`.
-async fn on_its_way(shelf: &mut Shelf) -> (ExchangeId, CellWrite) {
+async fn on_its_way(shelf: &mut Shelf) -> (ExchangeId, StockLevelWrite) {
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
     let exchange = shelf.begin().await;
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let body = r#"{"sku":"A","warehouse_id":1,"delta":-3}"#;
     write.outbox_insert("k", "quantity.adjust", body, 0).await.unwrap();
-    let claim = tallyd::store::Claim { id: 1.into(), written: Some(47) };
+    let claim = tallyd::store::ClaimedChange { id: 1.into(), written: Some(47) };
     write.outbox_claim(exchange, &[claim], Timestamp(T0)).await.unwrap();
-    let cells = write.cell_writes(&[(&sku("A"), WarehouseId(1), Quantity(47))]).await.unwrap();
-    write.cell_claim(exchange, &cells).await.unwrap();
+    let levels =
+        write.stock_level_writes_of_entries(&[(&sku("A"), WarehouseId(1), Quantity(47))]).await.unwrap();
+    write.stock_level_claim(exchange, &levels).await.unwrap();
     write.commit().await.unwrap();
-    (exchange, cells[0].clone())
+    (exchange, levels[0].clone())
 }
 
 #[tokio::test]
@@ -1016,22 +1045,24 @@ async fn a_write_that_is_concluded_twice_is_ours_once() {
         ["applied", "not done", "landed", "not landed", "landed, then applied", "not landed, then applied"]
     {
         let mut shelf = Shelf::new().await;
-        let (exchange, cell) = on_its_way(&mut shelf).await;
-        let cells = [cell.clone()];
+        let (exchange, level) = on_its_way(&mut shelf).await;
+        let levels = [level.clone()];
         let (first, second) = way.split_once(", then ").unwrap_or((way, way));
         let mut after_first = Vec::new();
         for way in [first, second] {
-            let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+            let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
             let ended = tallyd::model::Position(exchange.0 + 1);
             let done = match way {
-                "applied" => write.cell_conclude(exchange, ended, Timestamp(T0), &cells).await,
-                "not done" => write.cell_conclude(exchange, ended, Timestamp(T0), &[]).await,
-                "landed" => write.cell_landed(exchange, Timestamp(T0), &cell, Timestamp(T0)).await,
-                _ => write.cell_not_landed(exchange, &cell, Timestamp(T0)).await,
+                "applied" => write.stock_level_writes_complete(exchange, ended, Timestamp(T0), &levels).await,
+                "not done" => write.stock_level_writes_complete(exchange, ended, Timestamp(T0), &[]).await,
+                "landed" => {
+                    write.stock_level_write_took_effect(exchange, Timestamp(T0), &level, Timestamp(T0)).await
+                }
+                _ => write.stock_level_write_had_no_effect(exchange, &level, Timestamp(T0)).await,
             };
             done.unwrap();
-            let verdict = tallyd::store::Verdict::new(1.into(), State::Applied, None, way);
-            write.outbox_move(State::Sending, &[verdict], Timestamp(T0)).await.unwrap();
+            let verdict = tallyd::store::ChangeOutcome::new(1.into(), ChangeState::Applied, None, way);
+            write.outbox_transition(ChangeState::Sending, &[verdict], Timestamp(T0)).await.unwrap();
             write.commit().await.unwrap();
             if after_first.is_empty() {
                 after_first = everything(&shelf).await;
@@ -1051,30 +1082,36 @@ async fn a_write_that_is_concluded_twice_is_ours_once() {
 async fn an_exchange_that_ended_is_known_to_have() {
     let mut shelf = Shelf::new().await;
     let id = shelf.begin().await;
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
-    assert!(!write.exchange_is_over(id).await.unwrap());
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    assert!(!write.exchange_has_ended(id).await.unwrap());
     write.exchange_end(id, &ended(T0)).await.unwrap();
-    assert!(write.exchange_is_over(id).await.unwrap());
+    assert!(write.exchange_has_ended(id).await.unwrap());
 }
 
 #[tokio::test]
 async fn a_claim_never_takes_over_a_claim_that_is_open() {
     let mut shelf = Shelf::new().await;
-    let (first, cell) = on_its_way(&mut shelf).await;
+    let (first, level) = on_its_way(&mut shelf).await;
     let second = shelf.begin().await;
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
-    let other = CellWrite { written: Quantity(75), ..cell.clone() };
-    assert!(!write.cell_claim(second, &[other]).await.unwrap(), "somebody else writes the cell");
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    let other = StockLevelWrite { written: Quantity(75), ..level.clone() };
+    assert!(
+        !write.stock_level_claim(second, &[other]).await.unwrap(),
+        "somebody else writes the stock level"
+    );
     drop(write);
     let mut beside = shelf.outsider().await;
     let taken = "UPDATE stock_level_write SET exchange_id = exchange_id + 1, written = 75";
     let why = beside.execute(taken).await.unwrap_err().to_string();
     assert!(why.contains("is being written by another call"), "{why}");
-    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let ended = tallyd::model::Position(second.0 + 1);
-    write.cell_conclude(first, ended, Timestamp(T0), std::slice::from_ref(&cell)).await.unwrap();
-    let next = CellWrite { before: Some(Quantity(47)), written: Quantity(75), ..cell };
-    assert!(write.cell_claim(second, &[next]).await.unwrap(), "it is over");
+    write
+        .stock_level_writes_complete(first, ended, Timestamp(T0), std::slice::from_ref(&level))
+        .await
+        .unwrap();
+    let next = StockLevelWrite { before: Some(Quantity(47)), written: Quantity(75), ..level };
+    assert!(write.stock_level_claim(second, &[next]).await.unwrap(), "it is over");
     write.commit().await.unwrap();
 }
 
@@ -1084,25 +1121,25 @@ async fn each_reason_is_cut_where_it_is_stored() {
     let mut shelf = Shelf::new().await;
     let id = shelf.begin().await;
     let long = "ä".repeat(1_000_000);
-    let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
-    write.exchange_end(id, &Ended { message: Some(&long), ..ended(shelf.now) }).await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
+    write.exchange_end(id, &ExchangeEnd { message: Some(&long), ..ended(shelf.now) }).await.unwrap();
     write.exchange_park(id, 0, &long, "{}").await.unwrap();
     write.parked_name(id, 0, &long).await.unwrap();
     write.quarantine_add(Operation::GetProductBalances, "SKU-1", &long, Timestamp(shelf.now)).await.unwrap();
-    let lacking = LackingRow {
+    let lacking = SuspectedAbsenceRow {
         subject: "change 1".into(),
         what: long.clone(),
         first_ms: None,
         first_moment: None,
         last_ms: shelf.now,
         last_moment: 0,
-        looks: 1,
+        checks: 1,
     };
-    write.lacking_note(&lacking).await.unwrap();
+    write.suspected_absence_store(&lacking).await.unwrap();
     let summary = (RunOutcome::Partial, &*long);
     write.run_end(shelf.run, JobKind::Balances, summary.0, summary.1, Timestamp(shelf.now)).await.unwrap();
-    let wishes = std::collections::BTreeSet::new();
-    write.brake_trip(Reason::Brake, &long, &wishes, Timestamp(shelf.now)).await.unwrap();
+    let changes = std::collections::BTreeSet::new();
+    write.brake_trip_hold(Reason::Brake, &long, &changes, Timestamp(shelf.now)).await.unwrap();
     write.commit().await.unwrap();
     let mut other = shelf.outsider().await;
     for reason in [

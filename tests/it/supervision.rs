@@ -15,7 +15,7 @@ use std::time::Duration;
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, StartError, SystemClock};
 use tallyd::model::JobKind;
-use tallyd::sandbox::Options;
+use tallyd::sandbox::SandboxOptions;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -90,18 +90,18 @@ fn config(dir: &Path, address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Confi
 
 /// An invalid change needs no platform: it is rejected as soon as it is noticed.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_wish_of_another_program_is_noticed_at_once() {
+async fn every_change_of_another_program_is_noticed_at_once() {
     let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
-    for wish in 1..=WISHES {
+    for change in 1..=WISHES {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'no.such.kind', '{}')";
-        sqlx::query(sql).bind(format!("wish-{wish}")).execute(&mut scene.outsider).await.unwrap();
-        scene.until(wish, "SELECT count(*) FROM outbox WHERE state = 'rejected'").await;
+        sqlx::query(sql).bind(format!("change-{change}")).execute(&mut scene.outsider).await.unwrap();
+        scene.until(change, "SELECT count(*) FROM outbox WHERE state = 'rejected'").await;
     }
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_that_is_no_utf_8_is_rejected_and_stops_nobody_elses_wish() {
+async fn text_that_is_no_utf_8_is_rejected_and_stops_nobody_elses_change() {
     let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
     let escaped = br#"{"sku":"\ud800","warehouse_id":1,"quantity":5}"#;
     let latin_1 = b"{\"sku\":\"Gr\xf6\xdfe\",\"warehouse_id\":1,\"quantity\":5}";
@@ -126,15 +126,16 @@ async fn text_that_is_no_utf_8_is_rejected_and_stops_nobody_elses_wish() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
     const APPLIED: &str = "SELECT count(*) FROM outbox WHERE state = 'applied'";
-    let options = Options { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 50, ..Options::default() };
-    let shop = tallyd::sandbox::start(options).await.unwrap();
+    let options =
+        SandboxOptions { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 50, ..SandboxOptions::default() };
+    let shop = tallyd::sandbox::start_sandbox(options).await.unwrap();
     let fault = r#"[{"Operation": "POST /api/inventory/updateQuantityOnHand", "Status": 404, "Times": 2}]"#;
     let request = axum::http::Request::post("/_sandbox/faults").header("content-type", "application/json");
-    drop(shop.core().handle(request.body(fault.into()).unwrap()).await);
+    drop(shop.core().handle_request(request.body(fault.into()).unwrap()).await);
     let keys = [shop.integration_key(), shop.gateway_key()];
-    let mut scene = Scene::begin(&format!("http://{}", shop.addr()), keys, &[]).await;
-    for (n, cell) in shop.stock().await.unwrap().iter().take(12).enumerate() {
-        let body = serde_json::json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "delta": 1});
+    let mut scene = Scene::begin(&format!("http://{}", shop.local_addr()), keys, &[]).await;
+    for (n, level) in shop.stock_levels().await.unwrap().iter().take(12).enumerate() {
+        let body = serde_json::json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "delta": 1});
         let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.adjust', ?2)";
         let insert = sqlx::query(sql).bind(format!("w{n}")).bind(body.to_string());
         insert.execute(&mut scene.outsider).await.unwrap();
@@ -155,17 +156,19 @@ async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_waits_for_the_updates_in_flight() {
-    let options = Options { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 300, ..Options::default() };
-    let shop = tallyd::sandbox::start(options).await.unwrap();
+    let options =
+        SandboxOptions { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 300, ..SandboxOptions::default() };
+    let shop = tallyd::sandbox::start_sandbox(options).await.unwrap();
     let keys = [shop.integration_key(), shop.gateway_key()];
-    let mut scene = Scene::begin(&format!("http://{}", shop.addr()), keys, &[]).await;
+    let mut scene = Scene::begin(&format!("http://{}", shop.local_addr()), keys, &[]).await;
     let mut insert = String::from("BEGIN IMMEDIATE;");
-    for cell in shop.stock().await.unwrap().iter().take(120) {
-        let body = serde_json::json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": 4711});
+    for level in shop.stock_levels().await.unwrap().iter().take(120) {
+        let body =
+            serde_json::json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "quantity": 4711});
         insert.push_str(&format!(
             "INSERT INTO outbox (key, kind, body) VALUES ('{0} {1}', 'quantity.set', '{2}');",
-            cell.sku.replace('\'', "''"),
-            cell.warehouse_id,
+            level.sku.replace('\'', "''"),
+            level.warehouse_id,
             body.to_string().replace('\'', "''")
         ));
     }

@@ -7,40 +7,41 @@ use serde_json::json;
 use std::sync::Arc;
 use tallyd::client::wire::ProductKey;
 use tallyd::daemon::run_job;
-use tallyd::daemon::{self, Question, SystemClock};
-use tallyd::model::{Clock, JobKind, Trigger};
-use tallyd::reconcile::proof::Key;
-use tallyd::sandbox::Options;
+use tallyd::daemon::{self, ControlRequest, SystemClock};
+use tallyd::model::{Clock, JobKind, RunTrigger};
+use tallyd::reconcile::proof::KeyState;
+use tallyd::sandbox::SandboxOptions;
 use tallyd::store::{Durability, Store};
 use tallyd::sync;
 
 /// Creates an account with slow answers, and a change of each of its stock levels.
 async fn slow_backlog(latency_ms: u64) -> (World, Vec<(String, i64, i64)>) {
-    let options = Options { skus: 60, orders: 0, calls_per_minute: 0, latency_ms, ..Options::default() };
+    let options =
+        SandboxOptions { skus: 60, orders: 0, calls_per_minute: 0, latency_ms, ..SandboxOptions::default() };
     let extra = "[quantities]\nmax_fact_age = \"0s\"\n[jobs.balances]\nenabled = false\nskus_per_call = 40\n";
     let world = World::with(options, extra).await;
     world.make().await;
-    let cells = world.shop().await;
-    for (n, (sku, warehouse, quantity)) in cells.iter().enumerate() {
+    let levels = world.shop().await;
+    for (n, (sku, warehouse, quantity)) in levels.iter().enumerate() {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
         world.wish(&format!("w{n}"), "quantity.set", &body).await;
     }
-    (world, cells)
+    (world, levels)
 }
 
 #[tokio::test]
 async fn the_next_page_is_read_while_calls_fly_and_the_calls_stay_as_few_as_can_be() {
-    let (world, cells) = slow_backlog(400).await;
+    let (world, levels) = slow_backlog(400).await;
     world.once().await;
-    let calls = world.sandbox.calls();
+    let calls = world.sandbox.logged_calls();
     let of = |operation: &'static str| calls.iter().filter(move |call| call.operation == operation);
-    let end = |call: &tallyd::sandbox::Call| call.started_at_ms + call.duration_ms.unwrap();
-    let overlaps = |read: &&tallyd::sandbox::Call| {
+    let end = |call: &tallyd::sandbox::LoggedCall| call.started_at_ms + call.duration_ms.unwrap();
+    let overlaps = |read: &&tallyd::sandbox::LoggedCall| {
         of(UPDATE).any(|call| call.started_at_ms < end(read) && read.started_at_ms < end(call))
     };
     assert!(of(BALANCES).filter(overlaps).count() >= 1, "{calls:#?}");
-    assert_eq!(of(UPDATE).count(), cells.len().div_ceil(25).max(3));
-    let expected: Vec<_> = cells.iter().map(|(sku, w, quantity)| (sku.clone(), *w, quantity + 1)).collect();
+    assert_eq!(of(UPDATE).count(), levels.len().div_ceil(25).max(3));
+    let expected: Vec<_> = levels.iter().map(|(sku, w, quantity)| (sku.clone(), *w, quantity + 1)).collect();
     assert_eq!(world.shop().await, expected);
 }
 
@@ -51,7 +52,7 @@ async fn what_is_asked_beside_a_daemon_is_asked_by_the_daemon() {
     let working = world.work().await;
     world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
     let clock = || Arc::new(SystemClock);
-    assert_eq!(daemon::prove_keys(world.config(), clock()).await.unwrap().key, Key::Works);
+    assert_eq!(daemon::check_keys(world.config(), clock()).await.unwrap().key, KeyState::Works);
     let sku = world.shop().await[0].0.clone();
     let asked = [sku.clone(), "no such thing".to_owned()];
     let found = daemon::find_products(world.config(), clock(), ProductKey::Sku, &asked).await.unwrap();
@@ -61,7 +62,12 @@ async fn what_is_asked_beside_a_daemon_is_asked_by_the_daemon() {
     let asked = "SELECT count(*) FROM exchange WHERE operation = 'POST /api/inventory/getProducts'";
     assert_eq!(world.number(asked).await, 1, "and the call is counted where all are");
     assert_eq!(world.number("SELECT count(*) FROM request").await, 0, "answers are taken away");
-    let refused = daemon::ask(world.config(), clock(), &Question::Components { sku: "none".into() }).await;
+    let refused = daemon::send_control_request(
+        world.config(),
+        clock(),
+        &ControlRequest::Components { sku: "none".into() },
+    )
+    .await;
     let why = refused.unwrap_err().to_string();
     assert!(why.contains("no product with the SKU `none`"), "{why}");
     working.stop().await;
@@ -72,10 +78,10 @@ async fn a_question_nobody_waits_for_any_more_costs_no_call() {
     let world = World::new().await;
     world.make().await;
     let store = Store::open_beside(&world.path).await.unwrap();
-    let mut write = store.begin(Durability::Normal).await.unwrap();
+    let mut write = store.begin_write(Durability::Normal).await.unwrap();
     let long_ago = tallyd::model::Timestamp(1_000_000_000_000);
-    write.request_ask("keys", "{}", long_ago).await.unwrap();
-    let strange = write.request_ask("verify", "[]", SystemClock.now()).await.unwrap();
+    write.request_add("keys", "{}", long_ago).await.unwrap();
+    let strange = write.request_add("verify", "[]", SystemClock.now()).await.unwrap();
     write.commit().await.unwrap();
     let working = world.work().await;
     world.until("both are answered", async |_| store.request_answer(strange).await.unwrap().is_some()).await;
@@ -86,7 +92,7 @@ async fn a_question_nobody_waits_for_any_more_costs_no_call() {
 
 #[tokio::test]
 async fn orders_are_read_as_soon_as_the_work_queues_counts_move() {
-    let options = Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() };
+    let options = SandboxOptions { skus: 40, orders: 6, calls_per_minute: 0, ..SandboxOptions::default() };
     let world = World::with(options, "[jobs.work_queue]\nschedule = \"* * * * * *\"\n").await;
     world.track_all().await;
     let working = world.work().await;
@@ -102,7 +108,7 @@ async fn orders_are_read_as_soon_as_the_work_queues_counts_move() {
 
 #[tokio::test]
 async fn a_page_size_that_was_proved_outlives_the_program() {
-    let options = Options { skus: 60, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let options = SandboxOptions { skus: 60, orders: 0, calls_per_minute: 0, ..SandboxOptions::default() };
     let world = World::with(options, "[jobs.balances]\nskus_per_call = 20\n").await;
     world.track_all().await;
     world.once().await;
@@ -115,7 +121,7 @@ async fn a_page_size_that_was_proved_outlives_the_program() {
 /// Runs a job as its schedule starts it; returns the summary.
 async fn scheduled(world: &World, kind: JobKind) -> String {
     let daemon = world.daemon().await;
-    let finished = run_job::run(daemon.context(), kind, Trigger::Schedule).await.unwrap();
+    let finished = run_job::run_job(daemon.context(), kind, RunTrigger::Schedule).await.unwrap();
     assert_eq!(finished.outcome, tallyd::journal::RunOutcome::Ok, "{}", finished.summary);
     finished.summary
 }
@@ -141,7 +147,7 @@ async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
     assert_eq!(world.calls(LINES), orders + open, "and none is held back twice in a row");
     scheduled(&world, JobKind::WorkQueue).await;
     let daemon = world.daemon().await;
-    run_job::run(daemon.context(), JobKind::OrderLines, Trigger::Operator).await.unwrap();
+    run_job::run_job(daemon.context(), JobKind::OrderLines, RunTrigger::Operator).await.unwrap();
     assert_eq!(world.calls(LINES), orders + 2 * open, "a person's run reads all");
 }
 
@@ -152,14 +158,14 @@ async fn quiet_shop() -> World {
     let jobs = ["order_lines", "warehouses", "storefronts", "work_queue"];
     let jobs = jobs.map(|job| format!("[jobs.{job}]\nenabled = false\n")).concat();
     let jobs = format!("[jobs.balances]\nenabled = false\nskus_per_call = 5\n{jobs}");
-    let options = Options { skus: 40, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let options = SandboxOptions { skus: 40, orders: 0, calls_per_minute: 0, ..SandboxOptions::default() };
     let world = World::with(options, &jobs).await;
     let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|(.., left)| *left > 2).unwrap();
     let sale = json!({"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity - 2});
     world.post("/_sandbox/sales", &sale).await;
     world.track_all().await;
     let daemon = world.daemon().await;
-    run_job::run(daemon.context(), JobKind::Balances, Trigger::Once).await.unwrap();
+    run_job::run_job(daemon.context(), JobKind::Balances, RunTrigger::Once).await.unwrap();
     drop(daemon);
     world.sql("UPDATE read_batch SET observed_ms = observed_ms - 600000; DELETE FROM page_size").await;
     world
@@ -199,7 +205,7 @@ async fn nothing_is_read_before_its_turn_while_half_of_the_quota_is_used() {
     let few = tallyd::config::Config::from_toml(&world.toml("[limits]\ncalls_per_minute = 8\n")).unwrap();
     let calls = world.calls(BALANCES);
     let daemon = daemon::Daemon::start(few, Arc::new(SystemClock)).await.unwrap();
-    assert!(sync::read_early(daemon.context()).await.unwrap().is_none());
+    assert!(sync::prefetch_balances(daemon.context()).await.unwrap().is_none());
     assert_eq!(world.calls(BALANCES), calls);
     assert_eq!(world.number("SELECT count(*) FROM run").await, 1, "and nothing is journalled");
 }
@@ -217,7 +223,7 @@ async fn printed(world: &World, more: &str, args: &[&str], code: i32) -> String 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_says_how_old_facts_can_get_and_what_gives_way_first() {
-    let options = Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() };
+    let options = SandboxOptions { skus: 40, orders: 6, calls_per_minute: 0, ..SandboxOptions::default() };
     let extra = "[jobs.balances]\nschedule = \"*/10 * * * * *\"\nskus_per_call = 1\n";
     let world = World::with(options, extra).await;
     world.track_all().await;
@@ -235,13 +241,13 @@ async fn check_says_how_old_facts_can_get_and_what_gives_way_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_ledger_is_reached() {
     let limits = "[limits]\ncalls_per_minute = 6000\nbad_requests_per_day = 10\n";
-    let options = Options { skus: 40, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let options = SandboxOptions { skus: 40, orders: 0, calls_per_minute: 0, ..SandboxOptions::default() };
     let world = World::with(options, limits).await;
     let queue = "GET /api/Company/WorkQueue";
     world.post("/_sandbox/faults", &json!([{"Operation": queue, "Status": 400, "Times": 3}])).await;
     let daemon = world.daemon().await;
     for _ in 0..4 {
-        run_job::run(daemon.context(), JobKind::WorkQueue, Trigger::Schedule).await.unwrap();
+        run_job::run_job(daemon.context(), JobKind::WorkQueue, RunTrigger::Schedule).await.unwrap();
     }
     drop(daemon);
     // No daemon runs any more, and status reports that.
@@ -264,7 +270,8 @@ async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_l
 #[tokio::test]
 async fn a_page_that_is_too_much_is_halved_and_what_worked_is_remembered() {
     for status in [413, 500] {
-        let options = Options { skus: 60, orders: 0, calls_per_minute: 0, ..Options::default() };
+        let options =
+            SandboxOptions { skus: 60, orders: 0, calls_per_minute: 0, ..SandboxOptions::default() };
         let world = World::with(options, "[jobs.balances]\nskus_per_call = 60\n").await;
         world.track_all().await;
         world.post("/_sandbox/faults", &json!([{"Operation": BALANCES, "Status": status, "Times": 1}])).await;

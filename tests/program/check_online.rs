@@ -50,14 +50,14 @@ async fn check(dir: &Path, base_url: &str) -> (i32, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_well_formed_answer_proves_the_keys() {
     let cases = [
-        (http("200 OK", WORKS), 0, "the service accepts them"),
+        (http("200 OK", WORKS), 0, "the platform accepts them"),
         (http("403 Forbidden", r#"{"Message":"not valid"}"#), 1, "refuses them: not valid"),
-        (http("401 Unauthorized", ""), 1, "refuses them: the service answered 401"),
+        (http("401 Unauthorized", ""), 1, "refuses them: the platform answered 401"),
         (http("500 Internal Server Error", r#"{"Message":"went wrong"}"#), 1, "nobody knows"),
-        (http("503 Unavailable", ""), 1, "the service answered 503 without a message"),
-        (http("404 Not Found", ""), 1, "the service answered 404 without a message"),
-        (http("400 Bad Request", ""), 1, "the service answered 400 without a message"),
-        (http("429 Too Many Requests", ""), 1, "the service answered 429 without a message"),
+        (http("503 Unavailable", ""), 1, "the platform answered 503 without a message"),
+        (http("404 Not Found", ""), 1, "the platform answered 404 without a message"),
+        (http("400 Bad Request", ""), 1, "the platform answered 400 without a message"),
+        (http("429 Too Many Requests", ""), 1, "the platform answered 429 without a message"),
         (http("302 Found\r\nLocation: /login", ""), 1, "redirects are not followed"),
         (http("204 No Content", ""), 1, "the body is empty"),
         (http("201 Created", WORKS), 1, "it answered 201 instead of 200"),

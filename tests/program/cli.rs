@@ -54,9 +54,9 @@ fn fields(value: &Value) -> Vec<&str> {
 async fn an_operators_first_hour() {
     let desk = Desk::new().await;
     assert!(desk.text(&["check"]).await.contains("is valid"));
-    assert!(desk.text(&["check", "--online"]).await.contains("the service accepts them"));
+    assert!(desk.text(&["check", "--online"]).await.contains("the platform accepts them"));
     let sku = desk.world.shop().await[0].0.clone();
-    let order = desk.world.sandbox.orders().await.unwrap()[0].to_string();
+    let order = desk.world.sandbox.order_ids().await.unwrap()[0].to_string();
     assert!(desk.text(&["sku", "add", &sku]).await.contains("1 SKU(s) tracked from now on"));
     assert!(desk.text(&["order", "track", &order]).await.contains("1 order(s) tracked"));
     assert!(desk.text(&["run", "--once"]).await.contains("SKU(s) read"));
@@ -84,12 +84,12 @@ async fn an_operators_first_hour() {
     assert_eq!(stock[0]["pending_quantity"], quantity + 4);
     let plan = desk.json(&["plan", "--json"]).await;
     let call = &plan["calls"][0];
-    assert_eq!(fields(call), ["body", "keys", "method", "operation", "path", "query", "wishes"]);
+    assert_eq!(fields(call), ["body", "changes", "keys", "method", "operation", "path", "query"]);
     let body: Value = serde_json::from_str(call["body"].as_str().unwrap()).unwrap();
     assert_eq!((&body[0]["Quantity"], &call["keys"]), (&json!(quantity + 4), &json!(["mine"])), "{plan}");
     desk.text(&["run", "--once"]).await;
-    let wish = desk.json(&["outbox", "show", "mine", "--json"]).await;
-    assert_eq!((wish["state"].as_str(), wish["written"].as_i64()), (Some("applied"), Some(quantity + 4)));
+    let change = desk.json(&["outbox", "show", "mine", "--json"]).await;
+    assert_eq!((change["state"].as_str(), change["written"].as_i64()), (Some("applied"), Some(quantity + 4)));
 
     let status = desk.json(&["status", "--json"]).await;
     assert_eq!(
@@ -140,13 +140,13 @@ async fn what_waits_for_a_person_makes_status_unhealthy() {
     assert_eq!(desk.world.fate("too-much").await.0, "held");
     let output = desk.run(&["status"]).await;
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with("1 wish(es) are held"));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("1 change(s) are held"));
     assert!(desk.text(&["outbox", "cancel", "too-much"]).await.contains("cancelled"));
     assert_eq!(desk.run(&["outbox", "cancel", "too-much"]).await.status.code(), Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wished_for_on_the_command_line_is_made_at_the_service() {
+async fn what_is_asked_for_on_the_command_line_is_made_at_the_service() {
     let desk = Desk::new().await;
     desk.world.track_all().await;
     desk.text(&["run", "--once"]).await;
@@ -166,7 +166,7 @@ async fn what_is_wished_for_on_the_command_line_is_made_at_the_service() {
     let body = ["--body-file", markup.to_str().unwrap(), "--key", "l"];
     let named = ["template", "create", "--storefront", storefront.as_str(), "--name", "Made by a test"];
     desk.text(&[&named[..], &body[..]].concat()).await;
-    let order = desk.world.sandbox.orders().await.unwrap();
+    let order = desk.world.sandbox.order_ids().await.unwrap();
     let order = order.last().unwrap().to_string();
     desk.text(&["ship", &order, "--key", "s"]).await;
     desk.text(&["tracking", "submit", "--shipment-key", "s", "--number", "1Z1", "--key", "t"]).await;
@@ -178,7 +178,7 @@ async fn what_is_wished_for_on_the_command_line_is_made_at_the_service() {
         let (state, reason, detail) = desk.world.fate(key).await;
         assert_eq!(state, "applied", "{key}: {reason} {detail}");
     }
-    assert!(desk.world.sandbox.skus().await.unwrap().contains(&"NEW-1".to_owned()));
+    assert!(desk.world.sandbox.all_skus().await.unwrap().contains(&"NEW-1".to_owned()));
     assert!(desk.text(&["warehouse", "list"]).await.contains("Attic"));
 }
 
@@ -189,7 +189,7 @@ async fn a_refused_key_is_said_first_and_makes_status_unhealthy() {
     assert_eq!(desk.run(&["run", "--once"]).await.status.code(), Some(1));
     let output = desk.run(&["status"]).await;
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with("the service refuses the key"));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("the platform refuses the key"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,7 +208,7 @@ async fn the_same_file_imported_twice_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tomorrows_file_of_the_same_name_is_all_new_wishes_and_a_bad_line_takes_nothing() {
+async fn tomorrows_file_of_the_same_name_is_all_new_changes_and_a_bad_line_takes_nothing() {
     let desk = Desk::new().await;
     let (sku, warehouse, _) = desk.world.shop().await[0].clone();
     let file = desk.config.with_file_name("moves.csv");
@@ -218,14 +218,14 @@ async fn tomorrows_file_of_the_same_name_is_all_new_wishes_and_a_bad_line_takes_
     let moved = format!("-1;{warehouse};{sku};x\r\n");
     write(&format!("{moved}{moved}"));
     let said = desk.text(&["quantity", "import", path]).await;
-    assert!(said.contains("2 wish(es) stand in the outbox, 0 were known"), "{said}");
+    assert!(said.contains("2 change(s) stand in the outbox, 0 were known"), "{said}");
     assert!(said.contains("not read: the column(s) `who`"), "{said}");
     assert!(
-        desk.text(&["quantity", "import", path]).await.contains("0 wish(es) stand in the outbox, 2 were")
+        desk.text(&["quantity", "import", path]).await.contains("0 change(s) stand in the outbox, 2 were")
     );
     write(&format!("{moved}{moved}{moved}"));
     assert!(
-        desk.text(&["quantity", "import", path]).await.contains("3 wish(es) stand in the outbox, 0 were")
+        desk.text(&["quantity", "import", path]).await.contains("3 change(s) stand in the outbox, 0 were")
     );
     write(&format!("{moved}x;{warehouse};{sku};x\r\n;;;\r\n"));
     let output = desk.run(&["quantity", "import", path]).await;
@@ -389,7 +389,7 @@ async fn verify_tells_agreement_from_drift_by_its_exit_code() {
 
     let (sku, warehouse, _) =
         desk.world.shop().await.into_iter().find(|(_, _, quantity)| *quantity > 2).unwrap();
-    desk.world.sandbox.sale(&sku, warehouse, 2).await.unwrap();
+    desk.world.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
     let output = desk.run(&["verify", "--json"]).await;
     assert_eq!(output.status.code(), Some(3));
     let differs: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -397,11 +397,11 @@ async fn verify_tells_agreement_from_drift_by_its_exit_code() {
     assert_eq!(fields(drift), ["difference", "explained_by", "mirror", "service", "sku", "warehouse_id"]);
     assert_eq!((&drift["sku"], &drift["difference"]), (&json!(sku), &json!(-2)));
     let text = String::from_utf8(desk.run(&["verify"]).await.stdout).unwrap();
-    assert!(text.starts_with("1 cell(s) differ, 1 of them unexplained"), "{text}");
+    assert!(text.starts_with("1 stock level(s) differ, 1 of them unexplained"), "{text}");
 
     let working = desk.world.work().await;
     let beside = desk.run(&["verify"]).await;
-    assert!(String::from_utf8_lossy(&beside.stdout).contains("cell(s) compared"), "{beside:?}");
+    assert!(String::from_utf8_lossy(&beside.stdout).contains("stock level(s) compared"), "{beside:?}");
     let sessions = "SELECT count(*) FROM session WHERE ended_ms IS NULL";
     assert_eq!(desk.world.number(sessions).await, 1, "the daemon at work was asked");
     working.stop().await;

@@ -78,10 +78,10 @@ async fn every_example_of_the_page_works_beside_a_running_daemon() {
     }
     assert!(heard.len() >= 9, "the examples were not found");
     assert!(heard.iter().any(|said| said.contains(&format!("{sku}|{warehouse}|"))), "{heard:?}");
-    assert!(heard.last().unwrap().starts_with("applied "), "the program saw its wish done: {heard:?}");
+    assert!(heard.last().unwrap().starts_with("applied "), "the program saw its change done: {heard:?}");
     for key in ["pick-4711", "desk-7-0815", "count-2031-05-04-17"] {
         world
-            .until("the wish is settled", async |world| {
+            .until("the change is settled", async |world| {
                 !["pending", "sending"].contains(&world.fate(key).await.0.as_str())
             })
             .await;

@@ -9,12 +9,12 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
 use std::process::Command;
 use tallyd::model::Timestamp;
-use tallyd::outbox::State;
-use tallyd::store::{Durability, Lock, Store, Verdict};
+use tallyd::outbox::ChangeState;
+use tallyd::store::{ChangeOutcome, DatabaseLock, Durability, Store};
 
 struct House {
     store: Store,
-    _lock: Lock,
+    _lock: DatabaseLock,
     _dir: tempfile::TempDir,
 }
 
@@ -23,9 +23,9 @@ impl House {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
-        let lock = Lock::take(&path).unwrap();
+        let lock = DatabaseLock::acquire(&path).unwrap();
         let store = Store::open(&path, &lock).await.unwrap();
-        let mut write = store.begin(Durability::Full).await.unwrap();
+        let mut write = store.begin_write(Durability::Full).await.unwrap();
         for key in ["k", "old"] {
             write.outbox_insert(key, "zzz", "{}", 0).await.unwrap();
         }
@@ -76,7 +76,7 @@ async fn our_own_columns_are_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_wish_begins_as_a_wish() {
+async fn a_change_begins_as_a_change() {
     let house = House::new().await;
     let inserts = [
         "INSERT INTO outbox (key, kind, body, revision) VALUES ('n', 'zzz', '{}', 7)",
@@ -92,7 +92,7 @@ async fn a_wish_begins_as_a_wish() {
 }
 
 #[tokio::test]
-async fn a_key_is_known_by_its_wish_and_for_ever() {
+async fn a_key_is_known_by_its_change_and_for_ever() {
     let house = House::new().await;
     for (sql, expected) in [
         ("DELETE FROM change_key", "a key is for ever"),
@@ -110,7 +110,7 @@ async fn only_a_pruning_that_was_written_down_prunes() {
     let why = house.refused("INSERT INTO prune_guard VALUES (1); DELETE FROM outbox WHERE key = 'old'").await;
     assert!(why.contains("pruned by tallyd only"), "{why}");
     house.refused("DELETE FROM outbox WHERE key = 'old'").await;
-    let mut write = house.store.begin(Durability::Full).await.unwrap();
+    let mut write = house.store.begin_write(Durability::Full).await.unwrap();
     write.event_append(Timestamp(2), "outbox.pruned", "outbox", None).await.unwrap();
     write.commit().await.unwrap();
     let mut other = house.outsider().await;
@@ -119,7 +119,7 @@ async fn only_a_pruning_that_was_written_down_prunes() {
     let left: i64 =
         sqlx::query_scalar("SELECT count(*) FROM change_transition").fetch_one(&mut other).await.unwrap();
     assert_eq!(left, 0, "its story goes with it");
-    let mut write = house.store.begin(Durability::Full).await.unwrap();
+    let mut write = house.store.begin_write(Durability::Full).await.unwrap();
     write.event_append(Timestamp(3), "outbox.resolved", "k", None).await.unwrap();
     write.commit().await.unwrap();
     house.refused("INSERT INTO prune_guard VALUES (1)").await;
@@ -129,17 +129,19 @@ async fn only_a_pruning_that_was_written_down_prunes() {
 async fn our_own_moves_are_counted_and_told() {
     let house = House::new().await;
     let id = house.store.outbox_show("k").await.unwrap().unwrap().id.into();
-    let mut write = house.store.begin(Durability::Full).await.unwrap();
-    for (from, to, at) in [(State::Pending, State::Held, 10), (State::Held, State::Pending, 20)] {
-        let moves = [Verdict::new(id, to, Some("no_fact"), "as the story goes")];
-        assert_eq!(write.outbox_move(from, &moves, Timestamp(at)).await.unwrap(), 1);
+    let mut write = house.store.begin_write(Durability::Full).await.unwrap();
+    for (from, to, at) in
+        [(ChangeState::Pending, ChangeState::Held, 10), (ChangeState::Held, ChangeState::Pending, 20)]
+    {
+        let moves = [ChangeOutcome::new(id, to, Some("no_fact"), "as the story goes")];
+        assert_eq!(write.outbox_transition(from, &moves, Timestamp(at)).await.unwrap(), 1);
     }
-    let note = [Verdict::new(id, State::Pending, Some("not_sent"), "not yet")];
-    assert_eq!(write.outbox_note(State::Pending, &note, Timestamp(30)).await.unwrap(), 1);
+    let note = [ChangeOutcome::new(id, ChangeState::Pending, Some("not_sent"), "not yet")];
+    assert_eq!(write.outbox_reason_update(ChangeState::Pending, &note, Timestamp(30)).await.unwrap(), 1);
     write.commit().await.unwrap();
-    let story = house.store.story_moves(id).await.unwrap();
-    let told: Vec<(i64, &str)> = story.iter().map(|row| (row.at_ms, row.state.as_str())).collect();
-    assert_eq!(told, [(10, "held"), (20, "pending")], "a note is no move");
+    let story = house.store.change_transitions(id).await.unwrap();
+    let answer: Vec<(i64, &str)> = story.iter().map(|row| (row.at_ms, row.state.as_str())).collect();
+    assert_eq!(answer, [(10, "held"), (20, "pending")], "a note is no move");
 }
 
 /// The host's own `sqlite3` obeys the same rules; Debian 12 has version 3.40.

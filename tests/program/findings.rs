@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use tallyd::store::{Lock, Store};
+use tallyd::store::{DatabaseLock, Store};
 
 /// The program as installed, with the daemon's log in a file.
 struct Host<'a> {
@@ -161,7 +161,7 @@ async fn status_says_that_the_holder_works_on_another_file() {
     world.track_all().await;
     world.once().await;
     let host = Host::of(&world);
-    let lock = Lock::take(&world.path).unwrap();
+    let lock = DatabaseLock::acquire(&world.path).unwrap();
     let store = Store::open(&world.path, &lock).await.unwrap();
     assert_eq!(host.status().await.0, Some(0));
     let aside = world.path.with_file_name("aside.db");
@@ -173,7 +173,7 @@ async fn status_says_that_the_holder_works_on_another_file() {
     std::fs::remove_file(&world.path).unwrap();
     let (code, _, codes) = host.status().await;
     assert_eq!((code, &codes[..]), (Some(3), &["database_replaced".to_owned()][..]));
-    assert!(store.in_place().is_err());
+    assert!(store.check_in_place().is_err());
     drop((store, lock));
     assert_eq!(host.output(&["status"]).await.status.code(), Some(1), "now there is no database at all");
 }
@@ -184,7 +184,7 @@ async fn a_service_that_cannot_be_reached_and_an_old_copy_are_found_in_the_rows(
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
-    let _lock = Lock::take(&world.path).unwrap();
+    let _lock = DatabaseLock::acquire(&world.path).unwrap();
     let host = Host::of(&world);
     assert_eq!(host.status().await.0, Some(0), "{}", host.status().await.1);
     world
@@ -196,7 +196,7 @@ async fn a_service_that_cannot_be_reached_and_an_old_copy_are_found_in_the_rows(
     let (_, first, codes) = host.status().await;
     assert_eq!(codes, ["unreachable"], "{first}");
     assert!(
-        first.starts_with("the service cannot be reached") && first.contains("connection refused"),
+        first.starts_with("the platform cannot be reached") && first.contains("connection refused"),
         "{first}"
     );
     world.sql("UPDATE exchange SET status = 200, verdict = 'accepted'").await;

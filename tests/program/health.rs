@@ -41,7 +41,7 @@ async fn the_fields_of_status_are_a_contract() {
     world.wish("mine", "no.such.kind", "{}").await;
     world.once().await;
     let (code, all) = status(&world).await;
-    assert_eq!((code, &all["well"]), (Some(3), &json!(false)), "a rejected wish is news: {all}");
+    assert_eq!((code, &all["well"]), (Some(3), &json!(false)), "a rejected change is news: {all}");
     let finding = json!({
         "code": "text", "severity": "text", "count": "number", "since": "text", "subjects": ["text"], "text": "text",
         "what_to_do": "text"
@@ -55,7 +55,7 @@ async fn the_fields_of_status_are_a_contract() {
     let (code, status) = status(&world).await;
     assert_eq!((code, &status["well"], &status["troubles"]), (Some(0), &json!(true), &json!([])), "{status}");
     assert_eq!(status["findings"], json!([]));
-    let counts = ["cells", "exchanges", "missing_skus", "orders", "parked", "runs", "skus"];
+    let counts = ["stock_levels", "exchanges", "missing_skus", "orders", "parked", "runs", "skus"];
     let counts: Value = counts.iter().map(|name| ((*name).to_owned(), json!("number"))).collect();
     assert_eq!(shape(&status["mirror"]), counts);
     assert_eq!(status["outbox"], json!({"rejected": 1}));
@@ -145,12 +145,12 @@ async fn the_metrics_file_holds_what_its_page_promises() {
     assert!(!samples.iter().any(|sample| reserved.iter().any(|label| sample.contains(label))), "{text}");
     for there in [
         "tallyd_job_stale{task=\"balances\"} 0",
-        "tallyd_outbox_wishes{state=\"held\"} 0",
+        "tallyd_outbox_changes{state=\"held\"} 0",
         "tallyd_outbox_oldest_pending_seconds 0",
         "tallyd_findings{code=\"waiting\"} 0",
     ] {
         assert!(samples.contains(&there), "{there}: {text}");
     }
     let codes = samples.iter().filter(|sample| sample.starts_with("tallyd_findings{")).count();
-    assert_eq!(codes, tallyd::health::Code::ALL.len(), "what is not found is there with 0");
+    assert_eq!(codes, tallyd::health::FindingCode::ALL.len(), "what is not found is there with 0");
 }

@@ -83,13 +83,13 @@ async fn id(world: &World, key: &str) -> i64 {
 async fn own_line(world: &World, lines: &[Value], key: &str) -> (String, String, String) {
     let own: Vec<&Value> = lines.iter().filter(|line| line["key"] == key).collect();
     let [line] = own[..] else { panic!("{key} has {} lines: {lines:#?}", own.len()) };
-    assert_eq!(line["wish"], id(world, key).await, "{line}");
+    assert_eq!(line["change"], id(world, key).await, "{line}");
     let field = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
     (field("event"), field("reason"), field("outcome"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_line_about_a_wish_names_its_id_and_its_key() {
+async fn every_line_about_a_change_names_its_id_and_its_key() {
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
@@ -100,7 +100,7 @@ async fn every_line_about_a_wish_names_its_id_and_its_key() {
     else {
         panic!("too little stock: {stocked:?}")
     };
-    let wishes = [
+    let changes = [
         ("fine", "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": -1})),
         ("below", "quantity.adjust", json!({"sku": other, "warehouse_id": its_warehouse, "delta": -999_999})),
         ("nobody", "quantity.set", json!({"sku": "NO-SUCH-SKU", "warehouse_id": 1, "quantity": 1})),
@@ -112,18 +112,18 @@ async fn every_line_about_a_wish_names_its_id_and_its_key() {
             json!({"sku": third, "warehouse_id": third_warehouse, "quantity": 1, "seen": 999}),
         ),
     ];
-    for (key, kind, body) in &wishes {
+    for (key, kind, body) in &changes {
         world.wish(key, kind, &body.to_string()).await;
     }
     let desk = Desk { world: &world, more: "[quantities]\npolicy = \"ask\"\n" };
     let lines = desk.lines(&["run", "--once"]).await;
-    let told = |event: &str, reason: &str, outcome: &str| (event.into(), reason.into(), outcome.into());
+    let answer = |event: &str, reason: &str, outcome: &str| (event.into(), reason.into(), outcome.into());
     for (key, expected) in [
-        ("below", told("outbox.held", "negative", "")),
-        ("nobody", told("outbox.settled", "unknown_sku", "rejected")),
-        ("nonsense", told("outbox.settled", "unknown_kind", "rejected")),
-        ("attic", told("outbox.settled", "", "applied")),
-        ("moved", told("conflict.opened", "", "")),
+        ("below", answer("outbox.held", "negative", "")),
+        ("nobody", answer("outbox.finished", "unknown_sku", "rejected")),
+        ("nonsense", answer("outbox.finished", "unknown_kind", "rejected")),
+        ("attic", answer("outbox.finished", "", "applied")),
+        ("moved", answer("conflict.opened", "", "")),
     ] {
         assert_eq!(own_line(&world, &lines, key).await, expected, "{key}");
     }
@@ -132,7 +132,7 @@ async fn every_line_about_a_wish_names_its_id_and_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wishes_in_doubt_are_named_and_so_is_what_a_look_decides() {
+async fn changes_in_doubt_are_named_and_so_is_what_a_look_decides() {
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
@@ -147,7 +147,7 @@ async fn wishes_in_doubt_are_named_and_so_is_what_a_look_decides() {
     let doubt = lines.iter().find(|line| line["event"] == "outbox.in_doubt").unwrap();
     let ids = format!("{}, {}", id(&world, "one").await, id(&world, "two").await);
     assert_eq!((&doubt["ids"], &doubt["keys"]), (&json!(ids), &json!("one, two")));
-    let decided = lines.iter().find(|line| line["event"] == "outbox.settled").unwrap();
+    let decided = lines.iter().find(|line| line["event"] == "outbox.finished").unwrap();
     assert_eq!((&decided["keys"], &decided["exchange"]), (&doubt["keys"], &doubt["exchange"]));
 }
 
@@ -181,11 +181,11 @@ async fn the_daemon_says_what_a_person_released() {
         world.wish(&format!("z{n}"), "quantity.set", &body).await;
     }
     let tripped = desk.line("brake.tripped").await;
-    world.until("the wishes are held", async |world| world.fate("z0").await.0 != "pending").await;
+    world.until("the changes are held", async |world| world.fate("z0").await.0 != "pending").await;
     desk.lines(&["outbox", "release", "--all"]).await;
     let released = desk.line("brake.released").await;
     assert_eq!(released["trip"], tripped["trip"], "{tripped} {released}");
-    assert!(released["wishes"].as_i64().unwrap() > 0, "{released}");
+    assert!(released["changes"].as_i64().unwrap() > 0, "{released}");
 }
 
 /// An operator can end a wait of a day; such a `Retry-After` is more likely a mistake of the platform.

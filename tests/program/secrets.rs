@@ -13,9 +13,9 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use tallyd::journal::Body;
-use tallyd::sandbox::Options;
-use tallyd::store::{Lock, Store};
+use tallyd::journal::PackedBody;
+use tallyd::sandbox::SandboxOptions;
+use tallyd::store::{DatabaseLock, Store};
 
 const INTEGRATION: &str = "planted-integration-4f6d1c";
 const GATEWAY: &str = "planted-gateway-9b27e0";
@@ -94,7 +94,7 @@ async fn unpacked(database: &Path) -> Vec<Vec<u8>> {
     let rows = sqlx::query("SELECT size, packed FROM body").fetch_all(&mut database).await.unwrap();
     let unpack = |row: SqliteRow| {
         let size = usize::try_from(row.get::<i64, _>(0)).unwrap();
-        Body::unpack(&row.get::<Vec<u8>, _>(1), size).unwrap()
+        PackedBody::unpack(&row.get::<Vec<u8>, _>(1), size).unwrap()
     };
     rows.into_iter().map(unpack).collect()
 }
@@ -116,13 +116,13 @@ async fn written(folder: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planted_key_is_found_in_nothing_the_program_writes() {
-    let options = Options {
+    let options = SandboxOptions {
         skus: 20,
         orders: 4,
         calls_per_minute: 0,
         integration_key: Some(INTEGRATION.into()),
         gateway_key: Some(GATEWAY.into()),
-        ..Options::default()
+        ..SandboxOptions::default()
     };
     let world = World::with(options, "").await;
     world.track_all().await;
@@ -137,7 +137,7 @@ async fn a_planted_key_is_found_in_nothing_the_program_writes() {
     for args in [
         &["check", "--online"][..],
         &["run", "--once"],
-        &["quantity", "adjust", &sku, &warehouse, "+1", "--key", "wish"],
+        &["quantity", "adjust", &sku, &warehouse, "+1", "--key", "change"],
         &["plan"],
         &["plan", "--json"],
         &["run", "--once"],
@@ -147,7 +147,7 @@ async fn a_planted_key_is_found_in_nothing_the_program_writes() {
         &["stock", "--json"],
         &["job", "list", "--json"],
         &["outbox", "list", "--json"],
-        &["outbox", "show", "wish", "--json"],
+        &["outbox", "show", "change", "--json"],
         &["explain", &sku, "--json"],
         &["product", "find", &sku],
         &["verify", "--json"],
@@ -242,7 +242,7 @@ fn mode(path: &Path) -> u32 {
 async fn the_database_and_its_lock_are_the_groups_and_nobody_elses() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.db");
-    let lock = Lock::take(&path).unwrap();
+    let lock = DatabaseLock::acquire(&path).unwrap();
     let store = Store::open(&path, &lock).await.unwrap();
     for name in ["t.db", "t.db-wal", "t.db-shm", "t.db.lock"] {
         assert_eq!(mode(&folder.path().join(name)), 0o660, "{name}");
@@ -250,7 +250,7 @@ async fn the_database_and_its_lock_are_the_groups_and_nobody_elses() {
     store.close().await.unwrap();
     drop(lock);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let lock = Lock::take(&path).unwrap();
+    let lock = DatabaseLock::acquire(&path).unwrap();
     Store::open(&path, &lock).await.unwrap().close().await.unwrap();
     assert_eq!(mode(&path), 0o600, "what its owner closed stays closed");
 }

@@ -46,15 +46,15 @@ async fn hostile_names_are_names_and_nothing_else() {
             assert!(code.is_some_and(|code| code < 3), "{args:?}: {code:?}");
         }
         let body = serde_json::json!({"sku": name, "warehouse_id": 1, "delta": 1}).to_string();
-        world.wish(&format!("wish {number} {name}"), "quantity.adjust", &body).await;
+        world.wish(&format!("change {number} {name}"), "quantity.adjust", &body).await;
     }
     world.once().await;
     assert_eq!(world.number(tables).await, schema, "no table came or went");
     assert_eq!(world.mirror().await, before, "nobody else's stock moved");
-    let kept = world.number("SELECT count(*) FROM outbox WHERE key LIKE 'wish %'").await;
+    let kept = world.number("SELECT count(*) FROM outbox WHERE key LIKE 'change %'").await;
     assert_eq!(kept, i64::try_from(HOSTILE.len()).unwrap());
     for (number, name) in HOSTILE.iter().enumerate() {
-        let (state, ..) = world.fate(&format!("wish {number} {name}")).await;
+        let (state, ..) = world.fate(&format!("change {number} {name}")).await;
         assert!(["rejected", "held"].contains(&state.as_str()), "{name:?} is {state}");
     }
 }

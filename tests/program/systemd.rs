@@ -195,7 +195,7 @@ async fn a_reload_of_key_files_and_schedules_drops_no_call() {
     unit.listen_no_more();
     let all = i64::try_from(before.len()).unwrap();
     let applied = "SELECT count(*) FROM outbox WHERE state = 'applied'";
-    world.until("every wish is applied", async |world| world.number(applied).await == all).await;
+    world.until("every change is applied", async |world| world.number(applied).await == all).await;
     let wanted: Vec<_> = before.into_iter().map(|(sku, warehouse, had)| (sku, warehouse, had + 1)).collect();
     assert_eq!(world.shop().await, wanted, "once each");
     let runs = "SELECT count(*) FROM run WHERE job = 'warehouses' AND trigger = 'schedule'";

@@ -13,8 +13,8 @@ use super::storm::Mishap;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use tallyd::client::{Request, Response};
-use tallyd::model::{Effect, Operation};
+use tallyd::client::{PlatformRequest, PlatformResponse};
+use tallyd::model::{CallEffect, Operation};
 
 /// State that the auditor gathered from the calls.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub struct Audit {
 
 impl Audit {
     /// Records that a request was sent; returns its number in a full world.
-    pub fn sent(&mut self, request: &Request, at_ms: i64, is_lost: bool) -> usize {
+    pub fn sent(&mut self, request: &PlatformRequest, at_ms: i64, is_lost: bool) -> usize {
         self.full.as_mut().map_or(0, |full| full.sent(request, at_ms, is_lost))
     }
 
@@ -47,7 +47,7 @@ impl Audit {
     }
 
     pub fn befell(&mut self, operation: Operation, mishap: Option<Mishap>) {
-        if let Some(mishap) = mishap.filter(|_| operation.effect() == Effect::Write) {
+        if let Some(mishap) = mishap.filter(|_| operation.effect() == CallEffect::Write) {
             *self.mishaps.entry(mishap).or_default() += 1;
         }
     }
@@ -60,7 +60,7 @@ impl Audit {
     }
 
     /// Records an answer that reached the daemon while its host's calendar showed `calendar_ms`.
-    pub fn told(&mut self, request: &Request, answer: &Response, calendar_ms: i64) {
+    pub fn told(&mut self, request: &PlatformRequest, answer: &PlatformResponse, calendar_ms: i64) {
         if let Some(full) = &mut self.full {
             full.told(request, answer, calendar_ms);
         }
@@ -81,7 +81,7 @@ impl Audit {
     }
 
     /// Records an answer on its way that shows an order's lines, or none.
-    pub fn showed_order(&mut self, request: &Request, answer: &Response, at_ms: i64) {
+    pub fn showed_order(&mut self, request: &PlatformRequest, answer: &PlatformResponse, at_ms: i64) {
         let Some(full) = &mut self.full else { return };
         if request.operation != Operation::GetOrderLineItems {
             return;
@@ -93,14 +93,14 @@ impl Audit {
     }
 
     /// Rewrites an answer to the one of a replica that lags behind.
-    pub fn as_of(&self, at_ms: i64, answer: &mut Response) {
+    pub fn as_of(&self, at_ms: i64, answer: &mut PlatformResponse) {
         if let Some(full) = &self.full {
             full.as_of(at_ms, answer);
         }
     }
 
     /// Records the effects of a call at the platform.
-    pub fn done(&mut self, request: &Request, answer: &Response, call: usize, at_ms: i64) {
+    pub fn done(&mut self, request: &PlatformRequest, answer: &PlatformResponse, call: usize, at_ms: i64) {
         let body = request.body.as_deref().unwrap_or_default();
         let text = String::from_utf8_lossy(body);
         let mut hasher = DefaultHasher::new();
@@ -123,10 +123,10 @@ impl Audit {
     }
 
     fn quantities(&mut self, asked: &Value, said: &Value) {
-        assert_eq!(said["status"], "Success", "the shop knows every SKU of these wishes: {said}");
+        assert_eq!(said["status"], "Success", "the shop knows every SKU of these changes: {said}");
         for entry in asked.as_array().unwrap() {
-            let cell = (text(&entry["Sku"]), whole(&entry["WarehouseId"]));
-            self.books.written(&cell, whole(&entry["Quantity"]));
+            let level = (text(&entry["Sku"]), whole(&entry["WarehouseId"]));
+            self.books.written(&level, whole(&entry["Quantity"]));
         }
     }
 

@@ -49,22 +49,22 @@ impl Books {
     pub fn new(stock: impl IntoIterator<Item = (Cell, i64)>) -> Self {
         let real = |units| Real { shelf: units, listed: units, ..Real::default() };
         Self {
-            cells: stock.into_iter().map(|(cell, units)| (cell, real(units))).collect(),
+            cells: stock.into_iter().map(|(level, units)| (level, real(units))).collect(),
             ..Self::default()
         }
     }
 
-    pub fn cell(&self, cell: &Cell) -> &Real {
-        &self.cells[cell]
+    pub fn cell(&self, level: &Cell) -> &Real {
+        &self.cells[level]
     }
 
-    fn at(&mut self, cell: &Cell) -> &mut Real {
-        self.cells.get_mut(cell).expect("a cell of the shop")
+    fn at(&mut self, level: &Cell) -> &mut Real {
+        self.cells.get_mut(level).expect("a stock level of the shop")
     }
 
     /// Sells units to a customer, if the platform shows as many; returns true if it does.
-    pub fn sale(&mut self, cell: &Cell, units: i64) -> bool {
-        let real = self.at(cell);
+    pub fn sale(&mut self, level: &Cell, units: i64) -> bool {
+        let real = self.at(level);
         if real.listed < units {
             return false;
         }
@@ -81,24 +81,24 @@ impl Books {
     pub fn ordered(&mut self, sku: &str, units: i64) -> Vec<(Cell, i64)> {
         let shelves = self.cells.iter().filter(|((of, _), real)| of == sku && real.listed > 0);
         let (mut missing, mut taken) = (units, Vec::new());
-        for (cell, real) in shelves {
+        for (level, real) in shelves {
             let part = missing.min(real.listed);
             missing -= part;
-            taken.push((cell.clone(), part));
+            taken.push((level.clone(), part));
         }
         if missing > 0 {
             return Vec::new();
         }
         taken.retain(|(_, part)| *part > 0);
-        for (cell, part) in &taken {
-            self.sale(cell, *part);
+        for (level, part) in &taken {
+            self.sale(level, *part);
         }
         taken
     }
 
     /// Removes sold units from the shelf, as far as the shelf has them.
-    pub fn pick(&mut self, cell: &Cell) -> i64 {
-        let real = self.at(cell);
+    pub fn pick(&mut self, level: &Cell) -> i64 {
+        let real = self.at(level);
         let units = real.promised.min(real.shelf);
         real.promised -= units;
         real.shelf -= units;
@@ -108,24 +108,24 @@ impl Books {
     /// Adds or removes goods other than by a sale at the platform; returns the units moved.
     ///
     /// It removes at most the sellable units.
-    pub fn moved(&mut self, cell: &Cell, units: i64) -> i64 {
-        let real = self.at(cell);
+    pub fn moved(&mut self, level: &Cell, units: i64) -> i64 {
+        let real = self.at(level);
         let moved = units.max(-real.sellable().max(0));
         real.shelf += moved;
         moved
     }
 
     /// Moves goods for a colleague, who enters the new quantity at the platform.
-    pub fn colleague(&mut self, cell: &Cell, units: i64) -> i64 {
-        let listed = self.cell(cell).listed;
-        let moved = self.moved(cell, units.max(-listed));
-        self.at(cell).listed += moved;
+    pub fn colleague(&mut self, level: &Cell, units: i64) -> i64 {
+        let listed = self.cell(level).listed;
+        let moved = self.moved(level, units.max(-listed));
+        self.at(level).listed += moved;
         listed + moved
     }
 
     /// Records a write of the daemon that arrived and was carried out.
-    pub fn written(&mut self, cell: &Cell, quantity: i64) {
-        let real = self.at(cell);
+    pub fn written(&mut self, level: &Cell, quantity: i64) {
+        let real = self.at(level);
         let excess = (quantity - real.sellable()).max(0);
         let new = (excess - real.counted).max(0);
         real.counted = excess;
@@ -142,16 +142,16 @@ impl Books {
 
 #[test]
 fn a_sale_that_a_write_undoes_is_counted_once() {
-    let cell: Cell = ("A".into(), 1);
-    let mut books = Books::new([(cell.clone(), 10)]);
-    assert!(books.sale(&cell, 2));
-    books.written(&cell, 10);
-    assert_eq!((books.undone, books.cell(&cell).sellable()), (2, 8));
-    books.written(&cell, 10);
+    let level: Cell = ("A".into(), 1);
+    let mut books = Books::new([(level.clone(), 10)]);
+    assert!(books.sale(&level, 2));
+    books.written(&level, 10);
+    assert_eq!((books.undone, books.cell(&level).sellable()), (2, 8));
+    books.written(&level, 10);
     assert_eq!(books.undone, 2, "the same two units still stand");
-    assert!(books.sale(&cell, 10));
+    assert!(books.sale(&level, 10));
     assert_eq!(books.sold_beyond, 2);
-    books.written(&cell, 0);
-    books.written(&cell, 1);
+    books.written(&level, 0);
+    books.written(&level, 1);
     assert_eq!(books.undone, 2 + 1, "the two still stand, sold by now, and 1 is one more");
 }

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tallyd::model::time::{Sleep, millis};
+use tallyd::model::time::{SleepFuture, whole_millis};
 use tallyd::model::{Clock, Moment, Timestamp};
 
 /// Default begin of a world: Monday, 2 March 2026, 08:00 UTC.
@@ -128,12 +128,12 @@ impl SimClock {
     }
 
     /// Waits off the host, so that a suspend of the host does not stop the wait.
-    pub fn elsewhere(&self, duration: Duration) -> Sleep {
+    pub fn elsewhere(&self, duration: Duration) -> SleepFuture {
         let from = self.now_ms();
-        self.nap(from + millis(duration), false)
+        self.nap(from + whole_millis(duration), false)
     }
 
-    fn nap(&self, due_ms: i64, is_host: bool) -> Sleep {
+    fn nap(&self, due_ms: i64, is_host: bool) -> SleepFuture {
         let mut state = self.state();
         state.naps += 1;
         let nap = state.naps;
@@ -152,9 +152,9 @@ impl Clock for SimClock {
         Moment(self.now_ms() - START_MS + UPTIME_MS)
     }
 
-    fn sleep(&self, duration: Duration) -> Sleep {
+    fn sleep(&self, duration: Duration) -> SleepFuture {
         let from = self.state().host_ms();
-        self.nap(from + millis(duration), true)
+        self.nap(from + whole_millis(duration), true)
     }
 }
 

@@ -63,12 +63,12 @@ async fn a_calendar_set_back_makes_no_old_fact_young() {
     };
     let mut world = World::open(plan).await;
     world.run_now(JobKind::Balances).await;
-    let (cell, units) = world.stock().await.pop_first().expect("a shop has goods");
+    let (level, units) = world.stock().await.pop_first().expect("a shop has goods");
     let at = world.clock.now_ms() + HOUR_MS;
     world.go_on_to(at).await;
-    world.enter(&cell, units + 20).await;
+    world.enter(&level, units + 20).await;
     world.set_calendar(-HOUR_MS);
-    world.wish_cell("quantity.adjust", &cell, "delta", 5).await;
+    world.wish_cell("quantity.adjust", &level, "delta", 5).await;
     world.settled(HOUR_MS).await;
-    assert_eq!(world.stock().await[&cell], units + 25, "seed {}", seed());
+    assert_eq!(world.stock().await[&level], units + 25, "seed {}", seed());
 }

@@ -74,16 +74,16 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
     };
     let mut world = World::open(plan).await;
     let mut random = Random::new(seed, "storm");
-    let cells: Vec<Cell> = world.stock().await.into_keys().collect();
-    let (sold, moved) = cells.split_at(cells.len() / 4);
+    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let (sold, moved) = levels.split_at(levels.len() / 4);
     let mut parcels = Vec::new();
     world.wire.storm(STORM);
     for _ in 0..ROUNDS {
         for _ in 0..4 {
-            let (cell, units) = (random.pick(moved).clone(), random.between(-3, 6));
-            let units = world.audit().books.moved(&cell, units);
+            let (level, units) = (random.pick(moved).clone(), random.between(-3, 6));
+            let units = world.audit().books.moved(&level, units);
             if units != 0 {
-                world.wish_cell("quantity.adjust", &cell, "delta", units).await;
+                world.wish_cell("quantity.adjust", &level, "delta", units).await;
             }
         }
         parcels.extend(world.parcel(random.pick(sold)).await);
@@ -99,7 +99,7 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
     world.calm().await;
     world.judge_parcels(&parcels).await;
     world.agrees().await;
-    let wrong: Vec<Cell> = world.audit().books.wrong().into_iter().map(|(cell, _)| cell.clone()).collect();
+    let wrong: Vec<Cell> = world.audit().books.wrong().into_iter().map(|(level, _)| level.clone()).collect();
     assert!(wrong.is_empty(), "seed {seed}: an adjust was lost or done twice in {wrong:?}");
     let applied = "SELECT count(*) FROM outbox WHERE kind = 'quantity.adjust' AND state <> 'applied'";
     assert_eq!(world.number(applied).await, 0, "seed {seed}: every adjust is known to be applied");
@@ -134,9 +134,9 @@ impl World {
             let at = self.clock.now_ms() + 3_600_000;
             self.go_on_to(at).await;
             let unnamed: BTreeMap<i64, i64> = self.pairs(in_doubt).await;
-            for (wish, order) in unnamed {
+            for (change, order) in unnamed {
                 let shipment = self.audit().shipped[&order][0].0;
-                self.adopt(wish, shipment).await;
+                self.adopt(change, shipment).await;
             }
             self.run_now(JobKind::Settle).await;
         }

@@ -9,7 +9,7 @@ use super::world::World;
 use axum::body::Bytes;
 use axum::http::Request;
 use serde_json::{Value, json};
-use tallyd::sandbox::Answer;
+use tallyd::sandbox::SandboxAnswer;
 
 impl World {
     /// Carries out the events, each at its time.
@@ -22,29 +22,29 @@ impl World {
 
     async fn happen(&mut self, event: &Event) {
         match event {
-            Event::Sale(cell, units) => {
-                let sells = self.audit().books.sale(cell, *units);
-                let sold = self.core.sale(&cell.0, cell.1, *units).await;
-                assert_eq!(sold.is_ok(), sells, "{cell:?} × {units}: {sold:?}");
+            Event::Sale(level, units) => {
+                let sells = self.audit().books.sale(level, *units);
+                let sold = self.core.sell_units(&level.0, level.1, *units).await;
+                assert_eq!(sold.is_ok(), sells, "{level:?} × {units}: {sold:?}");
             }
             Event::Order(sku, units) => {
                 let sells = !self.audit().books.ordered(sku, *units).is_empty();
                 let sold = self.core.place_order(&[(sku, *units)]).await;
                 assert_eq!(sold.is_ok(), sells, "{sku} × {units}: {sold:?}");
             }
-            Event::Moved(cell, units) => {
-                let moved = self.audit().books.moved(cell, *units);
+            Event::Moved(level, units) => {
+                let moved = self.audit().books.moved(level, *units);
                 if moved != 0 {
-                    self.wish_cell("quantity.adjust", cell, "delta", moved).await;
+                    self.wish_cell("quantity.adjust", level, "delta", moved).await;
                 }
             }
-            Event::Colleague(cell, units) => {
-                let listed = self.audit().books.colleague(cell, *units);
-                self.enter(cell, listed).await;
+            Event::Colleague(level, units) => {
+                let listed = self.audit().books.colleague(level, *units);
+                self.enter(level, listed).await;
             }
-            Event::Count(cell) => self.count(cell).await,
-            Event::Pick(cell) => {
-                self.audit().books.pick(cell);
+            Event::Count(level) => self.count(level).await,
+            Event::Pick(level) => {
+                self.audit().books.pick(level);
             }
         }
     }
@@ -52,14 +52,14 @@ impl World {
     /// A clerk counts and subtracts what the stock view shows as sold.
     ///
     /// A stock level with a change on its way is not counted.
-    async fn count(&mut self, cell: &Cell) {
-        if self.is_moving(cell).await {
+    async fn count(&mut self, level: &Cell) {
+        if self.is_moving(level).await {
             return;
         }
-        let shown = self.mirror().await[cell];
-        let real = self.audit().books.cell(cell).clone();
+        let shown = self.mirror().await[level];
+        let real = self.audit().books.cell(level).clone();
         let unseen = shown - real.listed;
-        self.wish_cell("quantity.set", cell, "quantity", (real.sellable() + unseen).max(0)).await;
+        self.wish_cell("quantity.set", level, "quantity", (real.sellable() + unseen).max(0)).await;
     }
 
     /// Another program sets a quantity at the platform.
@@ -82,7 +82,9 @@ impl World {
             .header("gateway-subscription-key", self.core.gateway_key())
             .body(Bytes::from(body))
             .unwrap();
-        let Answer::Full(answer) = self.core.handle(request).await else { panic!("no fault is on") };
+        let SandboxAnswer::Full(answer) = self.core.handle_request(request).await else {
+            panic!("no fault is on")
+        };
         if answer.status() == 429 {
             return None;
         }

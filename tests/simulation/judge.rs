@@ -19,13 +19,13 @@ impl World {
         self.audit().calls.judge(CALLS_PER_MINUTE);
         let service = self.stock().await;
         let odd = differs(&self.mirror().await, &service);
-        assert!(odd.is_empty(), "seed {seed}: the mirror is not what the service shows: {odd:?}");
+        assert!(odd.is_empty(), "seed {seed}: the mirror is not what the platform shows: {odd:?}");
         let books: BTreeMap<_, _> =
-            self.audit().books.cells.iter().map(|(cell, real)| (cell.clone(), real.listed)).collect();
+            self.audit().books.cells.iter().map(|(level, real)| (level.clone(), real.listed)).collect();
         let odd = differs(&books, &service);
-        assert!(odd.is_empty(), "seed {seed}: the service holds what no write it took explains: {odd:?}");
+        assert!(odd.is_empty(), "seed {seed}: the platform holds what no write it took explains: {odd:?}");
         let fates = self.fates().await;
-        assert_eq!(fates.len() as u64, self.wishes(), "seed {seed}: a wish is lost");
+        assert_eq!(fates.len() as u64, self.wishes(), "seed {seed}: a change is lost");
         for (key, (state, reason)) in fates {
             let is_told = match state.as_str() {
                 "applied" => true,
@@ -44,7 +44,7 @@ impl World {
 
 /// Returns the stock levels on which the two maps differ, with both quantities.
 fn differs(left: &BTreeMap<Cell, i64>, right: &BTreeMap<Cell, i64>) -> Vec<(Cell, Option<i64>, Option<i64>)> {
-    let cells: BTreeSet<&Cell> = left.keys().chain(right.keys()).collect();
-    let said = |cell: &Cell| (cell.clone(), left.get(cell).copied(), right.get(cell).copied());
-    cells.into_iter().map(said).filter(|(_, one, other)| one != other).collect()
+    let levels: BTreeSet<&Cell> = left.keys().chain(right.keys()).collect();
+    let said = |level: &Cell| (level.clone(), left.get(level).copied(), right.get(level).copied());
+    levels.into_iter().map(said).filter(|(_, one, other)| one != other).collect()
 }

@@ -66,11 +66,11 @@ async fn five_minutes(way: Way, lapse: Lapse) {
     };
     let mut world = World::open(plan).await;
     let mut random = Random::new(seed(), "lapse");
-    let cells: Vec<Cell> = world.stock().await.into_keys().collect();
-    let (moved, sold) = cells.split_at(MOVEMENTS);
-    for cell in moved {
-        let units = world.audit().books.moved(cell, random.between(1, 6));
-        world.wish_cell("quantity.adjust", cell, "delta", units).await;
+    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let (moved, sold) = levels.split_at(MOVEMENTS);
+    for level in moved {
+        let units = world.audit().books.moved(level, random.between(1, 6));
+        world.wish_cell("quantity.adjust", level, "delta", units).await;
     }
     let mut parcels = Vec::new();
     while parcels.len() < PARCELS {
@@ -79,18 +79,18 @@ async fn five_minutes(way: Way, lapse: Lapse) {
     world.wire.change(|weather| weather.lapse = Some((way, lapse)));
     let until = world.clock.now_ms() + LAPSED_MS;
     world.go_on_to(until).await;
-    let told = format!("{way:?}, {lapse:?}");
+    let answer = format!("{way:?}, {lapse:?}");
     let refused = "SELECT count(*) FROM outbox WHERE state = 'rejected'";
-    assert_eq!(world.number(refused).await, 0, "{told}: so many are refused for good");
+    assert_eq!(world.number(refused).await, 0, "{answer}: so many are refused for good");
     let burnt = world.number("SELECT count(*) FROM exchange WHERE status = 400").await;
-    assert!(burnt <= BURNT_MAX, "{told}: {burnt} answers of 400");
+    assert!(burnt <= BURNT_MAX, "{answer}: {burnt} answers of 400");
     world.wire.change(|weather| weather.lapse = None);
     world.settled(2 * 3_600_000).await;
     world.looked_twice().await;
     let mut fates = world.fates().await;
     fates.retain(|_, (state, _)| state != "applied");
-    assert!(fates.is_empty(), "{told}: {fates:?}");
-    let wrong: Vec<Cell> = world.audit().books.wrong().into_iter().map(|(cell, _)| cell.clone()).collect();
-    assert!(wrong.is_empty(), "{told}: a change was lost or done twice in {wrong:?}");
+    assert!(fates.is_empty(), "{answer}: {fates:?}");
+    let wrong: Vec<Cell> = world.audit().books.wrong().into_iter().map(|(level, _)| level.clone()).collect();
+    assert!(wrong.is_empty(), "{answer}: a change was lost or done twice in {wrong:?}");
     world.judge_parcels(&parcels).await;
 }

@@ -15,17 +15,18 @@ use super::{days, seed};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use std::time::Duration;
-use tallyd::exec::Retention;
+use tallyd::exec::JournalRetention;
 use tallyd::model::{Clock, JobKind};
 use tallyd::sync;
-use tallyd::sync::Meant;
+use tallyd::sync::PruneOptions;
 
 const DAY_MS: i64 = 86_400_000;
 const HOUR: Duration = Duration::from_secs(3600);
 /// Faults of every third day: one write in five, one read in twenty.
 const STORM: Storm = Storm { writes: 20, reads: 5 };
 /// Retention below the length of the run, so that the end is projected from a snapshot.
-const KEPT: Retention = Retention { keep_bodies: Duration::from_secs(36 * 3600), max_size: 1 << 30 };
+const KEPT: JournalRetention =
+    JournalRetention { keep_bodies: Duration::from_secs(36 * 3600), max_size: 1 << 30 };
 
 const TRADE: Trade = Trade {
     lasts_ms: DAY_MS,
@@ -61,18 +62,18 @@ fn plan() -> Plan {
 }
 
 #[tokio::test]
-async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_cell_is_named() {
+async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_stock_level_is_named() {
     let mut world = World::open(plan()).await;
     let mut random = Random::new(seed(), "month");
-    let cells: Vec<Cell> = world.stock().await.into_keys().collect();
-    let all = events(&Trade { lasts_ms: days() * DAY_MS, ..TRADE }, &cells, &mut random);
+    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let all = events(&Trade { lasts_ms: days() * DAY_MS, ..TRADE }, &levels, &mut random);
     let (mut gone, mut parcels) = (0, 0);
     for day in 0..days() {
         let (from, to) = (START_MS + day * DAY_MS, START_MS + (day + 1) * DAY_MS);
         world.wire.storm(if day % 3 == 1 { STORM } else { Storm::default() });
         let noon = all.iter().filter(|(at, _)| (from..from + DAY_MS / 2).contains(at)).cloned();
         world.live(&noon.collect::<Vec<_>>()).await;
-        parcels += i64::from(world.order_shipped(random.pick(&cells)).await);
+        parcels += i64::from(world.order_shipped(random.pick(&levels)).await);
         if day % 3 == 2 {
             world.kill().await;
         }
@@ -80,15 +81,17 @@ async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_
         world.live(&evening.collect::<Vec<_>>()).await;
         world.go_on_to(to).await;
         world.calm().await;
-        let pruned = sync::prune(world.store(), KEPT, Meant::default(), world.clock.now()).await.unwrap();
-        gone += pruned.gone.bodies;
+        let pruned = sync::prune_journal(world.store(), KEPT, PruneOptions::default(), world.clock.now())
+            .await
+            .unwrap();
+        gone += pruned.deleted.bodies;
     }
     assert!(gone > 0 && parcels > 0, "seed {}: {gone} bodies went, {parcels} orders were shipped", seed());
     let path = world.store().path().to_owned();
     let equal = replayed::replayed(&path).await;
     assert!(equal.is_equal(), "seed {}: {equal:#?}", seed());
     println!(
-        "{} days, seed {}: {} events, {parcels} orders shipped, {} wishes, {} calls, {gone} bodies pruned; {} tables equal \
+        "{} days, seed {}: {} events, {parcels} orders shipped, {} changes, {} calls, {gone} bodies pruned; {} tables equal \
          at position {}",
         days(),
         seed(),
@@ -98,13 +101,13 @@ async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_
         equal.tables.len(),
         equal.position
     );
-    world.a_changed_cell_is_named(&cells[0]).await;
+    world.a_changed_stock_level_is_named(&levels[0]).await;
 }
 
 impl World {
     /// Makes an order and ships a part of it; returns false if the stock was too low.
-    async fn order_shipped(&mut self, cell: &Cell) -> bool {
-        let Some(parcel) = self.parcel(cell).await else { return false };
+    async fn order_shipped(&mut self, level: &Cell) -> bool {
+        let Some(parcel) = self.parcel(level).await else { return false };
         let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(parcel.order);
         insert.execute(&mut self.beside().await).await.unwrap();
         true
@@ -121,7 +124,7 @@ impl World {
     }
 
     /// Changes a stock level with SQL; `tallyd replay` must name it and exit with 3.
-    async fn a_changed_cell_is_named(&self, (sku, warehouse): &Cell) {
+    async fn a_changed_stock_level_is_named(&self, (sku, warehouse): &Cell) {
         let sql = "UPDATE balance SET quantity = quantity + 1 \
                    WHERE warehouse_id = ?2 AND product = (SELECT id FROM product WHERE sku = ?1)";
         let changed =

@@ -8,8 +8,8 @@
 use super::rewrite::Oddity;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use tallyd::client::Request;
-use tallyd::model::{Effect, Operation};
+use tallyd::client::PlatformRequest;
+use tallyd::model::{CallEffect, Operation};
 
 /// Form of a failure without effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Poison {
 }
 
 impl Poison {
-    fn is_in(&self, request: &Request) -> bool {
+    fn is_in(&self, request: &PlatformRequest) -> bool {
         let body = request.body.as_deref().unwrap_or_default();
         let names = |text: &[u8]| text.windows(self.entry.len()).any(|part| part == self.entry.as_bytes());
         request.operation == self.operation && (names(body) || names(request.path.as_bytes()))
@@ -151,14 +151,14 @@ impl Odd {
     }
 
     /// Returns the failure of the call, if there is one.
-    pub fn troubles(&self, request: &Request) -> Option<How> {
+    pub fn troubles(&self, request: &PlatformRequest) -> Option<How> {
         if self.sick.is_some() {
             return self.sick;
         }
         match (self.lapse, request.operation) {
             (Some(lapse), Operation::WorkQueue) => return Some(lapse.probe),
             (Some(_), Operation::UpdateQuantityOnHand) => return Some(How::Status(400)),
-            (Some(lapse), of) if of.effect() == Effect::Write || !lapse.reads_work => {
+            (Some(lapse), of) if of.effect() == CallEffect::Write || !lapse.reads_work => {
                 return Some(How::Status(403));
             }
             _ => {}

@@ -48,11 +48,11 @@ async fn shop(operation: Operation, how: How) -> (World, Cell, Vec<Cell>) {
     })
     .await;
     world.idle().await;
-    let mut cells: Vec<Cell> =
-        world.stock().await.into_iter().filter(|(_, units)| *units > 5).map(|(cell, _)| cell).collect();
-    let bad = cells.remove(137);
+    let mut levels: Vec<Cell> =
+        world.stock().await.into_iter().filter(|(_, units)| *units > 5).map(|(level, _)| level).collect();
+    let bad = levels.remove(137);
     world.wire.poison(vec![Poison { operation, entry: format!("\"{}\"", bad.0), how }]);
-    (world, bad, cells)
+    (world, bad, levels)
 }
 
 /// Returns the keys of the changes that are not applied, with their states.
@@ -66,11 +66,11 @@ async fn open(world: &mut World, keys: &BTreeSet<String>) -> Vec<(String, (Strin
 async fn move_all(world: &mut World, bad: &Cell, others: &[Cell]) -> (BTreeSet<String>, String) {
     let mut keys = BTreeSet::new();
     let mut of_bad = String::new();
-    for (n, cell) in others.iter().take(OTHERS).enumerate() {
+    for (n, level) in others.iter().take(OTHERS).enumerate() {
         if n == OTHERS / 3 {
             of_bad = world.wish_cell("quantity.adjust", bad, "delta", 1).await;
         }
-        keys.insert(world.wish_cell("quantity.adjust", cell, "delta", 1).await);
+        keys.insert(world.wish_cell("quantity.adjust", level, "delta", 1).await);
     }
     (keys, of_bad)
 }
@@ -95,14 +95,14 @@ async fn heals(world: &mut World, how: How, from_ms: i64, of_bad: &str) {
 async fn mirrors_the_others(how: How) {
     let (mut world, bad, others) = shop(READ, how).await;
     let from = world.clock.now_ms();
-    for cell in &others {
-        world.core.sale(&cell.0, cell.1, 1).await.unwrap();
+    for level in &others {
+        world.core.sell_units(&level.0, level.1, 1).await.unwrap();
     }
     world.run_now(JobKind::Balances).await;
     let (mut mirror, mut stock) = (world.mirror().await, world.stock().await);
     mirror.remove(&bad);
     stock.remove(&bad);
-    let missed = stock.iter().filter(|(cell, units)| mirror.get(cell) != Some(units)).count();
+    let missed = stock.iter().filter(|(level, units)| mirror.get(level) != Some(units)).count();
     assert_eq!(missed, 0, "{how:?}: all others are mirrored within one pass");
     println!("{how:?}: {} calls to find the culprit", world.wire.poisoned().len());
 
@@ -164,16 +164,16 @@ async fn with_orders(operation: Operation, how: How, orders: usize) -> (World, V
         is_scheduled: false,
     })
     .await;
-    let cells = world.stock().await.into_iter().filter(|(_, units)| *units > 20);
-    let cells: Vec<Cell> = cells.map(|(cell, _)| cell).collect();
+    let levels = world.stock().await.into_iter().filter(|(_, units)| *units > 20);
+    let levels: Vec<Cell> = levels.map(|(level, _)| level).collect();
     let mut placed = Vec::new();
     for _ in 0..orders {
-        placed.push(world.core.place_order(&[(cells[0].0.as_str(), 2)]).await.unwrap());
+        placed.push(world.core.place_order(&[(levels[0].0.as_str(), 2)]).await.unwrap());
     }
     let bad = placed[orders - 1];
     let end = if operation == Operation::GetOrderLineItems { '}' } else { ',' };
     world.wire.poison(vec![Poison { operation, entry: format!("\"OrderId\":{bad}{end}"), how }]);
-    (world, placed, cells[1].clone())
+    (world, placed, levels[1].clone())
 }
 
 async fn ship(world: &mut World, order: i64) -> String {
@@ -216,7 +216,7 @@ async fn an_order_that_cannot_be_shipped_keeps_no_other_from_being_shipped() {
 
 /// Ten shipments of which one order cannot be read do not delay an adjust inserted a second later.
 async fn reads_no_order_in_front_of_others(how: How) {
-    let (mut world, orders, cell) = with_orders(Operation::GetOrderLineItems, how, 10).await;
+    let (mut world, orders, level) = with_orders(Operation::GetOrderLineItems, how, 10).await;
     let from = world.clock.now_ms();
     let of_bad = ship(&mut world, orders[9]).await;
     let mut keys = BTreeSet::new();
@@ -226,7 +226,7 @@ async fn reads_no_order_in_front_of_others(how: How) {
     world.go_on_to(from + 1_000).await;
     let mut moved = Vec::new();
     for n in 0..5 {
-        moved.push((world.wish_cell("quantity.adjust", &cell, "delta", 1).await, world.clock.now_ms()));
+        moved.push((world.wish_cell("quantity.adjust", &level, "delta", 1).await, world.clock.now_ms()));
         world.go_on_to(from + 1_000 + (n + 1) * 3_000).await;
     }
     let silent = if how == How::Silent { 60_000 } else { 0 };

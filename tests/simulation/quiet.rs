@@ -9,7 +9,7 @@ use super::world::{Plan, World};
 use super::{days, seed};
 use std::time::Duration;
 use tallyd::health;
-use tallyd::health::{Code, DaemonState, Finding, Look};
+use tallyd::health::{DaemonState, Finding, FindingCode, HealthInputs};
 use tallyd::limiter;
 use tallyd::model::{Clock, JobKind};
 use tallyd::store::Durability;
@@ -34,20 +34,20 @@ const LOOK_MS: i64 = 3_600_000;
 
 /// Asserts that no problem needs a person. Jobs that this world does not run are late; the others are not.
 async fn is_well(world: &World) {
-    let look = Look {
-        daemon: DaemonState::Works,
-        limits: limiter::Settings::default(),
+    let look = HealthInputs {
+        daemon: DaemonState::Running,
+        limits: limiter::LimiterSettings::default(),
         boot_id: "simulated".into(),
         now: world.clock.now(),
         moment: world.clock.moment(),
     };
-    let health = health::health(world.store(), &look).await.unwrap();
+    let health = health::check_health(world.store(), &look).await.unwrap();
     let is_left_out = |found: &Finding| match found.code {
-        Code::Stale => found.subjects != ["balances"],
-        code => code == Code::BackupOld,
+        FindingCode::Stale => found.subjects != ["balances"],
+        code => code == FindingCode::BackupOld,
     };
     let alarms: Vec<&Finding> =
-        health.findings.iter().filter(|found| found.needs_a_person() && !is_left_out(found)).collect();
+        health.findings.iter().filter(|found| found.needs_operator() && !is_left_out(found)).collect();
     assert!(alarms.is_empty(), "seed {}, {}: {alarms:#?}", seed(), world.clock.now());
 }
 
@@ -64,9 +64,9 @@ async fn no_brake_trips_in_quiet_days() {
         is_scheduled: false,
     };
     let mut world = World::open(plan).await;
-    let cells: Vec<Cell> = world.stock().await.into_keys().collect();
+    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
     let trade = Trade { lasts_ms: days() * DAY_MS, ..QUIET };
-    let events = events(&trade, &cells, &mut Random::new(seed(), "quiet"));
+    let events = events(&trade, &levels, &mut Random::new(seed(), "quiet"));
     for hour in events.chunk_by(|(one, _), (two, _)| one / LOOK_MS == two / LOOK_MS) {
         world.live(hour).await;
         is_well(&world).await;
@@ -77,10 +77,10 @@ async fn no_brake_trips_in_quiet_days() {
     world.agrees().await;
     assert_eq!(world.number("SELECT count(*) FROM brake_trip").await, 0, "seed {}", seed());
     assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'held'").await, 0, "seed {}", seed());
-    let (wishes, audit) = (world.wishes(), world.audit());
+    let (changes, audit) = (world.wishes(), world.audit());
     let sold_out = audit.books.cells.values().filter(|real| real.listed == 0).count();
     println!(
-        "{} days, seed {}: {} events, {} units sold, {wishes} wishes, {} writes, {} calls, {sold_out} of {} cells \
+        "{} days, seed {}: {} events, {} units sold, {changes} changes, {} writes, {} calls, {sold_out} of {} stock levels \
          sold out, {} units oversold by writes, no trip",
         days(),
         seed(),
@@ -88,7 +88,7 @@ async fn no_brake_trips_in_quiet_days() {
         audit.books.sold,
         audit.books.writes,
         audit.calls.len(),
-        cells.len(),
+        levels.len(),
         audit.books.undone
     );
 }
@@ -106,16 +106,16 @@ async fn a_feed_that_zeroes_the_shop_is_held_whole_and_released_once() {
     };
     let mut world = World::open(plan).await;
     let before = world.stock().await;
-    for cell in before.keys() {
-        world.wish_cell("quantity.set", cell, "quantity", 0).await;
+    for level in before.keys() {
+        world.wish_cell("quantity.set", level, "quantity", 0).await;
     }
     world.settled(600_000).await;
     assert_eq!(world.stock().await, before, "nothing is zeroed");
     let full = before.values().filter(|quantity| **quantity > 0).count() as i64;
     let held = "SELECT count(*) FROM outbox WHERE state = 'held' AND reason = 'brake'";
-    assert_eq!(world.number(held).await, full, "each wish that would empty a cell is held");
+    assert_eq!(world.number(held).await, full, "each change that would empty a stock level is held");
 
-    let mut write = world.store().begin(Durability::Full).await.unwrap();
+    let mut write = world.store().begin_write(Durability::Full).await.unwrap();
     let released = write.brake_release(&[], world.clock.now()).await.unwrap();
     write.commit().await.unwrap();
     assert_eq!(i64::try_from(released).unwrap(), full);
@@ -140,10 +140,10 @@ async fn a_feed_that_dribbles_in_empties_no_more_than_the_brake_allows() {
     };
     let mut world = World::open(plan).await;
     let before = world.stock().await;
-    for cell in before.keys() {
+    for level in before.keys() {
         let next = world.clock.now_ms() + 20;
         world.go_on_to(next).await;
-        world.wish_cell("quantity.set", cell, "quantity", 0).await;
+        world.wish_cell("quantity.set", level, "quantity", 0).await;
     }
     world.settled(600_000).await;
     let full = before.values().filter(|quantity| **quantity > 0).count();

@@ -7,8 +7,8 @@ use super::audit::whole;
 use super::odd::Odd;
 use super::random::Random;
 use serde_json::{Value, json};
-use tallyd::client::{Request, Response};
-use tallyd::model::{Effect, Operation};
+use tallyd::client::{PlatformRequest, PlatformResponse};
+use tallyd::model::{CallEffect, Operation};
 
 /// Form of an odd answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +32,13 @@ impl Oddity {
 
 impl Odd {
     /// Rewrites an answer to a read; returns the oddity applied.
-    pub fn rewrite(&self, request: &Request, answer: &mut Response, random: &mut Random) -> Option<Oddity> {
-        if answer.status != 200 || request.operation.effect() == Effect::Write {
+    pub fn rewrite(
+        &self,
+        request: &PlatformRequest,
+        answer: &mut PlatformResponse,
+        random: &mut Random,
+    ) -> Option<Oddity> {
+        if answer.status != 200 || request.operation.effect() == CallEffect::Write {
             return None;
         }
         let is_plain = self.rates.is_empty()
@@ -52,7 +57,7 @@ impl Odd {
     }
 
     /// Applies cancelled orders, shipments made elsewhere, and allocations of a substitute.
-    fn show_orders(&self, request: &Request, said: &mut Value) {
+    fn show_orders(&self, request: &PlatformRequest, said: &mut Value) {
         match request.operation {
             Operation::GetOrderLineItems => {
                 let asked = super::audit::json(request.body.as_deref().unwrap_or_default());
@@ -197,7 +202,7 @@ pub fn with_points(value: Value) -> Value {
 fn each_oddity_changes_an_answer_as_it_says() {
     let product = |sku: &str, units: i64| json!({"Id": 1, "Sku": sku, "QuantityOnHand": units, "Warehouses": [{"WarehouseId": 5, "QuantityOnHand": units}]});
     let said = json!([product("A", 3), product("B", 4), product("C", 5)]);
-    let request = Request {
+    let request = PlatformRequest {
         operation: Operation::GetProductBalances,
         path: String::new(),
         query: Vec::new(),
@@ -206,7 +211,8 @@ fn each_oddity_changes_an_answer_as_it_says() {
     for oddity in Oddity::ALL {
         let mut odd = Odd::default();
         odd.rates.insert(oddity, 100);
-        let mut answer = Response { status: 200, body: said.to_string().into(), ..Response::default() };
+        let mut answer =
+            PlatformResponse { status: 200, body: said.to_string().into(), ..PlatformResponse::default() };
         let befell = odd.rewrite(&request, &mut answer, &mut Random::new(1, "odd"));
         let now: Value = super::audit::json(&answer.body);
         assert_eq!(befell, Some(oddity));

@@ -87,8 +87,8 @@ impl Rival {
         match thing {
             Thing::Event(event) => self.happen(&event),
             Thing::Import => {
-                for (cell, units) in std::mem::take(&mut self.unknown) {
-                    self.change(&cell, |own| own - units);
+                for (level, units) in std::mem::take(&mut self.unknown) {
+                    self.change(&level, |own| own - units);
                 }
                 self.plan(self.now + IMPORT_MS, Thing::Import);
             }
@@ -104,62 +104,63 @@ impl Rival {
                 }
                 self.plan(self.now + EVERYTHING_MS, Thing::Everything);
             }
-            Thing::Arrives(cell, quantity) => self.books.written(&cell, quantity),
+            Thing::Arrives(level, quantity) => self.books.written(&level, quantity),
         }
     }
 
     fn happen(&mut self, event: &Event) {
         match event {
-            Event::Sale(cell, units) => {
-                if self.books.sale(cell, *units) {
-                    *self.unknown.entry(cell.clone()).or_default() += units;
+            Event::Sale(level, units) => {
+                if self.books.sale(level, *units) {
+                    *self.unknown.entry(level.clone()).or_default() += units;
                 }
             }
             Event::Order(sku, units) => {
-                for (cell, part) in self.books.ordered(sku, *units) {
-                    *self.unknown.entry(cell).or_default() += part;
+                for (level, part) in self.books.ordered(sku, *units) {
+                    *self.unknown.entry(level).or_default() += part;
                 }
             }
-            Event::Moved(cell, units) => {
-                let moved = self.books.moved(cell, *units);
-                self.change(cell, |own| own + moved);
+            Event::Moved(level, units) => {
+                let moved = self.books.moved(level, *units);
+                self.change(level, |own| own + moved);
             }
             // Colleagues enter these at the platform only; a rival does not learn of them.
-            Event::Colleague(cell, units) => {
-                self.books.colleague(cell, *units);
+            Event::Colleague(level, units) => {
+                self.books.colleague(level, *units);
             }
-            Event::Count(cell) => {
-                let counted = self.books.cell(cell).sellable();
-                self.unknown.remove(cell);
-                self.change(cell, |_| counted);
+            Event::Count(level) => {
+                let counted = self.books.cell(level).sellable();
+                self.unknown.remove(level);
+                self.change(level, |_| counted);
             }
-            Event::Pick(cell) => {
-                self.books.pick(cell);
+            Event::Pick(level) => {
+                self.books.pick(level);
             }
         }
     }
 
-    fn change(&mut self, cell: &Cell, change: impl FnOnce(i64) -> i64) {
-        let own = self.own.get_mut(cell).expect("a cell of the shop");
+    fn change(&mut self, level: &Cell, change: impl FnOnce(i64) -> i64) {
+        let own = self.own.get_mut(level).expect("a stock level of the shop");
         let before = *own;
         *own = change(before);
         if *own != before && self.habit == Habit::Blind {
-            self.send(cell);
+            self.send(level);
         }
     }
 
     fn send_all(&mut self, wanted: impl Fn(i64, i64) -> bool) {
-        let cells: Vec<Cell> = self.own.keys().cloned().collect();
-        for cell in cells.iter().filter(|cell| wanted(self.own[*cell], self.sent[*cell])).collect::<Vec<_>>()
+        let levels: Vec<Cell> = self.own.keys().cloned().collect();
+        for level in
+            levels.iter().filter(|level| wanted(self.own[*level], self.sent[*level])).collect::<Vec<_>>()
         {
-            self.send(cell);
+            self.send(level);
         }
     }
 
-    fn send(&mut self, cell: &Cell) {
-        let own = self.own[cell];
-        self.sent.insert(cell.clone(), own);
+    fn send(&mut self, level: &Cell) {
+        let own = self.own[level];
+        self.sent.insert(level.clone(), own);
         let way = self.random.between(WAY_MS.0, WAY_MS.1);
-        self.plan(self.now + way, Thing::Arrives(cell.clone(), own.max(0)));
+        self.plan(self.now + way, Thing::Arrives(level.clone(), own.max(0)));
     }
 }

@@ -43,7 +43,7 @@ const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// Returns the events of a trade with their times, in order.
-pub fn events(trade: &Trade, cells: &[Cell], random: &mut Random) -> Vec<(i64, Event)> {
+pub fn events(trade: &Trade, levels: &[Cell], random: &mut Random) -> Vec<(i64, Event)> {
     let kinds = [trade.sale_ms, trade.moved_ms, trade.colleague_ms, trade.count_ms, trade.pick_ms];
     let mut events = Vec::new();
     for (kind, every_ms) in kinds.into_iter().enumerate().filter(|(_, every_ms)| *every_ms > 0) {
@@ -51,7 +51,7 @@ pub fn events(trade: &Trade, cells: &[Cell], random: &mut Random) -> Vec<(i64, E
         while at < trade.lasts_ms {
             let hour = (START_MS + at) % DAY_MS / HOUR_MS;
             if (trade.open_hours.0..trade.open_hours.1).contains(&hour) {
-                events.push((START_MS + at, event(kind, cells, trade, random)));
+                events.push((START_MS + at, event(kind, levels, trade, random)));
             }
             at += random.between(1, 2 * every_ms);
         }
@@ -60,16 +60,16 @@ pub fn events(trade: &Trade, cells: &[Cell], random: &mut Random) -> Vec<(i64, E
     events
 }
 
-fn event(kind: usize, cells: &[Cell], trade: &Trade, random: &mut Random) -> Event {
-    let cell = random.pick(cells).clone();
+fn event(kind: usize, levels: &[Cell], trade: &Trade, random: &mut Random) -> Event {
+    let level = random.pick(levels).clone();
     match kind {
-        0 if random.percent(20) => Event::Order(cell.0, random.between(1, 2)),
-        0 => Event::Sale(cell, random.between(1, 2)),
-        1 if random.percent(60) => Event::Moved(cell, random.between(1, trade.delivery)),
-        1 => Event::Moved(cell, -random.between(1, 3)),
-        2 if random.percent(50) => Event::Colleague(cell, random.between(1, trade.delivery)),
-        2 => Event::Colleague(cell, -random.between(1, 3)),
-        3 => Event::Count(cell),
-        _ => Event::Pick(cell),
+        0 if random.percent(20) => Event::Order(level.0, random.between(1, 2)),
+        0 => Event::Sale(level, random.between(1, 2)),
+        1 if random.percent(60) => Event::Moved(level, random.between(1, trade.delivery)),
+        1 => Event::Moved(level, -random.between(1, 3)),
+        2 if random.percent(50) => Event::Colleague(level, random.between(1, trade.delivery)),
+        2 => Event::Colleague(level, -random.between(1, 3)),
+        3 => Event::Count(level),
+        _ => Event::Pick(level),
     }
 }

@@ -4,7 +4,7 @@
 //! a late one or none.
 
 use super::random::Random;
-use tallyd::model::{Effect, Operation};
+use tallyd::model::{CallEffect, Operation};
 
 /// Fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,8 +59,8 @@ impl Storm {
     /// Draws the fault of the next call.
     pub fn draw(self, operation: Operation, random: &mut Random) -> Option<Mishap> {
         let share = match operation.effect() {
-            Effect::Write => self.writes,
-            Effect::Read => self.reads,
+            CallEffect::Write => self.writes,
+            CallEffect::Read => self.reads,
         };
         let happens = random.percent(share);
         let mishap = *random.pick(&Mishap::ALL);

@@ -3,22 +3,22 @@
 //! The world's clock drives them, instead of the scheduler library of the daemon.
 
 use tallyd::model::{JobKind, Timestamp};
-use tallyd::schedule::{Occurrences, Schedule, Wall};
+use tallyd::schedule::{JobOccurrences, Schedule, SetBackDetector};
 
 /// The schedules of one start of the daemon.
 pub struct Timetable {
-    wall: Wall,
-    rows: Vec<(Occurrences, Option<Timestamp>)>,
+    wall: SetBackDetector,
+    rows: Vec<(JobOccurrences, Option<Timestamp>)>,
 }
 
 impl Timetable {
     pub fn new(schedules: Vec<(JobKind, Schedule)>, now: Timestamp) -> Self {
         let row = |(kind, schedule)| {
-            let occurrences = Occurrences::new(kind, schedule);
+            let occurrences = JobOccurrences::new(kind, schedule);
             let next = occurrences.next_start(now);
             (occurrences, next)
         };
-        Self { wall: Wall::new(now), rows: schedules.into_iter().map(row).collect() }
+        Self { wall: SetBackDetector::new(now), rows: schedules.into_iter().map(row).collect() }
     }
 
     /// Returns the calendar time of the next start.
@@ -31,7 +31,7 @@ impl Timetable {
         let mut due = Vec::new();
         for (occurrences, next) in self.rows.iter_mut().filter(|(_, next)| next.is_some_and(|at| at <= now)) {
             *next = occurrences.next_start(now);
-            due.extend(occurrences.due(now).map(|at| (occurrences.job(), at, *next)));
+            due.extend(occurrences.take_due(now).map(|at| (occurrences.job(), at, *next)));
         }
         due
     }
@@ -42,7 +42,7 @@ impl Timetable {
             return;
         }
         for (occurrences, next) in &mut self.rows {
-            occurrences.start_again();
+            occurrences.reset_fired();
             *next = occurrences.next_start(now);
         }
     }

@@ -10,7 +10,7 @@ use super::seed;
 use super::world::{Plan, World};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tallyd::limiter::Settings;
+use tallyd::limiter::LimiterSettings;
 
 const MINUTE_MS: i64 = 60_000;
 /// The platform's processing time of a call, beside the network's 0.05 to 0.5 s.
@@ -44,15 +44,15 @@ impl Shop {
             is_scheduled: false,
         })
         .await;
-        let cells = world.stock().await.into_keys().collect();
+        let levels = world.stock().await.into_keys().collect();
         let begins = world.clock.now_ms() + 2 * MINUTE_MS;
         world.go_on_to(begins).await;
-        Self { world, random: Random::new(seed(), "trickle"), cells, inserted: BTreeMap::new() }
+        Self { world, random: Random::new(seed(), "trickle"), cells: levels, inserted: BTreeMap::new() }
     }
 
     /// Adjusts a stock level by one unit.
-    async fn moves(&mut self, cell: &Cell) -> String {
-        let key = self.world.wish_cell("quantity.adjust", cell, "delta", 1).await;
+    async fn moves(&mut self, level: &Cell) -> String {
+        let key = self.world.wish_cell("quantity.adjust", level, "delta", 1).await;
         self.inserted.insert(key.clone(), self.world.clock.now_ms());
         key
     }
@@ -63,8 +63,8 @@ impl Shop {
         while self.world.clock.now_ms() < ends {
             let slowness = self.random.between(slowness_ms.0, slowness_ms.1);
             self.world.wire.slow(Duration::from_millis(slowness.unsigned_abs()));
-            let cell = self.random.pick(&self.cells).clone();
-            self.moves(&cell).await;
+            let level = self.random.pick(&self.cells).clone();
+            self.moves(&level).await;
             let next = self.world.clock.now_ms() + self.random.between(1, 2_000 / a_second - 1);
             self.world.go_on_to(next).await;
         }
@@ -96,7 +96,7 @@ impl Shop {
 
 #[tokio::test]
 async fn a_trickle_takes_a_third_of_the_quota_and_waits_twelve_seconds_at_most() {
-    let quota = i64::from(Settings::default().calls_per_minute);
+    let quota = i64::from(LimiterSettings::default().calls_per_minute);
     for (a_second, minutes) in [(6, 4), (1, 2)] {
         let mut shop = Shop::open().await;
         let before = shop.world.stock().await;
@@ -118,8 +118,8 @@ async fn a_trickle_takes_a_third_of_the_quota_and_waits_twelve_seconds_at_most()
 async fn a_change_that_comes_alone_waits_for_nobody() {
     let mut shop = Shop::open().await;
     let before = shop.world.stock().await;
-    for cell in shop.cells.clone().iter().step_by(60) {
-        shop.moves(cell).await;
+    for level in shop.cells.clone().iter().step_by(60) {
+        shop.moves(level).await;
         let next = shop.world.clock.now_ms() + 9_000;
         shop.world.go_on_to(next).await;
     }
@@ -134,8 +134,8 @@ async fn many_at_once_and_a_persons_count_do_not_wait_with_a_trickle() {
     for round in 0..5 {
         shop.trickle(6, 18_000 + i64::try_from(round).unwrap() * 1_300, (0, 0)).await;
         let inserted = shop.world.clock.now_ms();
-        for cell in shop.cells.clone().iter().skip(60 * round).take(60) {
-            shop.moves(cell).await;
+        for level in shop.cells.clone().iter().skip(60 * round).take(60) {
+            shop.moves(level).await;
         }
         let newest = i64::try_from(shop.world.wishes()).unwrap();
         shop.trickle(6, MANY_MS, (0, 0)).await;
@@ -150,8 +150,8 @@ async fn many_at_once_and_a_persons_count_do_not_wait_with_a_trickle() {
     for at_ms in [15_000, 16_700, 18_300] {
         shop.trickle(6, at_ms, (0, 0)).await;
         let inserted = shop.world.clock.now_ms();
-        let cell = shop.random.pick(&shop.cells).clone();
-        let count = shop.world.wish_urgently(&cell, 1_000 + at_ms).await;
+        let level = shop.random.pick(&shop.cells).clone();
+        let count = shop.world.wish_urgently(&level, 1_000 + at_ms).await;
         shop.trickle(6, 5_000, (0, 0)).await;
         let sent = shop.world.sent_at(&count).await - inserted;
         assert!(sent <= AT_ONCE_MS, "a person waited {sent} ms");

@@ -91,8 +91,8 @@ async fn contest(seed: u64, trade: &Trade, config: &str) -> Outcome {
     })
     .await;
     let stock: BTreeMap<Cell, i64> = world.stock().await;
-    let cells: Vec<Cell> = stock.keys().cloned().collect();
-    let events: Vec<(i64, Event)> = events(trade, &cells, &mut Random::new(seed, "shop"));
+    let levels: Vec<Cell> = stock.keys().cloned().collect();
+    let events: Vec<(i64, Event)> = events(trade, &levels, &mut Random::new(seed, "shop"));
     world.live(&events).await;
     world.settled(120_000).await;
     world.agrees().await;

@@ -33,18 +33,18 @@ async fn waits(slowness: Duration, fresh: bool) -> Vec<i64> {
         is_scheduled: false,
     })
     .await;
-    let cells: Vec<Cell> = world.stock().await.into_keys().collect();
+    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
     world.wire.slow(slowness);
     let (mut inserted, mut units) = (Vec::new(), 1_000);
     for n in 0..WISHES {
         // Each call carries a SKU once, so ten SKUs in thirty warehouses make thirty calls of ten.
         units += 1;
-        for cell in cells.iter().skip(1).filter(|_| n % 2 == 0) {
-            world.wish_cell("quantity.set", cell, "quantity", units).await;
+        for level in levels.iter().skip(1).filter(|_| n % 2 == 0) {
+            world.wish_cell("quantity.set", level, "quantity", units).await;
         }
         let at = world.clock.now_ms() + APART_MS + n * 37;
         world.go_on_to(at).await;
-        inserted.push((world.wish_urgently(&cells[0], units).await, at));
+        inserted.push((world.wish_urgently(&levels[0], units).await, at));
     }
     world.settled(3_600_000).await;
     let mut waits = Vec::new();

@@ -13,9 +13,11 @@ use axum::http::{self, header};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tallyd::client::{FailureKind, Request, Response, Sending, Sent, Transport, TransportError};
-use tallyd::model::{Clock, Effect, Operation, Timestamp};
-use tallyd::sandbox::{Answer, Core};
+use tallyd::client::{
+    FailureKind, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError, WasSent,
+};
+use tallyd::model::{CallEffect, Clock, Operation, Timestamp};
+use tallyd::sandbox::{SandboxAnswer, SandboxCore};
 
 /// Time-out of a call; the daemon is configured with the same value.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,7 +33,7 @@ const LATE_MS: (i64, i64) = (0, 29_000);
 pub struct Wire(Arc<Inner>);
 
 struct Inner {
-    core: Arc<Core>,
+    core: Arc<SandboxCore>,
     clock: SimClock,
     random: Mutex<Random>,
     weather: Mutex<Weather>,
@@ -99,7 +101,7 @@ struct Journey {
 }
 
 impl Wire {
-    pub fn new(core: Arc<Core>, clock: SimClock, seed: u64, audit: Arc<Mutex<Audit>>) -> Self {
+    pub fn new(core: Arc<SandboxCore>, clock: SimClock, seed: u64, audit: Arc<Mutex<Audit>>) -> Self {
         let random = Mutex::new(Random::new(seed, "network"));
         let twists = Mutex::new(Random::new(seed, "twists"));
         let (weather, odd, failed) = (Mutex::default(), Mutex::default(), Mutex::default());
@@ -150,7 +152,7 @@ impl Wire {
 }
 
 impl Transport for Wire {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         let journey = self.0.journey(&request);
         let travelling = tokio::spawn(Arc::clone(&self.0).travel(request, journey));
         Box::pin(async move {
@@ -163,14 +165,14 @@ impl Transport for Wire {
                     }
                     answer.expect("a journey has no bugs")
                 }
-                () = self.0.clock.sleep(TIMEOUT) => Err(lost(FailureKind::Timeout, Sent::Maybe)),
+                () = self.0.clock.sleep(TIMEOUT) => Err(lost(FailureKind::Timeout, WasSent::Maybe)),
             }
         })
     }
 }
 
 impl Inner {
-    fn journey(&self, request: &Request) -> Journey {
+    fn journey(&self, request: &PlatformRequest) -> Journey {
         let mut random = self.random.lock().unwrap();
         let mut ms = |(from, to)| Duration::from_millis(random.between(from, to).unsigned_abs());
         let (there, before, after, back) = (ms(WAY_MS), ms(WORK_MS), ms(WORK_MS), ms(WAY_MS));
@@ -188,14 +190,18 @@ impl Inner {
         Journey { call, weather, there, before, after, back, late, mishap, trouble, asked_at }
     }
 
-    async fn travel(self: Arc<Self>, request: Request, journey: Journey) -> Result<Response, TransportError> {
+    async fn travel(
+        self: Arc<Self>,
+        request: PlatformRequest,
+        journey: Journey,
+    ) -> Result<PlatformResponse, TransportError> {
         self.clock.elsewhere(journey.there).await;
         match journey.mishap {
-            Some(Mishap::NoConnection) => return Err(lost(FailureKind::Connect, Sent::No)),
-            Some(Mishap::LostBefore) => return Err(lost(FailureKind::Cut, Sent::Maybe)),
+            Some(Mishap::NoConnection) => return Err(lost(FailureKind::Connect, WasSent::No)),
+            Some(Mishap::LostBefore) => return Err(lost(FailureKind::Cut, WasSent::Maybe)),
             Some(Mishap::Swallowed) => {
                 self.clock.elsewhere(TIMEOUT * 2).await;
-                return Err(lost(FailureKind::Timeout, Sent::Maybe));
+                return Err(lost(FailureKind::Timeout, WasSent::Maybe));
             }
             Some(Mishap::Late) => self.clock.elsewhere(journey.late).await,
             _ => {}
@@ -220,9 +226,9 @@ impl Inner {
             self.clock.elsewhere(TIMEOUT * 2).await;
         }
         match journey.mishap {
-            Some(Mishap::LostAfter) => Err(lost(FailureKind::Cut, Sent::Maybe)),
+            Some(Mishap::LostAfter) => Err(lost(FailureKind::Cut, WasSent::Maybe)),
             Some(Mishap::Cut) => {
-                Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, Sent::Maybe) })
+                Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, WasSent::Maybe) })
             }
             Some(Mishap::FailsAfter) => {
                 Ok(instead(500, "application/json", r#"{"Message":"Something went wrong."}"#))
@@ -241,20 +247,25 @@ impl Inner {
     }
 
     /// Returns the failure of a call that has no effect.
-    fn trouble(&self, request: &Request, journey: &Journey, how: How) -> Result<Response, TransportError> {
+    fn trouble(
+        &self,
+        request: &PlatformRequest,
+        journey: &Journey,
+        how: How,
+    ) -> Result<PlatformResponse, TransportError> {
         self.failed.lock().unwrap().push(self.clock.now_ms());
         let is_told = journey.mishap.is_none();
         self.audit.lock().unwrap().failed(request.operation, how, is_told, journey.call);
         match how {
             How::Status(status) => Ok(instead(status, "application/json", r#"{"Message":"It failed."}"#)),
             How::Html => Ok(page()),
-            How::Cut => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, Sent::Maybe) }),
-            How::Dropped => Err(lost(FailureKind::Cut, Sent::Maybe)),
-            How::Silent => Err(lost(FailureKind::Timeout, Sent::Maybe)),
+            How::Cut => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, WasSent::Maybe) }),
+            How::Dropped => Err(lost(FailureKind::Cut, WasSent::Maybe)),
+            How::Silent => Err(lost(FailureKind::Timeout, WasSent::Maybe)),
             // An empty list in answer to a write reports no entry as done.
             How::Empty
                 if request.operation == Operation::GetProductBalances
-                    || request.operation.effect() == Effect::Write =>
+                    || request.operation.effect() == CallEffect::Write =>
             {
                 Ok(instead(200, "application/json", "[]"))
             }
@@ -266,13 +277,19 @@ impl Inner {
     }
 
     /// Carries out the call at the platform and shows the auditor its effects.
-    async fn deed(&self, request: &Request, journey: &Journey) -> Result<Response, TransportError> {
+    async fn deed(
+        &self,
+        request: &PlatformRequest,
+        journey: &Journey,
+    ) -> Result<PlatformResponse, TransportError> {
         self.inside.fetch_add(1, Ordering::SeqCst);
-        let answer = self.core.handle(self.http(request, journey.weather.is_wrong_key)).await;
+        let answer = self.core.handle_request(self.http(request, journey.weather.is_wrong_key)).await;
         self.inside.fetch_sub(1, Ordering::SeqCst);
-        let Answer::Full(response) = answer else { return Err(lost(FailureKind::Cut, Sent::Maybe)) };
+        let SandboxAnswer::Full(response) = answer else {
+            return Err(lost(FailureKind::Cut, WasSent::Maybe));
+        };
         let text = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
-        let mut response = Response {
+        let mut response = PlatformResponse {
             status: response.status().as_u16(),
             retry_after: text(header::RETRY_AFTER),
             content_type: text(header::CONTENT_TYPE),
@@ -291,7 +308,7 @@ impl Inner {
         Ok(response)
     }
 
-    fn http(&self, request: &Request, is_wrong_key: bool) -> http::Request<Bytes> {
+    fn http(&self, request: &PlatformRequest, is_wrong_key: bool) -> http::Request<Bytes> {
         let query: Vec<String> =
             request.query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let key = if is_wrong_key { "nobody's" } else { self.core.integration_key() };
@@ -316,7 +333,11 @@ fn encoded(value: &str) -> String {
 }
 
 /// Returns the answer to a call while the platform fails and the key lapses.
-fn unwell((way, lapse): (Way, Lapse), operation: Operation, call: usize) -> Result<Response, TransportError> {
+fn unwell(
+    (way, lapse): (Way, Lapse),
+    operation: Operation,
+    call: usize,
+) -> Result<PlatformResponse, TransportError> {
     let is_update = operation == Operation::UpdateQuantityOnHand;
     let is_lapsed = match lapse {
         Lapse::Updates => is_update,
@@ -330,24 +351,30 @@ fn unwell((way, lapse): (Way, Lapse), operation: Operation, call: usize) -> Resu
         Way::NotFound => json(404, ""),
         Way::Html => Ok(instead(200, "text/html", "<html><body>Please wait</body></html>")),
         Way::EmptyList => json(200, "[]"),
-        Way::Dropped => Err(lost(FailureKind::Cut, Sent::Maybe)),
+        Way::Dropped => Err(lost(FailureKind::Cut, WasSent::Maybe)),
     }
 }
 
-fn throttled(mishap: Mishap) -> Response {
+fn throttled(mishap: Mishap) -> PlatformResponse {
     let answer = instead(429, "application/json", r#"{"Message":"Too many calls."}"#);
     let retry_after = (mishap == Mishap::NoPlace).then(|| "3".to_owned());
-    Response { retry_after, ..answer }
+    PlatformResponse { retry_after, ..answer }
 }
 
-fn page() -> Response {
+fn page() -> PlatformResponse {
     instead(200, "text/html", "<html><body>Please wait</body></html>")
 }
 
-fn instead(status: u16, content_type: &str, body: &str) -> Response {
-    Response { status, retry_after: None, content_type: Some(content_type.into()), body: body.into() }
+fn instead(status: u16, content_type: &str, body: &str) -> PlatformResponse {
+    PlatformResponse { status, retry_after: None, content_type: Some(content_type.into()), body: body.into() }
 }
 
-fn lost(kind: FailureKind, sent: Sent) -> TransportError {
-    TransportError { sent, kind, what: "the network lost it".into(), status: None, retry_after: None }
+fn lost(kind: FailureKind, sent: WasSent) -> TransportError {
+    TransportError {
+        was_sent: sent,
+        kind,
+        what: "the network lost it".into(),
+        status: None,
+        retry_after: None,
+    }
 }

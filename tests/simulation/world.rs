@@ -31,10 +31,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, StartError};
-use tallyd::model::{Clock, JobKind, Trigger};
-use tallyd::outbox::Delays;
-use tallyd::sandbox::{self, Core, Options};
-use tallyd::store::{Opening, Store};
+use tallyd::model::{Clock, JobKind, RunTrigger};
+use tallyd::outbox::RetryDelays;
+use tallyd::sandbox::{self, SandboxCore, SandboxOptions};
+use tallyd::store::{Store, StoreOptions};
 
 /// Window within which changes share their calls, as in the daemon.
 const GATHER_MS: i64 = 40;
@@ -66,15 +66,15 @@ pub struct Plan {
 
 pub struct World {
     pub clock: SimClock,
-    pub core: Arc<Core>,
+    pub core: Arc<SandboxCore>,
     pub wire: Wire,
     pub plan: Plan,
     audit: Arc<Mutex<Audit>>,
     daemon: Option<Arc<Daemon>>,
     slots: BTreeMap<JobKind, Slot>,
-    due: BTreeMap<JobKind, (i64, Trigger)>,
+    due: BTreeMap<JobKind, (i64, RunTrigger)>,
     timetable: Option<Timetable>,
-    retries: BTreeMap<JobKind, Delays>,
+    retries: BTreeMap<JobKind, RetryDelays>,
     refused: Option<Refused>,
     /// Number of finished runs.
     pub runs: u64,
@@ -93,23 +93,23 @@ impl World {
     /// Opens a world with an auditor that judges each step.
     pub async fn open_before(plan: Plan, full: Option<Auditor>) -> Self {
         let clock = SimClock::new(plan.begins_ms);
-        let options = Options {
+        let options = SandboxOptions {
             seed: plan.seed,
             skus: plan.skus,
             warehouses: plan.warehouses,
             orders: 0,
-            ..Options::default()
+            ..SandboxOptions::default()
         };
         let time = clock.clone();
-        let source = sandbox::Clock::from_source(move || time.now_ms());
-        let core = Arc::new(Core::open(&options, source).await.unwrap());
+        let source = sandbox::SandboxClock::from_source(move || time.now_ms());
+        let core = Arc::new(SandboxCore::open(&options, source).await.unwrap());
         let audit = Arc::new(Mutex::new(Audit { full, ..Audit::default() }));
         let wire = Wire::new(Arc::clone(&core), clock.clone(), plan.seed, Arc::clone(&audit));
         // In a file system in memory, syncing costs nothing, and no test here cuts the power.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let daemon = start(&plan, &dir, &clock, &wire).await;
         let outsider = beside(&dir).await;
-        let first = (clock.now_ms(), Trigger::Schedule);
+        let first = (clock.now_ms(), RunTrigger::Schedule);
         let due = plan.polls.iter().map(|(kind, _)| (*kind, first)).collect();
         let mut world = Self {
             clock,
@@ -145,8 +145,8 @@ impl World {
             let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku.as_str());
             insert.execute(&mut self.outsider).await.unwrap();
         }
-        self.start_job(JobKind::Warehouses, Trigger::Once);
-        self.start_job(JobKind::Balances, Trigger::Once);
+        self.start_job(JobKind::Warehouses, RunTrigger::Once);
+        self.start_job(JobKind::Balances, RunTrigger::Once);
         self.idle().await;
     }
 
@@ -165,7 +165,7 @@ impl World {
 
     /// Returns the stock at the platform.
     pub async fn stock(&self) -> BTreeMap<Cell, i64> {
-        let rows = self.core.stock().await.unwrap();
+        let rows = self.core.stock_levels().await.unwrap();
         rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect()
     }
 
@@ -188,9 +188,9 @@ impl World {
     }
 
     /// Names, as a person, the shipment that a change in doubt made.
-    pub async fn adopt(&mut self, wish: i64, shipment: i64) {
+    pub async fn adopt(&mut self, change: i64, shipment: i64) {
         let insert = sqlx::query("INSERT INTO adoption (change_id, shipment_id) VALUES (?1, ?2)");
-        insert.bind(wish).bind(shipment).execute(&mut self.outsider).await.unwrap();
+        insert.bind(change).bind(shipment).execute(&mut self.outsider).await.unwrap();
     }
 
     /// Inserts a change as a program beside the daemon would; returns its key.
@@ -217,9 +217,9 @@ impl World {
         let insert = insert.bind(&key).bind(kind).bind(body).bind(priority);
         insert.execute(&mut *insertion).await.unwrap();
         let dated = sqlx::query("UPDATE outbox SET revision = revision + 1, created_at = ?2 WHERE key = ?1");
-        dated.bind(&key).bind(self.clock.now().rfc3339()).execute(&mut *insertion).await.unwrap();
+        dated.bind(&key).bind(self.clock.now().to_rfc3339()).execute(&mut *insertion).await.unwrap();
         insertion.commit().await.unwrap();
-        self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS, Trigger::Outbox);
+        self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS, RunTrigger::Outbox);
         key
     }
 
@@ -249,21 +249,21 @@ impl World {
             "SELECT sku FROM outbox WHERE warehouse_id = ?1 AND state IN ('pending', 'sending', 'in_doubt')";
         let query = sqlx::query_scalar(sql).bind(warehouse);
         let moving: Vec<Option<String>> = query.fetch_all(&mut self.outsider).await.unwrap();
-        let fold = |sku: &str| sku.trim().to_lowercase().to_uppercase();
-        moving.iter().flatten().any(|other| fold(other) == fold(sku))
+        let case_key = |sku: &str| sku.trim().to_lowercase().to_uppercase();
+        moving.iter().flatten().any(|other| case_key(other) == case_key(sku))
     }
 
     /// Runs a job now, and the runs that follow from it.
     pub async fn run_now(&mut self, kind: JobKind) {
         self.idle().await;
-        self.start_job(kind, Trigger::Operator);
+        self.start_job(kind, RunTrigger::Operator);
         self.idle().await;
     }
 
     /// Triggers the jobs that a person's decision beside the daemon triggers.
     pub fn person_said(&mut self) {
-        self.plan_job(JobKind::Push, self.clock.now_ms(), Trigger::Outbox);
-        self.plan_job(JobKind::Settle, self.clock.now_ms(), Trigger::Outbox);
+        self.plan_job(JobKind::Push, self.clock.now_ms(), RunTrigger::Outbox);
+        self.plan_job(JobKind::Settle, self.clock.now_ms(), RunTrigger::Outbox);
     }
 
     /// Writes the configuration to a file, for a command beside the daemon; returns its path.
@@ -309,7 +309,7 @@ impl World {
             if !self.step(until).await {
                 let mut fates = self.fates().await;
                 fates.retain(|_, (state, _)| ["pending", "sending", "in_doubt"].contains(&state.as_str()));
-                panic!("seed {}: wishes are still open: {fates:?}", self.plan.seed);
+                panic!("seed {}: changes are still open: {fates:?}", self.plan.seed);
             }
             self.rest().await;
         }
@@ -331,7 +331,7 @@ impl World {
     /// Waits until every task sleeps or is done.
     async fn settle_down(&self) {
         let (wire, daemon) = (self.wire.clone(), Arc::clone(self.daemon.as_ref().expect("the daemon runs")));
-        rest::until(move || wire.is_at_rest() && daemon.context().store.is_at_rest()).await;
+        rest::until(move || wire.is_at_rest() && daemon.context().store.is_idle()).await;
     }
 
     /// Waits for rest and handles the runs that finished.
@@ -381,8 +381,8 @@ impl World {
             self.due.clear();
         }
         self.daemon = Some(Arc::new(start(&self.plan, &self.dir, &self.clock, &self.wire).await));
-        self.plan_job(JobKind::Push, self.clock.now_ms(), Trigger::Outbox);
-        self.plan_job(JobKind::Settle, self.clock.now_ms(), Trigger::Outbox);
+        self.plan_job(JobKind::Push, self.clock.now_ms(), RunTrigger::Outbox);
+        self.plan_job(JobKind::Settle, self.clock.now_ms(), RunTrigger::Outbox);
         self.arm().await;
     }
 }
@@ -422,8 +422,8 @@ async fn beside(dir: &tempfile::TempDir) -> SqliteConnection {
 async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wire) -> Daemon {
     for _ in 0..LOCK_TRIES {
         let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
-        let opening = Opening { is_single: true, busy: BUSY, ..Opening::default() };
-        match Daemon::start_as(config(plan, dir), clock, wire, None, opening).await {
+        let opening = StoreOptions { is_single: true, busy_timeout: BUSY, ..StoreOptions::default() };
+        match Daemon::start_transport_with_options(config(plan, dir), clock, wire, None, opening).await {
             // Another world has just spawned a program, which holds our files until its exec.
             Err(StartError::Lock(_)) => std::thread::sleep(LOCK_PAUSE),
             started => return started.unwrap(),

@@ -17,9 +17,9 @@ use sqlx::{ConnectOptions, Executor};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tallyd::config::Config;
-use tallyd::daemon::{Daemon, Once, SystemClock};
-use tallyd::sandbox::{self, Options, Sandbox};
-use tallyd::store::{Lock, Store};
+use tallyd::daemon::{Daemon, OnceReport, SystemClock};
+use tallyd::sandbox::{self, Sandbox, SandboxOptions};
+use tallyd::store::{DatabaseLock, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -46,13 +46,17 @@ pub struct Working {
 impl World {
     /// Creates an account of 40 SKUs in 3 warehouses, without a quota, so that no call waits for it.
     pub async fn new() -> Self {
-        Self::with(Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() }, "").await
+        Self::with(
+            SandboxOptions { skus: 40, orders: 6, calls_per_minute: 0, ..SandboxOptions::default() },
+            "",
+        )
+        .await
     }
 
     /// Creates an account with these options, and adds lines to the usual configuration.
-    pub async fn with(options: Options, extra: &str) -> Self {
-        let options = Options { listen: ([127, 0, 0, 1], 0).into(), ..options };
-        let sandbox = sandbox::start(options).await.unwrap();
+    pub async fn with(options: SandboxOptions, extra: &str) -> Self {
+        let options = SandboxOptions { listen: ([127, 0, 0, 1], 0).into(), ..options };
+        let sandbox = sandbox::start_sandbox(options).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
@@ -80,7 +84,7 @@ impl World {
         format!(
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
              [database]\npath = {:?}\n{limits}{jobs}{}\n{more}",
-            self.sandbox.addr(),
+            self.sandbox.local_addr(),
             dir.join("i"),
             dir.join("g"),
             self.path,
@@ -100,8 +104,8 @@ impl World {
         Daemon::start(self.config(), Arc::new(SystemClock)).await.unwrap()
     }
 
-    pub async fn once(&self) -> Once {
-        self.daemon().await.once().await.unwrap()
+    pub async fn once(&self) -> OnceReport {
+        self.daemon().await.run_once().await.unwrap()
     }
 
     /// Starts a daemon that runs until it is stopped.
@@ -115,7 +119,7 @@ impl World {
 
     /// Creates the database without starting a daemon.
     pub async fn make(&self) {
-        let lock = Lock::take(&self.path).unwrap();
+        let lock = DatabaseLock::acquire(&self.path).unwrap();
         Store::open(&self.path, &lock).await.unwrap().close().await.unwrap();
     }
 
@@ -133,11 +137,11 @@ impl World {
     pub async fn track_all(&self) {
         self.make().await;
         let mut other = self.outsider().await;
-        for sku in self.sandbox.skus().await.unwrap() {
+        for sku in self.sandbox.all_skus().await.unwrap() {
             let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku);
             other.execute(insert).await.unwrap();
         }
-        for order in self.sandbox.orders().await.unwrap() {
+        for order in self.sandbox.order_ids().await.unwrap() {
             let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(order);
             other.execute(insert).await.unwrap();
         }
@@ -175,21 +179,21 @@ impl World {
 
     /// Returns (sku, warehouse, quantity) at the platform, without kits, which have no stock of their own.
     pub async fn shop(&self) -> Vec<(String, i64, i64)> {
-        let rows = self.sandbox.stock().await.unwrap();
-        let mut cells: Vec<_> = rows.into_iter().map(|r| (r.sku, r.warehouse_id, r.quantity)).collect();
-        cells.sort();
-        cells
+        let rows = self.sandbox.stock_levels().await.unwrap();
+        let mut levels: Vec<_> = rows.into_iter().map(|r| (r.sku, r.warehouse_id, r.quantity)).collect();
+        levels.sort();
+        levels
     }
 
     /// Returns the platform's quantity of one stock level.
     pub async fn shop_cell(&self, sku: &str, warehouse: i64) -> i64 {
-        let cells = self.shop().await;
-        cells.iter().find(|(s, w, _)| s == sku && *w == warehouse).unwrap().2
+        let levels = self.shop().await;
+        levels.iter().find(|(s, w, _)| s == sku && *w == warehouse).unwrap().2
     }
 
     /// Returns the number of calls of one operation so far.
     pub fn calls(&self, operation: &str) -> usize {
-        self.sandbox.calls().iter().filter(|call| call.operation == operation).count()
+        self.sandbox.logged_calls().iter().filter(|call| call.operation == operation).count()
     }
 
     /// Sends a POST to the sandbox with the account's keys, as another program; returns the answer's body.
@@ -201,7 +205,7 @@ impl World {
             self.sandbox.integration_key(),
             self.sandbox.gateway_key(),
         );
-        let mut stream = tokio::net::TcpStream::connect(self.sandbox.addr()).await.unwrap();
+        let mut stream = tokio::net::TcpStream::connect(self.sandbox.local_addr()).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();

@@ -3,16 +3,16 @@
 #![allow(unreachable_pub, clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
 
 use std::path::{Path, PathBuf};
-use tallyd::projection::{Replay, Replayed};
-use tallyd::store::Compared;
+use tallyd::projection::{JournalReplay, ReplayReport};
+use tallyd::store::TableComparison;
 
 /// Projects the journal of a database into a fresh mirror and compares the two.
-pub async fn replayed(database: &Path) -> Replayed {
+pub async fn replayed(database: &Path) -> ReplayReport {
     let into = fresh(database);
-    let mut replay = Replay::begin(database, &into).await.unwrap();
-    let end = replay.end(None).await.unwrap();
-    replay.fold(end, &mut |_| {}).await.unwrap();
-    let replayed = replay.compare(&into).await.unwrap();
+    let mut replay = JournalReplay::start_empty(database, &into).await.unwrap();
+    let end = replay.last_position(None).await.unwrap();
+    replay.project_to(end, &mut |_| {}).await.unwrap();
+    let replayed = replay.compare_mirrors(&into).await.unwrap();
     std::fs::remove_file(into).unwrap();
     replayed
 }
@@ -25,7 +25,7 @@ fn fresh(database: &Path) -> PathBuf {
 /// Asserts that the projection of the journal equals the mirror; a failure names the rows.
 pub async fn assert_replayed(database: &Path) {
     let replayed = replayed(database).await;
-    let differing: Vec<&Compared> = replayed.tables.iter().filter(|table| !table.is_equal()).collect();
+    let differing: Vec<&TableComparison> = replayed.tables.iter().filter(|table| !table.is_equal()).collect();
     assert!(differing.is_empty(), "the journal does not tell these facts: {differing:#?}");
 }
 

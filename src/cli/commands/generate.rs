@@ -1,23 +1,23 @@
 //! `completions` and `man`: files for packages, generated from the command line's definition.
 
-use crate::cli::{Answer, Failure, examples};
+use crate::cli::{CommandFailure, CommandOutput, examples};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
 /// The width of the reference in columns, independent of the terminal.
-const WIDTH: usize = 100;
+const REFERENCE_WIDTH: usize = 100;
 
 /// The shell to print completions for.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Completions {
+pub(in crate::cli) struct CompletionsArgs {
     /// bash, elvish, fish, powershell or zsh
     shell: Shell,
 }
 
 /// The manual.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Man {
+pub(in crate::cli) struct ManArgs {
     /// Write the pages of all commands into this folder instead
     #[arg(long, value_name = "DIR", conflicts_with = "markdown")]
     directory: Option<PathBuf>,
@@ -26,53 +26,53 @@ pub(in crate::cli) struct Man {
     markdown: bool,
 }
 
-pub(in crate::cli) fn completions(args: &Completions) -> String {
+pub(in crate::cli) fn completions_command(args: &CompletionsArgs) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut examples::command(), "tallyd", &mut text);
+    clap_complete::generate(args.shell, &mut examples::command_with_examples(), "tallyd", &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-pub(in crate::cli) fn man(args: &Man) -> Result<Answer, Failure> {
+pub(in crate::cli) fn man_command(args: &ManArgs) -> Result<CommandOutput, CommandFailure> {
     match &args.directory {
-        _ if args.markdown => Ok(reference().into()),
-        Some(directory) => pages(directory),
-        None => page(),
+        _ if args.markdown => Ok(reference_markdown().into()),
+        Some(directory) => write_manual_pages(directory),
+        None => manual_page(),
     }
 }
 
-fn page() -> Result<Answer, Failure> {
+fn manual_page() -> Result<CommandOutput, CommandFailure> {
     let mut text = Vec::new();
-    let rendered = clap_mangen::Man::new(examples::command()).render(&mut text);
-    rendered.map_err(|error| Failure::failed(format!("cannot write the manual page: {error}")))?;
+    let rendered = clap_mangen::Man::new(examples::command_with_examples()).render(&mut text);
+    rendered.map_err(|error| CommandFailure::failed(format!("cannot write the manual page: {error}")))?;
     Ok(String::from_utf8_lossy(&text).into_owned().into())
 }
 
-fn pages(directory: &Path) -> Result<Answer, Failure> {
+fn write_manual_pages(directory: &Path) -> Result<CommandOutput, CommandFailure> {
     let written = std::fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(examples::command(), directory));
+        .and_then(|()| clap_mangen::generate_to(examples::command_with_examples(), directory));
     let failed = |error| format!("cannot write the manual pages into {}: {error}", directory.display());
-    written.map_err(|error| Failure::failed(failed(error)))?;
+    written.map_err(|error| CommandFailure::failed(failed(error)))?;
     Ok(format!("the manual pages are in {}\n", directory.display()).into())
 }
 
 /// Returns the help of every command as one page.
-fn reference() -> String {
-    let mut root = examples::command().term_width(WIDTH);
+fn reference_markdown() -> String {
+    let mut root = examples::command_with_examples().term_width(REFERENCE_WIDTH);
     root.build();
     let mut text = String::from(
         "# Reference\n\nThe help of every command, printed by `tallyd man --markdown`; a test compares the two.\n",
     );
-    describe(&mut root, &mut text);
+    describe_command(&mut root, &mut text);
     text
 }
 
-fn describe(command: &mut Command, text: &mut String) {
+fn describe_command(command: &mut Command, text: &mut String) {
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
-    let help = command.clone().term_width(WIDTH).render_long_help().to_string();
+    let help = command.clone().term_width(REFERENCE_WIDTH).render_long_help().to_string();
     let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
     text.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n")));
     for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
-        describe(inner, text);
+        describe_command(inner, text);
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn the_reference_is_the_help_of_every_command() {
         let page = include_str!("../../../docs/reference.md");
-        let printed = reference();
+        let printed = reference_markdown();
         let differs = page.lines().zip(printed.lines()).find(|(page, printed)| page != printed);
         let repair = "print it again: cargo run -- man --markdown > docs/reference.md";
         assert_eq!(differs, None, "(page, printed); {repair}");
@@ -93,13 +93,13 @@ mod tests {
     #[test]
     fn there_is_a_manual_page_for_every_command_and_completions_for_every_shell() {
         let folder = tempfile::tempdir().unwrap();
-        man(&Man { directory: Some(folder.path().into()), markdown: false }).unwrap();
+        man_command(&ManArgs { directory: Some(folder.path().into()), markdown: false }).unwrap();
         for name in ["tallyd.1", "tallyd-run.1", "tallyd-quantity-adjust.1"] {
             let page = std::fs::read_to_string(folder.path().join(name)).unwrap();
             assert!(page.contains(".TH"), "{name}");
         }
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            assert!(completions(&Completions { shell }).contains("quantity"), "{shell}");
+            assert!(completions_command(&CompletionsArgs { shell }).contains("quantity"), "{shell}");
         }
     }
 }

@@ -1,16 +1,16 @@
 //! A list printed while it is read, so that a list of a million SKUs is not held in memory.
 
-use super::{Table, columns, plain_json, write};
+use super::{TextTable, aligned_row, plain_json, write_stdout};
 use serde::Serialize;
 
 /// A list in progress, as a table or as JSON.
-pub(in crate::cli) struct Listing {
+pub(in crate::cli) struct StreamedList {
     is_json: bool,
     widths: Vec<usize>,
     has_begun: bool,
 }
 
-impl Listing {
+impl StreamedList {
     pub(in crate::cli) fn new(is_json: bool) -> Self {
         Self { is_json, widths: Vec::new(), has_begun: false }
     }
@@ -18,17 +18,21 @@ impl Listing {
     /// Prints rows, formatted by `table`; false if the reader is gone.
     ///
     /// Column widths grow with the rows printed so far, so that a short list looks like any other table.
-    pub(in crate::cli) fn print<T: Serialize>(&mut self, rows: &[T], table: impl FnOnce() -> Table) -> bool {
+    pub(in crate::cli) fn print_rows<T: Serialize>(
+        &mut self,
+        rows: &[T],
+        table: impl FnOnce() -> TextTable,
+    ) -> bool {
         if rows.is_empty() {
             return true;
         }
-        let text = if self.is_json { self.values(rows) } else { self.lines(&table()) };
+        let text = if self.is_json { self.json_rows(rows) } else { self.table_lines(&table()) };
         self.has_begun = true;
-        write(&text)
+        write_stdout(&text)
     }
 
     /// Returns the end of the list, or `nothing` if there was no row.
-    pub(in crate::cli) fn end(self, nothing: &str) -> String {
+    pub(in crate::cli) fn closing_text(self, nothing: &str) -> String {
         match (self.is_json, self.has_begun) {
             (true, true) => "\n]\n".into(),
             (true, false) => "[]\n".into(),
@@ -37,22 +41,22 @@ impl Listing {
         }
     }
 
-    fn values<T: Serialize>(&self, rows: &[T]) -> String {
+    fn json_rows<T: Serialize>(&self, rows: &[T]) -> String {
         let rows = serde_json::to_string_pretty(rows);
         let rows = rows.expect("our own values have text keys, which JSON can write");
         let inside = rows.trim_start_matches('[').trim_end_matches(']').trim_end_matches('\n');
         plain_json(&format!("{}{inside}", if self.has_begun { "," } else { "[" })).into_owned()
     }
 
-    fn lines(&mut self, table: &Table) -> String {
-        self.widths.resize(table.head.len(), 0);
+    fn table_lines(&mut self, table: &TextTable) -> String {
+        self.widths.resize(table.headings.len(), 0);
         for (at, width) in self.widths.iter_mut().enumerate() {
-            *width = table.width(at).max(*width);
+            *width = table.column_width(at).max(*width);
         }
-        let head: Vec<String> = table.head.iter().map(ToString::to_string).collect();
+        let head: Vec<String> = table.headings.iter().map(ToString::to_string).collect();
         let mut text = String::new();
         for row in (!self.has_begun).then_some(&head).into_iter().chain(&table.rows) {
-            text.push_str(columns(row, &self.widths).trim_end());
+            text.push_str(aligned_row(row, &self.widths).trim_end());
             text.push('\n');
         }
         text
@@ -63,10 +67,10 @@ impl Listing {
 mod tests {
     use super::*;
 
-    fn table(rows: &[(&str, i64)]) -> Table {
-        let mut table = Table::new(&["sku", "n"]);
+    fn table(rows: &[(&str, i64)]) -> TextTable {
+        let mut table = TextTable::new(&["sku", "n"]);
         for (sku, n) in rows {
-            table.row([(*sku).to_owned(), n.to_string()]);
+            table.add_row([(*sku).to_owned(), n.to_string()]);
         }
         table
     }
@@ -76,24 +80,24 @@ mod tests {
         let rows = [("A", 1), ("[B]", 2), ("C", 3)];
         let whole = serde_json::to_string_pretty(&rows).unwrap();
         for cut in 1..3 {
-            let mut listing = Listing::new(true);
-            let first = listing.values(&rows[..cut]);
+            let mut listing = StreamedList::new(true);
+            let first = listing.json_rows(&rows[..cut]);
             listing.has_begun = true;
-            let text = first + &listing.values(&rows[cut..]) + &listing.end("none");
+            let text = first + &listing.json_rows(&rows[cut..]) + &listing.closing_text("none");
             assert_eq!(text, format!("{whole}\n"));
         }
-        assert_eq!(Listing::new(true).end("none"), "[]\n");
-        assert_eq!(Listing::new(false).end("none"), "none\n");
+        assert_eq!(StreamedList::new(true).closing_text("none"), "[]\n");
+        assert_eq!(StreamedList::new(false).closing_text("none"), "none\n");
     }
 
     #[test]
     fn a_table_in_pieces_has_one_head_and_columns_that_only_grow() {
-        let mut listing = Listing::new(false);
-        let first = listing.lines(&table(&[("A", 1)]));
-        assert_eq!(first, table(&[("A", 1)]).render("none"));
+        let mut listing = StreamedList::new(false);
+        let first = listing.table_lines(&table(&[("A", 1)]));
+        assert_eq!(first, table(&[("A", 1)]).to_text("none"));
         listing.has_begun = true;
-        assert_eq!(listing.lines(&table(&[("LONG", 10)])), "LONG  10\n");
-        assert_eq!(listing.lines(&table(&[("B", 2)])), "B      2\n");
-        assert_eq!(listing.end("none"), "");
+        assert_eq!(listing.table_lines(&table(&[("LONG", 10)])), "LONG  10\n");
+        assert_eq!(listing.table_lines(&table(&[("B", 2)])), "B      2\n");
+        assert_eq!(listing.closing_text("none"), "");
     }
 }

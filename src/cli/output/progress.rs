@@ -7,14 +7,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
 /// Work with a known end.
-pub(in crate::cli) struct Progress {
-    what: &'static str,
+pub(in crate::cli) struct ProgressDisplay {
+    label: &'static str,
     bar: Option<ProgressBar>,
     end: u64,
     tenths: u64,
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Begins at zero; `what` names the work, such as "folding the journal".
     pub(in crate::cli) fn new(what: &'static str, end: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -23,11 +23,11 @@ impl Progress {
             let bar = ProgressBar::with_draw_target(Some(end), ProgressDrawTarget::stderr());
             bar.with_style(style).with_message(what)
         });
-        Self { what, bar, end, tenths: 0 }
+        Self { label: what, bar, end, tenths: 0 }
     }
 
     /// Shows that `done` units of work are complete.
-    pub(in crate::cli) fn at(&mut self, done: u64) {
+    pub(in crate::cli) fn advance_to(&mut self, done: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             return;
@@ -35,12 +35,12 @@ impl Progress {
         let tenths = done.saturating_mul(10) / self.end.max(1);
         if tenths > self.tenths {
             self.tenths = tenths;
-            output::complain(&format!("{}: {done} of {}", self.what, self.end));
+            output::print_error(&format!("{}: {done} of {}", self.label, self.end));
         }
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -8,11 +8,12 @@
 //! sensitive, so that no debug output shows them. A key quoted in an answer is masked before the answer is
 //! returned.
 
-use super::mask::mask;
+use super::mask::mask_keys;
 use super::setup::{
-    HttpSettings, JSON, Keys, SetupError, build_client, chain, header_name, key_values, parse_base_url,
+    AccountKeys, HttpSettings, JSON_MEDIA_TYPE, SetupError, build_client, error_chain, header_name,
+    key_values, parse_base_url,
 };
-use super::{FailureKind, Request, Response, Sending, Sent, Transport, TransportError};
+use super::{FailureKind, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError, WasSent};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Method, Url};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,7 +23,7 @@ use tokio::sync::Semaphore;
 pub struct HttpTransport {
     client: Client,
     base_url: Url,
-    names: [HeaderName; 2],
+    header_names: [HeaderName; 2],
     keys: RwLock<[HeaderValue; 2]>,
     answer_limit_bytes: usize,
     /// Held while an answer is read beyond [`LARGE_BYTES`].
@@ -36,13 +37,13 @@ const LARGE_BYTES: usize = 4 * 1024 * 1024;
 
 impl HttpTransport {
     /// Creates the transport. Reads `ca_file` and opens no connection.
-    pub fn new(settings: &HttpSettings, keys: &Keys) -> Result<Self, SetupError> {
+    pub fn new(settings: &HttpSettings, keys: &AccountKeys) -> Result<Self, SetupError> {
         let base_url = parse_base_url(&settings.base_url)?;
         let headers = &settings.headers;
         Ok(Self {
             client: build_client(settings, &base_url)?,
             base_url,
-            names: [
+            header_names: [
                 header_name("service.headers.integration_key", &headers.integration_key)?,
                 header_name("service.headers.gateway_key", &headers.gateway_key)?,
             ],
@@ -53,11 +54,11 @@ impl HttpTransport {
     }
 
     /// Returns a transport with other keys over the same connections.
-    pub fn with_keys(&self, keys: &Keys) -> Result<Self, SetupError> {
+    pub fn with_keys(&self, keys: &AccountKeys) -> Result<Self, SetupError> {
         Ok(Self {
             client: self.client.clone(),
             base_url: self.base_url.clone(),
-            names: self.names.clone(),
+            header_names: self.header_names.clone(),
             keys: RwLock::new(key_values(keys)?),
             answer_limit_bytes: self.answer_limit_bytes,
             large: Arc::clone(&self.large),
@@ -65,7 +66,7 @@ impl HttpTransport {
     }
 
     /// Uses the keys of `other` from the next call on. Calls in flight keep their keys.
-    pub fn take_keys(&self, other: &Self) {
+    pub fn use_keys(&self, other: &Self) {
         let keys = other.key_values();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
@@ -79,25 +80,25 @@ impl HttpTransport {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
+    async fn send_request(&self, request: PlatformRequest) -> Result<PlatformResponse, TransportError> {
         let keys = self.key_values();
-        let request = self.build(request, &keys).map_err(|error| unsent(&error))?;
-        let mut answer = self.client.execute(request).await.map_err(|error| before_head(&error))?;
+        let request = self.build_request(request, &keys).map_err(|error| unsent_error(&error))?;
+        let mut answer = self.client.execute(request).await.map_err(|error| error_before_head(&error))?;
         // Allocates for the whole of a usual answer, so that its body is copied once.
         let room = answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        let mut response = Response {
+        let mut response = PlatformResponse {
             status: answer.status().as_u16(),
-            retry_after: text(answer.headers(), &RETRY_AFTER),
-            content_type: text(answer.headers(), &CONTENT_TYPE),
+            retry_after: header_text(answer.headers(), &RETRY_AFTER),
+            content_type: header_text(answer.headers(), &CONTENT_TYPE),
             body: Vec::with_capacity(room.min(LARGE_BYTES)),
         };
         if room > self.answer_limit_bytes {
-            return Err(self.too_large(&response));
+            return Err(self.too_large_error(&response));
         }
         let mut turn = None;
-        while let Some(chunk) = answer.chunk().await.map_err(|error| after_head(&response, &error))? {
+        while let Some(chunk) = answer.chunk().await.map_err(|error| error_after_head(&response, &error))? {
             if response.body.len() + chunk.len() > self.answer_limit_bytes {
-                return Err(self.too_large(&response));
+                return Err(self.too_large_error(&response));
             }
             if turn.is_none() && response.body.len() + chunk.len() > LARGE_BYTES {
                 // The timeout of the call includes this wait. The semaphore is never closed.
@@ -107,32 +108,36 @@ impl HttpTransport {
             }
             response.body.extend_from_slice(&chunk);
         }
-        mask(&mut response.body, &keys);
+        mask_keys(&mut response.body, &keys);
         Ok(response)
     }
 
-    fn too_large(&self, head: &Response) -> TransportError {
+    fn too_large_error(&self, head: &PlatformResponse) -> TransportError {
         let what = format!("the answer is larger than {} bytes", self.answer_limit_bytes);
-        cut(head, FailureKind::TooLarge, what)
+        cut_error(head, FailureKind::TooLarge, what)
     }
 
-    fn build(&self, request: Request, keys: &[HeaderValue; 2]) -> reqwest::Result<reqwest::Request> {
+    fn build_request(
+        &self,
+        request: PlatformRequest,
+        keys: &[HeaderValue; 2],
+    ) -> reqwest::Result<reqwest::Request> {
         let method = match request.operation.method() {
             "GET" => Method::GET,
             "PUT" => Method::PUT,
             _ => Method::POST,
         };
-        let mut builder = self.client.request(method, self.address(&request));
-        for (name, key) in self.names.iter().zip(keys) {
+        let mut builder = self.client.request(method, self.request_url(&request));
+        for (name, key) in self.header_names.iter().zip(keys) {
             builder = builder.header(name, key);
         }
         if let Some(body) = request.body {
-            builder = builder.header(CONTENT_TYPE, JSON).body(body);
+            builder = builder.header(CONTENT_TYPE, JSON_MEDIA_TYPE).body(body);
         }
         builder.build()
     }
 
-    fn address(&self, request: &Request) -> Url {
+    fn request_url(&self, request: &PlatformRequest) -> Url {
         let mut url = self.base_url.clone();
         url.set_path(&format!("{}{}", url.path().trim_end_matches('/'), request.path));
         if !request.query.is_empty() {
@@ -143,35 +148,39 @@ impl HttpTransport {
 }
 
 impl Transport for HttpTransport {
-    fn send(&self, request: Request) -> Sending<'_> {
-        Box::pin(self.exchange(request))
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
+        Box::pin(self.send_request(request))
     }
 }
 
-fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+fn header_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-fn unsent(error: &reqwest::Error) -> TransportError {
-    let what = format!("the request could not be built: {}", chain(error));
-    TransportError { sent: Sent::No, kind: FailureKind::Other, what, status: None, retry_after: None }
+fn unsent_error(error: &reqwest::Error) -> TransportError {
+    let what = format!("the request could not be built: {}", error_chain(error));
+    TransportError { was_sent: WasSent::No, kind: FailureKind::Other, what, status: None, retry_after: None }
 }
 
-fn before_head(error: &reqwest::Error) -> TransportError {
+fn error_before_head(error: &reqwest::Error) -> TransportError {
     let (sent, kind) = match (error.is_connect(), error.is_timeout()) {
-        (true, _) => (Sent::No, FailureKind::Connect),
-        (false, true) => (Sent::Maybe, FailureKind::Timeout),
-        (false, false) => (Sent::Maybe, FailureKind::Cut),
+        (true, _) => (WasSent::No, FailureKind::Connect),
+        (false, true) => (WasSent::Maybe, FailureKind::Timeout),
+        (false, false) => (WasSent::Maybe, FailureKind::Cut),
     };
-    TransportError { sent, kind, what: chain(error), status: None, retry_after: None }
+    TransportError { was_sent: sent, kind, what: error_chain(error), status: None, retry_after: None }
 }
 
-fn after_head(head: &Response, error: &reqwest::Error) -> TransportError {
+fn error_after_head(head: &PlatformResponse, error: &reqwest::Error) -> TransportError {
     let kind = if error.is_timeout() { FailureKind::Timeout } else { FailureKind::Cut };
-    cut(head, kind, format!("the answer ended early after {} bytes: {}", head.body.len(), chain(error)))
+    cut_error(
+        head,
+        kind,
+        format!("the answer ended early after {} bytes: {}", head.body.len(), error_chain(error)),
+    )
 }
 
-fn cut(head: &Response, kind: FailureKind, what: String) -> TransportError {
+fn cut_error(head: &PlatformResponse, kind: FailureKind, what: String) -> TransportError {
     let retry_after = head.retry_after.clone();
-    TransportError { sent: Sent::Maybe, kind, what, status: Some(head.status), retry_after }
+    TransportError { was_sent: WasSent::Maybe, kind, what, status: Some(head.status), retry_after }
 }

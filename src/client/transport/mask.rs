@@ -8,19 +8,19 @@ use memchr::memmem::Finder;
 use reqwest::header::HeaderValue;
 
 /// Shortest key masked; shorter keys occur in tests only.
-const LEAST: usize = 8;
+const MASKED_BYTES_MIN: usize = 8;
 /// Replacement of each byte of a key.
-const MASK: u8 = b'*';
+const MASK_BYTE: u8 = b'*';
 
 /// Overwrites each key in `body`. The length is unchanged.
-pub(super) fn mask(body: &mut [u8], keys: &[HeaderValue]) {
-    for key in keys.iter().map(HeaderValue::as_bytes).filter(|key| key.len() >= LEAST) {
+pub(super) fn mask_keys(body: &mut [u8], keys: &[HeaderValue]) {
+    for key in keys.iter().map(HeaderValue::as_bytes).filter(|key| key.len() >= MASKED_BYTES_MIN) {
         let key = Finder::new(key);
         let mut from = 0;
         while let Some(at) = key.find(&body[from..]) {
             let start = from + at;
             from = start + key.needle().len();
-            body[start..from].fill(MASK);
+            body[start..from].fill(MASK_BYTE);
         }
     }
 }
@@ -43,7 +43,7 @@ mod tests {
         ];
         for (before, after) in cases {
             let mut body = before.as_bytes().to_vec();
-            mask(&mut body, &keys);
+            mask_keys(&mut body, &keys);
             assert_eq!(String::from_utf8(body).unwrap(), after);
         }
     }

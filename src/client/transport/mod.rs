@@ -10,8 +10,8 @@ mod reply;
 mod setup;
 
 pub use http::HttpTransport;
-pub use reply::Reply;
-pub use setup::{ANSWER_LIMIT_BYTES, HeaderNames, HttpSettings, Keys, SetupError};
+pub use reply::CallReply;
+pub use setup::{ANSWER_LIMIT_BYTES, AccountKeys, HeaderNames, HttpSettings, SetupError};
 
 use crate::model::Operation;
 use serde::Serialize;
@@ -19,17 +19,17 @@ use std::fmt;
 use std::pin::Pin;
 
 /// Future of one call.
-pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send + 'a>>;
+pub type SendFuture<'a> = Pin<Box<dyn Future<Output = Result<PlatformResponse, TransportError>> + Send + 'a>>;
 
 /// Carries one request to the platform once, without retry or redirect.
 pub trait Transport: Send + Sync + 'static {
     /// Sends the request and reads the whole answer.
-    fn send(&self, request: Request) -> Sending<'_>;
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_>;
 }
 
 /// A call, complete except for address and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct PlatformRequest {
     /// The operation, which determines the method.
     pub operation: Operation,
     /// Path from `/api` on, with its ids filled in, percent-encoded.
@@ -40,7 +40,7 @@ pub struct Request {
     pub body: Option<Vec<u8>>,
 }
 
-impl Request {
+impl PlatformRequest {
     /// Creates a call of an operation without ids in its path.
     pub(super) fn new(operation: Operation) -> Self {
         Self { operation, path: operation.path().to_owned(), query: Vec::new(), body: None }
@@ -48,7 +48,7 @@ impl Request {
 
     /// Creates a call with ids in its path, given in the order of the placeholders. Whole numbers need no
     /// encoding.
-    pub(super) fn at(operation: Operation, ids: &[i64]) -> Self {
+    pub(super) fn with_ids(operation: Operation, ids: &[i64]) -> Self {
         let mut request = Self::new(operation);
         for id in ids {
             if let (Some(open), Some(close)) = (request.path.find('{'), request.path.find('}')) {
@@ -65,13 +65,13 @@ impl Request {
     }
 
     /// Adds a query parameter if it has a value.
-    pub(super) fn with(mut self, name: &str, value: Option<impl fmt::Display>) -> Self {
+    pub(super) fn with_query(mut self, name: &str, value: Option<impl fmt::Display>) -> Self {
         self.query.extend(value.map(|value| (name.to_owned(), value.to_string())));
         self
     }
 
     /// Sets the JSON body.
-    pub(super) fn json(mut self, body: &impl Serialize) -> Self {
+    pub(super) fn with_json(mut self, body: &impl Serialize) -> Self {
         let bytes =
             serde_json::to_vec(body).expect("bodies are texts, numbers, lists and objects with text keys");
         self.body = Some(bytes);
@@ -81,7 +81,7 @@ impl Request {
 
 /// An answer with a whole head and body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Response {
+pub struct PlatformResponse {
     /// The HTTP status.
     pub status: u16,
     /// The `Retry-After` header as received.
@@ -94,7 +94,7 @@ pub struct Response {
 
 /// Possibility that the platform has seen the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum WasSent {
     /// Failed before a byte of the request left: name resolution, connection or TLS handshake.
     No,
     /// Bytes may have left, so the request may have been carried out.
@@ -121,7 +121,7 @@ pub enum FailureKind {
 #[error("{what}")]
 pub struct TransportError {
     /// Possibility that the platform has seen the request.
-    pub sent: Sent,
+    pub was_sent: WasSent,
     /// Kind of failure.
     pub kind: FailureKind,
     /// The failure with all its causes, without address and keys.
@@ -138,13 +138,15 @@ mod tests {
 
     #[test]
     fn ids_fill_the_placeholders_in_their_order() {
-        let request = Request::at(Operation::WarehouseAllocation, &[7, 9_007_199_254_740_993]);
+        let request = PlatformRequest::with_ids(Operation::WarehouseAllocation, &[7, 9_007_199_254_740_993]);
         assert_eq!(request.path, "/api/orders/7/lineitems/9007199254740993/warehouseallocation");
     }
 
     #[test]
     fn a_parameter_without_a_value_is_not_sent() {
-        let request = Request::new(Operation::TopSelling).with("year", Some(2026)).with("month", None::<i64>);
+        let request = PlatformRequest::new(Operation::TopSelling)
+            .with_query("year", Some(2026))
+            .with_query("month", None::<i64>);
         assert_eq!(request.query, [("year".to_owned(), "2026".to_owned())]);
     }
 }

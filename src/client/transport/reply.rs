@@ -2,13 +2,13 @@
 //!
 //! Classification is pure, so that a simulation and a replay classify as the daemon does.
 
-use super::{FailureKind, Response, TransportError};
-use crate::client::{Verdict, classify, message};
-use crate::model::{Effect, Operation, Timestamp};
+use super::{FailureKind, PlatformResponse, TransportError};
+use crate::client::{Verdict, classify_outcome, message};
+use crate::model::{CallEffect, Operation, Timestamp};
 
 /// The outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct CallReply {
     /// The operation called.
     pub operation: Operation,
     /// Class of the outcome. Callers decide on this field alone.
@@ -25,12 +25,16 @@ pub struct Reply {
     pub failure: Option<FailureKind>,
 }
 
-impl Reply {
+impl CallReply {
     /// Classifies an outcome that came at `now`.
-    pub fn judge(operation: Operation, outcome: Result<Response, TransportError>, now: Timestamp) -> Self {
-        let outcome = outcome.map(|answer| Response { body: as_text(answer.body), ..answer });
-        let verdict = classify(operation, &outcome, now);
-        let message = (verdict != Verdict::Accepted).then(|| message::describe(operation, &outcome));
+    pub fn from_outcome(
+        operation: Operation,
+        outcome: Result<PlatformResponse, TransportError>,
+        now: Timestamp,
+    ) -> Self {
+        let outcome = outcome.map(|answer| PlatformResponse { body: utf8_text(answer.body), ..answer });
+        let verdict = classify_outcome(operation, &outcome, now);
+        let message = (verdict != Verdict::Accepted).then(|| message::describe_failure(operation, &outcome));
         match outcome {
             Ok(answer) => Self {
                 operation,
@@ -55,21 +59,21 @@ impl Reply {
 
     /// Returns true if a smaller page may succeed: a read that ended with 413, 5xx, timeout, too large or
     /// cut.
-    pub fn wants_smaller_page(&self) -> bool {
+    pub fn may_shrink_page(&self) -> bool {
         let too_much = matches!(self.verdict, Verdict::Rejected { status: 413 });
         let broke_down = self.status.is_some_and(|status| status >= 500);
         let too_long =
             matches!(self.failure, Some(FailureKind::Timeout | FailureKind::TooLarge | FailureKind::Cut));
-        self.operation.effect() == Effect::Read && (too_much || broke_down || too_long)
+        self.operation.effect() == CallEffect::Read && (too_much || broke_down || too_long)
     }
 }
 
 /// Returns the body without a byte order mark and with invalid UTF-8 replaced.
 ///
 /// A single invalid character in a name then does not make a page unreadable.
-fn as_text(body: Vec<u8>) -> Vec<u8> {
-    const MARK: &[u8] = "\u{feff}".as_bytes();
-    let body = match body.strip_prefix(MARK) {
+fn utf8_text(body: Vec<u8>) -> Vec<u8> {
+    const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+    let body = match body.strip_prefix(BYTE_ORDER_MARK) {
         Some(rest) => rest.to_vec(),
         None => body,
     };
@@ -82,11 +86,11 @@ fn as_text(body: Vec<u8>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Sent;
+    use crate::client::WasSent;
 
-    fn reply(operation: Operation, status: u16, body: &[u8]) -> Reply {
-        let answer = Response { status, body: body.to_vec(), ..Response::default() };
-        Reply::judge(operation, Ok(answer), Timestamp(0))
+    fn reply(operation: Operation, status: u16, body: &[u8]) -> CallReply {
+        let answer = PlatformResponse { status, body: body.to_vec(), ..PlatformResponse::default() };
+        CallReply::from_outcome(operation, Ok(answer), Timestamp(0))
     }
 
     #[test]
@@ -102,16 +106,16 @@ mod tests {
         let read = Operation::GetProductBalances;
         let cases = [(413, true), (500, true), (504, true), (400, false), (429, false), (302, false)];
         for (status, expected) in cases {
-            assert_eq!(reply(read, status, b"").wants_smaller_page(), expected, "{status}");
+            assert_eq!(reply(read, status, b"").may_shrink_page(), expected, "{status}");
         }
-        assert!(!reply(Operation::UpdateQuantityOnHand, 500, b"").wants_smaller_page());
+        assert!(!reply(Operation::UpdateQuantityOnHand, 500, b"").may_shrink_page());
         let late = TransportError {
-            sent: Sent::Maybe,
+            was_sent: WasSent::Maybe,
             kind: FailureKind::Timeout,
             what: "too late".into(),
             status: None,
             retry_after: None,
         };
-        assert!(Reply::judge(read, Err(late), Timestamp(0)).wants_smaller_page());
+        assert!(CallReply::from_outcome(read, Err(late), Timestamp(0)).may_shrink_page());
     }
 }

@@ -21,7 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// connection.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Media type of all bodies.
-pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const JSON_MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Settings of the connection to the platform. Has no `Debug`, because a proxy's address may contain a
 /// password.
@@ -81,7 +81,7 @@ impl Default for HeaderNames {
 
 /// The account's two keys.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub struct AccountKeys {
     /// The company's integration key.
     pub integration: SecretString,
     /// The subscription key of the gateway.
@@ -143,12 +143,12 @@ pub(super) fn build_client(settings: &HttpSettings, base_url: &Url) -> Result<Cl
         .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout / 2))
         .timeout(settings.timeout)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT);
-    let builder = trust(with_proxy(builder, settings, base_url)?, settings, base_url)?;
-    builder.build().map_err(|error| SetupError::Library(chain(&error)))
+    let builder = add_certificates(with_proxy(builder, settings, base_url)?, settings, base_url)?;
+    builder.build().map_err(|error| SetupError::Library(error_chain(&error)))
 }
 
 fn fixed_headers(settings: &HttpSettings) -> Result<HeaderMap, SetupError> {
-    let mut headers = HeaderMap::from_iter([(ACCEPT, JSON)]);
+    let mut headers = HeaderMap::from_iter([(ACCEPT, JSON_MEDIA_TYPE)]);
     if let Some(id) = &settings.application_id {
         let name = header_name("service.headers.application_id", &settings.headers.application_id)?;
         headers.insert(name, header_value("service.application_id", id)?);
@@ -168,7 +168,7 @@ fn with_proxy(
     }
 }
 
-fn trust(
+fn add_certificates(
     builder: ClientBuilder,
     settings: &HttpSettings,
     base_url: &Url,
@@ -180,7 +180,7 @@ fn trust(
     let Some(path) = &settings.ca_file else { return Ok(builder) };
     let wrong = |why: String| SetupError::CaFile { path: path.clone(), why };
     let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(chain(&error)))?;
+    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error_chain(&error)))?;
     if certificates.is_empty() {
         return Err(wrong("it holds no certificate".into()));
     }
@@ -195,7 +195,7 @@ fn header_value(what: &'static str, value: &str) -> Result<HeaderValue, SetupErr
     value.parse().map_err(|_| SetupError::Header(what, "it holds a line break or another control character"))
 }
 
-pub(super) fn key_values(keys: &Keys) -> Result<[HeaderValue; 2], SetupError> {
+pub(super) fn key_values(keys: &AccountKeys) -> Result<[HeaderValue; 2], SetupError> {
     let sensitive = |what, key: &SecretString| {
         let mut value = header_value(what, key.expose_secret())?;
         value.set_sensitive(true);
@@ -206,17 +206,17 @@ pub(super) fn key_values(keys: &Keys) -> Result<[HeaderValue; 2], SetupError> {
 
 /// Returns the error's causes, outermost first. The error's own text is left out, because it contains the
 /// address.
-pub(super) fn chain(error: &reqwest::Error) -> String {
+pub(super) fn error_chain(error: &reqwest::Error) -> String {
     let mut causes = Vec::new();
     let mut next = error.source();
     while let Some(cause) = next {
         causes.push(cause.to_string());
         next = cause.source();
     }
-    if causes.is_empty() { own_words(error) } else { causes.join(": ") }
+    if causes.is_empty() { own_message(error) } else { causes.join(": ") }
 }
 
-fn own_words(error: &reqwest::Error) -> String {
+fn own_message(error: &reqwest::Error) -> String {
     let words = if error.is_builder() { "the HTTP library refuses it" } else { "the connection failed" };
     words.into()
 }

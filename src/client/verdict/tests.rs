@@ -9,13 +9,17 @@ use Operation::{
 
 const NOW: Timestamp = Timestamp(784_111_777_000); // Sun, 06 Nov 1994 08:49:37 GMT
 
-fn answer(status: u16, retry_after: Option<&str>, body: &str) -> Result<Response, TransportError> {
+fn answer(status: u16, retry_after: Option<&str>, body: &str) -> Result<PlatformResponse, TransportError> {
     let retry_after = retry_after.map(str::to_owned);
-    Ok(Response { status, retry_after, content_type: None, body: body.into() })
+    Ok(PlatformResponse { status, retry_after, content_type: None, body: body.into() })
 }
 
-fn failure(sent: Sent, kind: FailureKind, status: Option<u16>) -> Result<Response, TransportError> {
-    Err(TransportError { sent, kind, what: "it broke".into(), status, retry_after: None })
+fn failure(
+    sent: WasSent,
+    kind: FailureKind,
+    status: Option<u16>,
+) -> Result<PlatformResponse, TransportError> {
+    Err(TransportError { was_sent: sent, kind, what: "it broke".into(), status, retry_after: None })
 }
 
 #[test]
@@ -26,20 +30,20 @@ fn a_status_means_the_same_for_reads_and_writes_where_it_proves_that_nothing_was
         (401, None, Verdict::Refused { may_be_id: false }),
         (401, Some("5"), Verdict::Refused { may_be_id: false }),
         (403, None, Verdict::Refused { may_be_id: true }),
-        (403, Some("90"), Verdict::Throttled(Throttle::BadRequests { wait: seconds(90) })),
+        (403, Some("90"), Verdict::Throttled(ThrottleKind::BadRequests { wait: seconds(90) })),
         (404, None, Verdict::Rejected { status: 404 }),
         (405, None, Verdict::Rejected { status: 405 }),
         (407, None, Verdict::NotSent),
         (413, None, Verdict::Rejected { status: 413 }),
-        (429, None, Verdict::Throttled(Throttle::Concurrency)),
-        (429, Some("7"), Verdict::Throttled(Throttle::Rate { wait: seconds(7) })),
-        (429, Some("soon"), Verdict::Throttled(Throttle::Rate { wait: seconds(60) })),
-        (429, Some(""), Verdict::Throttled(Throttle::Rate { wait: seconds(60) })),
+        (429, None, Verdict::Throttled(ThrottleKind::Concurrency)),
+        (429, Some("7"), Verdict::Throttled(ThrottleKind::Rate { wait: seconds(7) })),
+        (429, Some("soon"), Verdict::Throttled(ThrottleKind::Rate { wait: seconds(60) })),
+        (429, Some(""), Verdict::Throttled(ThrottleKind::Rate { wait: seconds(60) })),
     ];
     for (status, wait, expected) in cases {
         for operation in [GetProductBalances, UpdateQuantityOnHand, CreateShipments] {
             for body in ["", "<html>", r#"{"Message":"no"}"#] {
-                let verdict = classify(operation, &answer(status, wait, body), NOW);
+                let verdict = classify_outcome(operation, &answer(status, wait, body), NOW);
                 assert_eq!(verdict, expected, "{operation} {status} {wait:?} {body}");
             }
         }
@@ -60,34 +64,34 @@ fn an_outcome_that_proves_nothing_is_transient_for_reads_and_in_doubt_for_writes
         answer(499, None, ""),
         answer(500, None, r#"{"Message":"something went wrong"}"#),
         answer(503, Some("30"), "<html>"),
-        failure(Sent::Maybe, FailureKind::Timeout, None),
-        failure(Sent::Maybe, FailureKind::Cut, Some(200)),
-        failure(Sent::Maybe, FailureKind::TooLarge, Some(200)),
-        failure(Sent::Maybe, FailureKind::Cut, Some(500)),
-        failure(Sent::Maybe, FailureKind::Other, None),
+        failure(WasSent::Maybe, FailureKind::Timeout, None),
+        failure(WasSent::Maybe, FailureKind::Cut, Some(200)),
+        failure(WasSent::Maybe, FailureKind::TooLarge, Some(200)),
+        failure(WasSent::Maybe, FailureKind::Cut, Some(500)),
+        failure(WasSent::Maybe, FailureKind::Other, None),
     ];
     for outcome in &cases {
-        assert_eq!(classify(GetProductBalances, outcome, NOW), Verdict::Transient, "{outcome:?}");
-        assert_eq!(classify(ListSuppliers, outcome, NOW), Verdict::Transient, "{outcome:?}");
-        assert_eq!(classify(UpdateQuantityOnHand, outcome, NOW), Verdict::InDoubt, "{outcome:?}");
-        assert_eq!(classify(CreateShipments, outcome, NOW), Verdict::InDoubt, "{outcome:?}");
+        assert_eq!(classify_outcome(GetProductBalances, outcome, NOW), Verdict::Transient, "{outcome:?}");
+        assert_eq!(classify_outcome(ListSuppliers, outcome, NOW), Verdict::Transient, "{outcome:?}");
+        assert_eq!(classify_outcome(UpdateQuantityOnHand, outcome, NOW), Verdict::InDoubt, "{outcome:?}");
+        assert_eq!(classify_outcome(CreateShipments, outcome, NOW), Verdict::InDoubt, "{outcome:?}");
     }
 }
 
 #[test]
 fn what_never_left_is_not_sent() {
-    let outcome = failure(Sent::No, FailureKind::Connect, None);
+    let outcome = failure(WasSent::No, FailureKind::Connect, None);
     for operation in Operation::ALL {
-        assert_eq!(classify(*operation, &outcome, NOW), Verdict::NotSent);
+        assert_eq!(classify_outcome(*operation, &outcome, NOW), Verdict::NotSent);
     }
 }
 
 #[test]
 fn a_head_that_refuses_decides_although_its_body_was_cut() {
-    let cut = |status| failure(Sent::Maybe, FailureKind::Cut, Some(status));
-    let verdict = |status| classify(CreateShipments, &cut(status), NOW);
+    let cut = |status| failure(WasSent::Maybe, FailureKind::Cut, Some(status));
+    let verdict = |status| classify_outcome(CreateShipments, &cut(status), NOW);
     assert_eq!(verdict(400), Verdict::Rejected { status: 400 });
-    assert_eq!(verdict(429), Verdict::Throttled(Throttle::Concurrency));
+    assert_eq!(verdict(429), Verdict::Throttled(ThrottleKind::Concurrency));
     assert_eq!(verdict(403), Verdict::Refused { may_be_id: true });
 }
 
@@ -97,19 +101,19 @@ fn a_403_may_mean_the_content_wherever_the_call_has_any() {
     let without = [TopSelling, ListWarehouses, ListSuppliers, ListStorefronts, BusinessHealth, WorkQueue];
     for operation in Operation::ALL {
         let expected = Verdict::Refused { may_be_id: !without.contains(operation) };
-        assert_eq!(classify(*operation, &refused, NOW), expected, "{operation}");
+        assert_eq!(classify_outcome(*operation, &refused, NOW), expected, "{operation}");
     }
     assert_eq!(
-        classify(KitComponents, &answer(403, Some("5"), ""), NOW),
-        Verdict::Throttled(Throttle::BadRequests { wait: Duration::from_secs(5) })
+        classify_outcome(KitComponents, &answer(403, Some("5"), ""), NOW),
+        Verdict::Throttled(ThrottleKind::BadRequests { wait: Duration::from_secs(5) })
     );
 }
 
 #[test]
-fn a_200_that_says_failure_is_an_answer_to_a_write_and_none_to_a_read() {
+fn a_200_with_status_failure_answers_a_write_and_not_a_read() {
     let failed = answer(200, None, r#"{"status":"Failure","messages":["Index 0: no"],"data":[]}"#);
-    assert_eq!(classify(UpdateQuantityOnHand, &failed, NOW), Verdict::Accepted);
-    assert_eq!(classify(ListSuppliers, &failed, NOW), Verdict::Transient);
+    assert_eq!(classify_outcome(UpdateQuantityOnHand, &failed, NOW), Verdict::Accepted);
+    assert_eq!(classify_outcome(ListSuppliers, &failed, NOW), Verdict::Transient);
 }
 
 #[test]
@@ -132,6 +136,6 @@ fn retry_after_is_read_in_both_forms_and_kept_within_its_bounds() {
         ("", 60),
     ];
     for (text, seconds) in cases {
-        assert_eq!(retry_after(text, NOW), Duration::from_secs(seconds), "{text}");
+        assert_eq!(parse_retry_after(text, NOW), Duration::from_secs(seconds), "{text}");
     }
 }

@@ -7,7 +7,7 @@
 //! because a wrong attribution would complete a refused change, while a read costs one call.
 
 use super::{UpdateAnswer, UpdateStatus};
-use crate::model::{Sku, fold};
+use crate::model::{Sku, case_key};
 use std::collections::BTreeMap;
 
 /// Refused entries of a call.
@@ -22,8 +22,8 @@ pub struct Attribution {
 }
 
 /// Attributes the messages of an answer to the entries of its call, given by their SKUs in the call's order.
-pub fn attribute(answer: &UpdateAnswer, skus: &[Sku]) -> Attribution {
-    let call = Call::new(skus);
+pub fn attribute_messages(answer: &UpdateAnswer, skus: &[Sku]) -> Attribution {
+    let call = CallSkus::new(skus);
     let mut reasons: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut unmatched = false;
     let lines = answer.messages.iter().flat_map(|message| message.lines());
@@ -46,25 +46,26 @@ pub fn attribute(answer: &UpdateAnswer, skus: &[Sku]) -> Attribution {
 /// SKUs of a call for the search in messages: case keys with their entries, the longest first.
 ///
 /// With the longest first, `AB-1-X` is not taken for `AB-1`.
-struct Call(Vec<(String, usize)>);
+struct CallSkus(Vec<(String, usize)>);
 
-impl Call {
+impl CallSkus {
     fn new(skus: &[Sku]) -> Self {
-        let mut folds: Vec<_> = skus.iter().enumerate().map(|(index, sku)| (sku.fold(), index)).collect();
-        folds.sort_by_key(|(fold, _)| std::cmp::Reverse(fold.len()));
-        Self(folds)
+        let mut case_keys: Vec<_> =
+            skus.iter().enumerate().map(|(index, sku)| (sku.case_key(), index)).collect();
+        case_keys.sort_by_key(|(case_key, _)| std::cmp::Reverse(case_key.len()));
+        Self(case_keys)
     }
 
     /// Returns the entry that a message refuses, and the reason; `None` in case of any doubt.
     fn entry_of<'a>(&self, message: &'a str) -> Option<(usize, &'a str)> {
-        let Lead { index, digits, worded, reason } = Lead::parse(message)?;
-        let in_reason = self.named_in(reason);
+        let IndexPrefix { index, digits, worded, reason } = IndexPrefix::parse(message)?;
+        let in_reason = self.skus_in(reason);
         // A bare `4711:` may be a SKU instead of an index. It is an index behind an index word, or if the
         // reason names the SKU of that entry.
         let is_index = worded || in_reason.iter().any(|(_, named)| *named == index);
         // The whole message is searched, because `1-A: …` may be SKU `1-A` or entry 1 with SKU `A`.
-        let in_whole = self.named_in(message);
-        let mut in_whole = in_whole.into_iter().filter(|(fold, _)| !(is_index && fold == digits));
+        let in_whole = self.skus_in(message);
+        let mut in_whole = in_whole.into_iter().filter(|(case_key, _)| !(is_index && case_key == digits));
         let doubtful = index >= self.0.len()
             || in_whole.any(|(_, named)| *named != index)
             || in_reason.into_iter().any(|(_, named)| *named != index)
@@ -73,13 +74,13 @@ impl Call {
     }
 
     /// Returns the SKUs that occur in a text as whole words, the longest match at each position.
-    fn named_in(&self, text: &str) -> Vec<&(String, usize)> {
-        let text = fold(text);
+    fn skus_in(&self, text: &str) -> Vec<&(String, usize)> {
+        let text = case_key(text);
         let mut named = Vec::new();
         let mut at = 0;
         while let Some(next) = text[at..].chars().next() {
             let starts_word = !text[..at].ends_with(char::is_alphanumeric);
-            match self.0.iter().find(|(fold, _)| starts_word && begins_with_word(&text[at..], fold)) {
+            match self.0.iter().find(|(case_key, _)| starts_word && begins_with_word(&text[at..], case_key)) {
                 Some(sku) => {
                     named.push(sku);
                     at += sku.0.len();
@@ -100,7 +101,7 @@ const INDEX_WORDS: [&str; 11] =
     ["index", "idx", "entry", "item", "element", "row", "line", "record", "position", "update", "array"];
 
 /// Beginning of a message, and the reason that follows it.
-struct Lead<'a> {
+struct IndexPrefix<'a> {
     index: usize,
     digits: &'a str,
     /// True if a word such as *Index* precedes the number.
@@ -108,15 +109,15 @@ struct Lead<'a> {
     reason: &'a str,
 }
 
-impl<'a> Lead<'a> {
+impl<'a> IndexPrefix<'a> {
     /// Parses `Index 1: …`, `index 1 - …`, `1: …`, `[1] …`, `#1 …`, `Entry (1) …`, `updates[1]: …` and the
     /// like.
     fn parse(message: &'a str) -> Option<Self> {
         let (worded, text) = skip_words(message.trim_start_matches(OPENING));
-        let (digits, after) = number(text)?;
+        let (digits, after) = leading_digits(text)?;
         let before = &message[..message.len() - after.len() - digits.len()];
         let marked = worded || !before.trim().is_empty();
-        Some(Self { index: digits.parse().ok()?, digits, worded, reason: reason(after, marked)? })
+        Some(Self { index: digits.parse().ok()?, digits, worded, reason: reason_after_index(after, marked)? })
     }
 }
 
@@ -137,7 +138,7 @@ fn skip_words(text: &str) -> (bool, &str) {
 }
 
 /// Splits a text after its leading digits, which may follow marks such as `#` or `[`.
-fn number(text: &str) -> Option<(&str, &str)> {
+fn leading_digits(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches(OPENING).trim_start_matches([':', '=']).trim_start_matches(OPENING);
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
@@ -147,7 +148,7 @@ fn number(text: &str) -> Option<(&str, &str)> {
 ///
 /// Digits are no index if they are one of several numbers, part of a range, a fraction or a time of day, or a
 /// number that begins a sentence.
-fn reason(after: &str, marked: bool) -> Option<&str> {
+fn reason_after_index(after: &str, marked: bool) -> Option<&str> {
     let closed = after.trim_start_matches(CLOSING);
     if let Some(rest) = closed.strip_prefix(':') {
         return (!rest.starts_with(|c: char| c.is_ascii_digit())).then(|| rest.trim_start());
@@ -165,7 +166,7 @@ fn reason(after: &str, marked: bool) -> Option<&str> {
 fn indexes_in(text: &str) -> impl Iterator<Item = usize> + '_ {
     let starts = text.char_indices().filter(|(at, _)| !text[..*at].ends_with(char::is_alphanumeric));
     starts.filter_map(|(at, _)| match skip_words(&text[at..]) {
-        (true, rest) => number(rest)?.0.parse().ok(),
+        (true, rest) => leading_digits(rest)?.0.parse().ok(),
         (false, _) => None,
     })
 }

@@ -4,10 +4,12 @@
 //! holds facts of stock levels (docs/rules.md 11). The product's `QuantityOnHand` is their sum as computed by
 //! the platform.
 
-use super::Invalid;
-use super::codec::envelope::{Decoded, Envelope, Malformed, Parked, decode_array, decode_list_with};
-use super::codec::lenient::{self, Object};
-use crate::client::Request;
+use super::InvalidRequest;
+use super::codec::envelope::{
+    DecodedAnswer, Envelope, MalformedBody, ParkedRecord, decode_array, decode_list_with,
+};
+use super::codec::lenient::{self, LenientObject};
+use crate::client::PlatformRequest;
 use crate::model::{Operation, ProductId, Sku, WarehouseId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -71,65 +73,69 @@ pub enum ProductKey {
 }
 
 /// Requests the balances of some SKUs (*Get product balances*).
-pub fn get_product_balances(skus: &[Sku]) -> Result<Request, Invalid> {
+pub fn get_product_balances(skus: &[Sku]) -> Result<PlatformRequest, InvalidRequest> {
     let operation = Operation::GetProductBalances;
     if skus.is_empty() {
-        return Err(Invalid::new(operation, "skus", "is empty; name at least one SKU"));
+        return Err(InvalidRequest::new(operation, "skus", "is empty; name at least one SKU"));
     }
     /// Written directly, because a `serde_json::Value` would copy each SKU three times.
     #[derive(Serialize)]
-    struct Ask<'a> {
+    struct BalancesBody<'a> {
         skus: &'a [Sku],
     }
-    Ok(Request::new(operation).json(&Ask { skus }))
+    Ok(PlatformRequest::new(operation).with_json(&BalancesBody { skus }))
 }
 
 /// Requests products by SKU or UPC (*Get products by SKU or UPC*).
-pub fn get_products(by: ProductKey, ids: &[String]) -> Result<Request, Invalid> {
+pub fn get_products(by: ProductKey, ids: &[String]) -> Result<PlatformRequest, InvalidRequest> {
     let operation = Operation::GetProducts;
     if ids.is_empty() {
-        return Err(Invalid::new(operation, "idList", "is empty; name at least one SKU or UPC"));
+        return Err(InvalidRequest::new(operation, "idList", "is empty; name at least one SKU or UPC"));
     }
     if let Some(index) = ids.iter().position(|id| id.trim().is_empty()) {
-        return Err(Invalid::new(operation, format!("idList[{index}]"), "is blank; name a SKU or UPC"));
+        return Err(InvalidRequest::new(
+            operation,
+            format!("idList[{index}]"),
+            "is blank; name a SKU or UPC",
+        ));
     }
     let id_type = match by {
         ProductKey::Sku => "sku",
         ProductKey::Upc => "upc",
     };
-    Ok(Request::new(operation).json(&json!({ "idType": id_type, "idList": ids })))
+    Ok(PlatformRequest::new(operation).with_json(&json!({ "idType": id_type, "idList": ids })))
 }
 
 /// Reads the answer of *Get product balances*, a bare list.
-pub fn decode_balances(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malformed> {
+pub fn decode_balances(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>, MalformedBody> {
     let what = "the product balances";
-    let list = std::str::from_utf8(body).map_err(|error| Malformed::new(what, error))?;
-    let decoded = decode_array(what, list, read_one)?;
-    if is_odd(&decoded) { one_by_one(what, list, decoded) } else { Ok(decoded) }
+    let list = std::str::from_utf8(body).map_err(|error| MalformedBody::new(what, error))?;
+    let decoded = decode_array(what, list, read_balance)?;
+    if needs_record_reading(&decoded) { decode_one_by_one(what, list, decoded) } else { Ok(decoded) }
 }
 
 /// Reads the answer of *Get products by SKU or UPC*, an envelope.
-pub fn decode_products(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malformed> {
+pub fn decode_products(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>, MalformedBody> {
     let what = "the product lookup";
-    let decoded = decode_list_with(what, body, read_one)?;
-    if !is_odd(&decoded) {
+    let decoded = decode_list_with(what, body, read_balance)?;
+    if !needs_record_reading(&decoded) {
         return Ok(decoded);
     }
-    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
-    one_by_one(what, envelope.data.map_or("null", RawValue::get), decoded)
+    let envelope = Envelope::from_body(body).map_err(|error| MalformedBody::new(what, error))?;
+    decode_one_by_one(what, envelope.data.map_or("null", RawValue::get), decoded)
 }
 
 /// Returns true if an answer must be read record by record.
 ///
 /// Such an answer has a parked part, two records of one SKU, or a record with two entries of one warehouse.
-fn is_odd(decoded: &Decoded<ProductBalance<'_>>) -> bool {
+fn needs_record_reading(decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
     let records = &decoded.records;
     let holds_twice = |record: &ProductBalance<'_>| {
-        let cells = &record.warehouses;
-        let is_twin = |(at, cell): (usize, &WarehouseBalance<'_>)| {
-            cells[..at].iter().any(|other| other.warehouse_id == cell.warehouse_id)
+        let levels = &record.warehouses;
+        let is_twin = |(at, level): (usize, &WarehouseBalance<'_>)| {
+            levels[..at].iter().any(|other| other.warehouse_id == level.warehouse_id)
         };
-        cells.iter().enumerate().any(is_twin)
+        levels.iter().enumerate().any(is_twin)
     };
     // An ordinary answer is sorted as the request was.
     let are_in_step = || records.is_sorted_by(|one, next| one.sku.as_str() < next.sku.as_str());
@@ -139,17 +145,18 @@ fn is_odd(decoded: &Decoded<ProductBalance<'_>>) -> bool {
 }
 
 /// Reads an odd answer record by record. Equal records of one SKU count once; differing ones are parked.
-fn one_by_one<'a>(
+fn decode_one_by_one<'a>(
     what: &'static str,
     list: &'a str,
-    decoded: Decoded<ProductBalance<'a>>,
-) -> Result<Decoded<ProductBalance<'a>>, Malformed> {
-    let raws: Vec<&'a RawValue> = serde_json::from_str(list).map_err(|error| Malformed::new(what, error))?;
-    let mut read = Decoded { records: Vec::new(), parked: Vec::new(), ..decoded };
+    decoded: DecodedAnswer<ProductBalance<'a>>,
+) -> Result<DecodedAnswer<ProductBalance<'a>>, MalformedBody> {
+    let raws: Vec<&'a RawValue> =
+        serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))?;
+    let mut read = DecodedAnswer { records: Vec::new(), parked: Vec::new(), ..decoded };
     let mut of_sku: BTreeMap<String, Vec<(usize, Option<ProductBalance<'a>>)>> = BTreeMap::new();
     for (index, raw) in raws.iter().enumerate() {
         let before = (read.records.len(), read.parked.len());
-        read_one(index, raw, &mut read);
+        read_balance(index, raw, &mut read);
         let record = if read.records.len() > before.0 { read.records.pop() } else { None };
         let named = read.parked.get(before.1).and_then(|parked| parked.sku.clone());
         let name = record.as_ref().map(|record| record.sku.to_string()).or(named);
@@ -158,19 +165,20 @@ fn one_by_one<'a>(
         }
     }
     let mut records: Vec<(usize, ProductBalance<'a>)> = Vec::new();
-    for twins in of_sku.into_values() {
-        if twins
-            .iter()
-            .all(|(_, twin)| twins_agree(twins.first().and_then(|(_, first)| first.as_ref()), twin))
-        {
-            records.extend(twins.into_iter().filter_map(|(index, record)| Some((index, record?))).take(1));
+    for miscased_skus in of_sku.into_values() {
+        if miscased_skus.iter().all(|(_, miscased)| {
+            duplicates_agree(miscased_skus.first().and_then(|(_, first)| first.as_ref()), miscased)
+        }) {
+            records.extend(
+                miscased_skus.into_iter().filter_map(|(index, record)| Some((index, record?))).take(1),
+            );
             continue;
         }
-        for (index, record) in twins {
+        for (index, record) in miscased_skus {
             let why = "the answer holds this SKU twice, and the records differ";
             if let Some((raw, record)) = raws.get(index).zip(record) {
                 let sku = Some(record.sku.to_string());
-                read.parked.push(Parked { sku, ..Parked::new(index, why, raw) });
+                read.parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, raw) });
             }
         }
     }
@@ -180,17 +188,17 @@ fn one_by_one<'a>(
 }
 
 /// Returns true if two records of one SKU have the same id and quantities.
-fn twins_agree(one: Option<&ProductBalance<'_>>, other: &Option<ProductBalance<'_>>) -> bool {
-    let said = |record: &ProductBalance<'_>| {
-        let cells = record.warehouses.iter().map(|cell| (cell.warehouse_id, cell.quantity_on_hand));
-        (record.id, cells.collect::<BTreeMap<_, _>>(), record.warehouses_parked)
+fn duplicates_agree(one: Option<&ProductBalance<'_>>, other: &Option<ProductBalance<'_>>) -> bool {
+    let reply = |record: &ProductBalance<'_>| {
+        let levels = record.warehouses.iter().map(|level| (level.warehouse_id, level.quantity_on_hand));
+        (record.id, levels.collect::<BTreeMap<_, _>>(), record.warehouses_parked)
     };
-    one.map(said) == other.as_ref().map(said)
+    one.map(reply) == other.as_ref().map(reply)
 }
 
 /// A balance with raw warehouse entries.
 #[derive(Deserialize)]
-struct Unread<'a> {
+struct RawBalance<'a> {
     #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
     id: Option<ProductId>,
     #[serde(rename = "Sku", deserialize_with = "lenient::req")]
@@ -204,26 +212,26 @@ struct Unread<'a> {
 }
 
 /// Reads a balance. Unreadable entries of `Warehouses[]` are parked one by one.
-fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalance<'a>>) {
-    let product: Unread<'a> = match serde_json::from_str(raw.get()) {
-        Ok(Object(product)) => product,
-        Err(error) => return into.parked.push(Parked::new(index, error, raw)),
+fn read_balance<'a>(index: usize, raw: &'a RawValue, into: &mut DecodedAnswer<ProductBalance<'a>>) {
+    let product: RawBalance<'a> = match serde_json::from_str(raw.get()) {
+        Ok(LenientObject(product)) => product,
+        Err(error) => return into.parked.push(ParkedRecord::new(index, error, raw)),
     };
     let mut warehouses: Vec<WarehouseBalance<'a>> = Vec::with_capacity(product.warehouses.len());
     let (mut parked, mut differing) = (0, BTreeSet::new());
-    for (place, entry) in product.warehouses.into_iter().enumerate() {
+    for (context, entry) in product.warehouses.into_iter().enumerate() {
         let why = match serde_json::from_str(entry.get()) {
-            Ok(Object(warehouse)) => match take_in(&mut warehouses, &mut differing, warehouse) {
+            Ok(LenientObject(warehouse)) => match add_entry(&mut warehouses, &mut differing, warehouse) {
                 Ok(()) => continue,
                 Err(id) => {
-                    format!("Warehouses[{place}]: warehouse {id} stands twice with different quantities")
+                    format!("Warehouses[{context}]: warehouse {id} stands twice with different quantities")
                 }
             },
-            Err(error) => format!("Warehouses[{place}]: {error}"),
+            Err(error) => format!("Warehouses[{context}]: {error}"),
         };
         parked += 1;
         let sku = Some(product.sku.to_string());
-        into.parked.push(Parked { sku, ..Parked::new(index, why, entry) });
+        into.parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, entry) });
     }
     into.records.push(ProductBalance {
         id: product.id,
@@ -236,7 +244,7 @@ fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalan
 }
 
 /// Adds an entry, unless the record has its warehouse with another quantity. Then neither entry is used.
-fn take_in<'a>(
+fn add_entry<'a>(
     warehouses: &mut Vec<WarehouseBalance<'a>>,
     differing: &mut BTreeSet<WarehouseId>,
     entry: WarehouseBalance<'a>,
@@ -342,16 +350,17 @@ mod tests {
     /// Rows: the records, the SKUs read with their numbers of stock levels, and the number of parked parts.
     #[test]
     fn what_stands_twice_and_differs_is_parked_and_what_agrees_is_one() {
-        let cell = |id: i64, quantity: i64| format!(r#"{{"WarehouseId":{id},"QuantityOnHand":{quantity}}}"#);
-        let product =
-            |sku: &str, cells: &[String]| format!(r#"{{"Sku":"{sku}","Warehouses":[{}]}}"#, cells.join(","));
-        let a = product("A", &[cell(7, 1), cell(8, 2)]);
-        let other = product("A", &[cell(7, 1), cell(8, 3)]);
-        let turned = product("A", &[cell(8, 2), cell(7, 1)]);
+        let level = |id: i64, quantity: i64| format!(r#"{{"WarehouseId":{id},"QuantityOnHand":{quantity}}}"#);
+        let product = |sku: &str, levels: &[String]| {
+            format!(r#"{{"Sku":"{sku}","Warehouses":[{}]}}"#, levels.join(","))
+        };
+        let a = product("A", &[level(7, 1), level(8, 2)]);
+        let other = product("A", &[level(7, 1), level(8, 3)]);
+        let turned = product("A", &[level(8, 2), level(7, 1)]);
         let senseless = r#"{"Sku":"A","Warehouses":"many"}"#.to_owned();
-        let b = product("B", &[cell(7, 1)]);
-        type Read<'a> = &'a [(&'a str, usize)];
-        let cases: &[(&[&String], Read<'_>, usize)] = &[
+        let b = product("B", &[level(7, 1)]);
+        type BalanceRead<'a> = &'a [(&'a str, usize)];
+        let cases: &[(&[&String], BalanceRead<'_>, usize)] = &[
             (&[&a, &b], &[("A", 2), ("B", 1)], 0),
             (&[&b, &a], &[("B", 1), ("A", 2)], 0),
             (&[&a, &b, &a], &[("A", 2), ("B", 1)], 0),
@@ -360,9 +369,9 @@ mod tests {
             (&[&a, &a, &other], &[], 3),
             (&[&a, &senseless, &b], &[("B", 1)], 2),
             (&[&senseless, &b], &[("B", 1)], 1),
-            (&[&product("A", &[cell(7, 1), cell(8, 2), cell(7, 1)])], &[("A", 2)], 0),
-            (&[&product("A", &[cell(7, 1), cell(8, 2), cell(7, 9)])], &[("A", 1)], 1),
-            (&[&product("A", &[cell(7, 1), cell(7, 2), cell(7, 1)])], &[("A", 0)], 2),
+            (&[&product("A", &[level(7, 1), level(8, 2), level(7, 1)])], &[("A", 2)], 0),
+            (&[&product("A", &[level(7, 1), level(8, 2), level(7, 9)])], &[("A", 1)], 1),
+            (&[&product("A", &[level(7, 1), level(7, 2), level(7, 1)])], &[("A", 0)], 2),
         ];
         for (records, read, parked) in cases {
             let records: Vec<&str> = records.iter().map(|record| record.as_str()).collect();

@@ -1,9 +1,9 @@
 //! Kits: *Get kit components*.
 
 use super::Product;
-use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
-use crate::client::Request;
+use crate::client::PlatformRequest;
 use crate::model::{Operation, ProductId};
 use serde::Deserialize;
 
@@ -22,12 +22,12 @@ pub struct KitComponent {
 }
 
 /// Requests a kit's components (*Get kit components*).
-pub fn kit_components(kit: ProductId) -> Request {
-    Request::at(Operation::KitComponents, &[kit.0])
+pub fn kit_components(kit: ProductId) -> PlatformRequest {
+    PlatformRequest::with_ids(Operation::KitComponents, &[kit.0])
 }
 
 /// Reads the answer of *Get kit components*.
-pub fn decode_kit_components(body: &[u8]) -> Result<Decoded<KitComponent>, Malformed> {
+pub fn decode_kit_components(body: &[u8]) -> Result<DecodedAnswer<KitComponent>, MalformedBody> {
     decode_list("the kit's components", body)
 }
 

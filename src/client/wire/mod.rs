@@ -24,28 +24,31 @@ mod warehouses;
 mod work_queue;
 
 pub use crate::model::Month;
-pub use attribution::{Attribution, attribute};
+pub use attribution::{Attribution, attribute_messages};
 pub use balances::{
     ProductBalance, ProductKey, WarehouseBalance, decode_balances, decode_products, get_product_balances,
     get_products,
 };
 pub(super) use codec::Envelope;
-pub use codec::{Decoded, Invalid, Malformed, Outcome, Page, Paging, Parked, WriteAnswer};
+pub use codec::{
+    DecodedAnswer, InvalidRequest, MalformedBody, PageInfo, PageParams, ParkedRecord, WriteAnswer,
+    WriteOutcome,
+};
 pub use kits::{KitComponent, decode_kit_components, kit_components};
 pub use orders::{
-    Allocation, OrderLineItem, decode_allocations, decode_order_line_items, get_order_line_items,
+    LineAllocation, OrderLineItem, decode_allocations, decode_order_line_items, get_order_line_items,
     warehouse_allocation,
 };
-pub use parsed_request::Asked;
+pub use parsed_request::ParsedRequest;
 pub use products::{
-    Identifiers, ListingAttributes, Product, ProductSupplier, ProductWarehouse, create_product,
+    ListingAttributes, Product, ProductIdentifiers, ProductSupplier, ProductWarehouse, create_product,
     decode_product_answer, update_product,
 };
 pub use reports::{
     HealthMonth, TopSeller, business_health, decode_business_health, decode_top_selling, top_selling,
 };
 pub use shipment_creates::{
-    CreatedShipment, ShipmentLine, ShipmentOrder, create_shipments, decode_created_shipments,
+    CreatedShipment, ShipmentOrder, ShipmentOrderLine, create_shipments, decode_created_shipments,
 };
 pub use shipments::{
     Carrier, Shipment, ShipmentItem, ShipmentStatus, decode_shipment_line_items, shipment_line_items,
@@ -57,7 +60,7 @@ pub use templates::{
     list_listing_templates,
 };
 pub use tracking::{
-    TrackingAnswer, TrackingLine, TrackingSubmission, decode_tracking_answers, submit_tracking,
+    ShipmentItemTracking, TrackingAnswer, TrackingSubmission, decode_tracking_answers, submit_tracking,
 };
 pub use updates::{
     QuantityUpdate, UPDATE_MAX_ENTRIES, UpdateAnswer, UpdateStatus, decode_update, update_quantity_on_hand,

@@ -1,9 +1,9 @@
 //! Order lines and their allocation: *Get line items of a sales order* and *Get warehouse allocation of an
 //! order line item*.
 
-use super::codec::envelope::{Decoded, Malformed, decode_list, decode_list_once};
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list, decode_list_once};
 use super::codec::lenient;
-use crate::client::Request;
+use crate::client::PlatformRequest;
 use crate::model::{LineItemId, Operation, OrderId, OrderLine, ProductId, Sku, SupplierId, WarehouseId};
 use serde::Deserialize;
 use serde_json::json;
@@ -54,7 +54,7 @@ pub struct OrderLineItem {
 
 impl OrderLineItem {
     /// Returns the line for decisions. `asked` is the order of the request.
-    pub fn line(&self, asked: OrderId) -> OrderLine {
+    pub fn to_order_line(&self, asked: OrderId) -> OrderLine {
         OrderLine {
             order_id: self.order_id.unwrap_or(asked),
             line_item_id: self.id,
@@ -72,7 +72,7 @@ impl OrderLineItem {
 ///
 /// For a kit the allocations are of its components.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Allocation {
+pub struct LineAllocation {
     /// The allocation itself.
     #[serde(rename = "WarehouseAllocationId", default, deserialize_with = "lenient::opt")]
     pub id: Option<i64>,
@@ -101,22 +101,22 @@ pub struct Allocation {
 
 /// Requests an order's lines (*Get line items of a sales order*). The operation has pages but no page
 /// parameter.
-pub fn get_order_line_items(order: OrderId) -> Request {
-    Request::new(Operation::GetOrderLineItems).json(&json!({ "OrderId": order }))
+pub fn get_order_line_items(order: OrderId) -> PlatformRequest {
+    PlatformRequest::new(Operation::GetOrderLineItems).with_json(&json!({ "OrderId": order }))
 }
 
 /// Requests the allocation of a line (*Get warehouse allocation of an order line item*).
-pub fn warehouse_allocation(order: OrderId, line: LineItemId) -> Request {
-    Request::at(Operation::WarehouseAllocation, &[order.0, line.0])
+pub fn warehouse_allocation(order: OrderId, line: LineItemId) -> PlatformRequest {
+    PlatformRequest::with_ids(Operation::WarehouseAllocation, &[order.0, line.0])
 }
 
 /// Reads the answer of *Get line items of a sales order*.
-pub fn decode_order_line_items(body: &[u8]) -> Result<Decoded<OrderLineItem>, Malformed> {
+pub fn decode_order_line_items(body: &[u8]) -> Result<DecodedAnswer<OrderLineItem>, MalformedBody> {
     decode_list_once("the order's line items", body, |line: &OrderLineItem| line.id.0)
 }
 
 /// Reads the answer of *Get warehouse allocation of an order line item*.
-pub fn decode_allocations(body: &[u8]) -> Result<Decoded<Allocation>, Malformed> {
+pub fn decode_allocations(body: &[u8]) -> Result<DecodedAnswer<LineAllocation>, MalformedBody> {
     decode_list("the warehouse allocation", body)
 }
 
@@ -146,7 +146,8 @@ mod tests {
             {"OrderLineItemId":3,"QuantitySold":2.5},
             {"OrderLineItemId":4,"QuantitySold":2,"QuantityNotTiedToShipment":0.5}]}"#;
         let decoded = decode_order_line_items(body).unwrap();
-        let lines: Vec<OrderLine> = decoded.records.iter().map(|item| item.line(OrderId(9))).collect();
+        let lines: Vec<OrderLine> =
+            decoded.records.iter().map(|item| item.to_order_line(OrderId(9))).collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(
             (lines[0].order_id, lines[0].quantity_left, lines[0].unit_price),

@@ -1,18 +1,18 @@
 //! Products: *Create product* and *Update product*, and the record of their answers.
 
-use super::codec::envelope::Malformed;
-use super::codec::fields::Fields;
+use super::codec::envelope::MalformedBody;
+use super::codec::fields::RequestFields;
 use super::codec::lenient;
 use super::codec::write_answer::{ItemResult, decode_enveloped};
-use super::{Invalid, WriteAnswer};
-use crate::client::Request;
+use super::{InvalidRequest, WriteAnswer};
+use crate::client::PlatformRequest;
 use crate::model::{Operation, ProductId, Quantity, Sku, SupplierId, WarehouseId};
 use serde::Deserialize;
 use serde_json::Value;
 
-const TYPES: [&str; 3] = ["Product", "Kit", "Built"];
+const PRODUCT_TYPES: [&str; 3] = ["Product", "Kit", "Built"];
 const CONDITIONS: [&str; 2] = ["New", "Used"];
-const FLAGS: [&str; 6] =
+const FLAG_FIELDS: [&str; 6] =
     ["IsAutoSyncEnabled", "IsDiscontinued", "IsDropshipped", "IsFireArm", "IsVariation", "IsParent"];
 
 /// A product (*Product*).
@@ -38,7 +38,7 @@ pub struct Product {
     pub quantity_on_hand: Option<i64>,
     /// Standard numbers of the product.
     #[serde(rename = "Identifiers", default, deserialize_with = "lenient::nested")]
-    pub identifiers: Option<Identifiers>,
+    pub identifiers: Option<ProductIdentifiers>,
     /// True if the product is in use.
     #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
@@ -82,7 +82,7 @@ pub struct Product {
 
 /// Standard numbers of a product (`Identifiers`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Identifiers {
+pub struct ProductIdentifiers {
     /// Its UPC.
     #[serde(rename = "UPC", default, deserialize_with = "lenient::opt")]
     pub upc: Option<String>,
@@ -174,7 +174,7 @@ struct ProductResult {
 }
 
 impl ItemResult<Product> for ProductResult {
-    fn answer(self) -> WriteAnswer<Product> {
+    fn into_answer(self) -> WriteAnswer<Product> {
         let Self { product: record, was_successful, messages } = self;
         WriteAnswer { record, was_successful, messages }
     }
@@ -183,62 +183,66 @@ impl ItemResult<Product> for ProductResult {
 /// Requests a new product from the platform's own body (*Create product*, rules 1 to 4).
 ///
 /// More than 12 images are no error: the platform attaches the first 12.
-pub fn create_product(body: &Value) -> Result<Request, Invalid> {
-    let fields = Fields::of(Operation::CreateProduct, body)?;
+pub fn create_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
+    let fields = RequestFields::from_body(Operation::CreateProduct, body)?;
     check_input(&fields)?;
-    Ok(Request::new(Operation::CreateProduct).json(body))
+    Ok(PlatformRequest::new(Operation::CreateProduct).with_json(body))
 }
 
 /// Requests the replacement of a product by the platform's own body (*Update product*).
 ///
 /// The body must be the whole product with its ids, because omitted fields would be reset (docs/rules.md 13).
-pub fn update_product(body: &Value) -> Result<Request, Invalid> {
-    let fields = Fields::of(Operation::UpdateProduct, body)?;
+pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
+    let fields = RequestFields::from_body(Operation::UpdateProduct, body)?;
     fields.required_id("Id")?;
     fields.required_id("CompanyId")?;
-    match fields.object("Identifiers")? {
+    match fields.nested_object("Identifiers")? {
         Some(identifiers) => identifiers.required_id("ProductId")?,
-        None => return Err(fields.invalid("Identifiers", "is missing; an update carries the whole product")),
+        None => {
+            return Err(
+                fields.invalid_field("Identifiers", "is missing; an update carries the whole product")
+            );
+        }
     };
     if fields.get("Warehouses").is_none() {
-        return Err(fields.invalid("Warehouses", "is missing; an update carries the whole product"));
+        return Err(fields.invalid_field("Warehouses", "is missing; an update carries the whole product"));
     }
-    for warehouse in fields.objects("Warehouses")? {
+    for warehouse in fields.nested_objects("Warehouses")? {
         warehouse.required_id("Id")?;
     }
     check_input(&fields)?;
-    Ok(Request::new(Operation::UpdateProduct).json(body))
+    Ok(PlatformRequest::new(Operation::UpdateProduct).with_json(body))
 }
 
 /// Reads the answer of *Create product* and *Update product*.
-pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, Malformed> {
+pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, MalformedBody> {
     decode_enveloped::<ProductResult, _>("the product", body)
 }
 
 /// Checks the rules common to both operations.
-fn check_input(fields: &Fields<'_>) -> Result<(), Invalid> {
+fn check_input(fields: &RequestFields<'_>) -> Result<(), InvalidRequest> {
     let sku = fields.required_text("Sku", usize::MAX)?;
-    Sku::new(sku).map_err(|error| fields.invalid("Sku", format!("`{sku}`: {error}")))?;
+    Sku::new(sku).map_err(|error| fields.invalid_field("Sku", format!("`{sku}`: {error}")))?;
     fields.required_text("Name", usize::MAX)?;
-    fields.word("Type", &TYPES)?;
-    fields.whole("QuantityOnHand", 0, Quantity::MAX.0)?;
-    for flag in FLAGS {
-        fields.flag(flag)?;
+    fields.check_code("Type", &PRODUCT_TYPES)?;
+    fields.optional_integer("QuantityOnHand", 0, Quantity::MAX.0)?;
+    for flag in FLAG_FIELDS {
+        fields.optional_flag(flag)?;
     }
-    if fields.flag("IsVariation")? && fields.flag("IsParent")? {
-        return Err(fields.invalid("IsParent", "is true together with IsVariation; only one may be"));
+    if fields.optional_flag("IsVariation")? && fields.optional_flag("IsParent")? {
+        return Err(fields.invalid_field("IsParent", "is true together with IsVariation; only one may be"));
     }
-    fields.object("Identifiers")?;
-    fields.objects("Images")?;
-    for warehouse in fields.objects("Warehouses")? {
+    fields.nested_object("Identifiers")?;
+    fields.nested_objects("Images")?;
+    for warehouse in fields.nested_objects("Warehouses")? {
         warehouse.required_id("WarehouseId")?;
-        warehouse.whole("QuantityOnHand", 0, Quantity::MAX.0)?;
+        warehouse.optional_integer("QuantityOnHand", 0, Quantity::MAX.0)?;
     }
-    if let Some(listing) = fields.object("GlobalListingAttributes")? {
-        listing.word("Condition", &CONDITIONS)?;
+    if let Some(listing) = fields.nested_object("GlobalListingAttributes")? {
+        listing.check_code("Condition", &CONDITIONS)?;
     }
-    if let Some(supplier) = fields.object("SupplierInformation")? {
-        supplier.whole("SupplierId", 1, i64::MAX)?;
+    if let Some(supplier) = fields.nested_object("SupplierInformation")? {
+        supplier.optional_integer("SupplierId", 1, i64::MAX)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Reports by month: *Get top-selling products by month* and *Business health*.
 
-use super::Paging;
-use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::PageParams;
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
-use crate::client::Request;
+use crate::client::PlatformRequest;
 use crate::model::{Month, Operation, ProductId, Sku, StorefrontId};
 use serde::Deserialize;
 
@@ -78,28 +78,28 @@ pub struct HealthMonth {
 }
 
 /// Requests a month's ten best sellers, of one storefront or all (*Get top-selling products by month*).
-pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> Request {
-    Request::new(Operation::TopSelling)
-        .with("storefrontId", storefront)
-        .with("year", Some(month.year()))
-        .with("month", Some(month.number()))
+pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> PlatformRequest {
+    PlatformRequest::new(Operation::TopSelling)
+        .with_query("storefrontId", storefront)
+        .with_query("year", Some(month.year()))
+        .with_query("month", Some(month.number()))
 }
 
 /// Requests a page of monthly figures, of one month or all (*Business health*).
-pub fn business_health(month: Option<Month>, paging: Paging) -> Request {
-    Request::new(Operation::BusinessHealth)
-        .with("year", month.map(Month::year))
-        .with("month", month.map(Month::number))
-        .page(paging)
+pub fn business_health(month: Option<Month>, paging: PageParams) -> PlatformRequest {
+    PlatformRequest::new(Operation::BusinessHealth)
+        .with_query("year", month.map(Month::year))
+        .with_query("month", month.map(Month::number))
+        .with_page(paging)
 }
 
 /// Reads the answer of *Get top-selling products by month*.
-pub fn decode_top_selling(body: &[u8]) -> Result<Decoded<TopSeller>, Malformed> {
+pub fn decode_top_selling(body: &[u8]) -> Result<DecodedAnswer<TopSeller>, MalformedBody> {
     decode_list("the top sellers", body)
 }
 
 /// Reads the answer of *Business health*.
-pub fn decode_business_health(body: &[u8]) -> Result<Decoded<HealthMonth>, Malformed> {
+pub fn decode_business_health(body: &[u8]) -> Result<DecodedAnswer<HealthMonth>, MalformedBody> {
     decode_list("the business health", body)
 }
 
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn reports_are_asked_for_by_month_and_storefront() {
-        let names = |request: Request| {
+        let names = |request: PlatformRequest| {
             request.query.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
         };
         let month = Month::new(2026, 2).unwrap();
@@ -118,7 +118,7 @@ mod tests {
             ["storefrontId=3", "year=2026", "month=2"]
         );
         assert_eq!(names(top_selling(None, month)), ["year=2026", "month=2"]);
-        assert_eq!(names(business_health(None, Paging::FIRST)), ["pageNumber=1", "resultsPerPage=200"]);
+        assert_eq!(names(business_health(None, PageParams::FIRST)), ["pageNumber=1", "resultsPerPage=200"]);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! Without lines or quantities the platform would ship all that is left of an order. Requests always name
 //! both, because the remainder may have changed since it was read (docs/rules.md 23).
 
-use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
-use super::{Invalid, Outcome, Shipment};
-use crate::client::Request;
+use super::{InvalidRequest, Shipment, WriteOutcome};
+use crate::client::PlatformRequest;
 use crate::model::{LineItemId, Operation, OrderId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -19,12 +19,12 @@ pub struct ShipmentOrder {
     pub order_id: OrderId,
     /// Its lines, at least one.
     #[serde(rename = "LineItems")]
-    pub lines: Vec<ShipmentLine>,
+    pub lines: Vec<ShipmentOrderLine>,
 }
 
 /// Units to ship of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ShipmentLine {
+pub struct ShipmentOrderLine {
     /// The line.
     #[serde(rename = "LineItemId")]
     pub line_item_id: LineItemId,
@@ -37,8 +37,8 @@ pub struct ShipmentLine {
 ///
 /// Refuses an empty call, an order without lines, a quantity below one, and an order or line that occurs
 /// twice.
-pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<Request, Invalid> {
-    let invalid = |field: String, why: &str| Invalid::new(Operation::CreateShipments, field, why);
+pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<PlatformRequest, InvalidRequest> {
+    let invalid = |field: String, why: &str| InvalidRequest::new(Operation::CreateShipments, field, why);
     if orders.is_empty() {
         return Err(invalid("the list".into(), "is empty; name at least one order"));
     }
@@ -54,8 +54,8 @@ pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<Request, Invalid> {
             ));
         }
         let mut lines = HashSet::new();
-        for (place, line) in order.lines.iter().enumerate() {
-            let at = format!("[{index}].LineItems[{place}]");
+        for (context, line) in order.lines.iter().enumerate() {
+            let at = format!("[{index}].LineItems[{context}]");
             if line.quantity < 1 {
                 return Err(invalid(format!("{at}.Quantity"), "is below one; leave the line out instead"));
             }
@@ -64,14 +64,14 @@ pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<Request, Invalid> {
             }
         }
     }
-    Ok(Request::new(Operation::CreateShipments).json(&orders))
+    Ok(PlatformRequest::new(Operation::CreateShipments).with_json(&orders))
 }
 
 /// Result for one order of a call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CreatedShipment {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
-    request: Option<Echo>,
+    request: Option<ShipmentEcho>,
     /// The shipment, if the platform returned a readable one.
     #[serde(rename = "Shipment", default, deserialize_with = "lenient::nested")]
     pub shipment: Option<Shipment>,
@@ -84,7 +84,7 @@ pub struct CreatedShipment {
 
 /// Part of the echoed request by which answers are matched (docs/rules.md 22).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-struct Echo {
+struct ShipmentEcho {
     #[serde(rename = "OrderId", deserialize_with = "lenient::req")]
     order_id: OrderId,
 }
@@ -96,13 +96,13 @@ impl CreatedShipment {
     }
 
     /// Returns the effect of the create. A success needs both the flag and the shipment.
-    pub fn outcome(&self) -> Outcome {
-        Outcome::of(self.was_successful, self.shipment.is_some())
+    pub fn outcome(&self) -> WriteOutcome {
+        WriteOutcome::from_flag(self.was_successful, self.shipment.is_some())
     }
 }
 
 /// Reads the answer of *Create shipments*: one record per order.
-pub fn decode_created_shipments(body: &[u8]) -> Result<Decoded<CreatedShipment>, Malformed> {
+pub fn decode_created_shipments(body: &[u8]) -> Result<DecodedAnswer<CreatedShipment>, MalformedBody> {
     decode_list("the new shipments", body)
 }
 
@@ -111,7 +111,8 @@ mod tests {
     use super::*;
 
     fn order(id: i64, lines: &[(i64, i64)]) -> ShipmentOrder {
-        let line = |&(id, quantity): &(i64, i64)| ShipmentLine { line_item_id: LineItemId(id), quantity };
+        let line =
+            |&(id, quantity): &(i64, i64)| ShipmentOrderLine { line_item_id: LineItemId(id), quantity };
         ShipmentOrder { order_id: OrderId(id), lines: lines.iter().map(line).collect() }
     }
 
@@ -141,16 +142,20 @@ mod tests {
             (
                 r#"{"Request":{"OrderId":5.0},"Shipment":{"Id":1,"EcomdashOrderId":5},"WasSuccessful":true,"Messages":null}"#,
                 Some(5),
-                Outcome::Done,
+                WriteOutcome::Done,
             ),
             (
                 r#"{"Request":{"OrderId":5},"Shipment":null,"WasSuccessful":false,"Messages":["closed"]}"#,
                 Some(5),
-                Outcome::Refused,
+                WriteOutcome::Refused,
             ),
-            (r#"{"Request":{"OrderId":5},"Shipment":{},"WasSuccessful":true}"#, Some(5), Outcome::Unclear),
-            (r#"{"Request":null,"Shipment":{"Id":1},"WasSuccessful":true}"#, None, Outcome::Done),
-            ("{}", None, Outcome::Unclear),
+            (
+                r#"{"Request":{"OrderId":5},"Shipment":{},"WasSuccessful":true}"#,
+                Some(5),
+                WriteOutcome::Unclear,
+            ),
+            (r#"{"Request":null,"Shipment":{"Id":1},"WasSuccessful":true}"#, None, WriteOutcome::Done),
+            ("{}", None, WriteOutcome::Unclear),
         ];
         for (record, order, outcome) in cases {
             let body = format!(r#"{{"status":"Success","data":[{record}]}}"#);

@@ -1,9 +1,9 @@
 //! Shipments and their items: *Get shipment line items*, and the record in the answer of *Create shipments*.
 
-use super::Paging;
-use super::codec::envelope::{Decoded, Malformed, decode_list_once};
+use super::PageParams;
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list_once};
 use super::codec::lenient;
-use crate::client::Request;
+use crate::client::PlatformRequest;
 use crate::model::{
     LineItemId, Operation, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId,
 };
@@ -141,12 +141,12 @@ pub struct Carrier {
 }
 
 /// Requests a page of a shipment's items (*Get shipment line items*).
-pub fn shipment_line_items(shipment: ShipmentId, paging: Paging) -> Request {
-    Request::at(Operation::ShipmentLineItems, &[shipment.0]).page(paging)
+pub fn shipment_line_items(shipment: ShipmentId, paging: PageParams) -> PlatformRequest {
+    PlatformRequest::with_ids(Operation::ShipmentLineItems, &[shipment.0]).with_page(paging)
 }
 
 /// Reads the answer of *Get shipment line items*.
-pub fn decode_shipment_line_items(body: &[u8]) -> Result<Decoded<ShipmentItem>, Malformed> {
+pub fn decode_shipment_line_items(body: &[u8]) -> Result<DecodedAnswer<ShipmentItem>, MalformedBody> {
     decode_list_once("the shipment's line items", body, |item: &ShipmentItem| item.id.0)
 }
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_is_read_from_the_word_and_from_the_indicator() {
+    fn the_state_is_read_from_the_status_and_from_the_indicator() {
         use ShipmentStatus::*;
         let cases = [
             (r#""Status":"PartiallyShipped""#, Some(PartiallyShipped)),
@@ -182,9 +182,9 @@ mod tests {
         let [first, second] = decoded.records.as_slice() else { panic!("two items make sense") };
         assert_eq!((first.is_shipped(), &first.tracking_number), (Some(false), &None));
         assert_eq!(first.carrier.as_ref().map(|carrier| carrier.id), Some(4));
-        assert_eq!(first.estimated_delivery.unwrap().rfc3339(), "2020-01-09T16:57:08.000Z");
+        assert_eq!(first.estimated_delivery.unwrap().to_rfc3339(), "2020-01-09T16:57:08.000Z");
         assert_eq!((second.is_shipped(), &second.carrier), (Some(true), &None));
         assert_eq!((decoded.parked.len(), decoded.has_more()), (1, true));
-        assert_eq!(shipment_line_items(ShipmentId(8), Paging::FIRST).path, "/api/Shipments/8/LineItems");
+        assert_eq!(shipment_line_items(ShipmentId(8), PageParams::FIRST).path, "/api/Shipments/8/LineItems");
     }
 }

@@ -1,9 +1,9 @@
 //! Storefronts: *List storefronts*, which lists the active ones.
 
-use super::Paging;
-use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::PageParams;
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
-use crate::client::Request;
+use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId};
 use serde::Deserialize;
 
@@ -28,12 +28,12 @@ pub struct Storefront {
 }
 
 /// Requests a page of the storefronts (*List storefronts*).
-pub fn list_storefronts(paging: Paging) -> Request {
-    Request::new(Operation::ListStorefronts).page(paging)
+pub fn list_storefronts(paging: PageParams) -> PlatformRequest {
+    PlatformRequest::new(Operation::ListStorefronts).with_page(paging)
 }
 
 /// Reads the answer of *List storefronts*.
-pub fn decode_storefronts(body: &[u8]) -> Result<Decoded<Storefront>, Malformed> {
+pub fn decode_storefronts(body: &[u8]) -> Result<DecodedAnswer<Storefront>, MalformedBody> {
     decode_list("the list of storefronts", body)
 }
 

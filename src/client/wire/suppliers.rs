@@ -1,9 +1,9 @@
 //! Suppliers: *List suppliers*.
 
-use super::Paging;
-use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::PageParams;
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
-use crate::client::Request;
+use crate::client::PlatformRequest;
 use crate::model::{Operation, SupplierId};
 use serde::Deserialize;
 
@@ -28,12 +28,12 @@ pub struct Supplier {
 }
 
 /// Requests a page of the suppliers (*List suppliers*).
-pub fn list_suppliers(paging: Paging) -> Request {
-    Request::new(Operation::ListSuppliers).page(paging)
+pub fn list_suppliers(paging: PageParams) -> PlatformRequest {
+    PlatformRequest::new(Operation::ListSuppliers).with_page(paging)
 }
 
 /// Reads the answer of *List suppliers*.
-pub fn decode_suppliers(body: &[u8]) -> Result<Decoded<Supplier>, Malformed> {
+pub fn decode_suppliers(body: &[u8]) -> Result<DecodedAnswer<Supplier>, MalformedBody> {
     decode_list("the list of suppliers", body)
 }
 

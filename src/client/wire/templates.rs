@@ -1,11 +1,11 @@
 //! Listing templates: *Create listing template* and *List listing templates*.
 
-use super::codec::envelope::{Decoded, Malformed, decode_list};
-use super::codec::fields::Fields;
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
+use super::codec::fields::RequestFields;
 use super::codec::lenient;
 use super::codec::write_answer::{ItemResult, decode_bare};
-use super::{Invalid, Paging, WriteAnswer};
-use crate::client::Request;
+use super::{InvalidRequest, PageParams, WriteAnswer};
+use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,7 +38,7 @@ struct TemplateResult {
 }
 
 impl ItemResult<ListingTemplate> for TemplateResult {
-    fn answer(self) -> WriteAnswer<ListingTemplate> {
+    fn into_answer(self) -> WriteAnswer<ListingTemplate> {
         let Self { template: record, was_successful, messages } = self;
         WriteAnswer { record, was_successful, messages }
     }
@@ -48,35 +48,41 @@ impl ItemResult<ListingTemplate> for TemplateResult {
 ///
 /// `StorefrontId` of the body names the storefront of the path. Refuses a body without `StorefrontId`, `Name`
 /// or `Body`.
-pub fn create_listing_template(body: &Value) -> Result<Request, Invalid> {
-    let fields = Fields::of(Operation::CreateListingTemplate, body)?;
+pub fn create_listing_template(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
+    let fields = RequestFields::from_body(Operation::CreateListingTemplate, body)?;
     let storefront = fields.required_id("StorefrontId")?;
     fields.required_text("Name", usize::MAX)?;
     fields.required_text("Body", usize::MAX)?;
-    fields.only(&["Id", "StorefrontId", "Name", "Body"])?;
-    Ok(Request::at(Operation::CreateListingTemplate, &[storefront]).json(body))
+    fields.reject_unknown(&["Id", "StorefrontId", "Name", "Body"])?;
+    Ok(PlatformRequest::with_ids(Operation::CreateListingTemplate, &[storefront]).with_json(body))
 }
 
 /// Reads the answer of *Create listing template*, which has no envelope.
-pub fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplate>, Malformed> {
+pub fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplate>, MalformedBody> {
     decode_bare::<TemplateResult, _>("the new listing template", body)
 }
 
 /// Requests a page of a storefront's templates (*List listing templates*).
 ///
 /// With `name`, only templates whose name contains it.
-pub fn list_listing_templates(storefront: StorefrontId, name: Option<&str>, paging: Paging) -> Request {
-    Request::at(Operation::ListListingTemplates, &[storefront.0]).with("name", name).page(paging)
+pub fn list_listing_templates(
+    storefront: StorefrontId,
+    name: Option<&str>,
+    paging: PageParams,
+) -> PlatformRequest {
+    PlatformRequest::with_ids(Operation::ListListingTemplates, &[storefront.0])
+        .with_query("name", name)
+        .with_page(paging)
 }
 
 /// Reads the answer of *List listing templates*.
-pub fn decode_listing_templates(body: &[u8]) -> Result<Decoded<ListingTemplate>, Malformed> {
+pub fn decode_listing_templates(body: &[u8]) -> Result<DecodedAnswer<ListingTemplate>, MalformedBody> {
     decode_list("the list of listing templates", body)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Outcome;
+    use super::super::WriteOutcome;
     use super::*;
     use serde_json::json;
 
@@ -103,18 +109,18 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_done_only_with_the_word_and_the_record() {
+    fn a_template_is_done_only_with_the_flag_and_the_record() {
         let cases = [
             (
                 r#"{"ListingTemplate":{"Id":1,"Name":"n"},"WasSuccessful":true,"Messages":null}"#,
-                Outcome::Done,
+                WriteOutcome::Done,
             ),
             (
                 r#"{"ListingTemplate":{},"WasSuccessful":false,"Messages":["Name is missing"]}"#,
-                Outcome::Refused,
+                WriteOutcome::Refused,
             ),
-            (r#"{"ListingTemplate":null,"WasSuccessful":true}"#, Outcome::Unclear),
-            (r#"{"ListingTemplate":{"Id":1}}"#, Outcome::Unclear),
+            (r#"{"ListingTemplate":null,"WasSuccessful":true}"#, WriteOutcome::Unclear),
+            (r#"{"ListingTemplate":{"Id":1}}"#, WriteOutcome::Unclear),
         ];
         for (body, outcome) in cases {
             assert_eq!(decode_created_template(body.as_bytes()).unwrap().outcome(), outcome, "{body}");
@@ -124,7 +130,7 @@ mod tests {
     #[test]
     fn the_name_is_sent_as_a_filter_only_if_given() {
         let names = |name| {
-            let request = list_listing_templates(StorefrontId(1), name, Paging::FIRST);
+            let request = list_listing_templates(StorefrontId(1), name, PageParams::FIRST);
             request.query.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
         };
         assert_eq!(names(Some("a&b")), ["name", "pageNumber", "resultsPerPage"]);

@@ -2,10 +2,10 @@
 //!
 //! Lines are always named, because a submission without lines would ship all that is left of the shipment.
 
-use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
-use super::{Invalid, Outcome};
-use crate::client::Request;
+use super::{InvalidRequest, WriteOutcome};
+use crate::client::PlatformRequest;
 use crate::model::{Operation, ShipmentId, ShipmentItemId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -33,12 +33,12 @@ pub struct TrackingSubmission {
     pub estimated_delivery_date: Option<String>,
     /// The items, at least one.
     #[serde(rename = "LineItems")]
-    pub lines: Vec<TrackingLine>,
+    pub lines: Vec<ShipmentItemTracking>,
 }
 
 /// Tracking of one item. Missing fields fall back to the submission's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TrackingLine {
+pub struct ShipmentItemTracking {
     /// The item of the shipment.
     #[serde(rename = "LineItemId")]
     pub item_id: ShipmentItemId,
@@ -60,35 +60,44 @@ pub struct TrackingLine {
 ///
 /// Refuses an empty call, a shipment or item that occurs twice, a submission without items, an item without
 /// any number, and an invalid date.
-pub fn submit_tracking(submissions: &[TrackingSubmission]) -> Result<Request, Invalid> {
+pub fn submit_tracking(submissions: &[TrackingSubmission]) -> Result<PlatformRequest, InvalidRequest> {
     let mut seen = HashSet::new();
     if submissions.is_empty() {
-        return Err(invalid("the list", "is empty; name at least one shipment"));
+        return Err(invalid_tracking("the list", "is empty; name at least one shipment"));
     }
     for (index, submission) in submissions.iter().enumerate() {
         if !seen.insert(submission.shipment_id) {
-            return Err(invalid(format!("[{index}].ShipmentId"), "stands twice; put it into another call"));
+            return Err(invalid_tracking(
+                format!("[{index}].ShipmentId"),
+                "stands twice; put it into another call",
+            ));
         }
-        check(&format!("[{index}]"), submission)?;
+        check_submission(&format!("[{index}]"), submission)?;
     }
-    Ok(Request::new(Operation::SubmitTracking).json(&submissions))
+    Ok(PlatformRequest::new(Operation::SubmitTracking).with_json(&submissions))
 }
 
-fn check(at: &str, submission: &TrackingSubmission) -> Result<(), Invalid> {
+fn check_submission(at: &str, submission: &TrackingSubmission) -> Result<(), InvalidRequest> {
     if submission.lines.is_empty() {
-        return Err(invalid(format!("{at}.LineItems"), "is empty; name the items that were handed over"));
+        return Err(invalid_tracking(
+            format!("{at}.LineItems"),
+            "is empty; name the items that were handed over",
+        ));
     }
     check_date(format!("{at}.ShippedDate"), submission.shipped_date.as_deref())?;
     check_date(format!("{at}.EstimatedDeliveryDate"), submission.estimated_delivery_date.as_deref())?;
     let is_number = |number: &Option<String>| number.as_ref().is_some_and(|number| !number.trim().is_empty());
     let mut seen = HashSet::new();
-    for (place, line) in submission.lines.iter().enumerate() {
-        let at = format!("{at}.LineItems[{place}]");
+    for (context, line) in submission.lines.iter().enumerate() {
+        let at = format!("{at}.LineItems[{context}]");
         if !seen.insert(line.item_id) {
-            return Err(invalid(format!("{at}.LineItemId"), "stands twice; one item has one number"));
+            return Err(invalid_tracking(
+                format!("{at}.LineItemId"),
+                "stands twice; one item has one number",
+            ));
         }
         if !is_number(&line.tracking_number) && !is_number(&submission.tracking_number) {
-            return Err(invalid(
+            return Err(invalid_tracking(
                 format!("{at}.TrackingNumber"),
                 "is missing, and the shipment has none to fall back to",
             ));
@@ -98,24 +107,25 @@ fn check(at: &str, submission: &TrackingSubmission) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn check_date(field: String, date: Option<&str>) -> Result<(), Invalid> {
+fn check_date(field: String, date: Option<&str>) -> Result<(), InvalidRequest> {
     match date {
-        Some(text) if Timestamp::parse(text).is_none() => {
-            Err(invalid(field, format!("is `{text}`; write a date like 2026-01-31 or 2026-01-31T12:00:00Z")))
-        }
+        Some(text) if Timestamp::parse(text).is_none() => Err(invalid_tracking(
+            field,
+            format!("is `{text}`; write a date like 2026-01-31 or 2026-01-31T12:00:00Z"),
+        )),
         _ => Ok(()),
     }
 }
 
-fn invalid(field: impl Into<String>, why: impl Into<String>) -> Invalid {
-    Invalid::new(Operation::SubmitTracking, field, why)
+fn invalid_tracking(field: impl Into<String>, why: impl Into<String>) -> InvalidRequest {
+    InvalidRequest::new(Operation::SubmitTracking, field, why)
 }
 
 /// Result for one shipment's tracking.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct TrackingAnswer {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
-    request: Option<Echo>,
+    request: Option<TrackingEcho>,
     #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
     was_successful: Option<bool>,
     /// Reasons for a refusal, or remarks.
@@ -125,7 +135,7 @@ pub struct TrackingAnswer {
 
 /// Part of the echoed request by which answers are matched (docs/rules.md 22).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-struct Echo {
+struct TrackingEcho {
     #[serde(rename = "ShipmentId", deserialize_with = "lenient::req")]
     shipment_id: ShipmentId,
 }
@@ -137,13 +147,13 @@ impl TrackingAnswer {
     }
 
     /// Returns the effect of the submission.
-    pub fn outcome(&self) -> Outcome {
-        Outcome::of(self.was_successful, true)
+    pub fn outcome(&self) -> WriteOutcome {
+        WriteOutcome::from_flag(self.was_successful, true)
     }
 }
 
 /// Reads the answer of *Submit tracking info*: one record per shipment.
-pub fn decode_tracking_answers(body: &[u8]) -> Result<Decoded<TrackingAnswer>, Malformed> {
+pub fn decode_tracking_answers(body: &[u8]) -> Result<DecodedAnswer<TrackingAnswer>, MalformedBody> {
     decode_list("the tracking submission", body)
 }
 
@@ -151,8 +161,8 @@ pub fn decode_tracking_answers(body: &[u8]) -> Result<Decoded<TrackingAnswer>, M
 mod tests {
     use super::*;
 
-    fn line(item: i64, number: Option<&str>) -> TrackingLine {
-        TrackingLine {
+    fn line(item: i64, number: Option<&str>) -> ShipmentItemTracking {
+        ShipmentItemTracking {
             item_id: ShipmentItemId(item),
             carrier_id: None,
             tracking_number: number.map(str::to_owned),
@@ -161,7 +171,11 @@ mod tests {
         }
     }
 
-    fn submission(shipment: i64, number: Option<&str>, lines: Vec<TrackingLine>) -> TrackingSubmission {
+    fn submission(
+        shipment: i64,
+        number: Option<&str>,
+        lines: Vec<ShipmentItemTracking>,
+    ) -> TrackingSubmission {
         TrackingSubmission {
             shipment_id: ShipmentId(shipment),
             carrier_id: Some(4),
@@ -211,10 +225,10 @@ mod tests {
         let answers = decode_tracking_answers(body).unwrap().records;
         let found: Vec<_> = answers.iter().map(|answer| (answer.shipment_id(), answer.outcome())).collect();
         let expected = [
-            (Some(ShipmentId(1)), Outcome::Done),
-            (Some(ShipmentId(2)), Outcome::Refused),
-            (None, Outcome::Done),
-            (None, Outcome::Unclear),
+            (Some(ShipmentId(1)), WriteOutcome::Done),
+            (Some(ShipmentId(2)), WriteOutcome::Refused),
+            (None, WriteOutcome::Done),
+            (None, WriteOutcome::Unclear),
         ];
         assert_eq!(found, expected);
     }

@@ -1,7 +1,7 @@
 //! *Update quantity on hand*: at most 25 absolute quantities, each SKU once, answered entry by entry.
 
-use super::{Envelope, Invalid, Malformed};
-use crate::client::Request;
+use super::{Envelope, InvalidRequest, MalformedBody};
+use crate::client::PlatformRequest;
 use crate::model::{Operation, Quantity, Sku, WarehouseId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -27,8 +27,9 @@ pub struct QuantityUpdate {
 ///
 /// Refuses an empty call, more than 25 entries, a quantity that cannot be written, and two SKUs with one case
 /// key (docs/rules.md 12).
-pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<Request, Invalid> {
-    let invalid = |field: String, why: String| Invalid::new(Operation::UpdateQuantityOnHand, field, why);
+pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<PlatformRequest, InvalidRequest> {
+    let invalid =
+        |field: String, why: String| InvalidRequest::new(Operation::UpdateQuantityOnHand, field, why);
     if updates.is_empty() || updates.len() > UPDATE_MAX_ENTRIES {
         let why = format!("has {} entries; a call carries 1 to {UPDATE_MAX_ENTRIES}", updates.len());
         return Err(invalid("the list".into(), why));
@@ -39,12 +40,12 @@ pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<Request, In
             let why = format!("is {}; it must be 0 to {}", update.quantity, Quantity::MAX);
             return Err(invalid(format!("[{index}].Quantity"), why));
         }
-        if let Some(first) = seen.insert(update.sku.fold(), index) {
+        if let Some(first) = seen.insert(update.sku.case_key(), index) {
             let why = format!("`{}` is the SKU of entry {first} again; put it into another call", update.sku);
             return Err(invalid(format!("[{index}].Sku"), why));
         }
     }
-    Ok(Request::new(Operation::UpdateQuantityOnHand).json(&updates))
+    Ok(PlatformRequest::new(Operation::UpdateQuantityOnHand).with_json(&updates))
 }
 
 /// Status of the call as a whole (*Quantity-update result `status`*).
@@ -70,8 +71,9 @@ pub struct UpdateAnswer {
 }
 
 /// Reads the answer of *Update quantity on hand*. Its `data` carries no information and is not read.
-pub fn decode_update(body: &[u8]) -> Result<UpdateAnswer, Malformed> {
-    let envelope = Envelope::read(body).map_err(|error| Malformed::new("the quantity update", error))?;
+pub fn decode_update(body: &[u8]) -> Result<UpdateAnswer, MalformedBody> {
+    let envelope =
+        Envelope::from_body(body).map_err(|error| MalformedBody::new("the quantity update", error))?;
     let word = envelope.status.unwrap_or_default().into_owned();
     let letters: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
     let status = match letters.to_ascii_lowercase().as_str() {

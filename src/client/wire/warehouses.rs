@@ -1,11 +1,11 @@
 //! Warehouses: *List warehouses* and *Create warehouse*.
 
-use super::codec::envelope::{Decoded, Malformed, decode_list};
-use super::codec::fields::Fields;
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
+use super::codec::fields::RequestFields;
 use super::codec::lenient;
 use super::codec::write_answer::{ItemResult, decode_enveloped};
-use super::{Invalid, Paging, WriteAnswer};
-use crate::client::Request;
+use super::{InvalidRequest, PageParams, WriteAnswer};
+use crate::client::PlatformRequest;
 use crate::model::{Operation, WarehouseId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use serde_json::Value;
 const NAME_MAX: usize = 100;
 /// Longest account number, in characters (*Limits*).
 const ACCOUNT_NUMBER_MAX: usize = 255;
-const TYPES: [&str; 3] = ["Standard", "Dropship", "FulfillmentCenter"];
+const WAREHOUSE_TYPES: [&str; 3] = ["Standard", "Dropship", "FulfillmentCenter"];
 
 /// A warehouse (*Warehouse*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -46,18 +46,18 @@ pub struct Warehouse {
 }
 
 impl ItemResult<Warehouse> for Warehouse {
-    fn answer(self) -> WriteAnswer<Warehouse> {
+    fn into_answer(self) -> WriteAnswer<Warehouse> {
         WriteAnswer { record: Some(self), was_successful: Some(true), messages: Vec::new() }
     }
 }
 
 /// Requests a page of the warehouses (*List warehouses*).
-pub fn list_warehouses(paging: Paging) -> Request {
-    Request::new(Operation::ListWarehouses).page(paging)
+pub fn list_warehouses(paging: PageParams) -> PlatformRequest {
+    PlatformRequest::new(Operation::ListWarehouses).with_page(paging)
 }
 
 /// Reads the answer of *List warehouses*.
-pub fn decode_warehouses(body: &[u8]) -> Result<Decoded<Warehouse>, Malformed> {
+pub fn decode_warehouses(body: &[u8]) -> Result<DecodedAnswer<Warehouse>, MalformedBody> {
     decode_list("the list of warehouses", body)
 }
 
@@ -65,33 +65,33 @@ pub fn decode_warehouses(body: &[u8]) -> Result<Decoded<Warehouse>, Malformed> {
 ///
 /// Refuses a missing or overlong `Name`, an overlong `AccountNumber`, an unknown `Type` and properties that
 /// are not accepted.
-pub fn create_warehouse(body: &Value) -> Result<Request, Invalid> {
-    let fields = Fields::of(Operation::CreateWarehouse, body)?;
-    fields.only(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;
+pub fn create_warehouse(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
+    let fields = RequestFields::from_body(Operation::CreateWarehouse, body)?;
+    fields.reject_unknown(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;
     fields.required_text("Name", NAME_MAX)?;
-    fields.text("AccountNumber", ACCOUNT_NUMBER_MAX)?;
-    fields.word("Type", &TYPES)?;
-    fields.text("Note", usize::MAX)?;
-    if let Some(contact) = fields.object("ContactInformation")? {
-        contact.object("Address")?;
+    fields.optional_text("AccountNumber", ACCOUNT_NUMBER_MAX)?;
+    fields.check_code("Type", &WAREHOUSE_TYPES)?;
+    fields.optional_text("Note", usize::MAX)?;
+    if let Some(contact) = fields.nested_object("ContactInformation")? {
+        contact.nested_object("Address")?;
     }
-    Ok(Request::new(Operation::CreateWarehouse).json(body))
+    Ok(PlatformRequest::new(Operation::CreateWarehouse).with_json(body))
 }
 
 /// Reads the answer of *Create warehouse*.
-pub fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, Malformed> {
+pub fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, MalformedBody> {
     decode_enveloped::<Warehouse, _>("the new warehouse", body)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Outcome;
+    use super::super::WriteOutcome;
     use super::*;
     use serde_json::json;
 
     #[test]
     fn a_page_is_asked_for_by_its_parameters() {
-        let request = list_warehouses(Paging::FIRST.next());
+        let request = list_warehouses(PageParams::FIRST.next_page());
         let pairs: Vec<_> =
             request.query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(
@@ -136,10 +136,10 @@ mod tests {
     #[test]
     fn a_created_warehouse_is_done_only_with_its_id() {
         let cases = [
-            (r#"{"status":"Success","messages":[],"data":{"Id":7,"Name":"Main"}}"#, Outcome::Done),
-            (r#"{"status":"Failure","messages":["exists"],"data":null}"#, Outcome::Refused),
-            (r#"{"status":"Success","data":{"Name":"Main"}}"#, Outcome::Unclear),
-            ("{}", Outcome::Unclear),
+            (r#"{"status":"Success","messages":[],"data":{"Id":7,"Name":"Main"}}"#, WriteOutcome::Done),
+            (r#"{"status":"Failure","messages":["exists"],"data":null}"#, WriteOutcome::Refused),
+            (r#"{"status":"Success","data":{"Name":"Main"}}"#, WriteOutcome::Unclear),
+            ("{}", WriteOutcome::Unclear),
         ];
         for (body, outcome) in cases {
             assert_eq!(decode_created_warehouse(body.as_bytes()).unwrap().outcome(), outcome, "{body}");

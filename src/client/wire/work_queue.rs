@@ -2,9 +2,9 @@
 //!
 //! The call is cheap and has no parameters, so it is also the probe that proves a key (docs/rules.md 18, 34).
 
-use super::codec::envelope::Malformed;
+use super::codec::envelope::MalformedBody;
 use super::codec::lenient;
-use crate::client::Request;
+use crate::client::PlatformRequest;
 use crate::model::Operation;
 use serde::Deserialize;
 
@@ -50,17 +50,18 @@ counts! {
 }
 
 /// Requests the counts (*Work queue*).
-pub fn work_queue() -> Request {
-    Request::new(Operation::WorkQueue)
+pub fn work_queue() -> PlatformRequest {
+    PlatformRequest::new(Operation::WorkQueue)
 }
 
 /// Reads the answer of *Work queue*, which has no envelope. An object without any of the counts is refused.
-pub fn decode_work_queue(body: &[u8]) -> Result<WorkQueue, Malformed> {
+pub fn decode_work_queue(body: &[u8]) -> Result<WorkQueue, MalformedBody> {
     const WHAT: &str = "the work queue";
-    let mut counts: WorkQueue = serde_json::from_slice(body).map_err(|error| Malformed::new(WHAT, error))?;
+    let mut counts: WorkQueue =
+        serde_json::from_slice(body).map_err(|error| MalformedBody::new(WHAT, error))?;
     counts.queued_listings = counts.queued_listings.or(counts.queued_listings_as_in_the_sample.take());
     if counts.counts().next().is_none() {
-        return Err(Malformed::new(WHAT, "it has none of the documented counts"));
+        return Err(MalformedBody::new(WHAT, "it has none of the documented counts"));
     }
     Ok(counts)
 }

@@ -7,14 +7,14 @@
 //! The lock may be held by a process that does not serve requests (`run --once`, another command). So the
 //! client polls the lock while it waits for the answer.
 
-use super::server::{self, Question, Ran, Said};
+use super::server::{self, ControlReply, ControlRequest, RunResult};
 use crate::client::wire::ProductKey;
 use crate::config::Config;
 use crate::daemon::{Daemon, StartError};
-use crate::exec::{Input, JobError, Probed};
-use crate::model::{Clock, JobKind, ProductId, integral};
-use crate::store::{Durability, Lock, LockError, Store, StoreError};
-use crate::sync::Verified;
+use crate::exec::{JobError, KeyStatus, RunArgs};
+use crate::model::{Clock, JobKind, ProductId, json_integer};
+use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError};
+use crate::sync::VerifyReport;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 /// The time limit for an answer. It covers a call with its time-out, but not a long hold.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval at which the lock and the answer are polled.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A failure of a request to the platform.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum ControlError {
     /// The request could not be made.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -41,12 +41,12 @@ pub enum AskError {
     /// No answer came within the time limit.
     #[error(
         "the tallyd at work did not answer within {} s; it may be told to wait: see tallyd status",
-        PATIENCE.as_secs()
+        REPLY_TIMEOUT.as_secs()
     )]
-    Silent,
+    ReplyTimeout,
 }
 
-impl From<StoreError> for AskError {
+impl From<StoreError> for ControlError {
     fn from(error: StoreError) -> Self {
         Self::Start(error.into())
     }
@@ -56,58 +56,70 @@ impl From<StoreError> for AskError {
 ///
 /// # Errors
 /// Returns [`AskError::Silent`] if a daemon runs and does not answer in time; the request is then withdrawn.
-pub async fn ask(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
+pub async fn send_control_request(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    question: &ControlRequest,
+) -> Result<Value, ControlError> {
     let path = config.database.path.clone();
-    match Lock::take(&path) {
+    match DatabaseLock::acquire(&path) {
         Ok(lock) => drop(lock),
-        Err(LockError::Held { .. }) => return beside(config, clock, question).await,
+        Err(LockError::Held { .. }) => return ask_daemon(config, clock, question).await,
         Err(error) => return Err(StartError::from(error).into()),
     }
-    alone(config, clock, question).await
+    answer_in_process(config, clock, question).await
 }
 
 /// Takes the lock and answers the request in this process.
-async fn alone(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
+async fn answer_in_process(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    question: &ControlRequest,
+) -> Result<Value, ControlError> {
     let daemon = Daemon::start(config, clock).await?;
-    let answer = server::answer(&daemon.context, question).await;
+    let answer = server::answer_request(&daemon.context, question).await;
     daemon.close().await?;
     Ok(answer?.0)
 }
 
 /// Leaves the request for the holder of the lock and waits for the answer.
-async fn beside(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
+async fn ask_daemon(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    question: &ControlRequest,
+) -> Result<Value, ControlError> {
     let store = Store::open_beside(&config.database.path).await?;
-    let (kind, input) = question.columns();
-    let mut watch = store.watch();
-    let mut write = store.begin(Durability::Normal).await?;
-    let id = write.request_ask(&kind, &input, clock.now()).await?;
+    let (kind, input) = question.to_columns();
+    let mut watch = store.watch_writes();
+    let mut write = store.begin_write(Durability::Normal).await?;
+    let id = write.request_add(&kind, &input, clock.now()).await?;
     write.commit().await?;
     let begun = Instant::now();
     let answer = loop {
         if let Some(answer) = store.request_answer(id).await? {
             break Some(answer);
         }
-        if begun.elapsed() > PATIENCE || Lock::take(&config.database.path).is_ok() {
+        if begun.elapsed() > REPLY_TIMEOUT || DatabaseLock::acquire(&config.database.path).is_ok() {
             break None;
         }
         // Both a notification and the time-out lead to the next poll.
-        let _ = timeout(LOOK, watch.changed()).await;
+        let _ = timeout(POLL_INTERVAL, watch.wait_for_write()).await;
     };
-    let mut write = store.begin(Durability::Normal).await?;
+    let mut write = store.begin_write(Durability::Normal).await?;
     write.request_withdraw(id).await?;
     write.commit().await?;
     match answer.map(|answer| serde_json::from_str(&answer)) {
-        Some(Ok(Said::Answer(value))) => Ok(value),
-        Some(Ok(Said::Error(why))) => Err(AskError::Daemon(why)),
-        Some(Err(why)) => Err(AskError::Daemon(format!("the daemon's answer cannot be read: {why}"))),
-        None if begun.elapsed() > PATIENCE => Err(AskError::Silent),
-        None => alone(config, clock, question).await,
+        Some(Ok(ControlReply::Answer(value))) => Ok(value),
+        Some(Ok(ControlReply::Error(why))) => Err(ControlError::Daemon(why)),
+        Some(Err(why)) => Err(ControlError::Daemon(format!("the daemon's answer cannot be read: {why}"))),
+        None if begun.elapsed() > REPLY_TIMEOUT => Err(ControlError::ReplyTimeout),
+        None => answer_in_process(config, clock, question).await,
     }
 }
 
 /// Checks the keys with one call.
-pub async fn prove_keys(config: Config, clock: Arc<dyn Clock>) -> Result<Probed, AskError> {
-    read_back(ask(config, clock, &Question::Keys {}).await?)
+pub async fn check_keys(config: Config, clock: Arc<dyn Clock>) -> Result<KeyStatus, ControlError> {
+    parse_reply(send_control_request(config, clock, &ControlRequest::Keys {}).await?)
 }
 
 /// Looks up products (*Get products by SKU or UPC*), records them and returns the SKUs found.
@@ -116,11 +128,11 @@ pub async fn find_products(
     clock: Arc<dyn Clock>,
     by: ProductKey,
     ids: &[String],
-) -> Result<Vec<String>, AskError> {
-    let question = Question::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
-    let found = ask(config, clock, &question).await?;
+) -> Result<Vec<String>, ControlError> {
+    let question = ControlRequest::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
+    let found = send_control_request(config, clock, &question).await?;
     serde_json::from_value(found)
-        .map_err(|why| AskError::Daemon(format!("the daemon's answer cannot be read: {why}")))
+        .map_err(|why| ControlError::Daemon(format!("the daemon's answer cannot be read: {why}")))
 }
 
 /// Reads the components of a kit (*Get kit components*), records them and returns the kit's product id.
@@ -128,15 +140,21 @@ pub async fn read_components(
     config: Config,
     clock: Arc<dyn Clock>,
     sku: &str,
-) -> Result<ProductId, AskError> {
-    let kit = ask(config, clock, &Question::Components { sku: sku.to_owned() }).await?;
-    let id = kit.as_number().and_then(integral);
-    id.map(ProductId).ok_or_else(|| AskError::Daemon(format!("the daemon's answer `{kit}` is no product id")))
+) -> Result<ProductId, ControlError> {
+    let kit =
+        send_control_request(config, clock, &ControlRequest::Components { sku: sku.to_owned() }).await?;
+    let id = kit.as_number().and_then(json_integer);
+    id.map(ProductId)
+        .ok_or_else(|| ControlError::Daemon(format!("the daemon's answer `{kit}` is no product id")))
 }
 
 /// Compares the mirror with the platform, using at most `calls` calls. Changes no fact.
-pub async fn verify(config: Config, clock: Arc<dyn Clock>, calls: usize) -> Result<Verified, AskError> {
-    read_back(ask(config, clock, &Question::Verify { calls }).await?)
+pub async fn verify_mirror(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    calls: usize,
+) -> Result<VerifyReport, ControlError> {
+    parse_reply(send_control_request(config, clock, &ControlRequest::Verify { calls }).await?)
 }
 
 /// Runs a job once, on the given input or on the work that is due.
@@ -144,13 +162,13 @@ pub async fn run_job(
     config: Config,
     clock: Arc<dyn Clock>,
     kind: JobKind,
-    input: &Input,
-) -> Result<Ran, AskError> {
-    let question = Question::RunJob { job: kind.as_str().into(), input: input.clone() };
-    read_back(ask(config, clock, &question).await?)
+    input: &RunArgs,
+) -> Result<RunResult, ControlError> {
+    let question = ControlRequest::RunJob { job: kind.as_str().into(), input: input.clone() };
+    parse_reply(send_control_request(config, clock, &question).await?)
 }
 
-fn read_back<T: DeserializeOwned>(answer: Value) -> Result<T, AskError> {
+fn parse_reply<T: DeserializeOwned>(answer: Value) -> Result<T, ControlError> {
     let why = "the daemon's answer cannot be read; is it of the same version as this program?";
-    serde_json::from_value(answer).map_err(|_| AskError::Daemon(why.into()))
+    serde_json::from_value(answer).map_err(|_| ControlError::Daemon(why.into()))
 }

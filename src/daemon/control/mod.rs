@@ -6,6 +6,8 @@
 mod client;
 mod server;
 
-pub use client::{AskError, ask, find_products, prove_keys, read_components, run_job, verify};
-pub(super) use server::Desk;
-pub use server::{Question, Ran};
+pub use client::{
+    ControlError, check_keys, find_products, read_components, run_job, send_control_request, verify_mirror,
+};
+pub(super) use server::ControlServer;
+pub use server::{ControlRequest, RunResult};

@@ -7,12 +7,12 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
-use crate::daemon::run_job::run_on;
+use crate::daemon::run_job::run_job_with;
 use crate::exec;
-use crate::exec::{Context, Finished, Input, JobError};
+use crate::exec::{FinishedRun, JobContext, JobError, RunArgs};
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, RunId, Timestamp, Trigger};
-use crate::store::{Durability, RequestRow, StoreError};
+use crate::model::{JobKind, RunId, RunTrigger, Timestamp};
+use crate::store::{ControlRequestRow, Durability, StoreError};
 use crate::sync;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,12 +20,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// The age above which a request is refused without a call; its client has given up by then.
-const TOO_OLD: Duration = Duration::from_secs(5 * 60);
+const REQUEST_AGE_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// A request to the platform from a command beside the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "input")]
-pub enum Question {
+pub enum ControlRequest {
     /// The state of the keys, as [`Probed`](crate::exec::Probed).
     #[serde(rename = "keys")]
     Keys {},
@@ -55,13 +55,13 @@ pub enum Question {
         /// The job.
         job: String,
         /// The work given instead of the work that is due.
-        input: Input,
+        input: RunArgs,
     },
 }
 
 /// The result of a requested run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ran {
+pub struct RunResult {
     /// True if the run completed.
     pub is_good: bool,
     /// The run's outcome.
@@ -70,14 +70,14 @@ pub struct Ran {
     pub summary: String,
 }
 
-impl Question {
+impl ControlRequest {
     /// Returns the columns `kind` and `input` of its row.
-    pub(super) fn columns(&self) -> (String, String) {
+    pub(super) fn to_columns(&self) -> (String, String) {
         let value = serde_json::to_value(self).unwrap_or_default();
         (value["kind"].as_str().unwrap_or_default().to_owned(), value["input"].to_string())
     }
 
-    fn of(row: &RequestRow) -> Result<Self, serde_json::Error> {
+    fn from_row(row: &ControlRequestRow) -> Result<Self, serde_json::Error> {
         let input: Value = serde_json::from_str(&row.input)?;
         serde_json::from_value(json!({"kind": row.kind, "input": input}))
     }
@@ -86,7 +86,7 @@ impl Question {
 /// The content of the column `answer`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum ControlReply {
     /// The answer.
     Answer(Value),
     /// The reason of the failure.
@@ -94,91 +94,97 @@ pub(super) enum Said {
 }
 
 /// Makes the request to the platform. A requested run is returned beside the answer.
-pub(super) async fn answer(
-    context: &Context,
-    question: &Question,
-) -> Result<(Value, Option<Finished>), JobError> {
+pub(super) async fn answer_request(
+    context: &JobContext,
+    question: &ControlRequest,
+) -> Result<(Value, Option<FinishedRun>), JobError> {
     let answer = match question {
-        Question::Keys {} => {
+        ControlRequest::Keys {} => {
             let ask = async |run| Ok(json!(exec::probe_key(context, run).await?));
-            in_a_run(context, JobKind::WorkQueue, ask).await?
+            answer_in_run(context, JobKind::WorkQueue, ask).await?
         }
-        Question::FindProducts { by_upc, ids } => {
+        ControlRequest::FindProducts { by_upc, ids } => {
             let by = if *by_upc { ProductKey::Upc } else { ProductKey::Sku };
             let ask = async |run| Ok(json!(sync::find_products(context, run, by, ids).await?));
-            in_a_run(context, JobKind::Balances, ask).await?
+            answer_in_run(context, JobKind::Balances, ask).await?
         }
-        Question::Components { sku } => {
+        ControlRequest::Components { sku } => {
             let ask = async |run| Ok(json!(sync::read_components(context, run, sku).await?.0));
-            in_a_run(context, JobKind::KitComponents, ask).await?
+            answer_in_run(context, JobKind::KitComponents, ask).await?
         }
-        Question::Verify { calls } => {
-            let ask = async |run| Ok(json!(sync::verify(context, run, *calls).await?));
-            in_a_run(context, JobKind::Balances, ask).await?
+        ControlRequest::Verify { calls } => {
+            let ask = async |run| Ok(json!(sync::verify_mirror(context, run, *calls).await?));
+            answer_in_run(context, JobKind::Balances, ask).await?
         }
-        Question::RunJob { job, input } => return run_job(context, job, input).await,
+        ControlRequest::RunJob { job, input } => return run_job(context, job, input).await,
     };
     Ok((answer, None))
 }
 
 /// Makes the request in a run of its own, recorded as a run of `job`.
-async fn in_a_run(
-    context: &Context,
+async fn answer_in_run(
+    context: &JobContext,
     job: JobKind,
     ask: impl AsyncFnOnce(RunId) -> Result<Value, JobError>,
 ) -> Result<Value, JobError> {
-    let mut write = context.store.begin(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, job, Trigger::Operator, context.now()).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
+    let run = write.run_begin(context.session_id, job, RunTrigger::Operator, context.now()).await?;
     write.commit().await?;
     let answer = ask(run).await;
     let (outcome, summary) = match &answer {
         Ok(answer) => match answer["why"].as_str() {
             Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("a person asked: {why}")),
-            _ => (RunOutcome::Ok, "a person asked, and the service answered".to_owned()),
+            _ => (RunOutcome::Ok, "a person asked, and the platform answered".to_owned()),
         },
         Err(error) => (RunOutcome::Failed, error.to_string()),
     };
-    let mut write = context.store.begin(Durability::Full).await?;
+    let mut write = context.store.begin_write(Durability::Full).await?;
     write.run_close(run, outcome, &summary, context.now()).await?;
     write.commit().await?;
     answer
 }
 
 /// Runs a job, which records its own run.
-async fn run_job(context: &Context, job: &str, input: &Input) -> Result<(Value, Option<Finished>), JobError> {
+async fn run_job(
+    context: &JobContext,
+    job: &str,
+    input: &RunArgs,
+) -> Result<(Value, Option<FinishedRun>), JobError> {
     let kind = job.parse().map_err(|_| JobError::Implausible(format!("there is no job {job}")))?;
-    let finished = run_on(context, kind, Trigger::Operator, input).await?;
+    let finished = run_job_with(context, kind, RunTrigger::Operator, input).await?;
     let is_good = finished.outcome == RunOutcome::Ok;
     let (outcome, summary) = (finished.outcome.as_str().to_owned(), finished.summary.clone());
-    Ok((json!(Ran { is_good, outcome, summary }), Some(finished)))
+    Ok((json!(RunResult { is_good, outcome, summary }), Some(finished)))
 }
 
 /// Serves the requests of commands beside the daemon.
 #[derive(Debug, Default)]
-pub(in crate::daemon) struct Desk {
+pub(in crate::daemon) struct ControlServer {
     /// The id of the newest request that was started.
-    taken: i64,
-    answers: JoinSet<Result<Option<Finished>, StoreError>>,
+    last_started: i64,
+    replies: JoinSet<Result<Option<FinishedRun>, StoreError>>,
 }
 
-impl Desk {
+impl ControlServer {
     /// Returns true if this request was started; requests start in the order of their ids.
-    pub(in crate::daemon) fn has_taken(&self, request: i64) -> bool {
-        request <= self.taken
+    pub(in crate::daemon) fn has_started(&self, request: i64) -> bool {
+        request <= self.last_started
     }
 
     /// Starts all waiting requests.
-    pub(in crate::daemon) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
-        for row in context.store.request_waiting(self.taken).await? {
-            self.taken = row.id;
-            self.answers.spawn(serve(context.clone(), row));
+    pub(in crate::daemon) async fn start_waiting(&mut self, context: &JobContext) -> Result<(), StoreError> {
+        for row in context.store.request_unanswered(self.last_started).await? {
+            self.last_started = row.id;
+            self.replies.spawn(serve_row(context.clone(), row));
         }
         Ok(())
     }
 
     /// Waits for the next request to end, and returns the run it made, if any; `None` if none is in progress.
-    pub(in crate::daemon) async fn answered(&mut self) -> Option<Result<Option<Finished>, StoreError>> {
-        match self.answers.join_next().await? {
+    pub(in crate::daemon) async fn next_answered(
+        &mut self,
+    ) -> Option<Result<Option<FinishedRun>, StoreError>> {
+        match self.replies.join_next().await? {
             Ok(answered) => Some(answered),
             Err(error) if error.is_cancelled() => Some(Ok(None)),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -187,32 +193,32 @@ impl Desk {
 
     /// Cancels the requests in progress; their clients time out.
     pub(in crate::daemon) async fn shutdown(&mut self) {
-        self.answers.shutdown().await;
+        self.replies.shutdown().await;
     }
 }
 
-async fn serve(context: Context, row: RequestRow) -> Result<Option<Finished>, StoreError> {
+async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option<FinishedRun>, StoreError> {
     let asked_at = Timestamp::parse(&row.asked_at).unwrap_or(context.now());
     let mut done = None;
-    let said = match Question::of(&row) {
-        _ if context.now().since(asked_at) > TOO_OLD => {
-            Said::Error("it was asked too long ago; ask again".into())
+    let said = match ControlRequest::from_row(&row) {
+        _ if context.now().duration_since(asked_at) > REQUEST_AGE_MAX => {
+            ControlReply::Error("it was asked too long ago; ask again".into())
         }
-        Ok(question) => match answer(&context, &question).await {
+        Ok(question) => match answer_request(&context, &question).await {
             Ok((answer, finished)) => {
                 done = finished;
-                Said::Answer(answer)
+                ControlReply::Answer(answer)
             }
             Err(JobError::Store(error)) => return Err(error),
-            Err(error) => Said::Error(error.to_string()),
+            Err(error) => ControlReply::Error(error.to_string()),
         },
-        Err(why) => Said::Error(format!(
+        Err(why) => ControlReply::Error(format!(
             "the daemon does not know this question ({why}); is it of the same version as this program?"
         )),
     };
     let text = serde_json::to_string(&said).expect("an answer has text keys, which JSON can write");
-    let mut write = context.store.begin(Durability::Normal).await?;
-    write.request_conclude(row.id, &text, context.now()).await?;
+    let mut write = context.store.begin_write(Durability::Normal).await?;
+    write.request_complete(row.id, &text, context.now()).await?;
     write.commit().await?;
     Ok(done)
 }
@@ -224,16 +230,16 @@ mod tests {
     #[test]
     fn a_question_survives_being_written_down() {
         let questions = [
-            Question::Keys {},
-            Question::FindProducts { by_upc: true, ids: vec!["4711".into()] },
-            Question::Components { sku: "KIT".into() },
-            Question::Verify { calls: 3 },
-            Question::RunJob { job: "balances".into(), input: Input::default() },
+            ControlRequest::Keys {},
+            ControlRequest::FindProducts { by_upc: true, ids: vec!["4711".into()] },
+            ControlRequest::Components { sku: "KIT".into() },
+            ControlRequest::Verify { calls: 3 },
+            ControlRequest::RunJob { job: "balances".into(), input: RunArgs::default() },
         ];
         for question in questions {
-            let (kind, input) = question.columns();
-            let row = RequestRow { id: 1, kind, input, asked_at: String::new() };
-            assert_eq!(Question::of(&row).unwrap(), question);
+            let (kind, input) = question.to_columns();
+            let row = ControlRequestRow { id: 1, kind, input, asked_at: String::new() };
+            assert_eq!(ControlRequest::from_row(&row).unwrap(), question);
         }
     }
 }

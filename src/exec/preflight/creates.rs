@@ -1,138 +1,143 @@
 //! The creates with a preflight by name: their ordering keys and their preflights.
 
-use super::{Looker, Seen, product, template, warehouse};
-use crate::client::Request;
-use crate::client::wire::{Invalid, Paging};
+use super::{ReadOrigin, TimedRead, product, template, warehouse};
+use crate::client::PlatformRequest;
+use crate::client::wire::{InvalidRequest, PageParams};
 use crate::exec::JobError;
 use crate::model::Sku;
-use crate::outbox::{Body, Kind, ListingTemplateCreate, ProductCreate, WarehouseCreate};
-use crate::reconcile::create::{Found, fold};
+use crate::outbox::{ChangeBody, ChangeKind, ListingTemplateCreate, ProductCreate, WarehouseCreate};
+use crate::reconcile::creates::{FoundRecord, name_case_key};
 use crate::store::Store;
 
 /// Thing to be created.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Create<'a> {
+pub(crate) enum CreateBody<'a> {
     Product(&'a ProductCreate),
     Warehouse(&'a WarehouseCreate),
     Template(&'a ListingTemplateCreate),
 }
 
-impl<'a> Create<'a> {
+impl<'a> CreateBody<'a> {
     /// Returns the create of a body; `None` for other kinds.
-    pub(crate) fn of(body: &'a Body) -> Option<Self> {
+    pub(crate) fn from_body(body: &'a ChangeBody) -> Option<Self> {
         match body {
-            Body::ProductCreate(product) => Some(Create::Product(product)),
-            Body::WarehouseCreate(warehouse) => Some(Create::Warehouse(warehouse)),
-            Body::ListingTemplateCreate(template) => Some(Create::Template(template)),
-            Body::QuantitySet(_)
-            | Body::QuantityAdjust(_)
-            | Body::ShipmentCreate(_)
-            | Body::TrackingSubmit(_)
-            | Body::ProductUpdate(_) => None,
+            ChangeBody::ProductCreate(product) => Some(CreateBody::Product(product)),
+            ChangeBody::WarehouseCreate(warehouse) => Some(CreateBody::Warehouse(warehouse)),
+            ChangeBody::ListingTemplateCreate(template) => Some(CreateBody::Template(template)),
+            ChangeBody::QuantitySet(_)
+            | ChangeBody::QuantityAdjust(_)
+            | ChangeBody::ShipmentCreate(_)
+            | ChangeBody::TrackingSubmit(_)
+            | ChangeBody::ProductUpdate(_) => None,
         }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ChangeKind {
         match self {
-            Create::Product(_) => Kind::ProductCreate,
-            Create::Warehouse(_) => Kind::WarehouseCreate,
-            Create::Template(_) => Kind::ListingTemplateCreate,
+            CreateBody::Product(_) => ChangeKind::ProductCreate,
+            CreateBody::Warehouse(_) => ChangeKind::WarehouseCreate,
+            CreateBody::Template(_) => ChangeKind::ListingTemplateCreate,
         }
     }
 
     /// Returns the name by which the preflight finds the thing.
     pub(crate) fn name(&self) -> &'a str {
         match self {
-            Create::Product(wish) => wish.sku.as_str(),
-            Create::Warehouse(wish) => &wish.name,
-            Create::Template(wish) => &wish.name,
+            CreateBody::Product(change) => change.sku.as_str(),
+            CreateBody::Warehouse(change) => &change.name,
+            CreateBody::Template(change) => &change.name,
         }
     }
 
-    pub(crate) fn subject(&self) -> String {
+    pub(crate) fn ordering_key(&self) -> String {
         match self {
-            Create::Product(wish) => sku_subject(&wish.sku),
-            Create::Warehouse(wish) => warehouse::subject(wish),
-            Create::Template(wish) => template::subject(wish),
+            CreateBody::Product(change) => product_key(&change.sku),
+            CreateBody::Warehouse(change) => warehouse::warehouse_key(change),
+            CreateBody::Template(change) => template::template_key(change),
         }
     }
 
     /// Reads the things with the same or a similar name, each compared with the change.
-    pub(crate) async fn look(&self, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
+    pub(crate) async fn preflight_named(
+        &self,
+        origin: ReadOrigin<'_>,
+    ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
         match self {
-            Create::Product(wish) => {
-                Ok(product::look(wish, &[], looker).await?.map(Option::unwrap_or_default))
+            CreateBody::Product(change) => {
+                Ok(product::preflight_product(change, &[], origin).await?.map(Option::unwrap_or_default))
             }
-            Create::Warehouse(wish) => warehouse::look(wish, looker).await,
-            Create::Template(wish) => template::look(wish, looker).await,
+            CreateBody::Warehouse(change) => warehouse::preflight_warehouse(change, origin).await,
+            CreateBody::Template(change) => template::preflight_template(change, origin).await,
         }
     }
 
     /// Reads them together with known things, as proof of an empty result. `None` if the answer has nothing
     /// under the name and lacks some of the known things.
-    pub(crate) async fn look_beside_others(
+    pub(crate) async fn preflight_with_known(
         &self,
-        looker: Looker<'_>,
-    ) -> Result<Seen<Option<Vec<Found>>>, JobError> {
-        let store = &looker.context.store;
-        let is_listed = |seen: &Seen<Vec<Found>>, id: i64| seen.what.iter().any(|found| found.id == id);
+        origin: ReadOrigin<'_>,
+    ) -> Result<TimedRead<Option<Vec<FoundRecord>>>, JobError> {
+        let store = &origin.context.store;
+        let is_listed =
+            |seen: &TimedRead<Vec<FoundRecord>>, id: i64| seen.records.iter().any(|found| found.id == id);
         match self {
-            Create::Product(wish) => {
-                let mut beside = store.witnesses(std::slice::from_ref(&wish.sku)).await?;
-                if store.product_known(&beside).await?.0 == 0 {
+            CreateBody::Product(change) => {
+                let mut beside = store.witness_skus(std::slice::from_ref(&change.sku)).await?;
+                if store.product_known_count(&beside).await?.0 == 0 {
                     beside.clear();
                 }
-                product::look(wish, &beside, looker).await
+                product::preflight_product(change, &beside, origin).await
             }
-            Create::Warehouse(wish) => {
+            CreateBody::Warehouse(change) => {
                 let known = store.warehouse_ids().await?;
-                let seen = warehouse::look(wish, looker).await?;
+                let seen = warehouse::preflight_warehouse(change, origin).await?;
                 let rest_came = known.iter().all(|id| is_listed(&seen, id.0));
-                Ok(seen.map(|found| self.vouched(found, rest_came)))
+                Ok(seen.map(|found| self.proved_records(found, rest_came)))
             }
-            Create::Template(wish) => {
-                let known = store.template_list(Some(wish.storefront_id)).await?;
-                let seen = template::look_at_all(wish, looker).await?;
+            CreateBody::Template(change) => {
+                let known = store.template_list(Some(change.storefront_id)).await?;
+                let seen = template::preflight_all_templates(change, origin).await?;
                 let mut known = known.iter().filter(|row| row.missing_since.is_none());
                 let rest_came = known.all(|row| is_listed(&seen, row.id));
-                Ok(seen.map(|found| self.vouched(found, rest_came)))
+                Ok(seen.map(|found| self.proved_records(found, rest_came)))
             }
         }
     }
 
     /// Returns the records found. `None` if the answer is not complete (`rest_came`) and has no record under
     /// the name.
-    fn vouched(&self, found: Vec<Found>, rest_came: bool) -> Option<Vec<Found>> {
-        let is_there = found.iter().any(|found| fold(&found.name) == fold(self.name()));
+    fn proved_records(&self, found: Vec<FoundRecord>, rest_came: bool) -> Option<Vec<FoundRecord>> {
+        let is_there = found.iter().any(|found| name_case_key(&found.name) == name_case_key(self.name()));
         (rest_came || is_there).then_some(found)
     }
 
     /// Returns the first request of [`Create::look`].
-    pub(crate) fn first_look(&self) -> Result<Request, Invalid> {
+    pub(crate) fn first_preflight(&self) -> Result<PlatformRequest, InvalidRequest> {
         match self {
-            Create::Product(wish) => super::products_request(std::slice::from_ref(&wish.sku)),
-            Create::Warehouse(_) => Ok(super::warehouses_request(Paging::FIRST)),
-            Create::Template(wish) => {
-                Ok(super::templates_request(wish.storefront_id, &wish.name, Paging::FIRST))
+            CreateBody::Product(change) => super::products_request(std::slice::from_ref(&change.sku)),
+            CreateBody::Warehouse(_) => Ok(super::warehouses_request(PageParams::FIRST)),
+            CreateBody::Template(change) => {
+                Ok(super::templates_request(change.storefront_id, &change.name, PageParams::FIRST))
             }
         }
     }
 
     /// Returns the mirror's things that may have the name.
-    pub(crate) async fn at_hand(&self, store: &Store) -> Result<Vec<Found>, JobError> {
-        let found = |id, name: Option<String>| Found { id, name: name.unwrap_or_default(), equal: false };
+    pub(crate) async fn known_records(&self, store: &Store) -> Result<Vec<FoundRecord>, JobError> {
+        let found =
+            |id, name: Option<String>| FoundRecord { id, name: name.unwrap_or_default(), equal: false };
         Ok(match self {
-            Create::Product(wish) => {
-                let twins = store.product_twins(&wish.sku.fold()).await?;
-                twins.into_iter().map(|(id, sku)| found(id, Some(sku))).collect()
+            CreateBody::Product(change) => {
+                let miscased_skus = store.product_case_twins(&change.sku.case_key()).await?;
+                miscased_skus.into_iter().map(|(id, sku)| found(id, Some(sku))).collect()
             }
-            Create::Warehouse(_) => {
+            CreateBody::Warehouse(_) => {
                 let listed =
                     store.warehouse_list().await?.into_iter().filter(|row| row.missing_since.is_none());
                 listed.map(|row| found(row.id, Some(row.name))).collect()
             }
-            Create::Template(wish) => {
-                let listed = store.template_list(Some(wish.storefront_id)).await?.into_iter();
+            CreateBody::Template(change) => {
+                let listed = store.template_list(Some(change.storefront_id)).await?.into_iter();
                 listed.filter(|row| row.missing_since.is_none()).map(|row| found(row.id, row.name)).collect()
             }
         })
@@ -140,6 +145,6 @@ impl<'a> Create<'a> {
 }
 
 /// Returns the ordering key of a product. Spellings with the same case key have the same ordering key.
-pub(crate) fn sku_subject(sku: &Sku) -> String {
-    format!("sku {}", sku.fold())
+pub(crate) fn product_key(sku: &Sku) -> String {
+    format!("sku {}", sku.case_key())
 }

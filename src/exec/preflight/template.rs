@@ -2,39 +2,42 @@
 //!
 //! The platform's filter is a *contains*. It only shortens the list; names are compared as a whole.
 
-use super::{Looker, Seen, templates};
+use super::{ReadOrigin, TimedRead, read_templates};
 use crate::client::wire::ListingTemplate;
 use crate::exec::JobError;
 use crate::outbox::ListingTemplateCreate;
-use crate::reconcile::create::{Found, fold};
+use crate::reconcile::creates::{FoundRecord, name_case_key};
 
-pub(super) fn subject(wish: &ListingTemplateCreate) -> String {
-    format!("template {} {}", wish.storefront_id, fold(&wish.name))
+pub(super) fn template_key(change: &ListingTemplateCreate) -> String {
+    format!("template {} {}", change.storefront_id, name_case_key(&change.name))
 }
 
-pub(super) async fn look(
-    wish: &ListingTemplateCreate,
-    looker: Looker<'_>,
-) -> Result<Seen<Vec<Found>>, JobError> {
-    Ok(compare(wish, templates(looker, wish.storefront_id, &wish.name).await?))
+pub(super) async fn preflight_template(
+    change: &ListingTemplateCreate,
+    origin: ReadOrigin<'_>,
+) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
+    Ok(compare_templates(change, read_templates(origin, change.storefront_id, &change.name).await?))
 }
 
 /// Reads all templates of the storefront.
-pub(super) async fn look_at_all(
-    wish: &ListingTemplateCreate,
-    looker: Looker<'_>,
-) -> Result<Seen<Vec<Found>>, JobError> {
-    Ok(compare(wish, templates(looker, wish.storefront_id, "").await?))
+pub(super) async fn preflight_all_templates(
+    change: &ListingTemplateCreate,
+    origin: ReadOrigin<'_>,
+) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
+    Ok(compare_templates(change, read_templates(origin, change.storefront_id, "").await?))
 }
 
-fn compare(wish: &ListingTemplateCreate, seen: Seen<Vec<ListingTemplate>>) -> Seen<Vec<Found>> {
-    let found = seen.what.iter().map(|template| compared(wish, template)).collect();
-    seen.with(found)
+fn compare_templates(
+    change: &ListingTemplateCreate,
+    seen: TimedRead<Vec<ListingTemplate>>,
+) -> TimedRead<Vec<FoundRecord>> {
+    let found = seen.records.iter().map(|template| compare_template(change, template)).collect();
+    seen.with_records(found)
 }
 
-fn compared(wish: &ListingTemplateCreate, there: &ListingTemplate) -> Found {
+fn compare_template(change: &ListingTemplateCreate, there: &ListingTemplate) -> FoundRecord {
     let name = there.name.clone().unwrap_or_default();
-    let body = wish.fields.get("Body").and_then(|body| body.as_str());
-    let equal = name == wish.name && there.body.as_deref() == body;
-    Found { id: there.id, name, equal }
+    let body = change.fields.get("Body").and_then(|body| body.as_str());
+    let equal = name == change.name && there.body.as_deref() == body;
+    FoundRecord { id: there.id, name, equal }
 }

@@ -1,6 +1,6 @@
 //! Test clock on Tokio's (paused) time.
 
-use crate::model::time::millis;
+use crate::model::time::whole_millis;
 use crate::model::{Clock, Moment, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -34,7 +34,7 @@ impl TestClock {
     }
 
     fn since_start(&self) -> i64 {
-        millis(self.start.elapsed()) + self.suspended.load(Ordering::Relaxed)
+        whole_millis(self.start.elapsed()) + self.suspended.load(Ordering::Relaxed)
     }
 }
 

@@ -17,10 +17,10 @@ const POISONED: [Operation; 2] = [Operation::UpdateQuantityOnHand, Operation::Cr
 const BAD_REQUESTS_A_DAY: usize = 500;
 
 /// Marsaglia's xorshift, as in `simulation.rs`.
-struct Random(u64);
+struct EnduranceRandom(u64);
 
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+impl EnduranceRandom {
+    fn next_below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -28,19 +28,19 @@ impl Random {
     }
 
     fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
+        self.next_below(n) == 0
     }
 
     /// Returns the time of one network trip in milliseconds.
-    fn way(&mut self) -> u64 {
-        let stall = if self.one_in(50) { self.below(3_500) } else { 0 };
-        20 + self.below(400) + stall
+    fn trip_time(&mut self) -> u64 {
+        let stall = if self.one_in(50) { self.next_below(3_500) } else { 0 };
+        20 + self.next_below(400) + stall
     }
 }
 
 /// A call as seen by the platform, in milliseconds of a clock without steps.
 #[derive(Clone, Copy)]
-struct Arrival {
+struct CallArrival {
     operation: Operation,
     from: i64,
     until: i64,
@@ -48,44 +48,45 @@ struct Arrival {
 }
 
 /// Row of the simulated journal.
-struct Claim {
+struct CallRecord {
     operation: Operation,
     answered: Option<Moment>,
     bad_at: Option<Moment>,
 }
 
-struct World {
+struct EnduranceWorld {
     clock: Arc<TestClock>,
-    random: Mutex<Random>,
-    arrivals: Mutex<Vec<Arrival>>,
-    journal: Mutex<Vec<Claim>>,
+    random: Mutex<EnduranceRandom>,
+    arrivals: Mutex<Vec<CallArrival>>,
+    journal: Mutex<Vec<CallRecord>>,
 }
 
-impl World {
-    fn roll<T>(&self, roll: impl FnOnce(&mut Random) -> T) -> T {
+impl EnduranceWorld {
+    fn roll<T>(&self, roll: impl FnOnce(&mut EnduranceRandom) -> T) -> T {
         roll(&mut self.random.lock().unwrap())
     }
 
-    fn count(&self) -> usize {
+    fn arrival_count(&self) -> usize {
         self.arrivals.lock().unwrap().len()
     }
 
     /// Sends a request, which arrives even if its sender has crashed.
-    fn send(self: &Arc<Self>, operation: Operation) -> oneshot::Receiver<bool> {
+    fn send_request(self: &Arc<Self>, operation: Operation) -> oneshot::Receiver<bool> {
         let (answer, answered) = oneshot::channel();
         let world = Arc::clone(self);
         tokio::spawn(async move {
             let (there, work, back, is_lost, is_bad) = world.roll(|random| {
                 let is_bad = POISONED.contains(&operation) && random.one_in(8);
                 // Slow enough to make reads wait for slots. Calls left by a crash end within the grace time.
-                let work = if operation == READ { 1_500 + random.below(1_500) } else { random.below(300) };
-                (random.way(), work, random.way(), random.one_in(200), is_bad)
+                let work =
+                    if operation == READ { 1_500 + random.next_below(1_500) } else { random.next_below(300) };
+                (random.trip_time(), work, random.trip_time(), random.one_in(200), is_bad)
             });
             sleep(Duration::from_millis(there)).await;
             let from = world.clock.moment().0;
             sleep(Duration::from_millis(work)).await;
             let until = world.clock.moment().0;
-            world.arrivals.lock().unwrap().push(Arrival { operation, from, until, is_bad });
+            world.arrivals.lock().unwrap().push(CallArrival { operation, from, until, is_bad });
             sleep(Duration::from_millis(back)).await;
             if is_lost {
                 sleep(ONE_MINUTE).await;
@@ -96,104 +97,108 @@ impl World {
     }
 
     /// Runs one worker of the program until the crash.
-    async fn work(self: Arc<Self>, limiter: Limiter, calm: bool) {
+    async fn run_worker(self: Arc<Self>, limiter: Limiter, calm: bool) {
         loop {
             if calm {
-                let pause = self.roll(|random| random.below(30_000));
+                let pause = self.roll(|random| random.next_below(30_000));
                 sleep(Duration::from_millis(pause)).await;
             }
             let (operation, lane) = self.roll(|random| {
-                let any = Operation::ALL[usize::try_from(random.below(20)).unwrap()];
+                let any = Operation::ALL[usize::try_from(random.next_below(20)).unwrap()];
                 let operation = if random.one_in(2) { READ } else { any };
                 let lane = [Lane::Operator, Lane::Push, Lane::Push, Lane::Poll, Lane::Poll];
-                (operation, lane[usize::try_from(random.below(5)).unwrap()])
+                (operation, lane[usize::try_from(random.next_below(5)).unwrap()])
             });
             // A call that waits too long is cancelled, which leaves no trace.
-            let Ok(permit) = timeout(ONE_MINUTE, limiter.acquire(operation, lane, Pace::Paced)).await else {
+            let Ok(permit) = timeout(ONE_MINUTE, limiter.acquire(operation, lane, PacePayment::Paced)).await
+            else {
                 continue;
             };
             let Ok(permit) = permit else { return };
-            self.call(operation, permit).await;
+            self.make_call(operation, permit).await;
         }
     }
 
-    async fn call(self: &Arc<Self>, operation: Operation, permit: Permit) {
+    async fn make_call(self: &Arc<Self>, operation: Operation, permit: Permit) {
         if self.roll(|random| random.one_in(100)) {
-            permit.give_back();
+            permit.return_unused();
             return;
         }
         let claim = {
             let journal = &mut *self.journal.lock().unwrap();
-            journal.push(Claim { operation, answered: None, bad_at: None });
+            journal.push(CallRecord { operation, answered: None, bad_at: None });
             journal.len() - 1
         };
         let outcome = if self.roll(|random| random.one_in(100)) {
-            Outcome::NotSent
+            QuotaOutcome::NotSent
         } else {
-            match timeout(seconds(30), self.send(operation)).await {
-                Ok(Ok(true)) => Outcome::BadRequest,
-                Ok(_) => Outcome::Answered,
-                Err(_) => Outcome::TimedOut,
+            match timeout(seconds(30), self.send_request(operation)).await {
+                Ok(Ok(true)) => QuotaOutcome::BadRequest,
+                Ok(_) => QuotaOutcome::Answered,
+                Err(_) => QuotaOutcome::TimedOut,
             }
         };
         let line = &mut self.journal.lock().unwrap()[claim];
         line.answered = Some(self.clock.moment());
-        line.bad_at = (outcome == Outcome::BadRequest).then(|| self.clock.moment());
-        drop(permit.conclude(outcome));
+        line.bad_at = (outcome == QuotaOutcome::BadRequest).then(|| self.clock.moment());
+        drop(permit.complete_call(outcome));
     }
 
     /// Returns the state that the journal gives a starting program, and concludes the calls left open by the
     /// crash.
-    fn memory(&self, kept: Kept) -> Memory {
+    fn persisted_state(&self, kept: LimiterState) -> PersistedState {
         let now = self.clock.moment();
         let mut journal = self.journal.lock().unwrap();
         let recent = journal.iter().rev().take(LIMIT);
         let places = recent.map(|claim| match claim.answered {
-            Some(at) => Place::Answered(at),
-            None => Place::Unanswered(claim.operation),
+            Some(at) => PastReservation::Answered(at),
+            None => PastReservation::Unanswered(claim.operation),
         });
         let day_ago = now.minus(ONE_MINUTE * 60 * 24);
         let bad = journal.iter().filter_map(|claim| Some((claim.bad_at?, claim.operation)));
-        let memory = Memory {
-            places: places.collect(),
+        let memory = PersistedState {
+            reservations: places.collect(),
             bad_requests: bad.filter(|(at, _)| *at >= day_ago).collect(),
-            kept,
+            limiter_state: kept,
         };
         journal.iter_mut().for_each(|claim| claim.answered = claim.answered.or(Some(now)));
         memory
     }
 
     /// Runs the program until `calls` have arrived or an hour has passed, then crashes it.
-    async fn live(self: &Arc<Self>, calls: usize, kept: Kept) -> Kept {
-        let limiter = Limiter::new(Settings::default(), self.clock.clone(), self.memory(kept));
+    async fn run_life(self: &Arc<Self>, calls: usize, kept: LimiterState) -> LimiterState {
+        let limiter =
+            Limiter::new(LimiterSettings::default(), self.clock.clone(), self.persisted_state(kept));
         let calm = self.roll(|random| random.one_in(4));
         let (mut workers, start) = (JoinSet::new(), Instant::now());
         for _ in 0..WORKERS {
-            workers.spawn(Arc::clone(self).work(limiter.clone(), calm));
+            workers.spawn(Arc::clone(self).run_worker(limiter.clone(), calm));
         }
-        while self.count() < calls && start.elapsed() < ONE_MINUTE * 60 {
+        while self.arrival_count() < calls && start.elapsed() < ONE_MINUTE * 60 {
             sleep(seconds(10)).await;
-            match self.roll(|random| random.below(400)) {
+            match self.roll(|random| random.next_below(400)) {
                 0 => self.clock.step_calendar(3_600_000),
                 1 => self.clock.step_calendar(-3_600_000),
-                2 => self.clock.suspend(self.roll(|random| i64::try_from(random.below(600_000)).unwrap())),
+                2 => {
+                    self.clock.suspend(self.roll(|random| i64::try_from(random.next_below(600_000)).unwrap()))
+                }
                 _ => {}
             }
         }
         workers.shutdown().await;
-        limiter.memory().kept
+        limiter.persisted_state().limiter_state
     }
 }
 
 /// Figures that the platform's limits are checked against.
-struct Verdict {
+struct LimitFigures {
     calls: usize,
     full_minutes: usize,
     most_at_once: usize,
     most_bad_in_a_day: usize,
 }
 
-fn judge(world: &World) -> Verdict {
+fn limit_figures(world: &EnduranceWorld) -> LimitFigures {
     let mut arrivals = world.arrivals.lock().unwrap().clone();
     arrivals.sort_unstable_by_key(|call| call.from);
     let full_minutes =
@@ -213,7 +218,7 @@ fn judge(world: &World) -> Verdict {
     let in_a_day = |(place, from): (usize, &i64)| {
         bad[place..].iter().take_while(|at| **at - from < 24 * 3_600_000).count()
     };
-    Verdict {
+    LimitFigures {
         calls: arrivals.len(),
         full_minutes: full_minutes.count(),
         most_at_once: Operation::ALL.iter().map(at_once).max().unwrap_or(0),
@@ -225,20 +230,20 @@ fn judge(world: &World) -> Verdict {
 async fn days_of_everything_at_once_break_no_limit_of_the_service() {
     let calls = std::env::vars().find(|(name, _)| name == "TALLYD_ENDURANCE");
     let calls: usize = calls.map_or(SHORT, |(_, calls)| calls.parse().unwrap());
-    let world = Arc::new(World {
+    let world = Arc::new(EnduranceWorld {
         clock: TestClock::new(),
-        random: Mutex::new(Random(0x7a11_1d5e_ed00_0001)),
+        random: Mutex::new(EnduranceRandom(0x7a11_1d5e_ed00_0001)),
         arrivals: Mutex::default(),
         journal: Mutex::default(),
     });
-    let (mut kept, mut lives) = (Kept::default(), 0);
-    while world.count() < calls {
-        kept = world.live(calls, kept).await;
+    let (mut kept, mut lives) = (LimiterState::default(), 0);
+    while world.arrival_count() < calls {
+        kept = world.run_life(calls, kept).await;
         lives += 1;
-        let pause = world.roll(|random| random.below(5_000));
+        let pause = world.roll(|random| random.next_below(5_000));
         sleep(Duration::from_millis(pause)).await;
     }
-    let verdict = judge(&world);
+    let verdict = limit_figures(&world);
     println!(
         "{} calls in {lives} lives: {} full minutes, {} at once, {} bad requests in a day",
         verdict.calls, verdict.full_minutes, verdict.most_at_once, verdict.most_bad_in_a_day

@@ -6,7 +6,7 @@ use super::*;
 
 /// The account's quota for us, and its refusals.
 #[derive(Clone, Copy)]
-struct Service {
+struct ForeignPlatform {
     /// Calls admitted in any 60 s.
     grants: usize,
     /// `None`: refusals carry no explanation.
@@ -15,31 +15,32 @@ struct Service {
     blocked_for: u64,
 }
 
-struct World {
-    service: Service,
+struct ForeignWorld {
+    platform: ForeignPlatform,
     start: Instant,
-    taken: Mutex<Vec<Instant>>,
+    admitted: Mutex<Vec<Instant>>,
     refused: Mutex<Vec<Instant>>,
 }
 
-impl World {
-    async fn call(&self) -> Outcome {
+impl ForeignWorld {
+    async fn answer_call(&self) -> QuotaOutcome {
         sleep(Duration::from_millis(150)).await;
         let now = Instant::now();
         let is_taken = {
-            let taken = &mut *self.taken.lock().unwrap();
+            let taken = &mut *self.admitted.lock().unwrap();
             let recent = taken.iter().filter(|at| now - **at < ONE_MINUTE).count();
-            let free = now - self.start >= seconds(self.service.blocked_for) && recent < self.service.grants;
+            let free =
+                now - self.start >= seconds(self.platform.blocked_for) && recent < self.platform.grants;
             free.then(|| taken.push(now)).is_some()
         };
         sleep(Duration::from_millis(150)).await;
         if is_taken {
-            return Outcome::Answered;
+            return QuotaOutcome::Answered;
         }
         self.refused.lock().unwrap().push(now);
-        match self.service.retry_after {
-            Some(wait) => Outcome::RateThrottled(seconds(wait)),
-            None => Outcome::ConcurrencyThrottled,
+        match self.platform.retry_after {
+            Some(wait) => QuotaOutcome::RateThrottled(seconds(wait)),
+            None => QuotaOutcome::ConcurrencyThrottled,
         }
     }
 
@@ -51,25 +52,30 @@ impl World {
         refused.iter().map(|from| within(*from)).max().unwrap_or(0)
     }
 
-    fn taken_after(&self, from: u64) -> usize {
-        self.taken.lock().unwrap().iter().filter(|at| **at - self.start >= seconds(from)).count()
+    fn admitted_after(&self, from: u64) -> usize {
+        self.admitted.lock().unwrap().iter().filter(|at| **at - self.start >= seconds(from)).count()
     }
 }
 
 /// Runs pushes and polls of several operations for `for_s` seconds.
-async fn backlog(service: Service, for_s: u64) -> Arc<World> {
+async fn run_backlog(service: ForeignPlatform, for_s: u64) -> Arc<ForeignWorld> {
     let start = Instant::now();
-    let world = Arc::new(World { service, start, taken: Mutex::default(), refused: Mutex::default() });
-    let limiter = limiter(Settings::default());
+    let world = Arc::new(ForeignWorld {
+        platform: service,
+        start,
+        admitted: Mutex::default(),
+        refused: Mutex::default(),
+    });
+    let limiter = limiter(LimiterSettings::default());
     let mut workers = JoinSet::new();
     for n in 0..12 {
         let (limiter, world) = (limiter.clone(), Arc::clone(&world));
         let (operation, lane) =
             [(PUSH, Lane::Push), (READ, Lane::Push), (Operation::GetOrderLineItems, Lane::Poll)][n % 3];
         workers.spawn(async move {
-            while let Ok(permit) = limiter.acquire(operation, lane, Pace::Paced).await {
-                let outcome = world.call().await;
-                drop(permit.conclude(outcome));
+            while let Ok(permit) = limiter.acquire(operation, lane, PacePayment::Paced).await {
+                let outcome = world.answer_call().await;
+                drop(permit.complete_call(outcome));
             }
         });
     }
@@ -83,9 +89,9 @@ async fn backlog(service: Service, for_s: u64) -> Arc<World> {
 async fn far_less_than_configured_costs_eight_calls_in_35_s_at_most_and_what_is_granted_is_used() {
     for grants in [1, 5, 10, 20, 30, 60, 100] {
         for retry_after in [1, 2, 5, 20, 60] {
-            let service = Service { grants, retry_after: Some(retry_after), blocked_for: 0 };
-            let world = backlog(service, 600).await;
-            let (in_vain, taken) = (world.most_in_vain(), world.taken_after(0));
+            let service = ForeignPlatform { grants, retry_after: Some(retry_after), blocked_for: 0 };
+            let world = run_backlog(service, 600).await;
+            let (in_vain, taken) = (world.most_in_vain(), world.admitted_after(0));
             assert!(in_vain <= 8, "{grants} a minute, Retry-After {retry_after}: {in_vain} in vain");
             let used = taken * 10 / grants; // of ten minutes, in percent
             assert!(used >= 60, "{grants} a minute, Retry-After {retry_after}: {used} % of it used");
@@ -95,11 +101,11 @@ async fn far_less_than_configured_costs_eight_calls_in_35_s_at_most_and_what_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_block_without_an_explanation_is_met_with_silence_and_single_calls_and_ends_when_it_ends() {
-    let service = Service { grants: 120, retry_after: None, blocked_for: 1_800 };
-    let world = backlog(service, 2_700).await;
+    let service = ForeignPlatform { grants: 120, retry_after: None, blocked_for: 1_800 };
+    let world = run_backlog(service, 2_700).await;
     let in_vain = world.most_in_vain();
     assert!(in_vain <= 8, "{in_vain} in vain within 35 s");
     let all = world.refused.lock().unwrap().len();
     assert!(all <= 24, "{all} in vain in half an hour");
-    assert!(world.taken_after(2_100) >= 118 * 9, "{}", world.taken_after(2_100));
+    assert!(world.admitted_after(2_100) >= 118 * 9, "{}", world.admitted_after(2_100));
 }

@@ -14,7 +14,7 @@ const POLL_BEHIND_BOTH: Duration = Duration::from_secs(60);
 ///
 /// All lanes are endless for two hours.
 async fn longest_wait(lanes: &[Lane]) -> Duration {
-    let limiter = limiter(Settings::default());
+    let limiter = limiter(LimiterSettings::default());
     let longest = Arc::new(Mutex::new(Duration::ZERO));
     let last = *lanes.last().unwrap();
     let mut callers = JoinSet::new();
@@ -26,13 +26,13 @@ async fn longest_wait(lanes: &[Lane]) -> Duration {
         callers.spawn(async move {
             loop {
                 let begun = Instant::now();
-                let Ok(permit) = limiter.acquire(operation, lane, Pace::Paced).await else { return };
+                let Ok(permit) = limiter.acquire(operation, lane, PacePayment::Paced).await else { return };
                 if lane == last {
                     let longest = &mut *longest.lock().unwrap();
                     *longest = (*longest).max(begun.elapsed());
                 }
                 sleep(Duration::from_millis(200)).await;
-                drop(permit.conclude(Outcome::Answered));
+                drop(permit.complete_call(QuotaOutcome::Answered));
             }
         });
     }

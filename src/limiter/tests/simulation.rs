@@ -14,9 +14,9 @@ const CALLS: usize = 22_000;
 const WORKERS: usize = 24;
 
 /// Marsaglia's xorshift: sufficient for jitter, and equal on every platform.
-struct Random(u64);
+struct SimulationRandom(u64);
 
-impl Random {
+impl SimulationRandom {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -24,48 +24,48 @@ impl Random {
         self.0
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    fn next_below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 }
 
 /// Network trips of 50 to 450 ms, some of them stalled for up to 5 s more.
 #[derive(Clone, Copy)]
-struct Network {
+struct NetworkModel {
     stalling_percent: u64,
 }
 
-impl Network {
-    fn way(self, random: &mut Random) -> Duration {
-        let stalls = random.below(100) < self.stalling_percent;
-        let stall = if stalls { random.below(5_000) } else { 0 };
-        Duration::from_millis(50 + random.below(400) + stall)
+impl NetworkModel {
+    fn trip_time(self, random: &mut SimulationRandom) -> Duration {
+        let stalls = random.next_below(100) < self.stalling_percent;
+        let stall = if stalls { random.next_below(5_000) } else { 0 };
+        Duration::from_millis(50 + random.next_below(400) + stall)
     }
 }
 
 /// Journal row of a call: written before the send and completed at the answer.
-struct Claim {
+struct JournalRow {
     operation: Operation,
     answered: Option<Moment>,
 }
 
 /// State that survives a crash: the platform, the journal, and the calendar.
-struct World {
-    network: Network,
+struct SimulationWorld {
+    network: NetworkModel,
     clock: Arc<TestClock>,
-    random: Mutex<Random>,
+    random: Mutex<SimulationRandom>,
     arrivals: Mutex<Vec<Instant>>,
-    journal: Mutex<Vec<Claim>>,
+    journal: Mutex<Vec<JournalRow>>,
 }
 
-impl World {
-    fn new(seed: u64, network: Network) -> Arc<Self> {
-        let (clock, random) = (TestClock::new(), Mutex::new(Random(seed)));
+impl SimulationWorld {
+    fn new(seed: u64, network: NetworkModel) -> Arc<Self> {
+        let (clock, random) = (TestClock::new(), Mutex::new(SimulationRandom(seed)));
         Arc::new(Self { network, clock, random, arrivals: Mutex::default(), journal: Mutex::default() })
     }
 
-    fn below(&self, bound: u64) -> u64 {
-        self.random.lock().unwrap().below(bound)
+    fn next_below(&self, bound: u64) -> u64 {
+        self.random.lock().unwrap().next_below(bound)
     }
 
     fn arrivals(&self) -> usize {
@@ -73,13 +73,17 @@ impl World {
     }
 
     /// Sends a request, which arrives even if its sender has crashed. One answer in 200 is lost.
-    fn send(self: &Arc<Self>) -> oneshot::Receiver<()> {
+    fn send_request(self: &Arc<Self>) -> oneshot::Receiver<()> {
         let (answer, answered) = oneshot::channel();
         let world = Arc::clone(self);
         tokio::spawn(async move {
             let (there, back, lost) = {
                 let random = &mut *world.random.lock().unwrap();
-                (world.network.way(random), world.network.way(random), random.below(200) == 0)
+                (
+                    world.network.trip_time(random),
+                    world.network.trip_time(random),
+                    random.next_below(200) == 0,
+                )
             };
             sleep(there).await;
             world.arrivals.lock().unwrap().push(Instant::now());
@@ -93,54 +97,55 @@ impl World {
     }
 
     /// Runs one worker of the program until the crash.
-    async fn work(self: Arc<Self>, limiter: Limiter) {
+    async fn run_worker(self: Arc<Self>, limiter: Limiter) {
         loop {
-            let operation = Operation::ALL[usize::try_from(self.below(20)).unwrap()];
-            let lane = match self.below(100) {
+            let operation = Operation::ALL[usize::try_from(self.next_below(20)).unwrap()];
+            let lane = match self.next_below(100) {
                 0 => Lane::Operator,
                 1..50 => Lane::Push,
                 _ => Lane::Poll,
             };
-            let Ok(permit) = limiter.acquire(operation, lane, Pace::Paced).await else { return };
+            let Ok(permit) = limiter.acquire(operation, lane, PacePayment::Paced).await else { return };
             let claim = {
                 let journal = &mut *self.journal.lock().unwrap();
-                journal.push(Claim { operation, answered: None });
+                journal.push(JournalRow { operation, answered: None });
                 journal.len() - 1
             };
-            let outcome = match timeout(seconds(30), self.send()).await {
-                Ok(_) => Outcome::Answered,
-                Err(_) => Outcome::TimedOut,
+            let outcome = match timeout(seconds(30), self.send_request()).await {
+                Ok(_) => QuotaOutcome::Answered,
+                Err(_) => QuotaOutcome::TimedOut,
             };
             self.journal.lock().unwrap()[claim].answered = Some(self.clock.moment());
-            assert_eq!(permit.conclude(outcome), [], "nothing was throttled");
+            assert_eq!(permit.complete_call(outcome), [], "nothing was throttled");
         }
     }
 
     /// Returns the state that the journal gives a starting program.
-    fn memory(&self) -> Memory {
+    fn persisted_state(&self) -> PersistedState {
         let now = self.clock.moment();
         let mut journal = self.journal.lock().unwrap();
-        let recent = |claim: &&Claim| claim.answered.is_none_or(|at| now.since(at) < seconds(120));
+        let recent =
+            |claim: &&JournalRow| claim.answered.is_none_or(|at| now.duration_since(at) < seconds(120));
         let places = journal.iter().filter(recent).map(|claim| match claim.answered {
-            Some(at) => Place::Answered(at),
-            None => Place::Unanswered(claim.operation),
+            Some(at) => PastReservation::Answered(at),
+            None => PastReservation::Unanswered(claim.operation),
         });
-        let memory = Memory { places: places.collect(), ..Memory::default() };
+        let memory = PersistedState { reservations: places.collect(), ..PersistedState::default() };
         // The start concludes the calls that the crash left open.
         journal.iter_mut().for_each(|claim| claim.answered = claim.answered.or(Some(now)));
         memory
     }
 
     /// Runs the program until `calls` have arrived in total, then crashes it.
-    async fn live(self: &Arc<Self>, calls: usize) {
-        let limiter = Limiter::new(Settings::default(), self.clock.clone(), self.memory());
+    async fn run_life(self: &Arc<Self>, calls: usize) {
+        let limiter = Limiter::new(LimiterSettings::default(), self.clock.clone(), self.persisted_state());
         let mut workers = JoinSet::new();
         for _ in 0..WORKERS {
-            workers.spawn(Arc::clone(self).work(limiter.clone()));
+            workers.spawn(Arc::clone(self).run_worker(limiter.clone()));
         }
         while self.arrivals() < calls {
             sleep(Duration::from_millis(700)).await;
-            assert!(limiter.budget().held <= 120);
+            assert!(limiter.quota_usage().held <= 120);
         }
         workers.shutdown().await;
     }
@@ -155,13 +160,13 @@ impl World {
 }
 
 /// Returns the violations and the used part of the quota over all lives.
-async fn simulate(seed: u64, network: Network) -> (usize, f64) {
-    let world = World::new(seed, network);
+async fn simulate(seed: u64, network: NetworkModel) -> (usize, f64) {
+    let world = SimulationWorld::new(seed, network);
     let start = Instant::now();
     for life in 1..=LIVES {
-        world.live(CALLS * life / LIVES).await;
+        world.run_life(CALLS * life / LIVES).await;
         world.clock.step_calendar(-600_000);
-        sleep(Duration::from_millis(world.below(2_000))).await;
+        sleep(Duration::from_millis(world.next_below(2_000))).await;
     }
     let minutes = start.elapsed().as_secs_f64() / 60.0;
     let arrived = u32::try_from(world.arrivals()).unwrap();
@@ -171,7 +176,7 @@ async fn simulate(seed: u64, network: Network) -> (usize, f64) {
 #[tokio::test(start_paused = true)]
 async fn hours_of_backlog_with_crashes_break_no_minute_and_waste_little() {
     for seed in [0x5eed, 0xfeed_beef] {
-        let (violations, used) = simulate(seed, Network { stalling_percent: 0 }).await;
+        let (violations, used) = simulate(seed, NetworkModel { stalling_percent: 0 }).await;
         assert_eq!(violations, 0, "seed {seed:#x}");
         assert!(used >= 0.96, "seed {seed:#x}: {used}");
     }
@@ -179,16 +184,16 @@ async fn hours_of_backlog_with_crashes_break_no_minute_and_waste_little() {
 
 #[tokio::test(start_paused = true)]
 async fn a_network_that_stalls_costs_calls_but_breaks_no_minute() {
-    let (violations, used) = simulate(0xdead_cafe, Network { stalling_percent: 10 }).await;
+    let (violations, used) = simulate(0xdead_cafe, NetworkModel { stalling_percent: 10 }).await;
     assert_eq!(violations, 0);
     assert!(used >= 0.95, "{used}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_that_is_told_nothing_is_caught_by_this_simulation() {
-    let world = World::new(7, Network { stalling_percent: 0 });
+async fn a_restart_without_state_is_caught_by_this_simulation() {
+    let world = SimulationWorld::new(7, NetworkModel { stalling_percent: 0 });
     for calls in [300, 400, 500] {
-        world.live(calls).await;
+        world.run_life(calls).await;
         world.journal.lock().unwrap().clear();
     }
     assert!(world.violations() > 0);

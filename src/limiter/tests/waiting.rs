@@ -3,12 +3,12 @@
 use super::*;
 
 /// Makes `count` calls one after the other, each answered at once. Returns the time of each grant.
-async fn backlog(limiter: &Limiter, count: usize) -> Vec<Instant> {
+async fn make_calls(limiter: &Limiter, count: usize) -> Vec<Instant> {
     let mut granted = Vec::new();
     for _ in 0..count {
-        let permit = limiter.acquire(READ, Lane::Poll, Pace::Paced).await.unwrap();
+        let permit = limiter.acquire(READ, Lane::Poll, PacePayment::Paced).await.unwrap();
         granted.push(Instant::now());
-        assert_eq!(permit.conclude(Outcome::Answered), []);
+        assert_eq!(permit.complete_call(QuotaOutcome::Answered), []);
     }
     granted
 }
@@ -27,8 +27,8 @@ fn most_in_a_minute(calls: &[Instant]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn bulk_calls_leave_the_reserve_free_in_every_minute_and_are_spread_over_it() {
-    let limiter = limiter(Settings::default());
-    let calls = backlog(&limiter, 130).await;
+    let limiter = limiter(LimiterSettings::default());
+    let calls = make_calls(&limiter, 130).await;
     assert_eq!(most_in_a_minute(&calls), 118);
     let gaps = calls.windows(2).map(|pair| pair[1] - pair[0]);
     assert!(gaps.clone().all(|gap| gap >= Duration::from_millis(500)));
@@ -40,27 +40,27 @@ async fn bulk_calls_leave_the_reserve_free_in_every_minute_and_are_spread_over_i
 
 #[tokio::test(start_paused = true)]
 async fn an_operators_call_in_a_backlog_waits_for_nothing() {
-    let limiter = limiter(Settings::default());
+    let limiter = limiter(LimiterSettings::default());
     let bulk = tokio::spawn({
         let limiter = limiter.clone();
-        async move { backlog(&limiter, 300).await.len() }
+        async move { make_calls(&limiter, 300).await.len() }
     });
     for _ in 0..10 {
         sleep(seconds(13)).await;
         let permit = urgent(&limiter, PUSH).await;
-        drop(permit.conclude(Outcome::Answered));
+        drop(permit.complete_call(QuotaOutcome::Answered));
     }
     assert_eq!(bulk.await.unwrap(), 300);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ten_urgent_calls_after_idle_wait_for_nothing_also_beside_a_backlog() {
-    let limiter = limiter(small(120, 2));
+    let limiter = limiter(small_limits(120, 2));
     let bulk = tokio::spawn({
         let limiter = limiter.clone();
-        async move { backlog(&limiter, 30).await.len() }
+        async move { make_calls(&limiter, 30).await.len() }
     });
-    settle().await;
+    run_until_idle().await;
     for _ in 0..10 {
         drop(urgent(&limiter, PUSH).await);
     }
@@ -68,63 +68,63 @@ async fn ten_urgent_calls_after_idle_wait_for_nothing_also_beside_a_backlog() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_that_is_told_makes_no_extra_calls() {
+async fn a_restart_with_its_state_makes_no_extra_calls() {
     let clock = TestClock::new();
-    let settings = small(10, 0);
-    let first = Limiter::new(settings.clone(), clock.clone(), Memory::default());
+    let settings = small_limits(10, 0);
+    let first = Limiter::new(settings.clone(), clock.clone(), PersistedState::default());
     for _ in 0..6 {
-        drop(urgent(&first, READ).await.conclude(Outcome::Answered));
+        drop(urgent(&first, READ).await.complete_call(QuotaOutcome::Answered));
     }
     let lost: Vec<_> = [urgent(&first, READ).await, urgent(&first, READ).await].into();
     sleep(seconds(30)).await;
 
     clock.step_calendar(-3_600_000);
-    let second = Limiter::new(settings, clock, first.memory());
+    let second = Limiter::new(settings, clock, first.persisted_state());
     drop(lost);
-    assert_eq!(second.budget().held, 8);
+    assert_eq!(second.quota_usage().held, 8);
     let more = [urgent(&second, READ).await, urgent(&second, READ).await];
-    assert!(waits(&second, READ, Lane::Operator).await);
+    assert!(must_wait(&second, READ, Lane::Operator).await);
     sleep(seconds(31)).await;
     assert_eq!(
-        second.budget().held,
+        second.quota_usage().held,
         4,
         "answered calls are free 60 s after their answer, unanswered ones later"
     );
     sleep(seconds(30)).await;
-    assert_eq!(second.budget().held, 2, "60 s after the restart only what is in flight is left");
+    assert_eq!(second.quota_usage().held, 2, "60 s after the restart only what is in flight is left");
     drop(more);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_blocked_operation_does_not_block_the_others_of_its_lane() {
-    let limiter = limiter(Settings::default());
+    let limiter = limiter(LimiterSettings::default());
     let three = [urgent(&limiter, PUSH).await, urgent(&limiter, PUSH).await, urgent(&limiter, PUSH).await];
     let fourth = tokio::spawn({
         let limiter = limiter.clone();
-        async move { drop(limiter.acquire(PUSH, Lane::Operator, Pace::Paced).await) }
+        async move { drop(limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await) }
     });
-    settle().await;
-    assert!(!waits(&limiter, READ, Lane::Operator).await);
+    run_until_idle().await;
+    assert!(!must_wait(&limiter, READ, Lane::Operator).await);
     assert!(!fourth.is_finished());
-    drop(three.map(|permit| permit.conclude(Outcome::Answered)));
-    settle().await;
+    drop(three.map(|permit| permit.complete_call(QuotaOutcome::Answered)));
+    run_until_idle().await;
     assert!(fourth.is_finished());
 }
 
 /// Joins the lanes in this order while none can go, then releases them. Returns the order of the grants.
-async fn served(lanes: &[Lane]) -> Vec<usize> {
-    let limiter = limiter(small(120, 0));
+async fn serving_order(lanes: &[Lane]) -> Vec<usize> {
+    let limiter = limiter(small_limits(120, 0));
     assert!(limiter.hold_operation(READ, "until all have come").is_some());
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut calls = JoinSet::new();
     for (index, lane) in lanes.iter().copied().enumerate() {
         let (limiter, served) = (limiter.clone(), Arc::clone(&served));
         calls.spawn(async move {
-            let permit = limiter.acquire(READ, lane, Pace::Paced).await.unwrap();
+            let permit = limiter.acquire(READ, lane, PacePayment::Paced).await.unwrap();
             served.lock().unwrap().push(index);
-            drop(permit.conclude(Outcome::Answered));
+            drop(permit.complete_call(QuotaOutcome::Answered));
         });
-        settle().await;
+        run_until_idle().await;
     }
     limiter.release_operation(READ);
     calls.join_all().await;
@@ -134,30 +134,30 @@ async fn served(lanes: &[Lane]) -> Vec<usize> {
 #[tokio::test(start_paused = true)]
 async fn lanes_go_in_their_order_and_within_a_lane_the_first_come_goes_first() {
     use Lane::{Operator, Poll, Push};
-    let order = served(&[Poll, Push, Operator, Poll, Push, Operator]).await;
+    let order = serving_order(&[Poll, Push, Operator, Poll, Push, Operator]).await;
     assert_eq!(order, [2, 5, 1, 4, 0, 3]);
-    assert_eq!(served(&[Push; 40]).await, (0..40).collect::<Vec<_>>());
+    assert_eq!(serving_order(&[Push; 40]).await, (0..40).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
 async fn under_endless_pushes_a_poll_gets_its_turn_within_five() {
     let lanes = [[Lane::Push; 20].as_slice(), &[Lane::Poll; 2]].concat();
-    let order = served(&lanes).await;
+    let order = serving_order(&lanes).await;
     let place = |index| order.iter().position(|it| *it == index);
     assert_eq!((place(20), place(21)), (Some(4), Some(9)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn under_endless_operators_calls_that_use_up_the_account_a_push_gets_its_turn() {
-    let limiter = limiter(small(20, 2));
+    let limiter = limiter(small_limits(20, 2));
     let endless = |lane| {
         let limiter = limiter.clone();
         async move {
             let mut calls = 0;
-            while let Ok(permit) = limiter.acquire(READ, lane, Pace::Paced).await {
+            while let Ok(permit) = limiter.acquire(READ, lane, PacePayment::Paced).await {
                 calls += 1;
                 sleep(Duration::from_millis(10)).await;
-                drop(permit.conclude(Outcome::Answered));
+                drop(permit.complete_call(QuotaOutcome::Answered));
             }
             calls
         }
@@ -172,14 +172,14 @@ async fn under_endless_operators_calls_that_use_up_the_account_a_push_gets_its_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bulk_call_that_takes_an_operators_turn_may_have_its_place_of_the_reserve() {
-    let limiter = limiter(small(12, 2));
+async fn a_bulk_call_that_takes_an_operators_turn_may_use_the_reserve() {
+    let limiter = limiter(small_limits(12, 2));
     assert!(limiter.hold_operation(PUSH, "until the operator has had nine turns").is_some());
     let push = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.acquire(PUSH, Lane::Push, Pace::Paced).await.map(|_| Instant::now()) }
+        async move { limiter.acquire(PUSH, Lane::Push, PacePayment::Paced).await.map(|_| Instant::now()) }
     });
-    settle().await;
+    run_until_idle().await;
     let mut operators = Vec::new();
     for _ in 0..11 {
         operators.push(urgent(&limiter, READ).await);
@@ -191,99 +191,100 @@ async fn a_bulk_call_that_takes_an_operators_turn_may_have_its_place_of_the_rese
 
 #[tokio::test(start_paused = true)]
 async fn the_pace_follows_the_limit() {
-    let limiter = limiter(Settings::default());
-    limiter.reconfigure(Settings { share: 0.25, ..Settings::default() });
-    let calls = backlog(&limiter, 5).await;
+    let limiter = limiter(LimiterSettings::default());
+    limiter.reconfigure(LimiterSettings { share: 0.25, ..LimiterSettings::default() });
+    let calls = make_calls(&limiter, 5).await;
     assert!(calls.windows(2).all(|pair| pair[1] - pair[0] == seconds(2)), "{calls:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_call_that_is_dropped_takes_nothing_and_the_next_one_keeps_the_time() {
-    let limiter = limiter(small(1, 0));
-    drop(urgent(&limiter, READ).await.conclude(Outcome::Answered));
+    let limiter = limiter(small_limits(1, 0));
+    drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::Answered));
     let start = Instant::now();
     let eldest = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Operator, Pace::Paced).await.map(drop) }
+        async move { limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.map(drop) }
     });
-    settle().await;
+    run_until_idle().await;
     let next = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Poll, Pace::Paced).await.map(Permit::give_back) }
+        async move { limiter.acquire(READ, Lane::Poll, PacePayment::Paced).await.map(Permit::return_unused) }
     });
-    settle().await;
+    run_until_idle().await;
     eldest.abort();
-    settle().await;
-    assert_eq!(limiter.budget().waiting, WaitingCalls { poll: 1, ..WaitingCalls::default() });
+    run_until_idle().await;
+    assert_eq!(limiter.quota_usage().waiting, WaitingCalls { poll: 1, ..WaitingCalls::default() });
     assert_eq!(within_an_hour(next).await, Ok(()));
-    assert_eq!(start.elapsed(), window::WINDOW);
-    assert_eq!(limiter.budget().held, 0);
+    assert_eq!(start.elapsed(), window::WINDOW_LENGTH);
+    assert_eq!(limiter.quota_usage().held, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_between_its_grant_and_its_waking_leaves_place_slot_and_pace_to_the_next() {
-    let limiter = limiter(Settings { concurrent_calls_per_operation: 1, ..Settings::default() });
+async fn a_call_dropped_between_its_grant_and_its_waking_leaves_reservation_slot_and_pace_to_the_next() {
+    let limiter =
+        limiter(LimiterSettings { concurrent_calls_per_operation: 1, ..LimiterSettings::default() });
     assert!(limiter.hold_operation(READ, "until both have come").is_some());
-    let mut first = Box::pin(limiter.acquire(READ, Lane::Poll, Pace::Paced));
-    let mut second = Box::pin(limiter.acquire(READ, Lane::Poll, Pace::Paced));
+    let mut first = Box::pin(limiter.acquire(READ, Lane::Poll, PacePayment::Paced));
+    let mut second = Box::pin(limiter.acquire(READ, Lane::Poll, PacePayment::Paced));
     assert!(timeout(Duration::ZERO, &mut first).await.is_err());
     assert!(timeout(Duration::ZERO, &mut second).await.is_err());
     limiter.release_operation(READ);
-    assert_eq!(limiter.budget().in_flight, 1, "the first has its grant, but has not been woken");
+    assert_eq!(limiter.quota_usage().in_flight, 1, "the first has its grant, but has not been woken");
     drop(first);
     let permit = timeout(Duration::ZERO, &mut second).await.unwrap().unwrap();
-    assert_eq!(limiter.budget().held, 1);
-    permit.give_back();
-    assert_eq!(limiter.budget().held, 0);
+    assert_eq!(limiter.quota_usage().held, 1);
+    permit.return_unused();
+    assert_eq!(limiter.quota_usage().held, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_stops_those_who_wait_and_those_who_come_but_not_those_who_are_out() {
-    let limiter = limiter(small(1, 0));
+async fn closing_stops_waiting_and_new_calls_but_not_calls_in_flight() {
+    let limiter = limiter(small_limits(1, 0));
     let out = urgent(&limiter, READ).await;
     let waiting = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Poll, Pace::Paced).await.map(drop) }
+        async move { limiter.acquire(READ, Lane::Poll, PacePayment::Paced).await.map(drop) }
     });
-    settle().await;
+    run_until_idle().await;
     limiter.close();
-    assert_eq!(within_an_hour(waiting).await, Err(Stopped));
-    assert_eq!(limiter.acquire(PUSH, Lane::Operator, Pace::Paced).await.map(drop), Err(Stopped));
-    assert_eq!(out.conclude(Outcome::Answered), []);
-    assert_eq!(limiter.budget().waiting, WaitingCalls::default());
+    assert_eq!(within_an_hour(waiting).await, Err(LimiterClosed));
+    assert_eq!(limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await.map(drop), Err(LimiterClosed));
+    assert_eq!(out.complete_call(QuotaOutcome::Answered), []);
+    assert_eq!(limiter.quota_usage().waiting, WaitingCalls::default());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_larger_limit_wakes_those_who_wait_for_a_place() {
-    let limiter = limiter(small(1, 0));
-    drop(urgent(&limiter, READ).await.conclude(Outcome::Answered));
+async fn a_larger_limit_wakes_calls_that_wait_for_a_reservation() {
+    let limiter = limiter(small_limits(1, 0));
+    drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::Answered));
     let waiting = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Operator, Pace::Paced).await.map(Permit::give_back) }
+        async move { limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.map(Permit::return_unused) }
     });
-    settle().await;
+    run_until_idle().await;
     assert!(!waiting.is_finished());
-    limiter.reconfigure(small(2, 0));
-    settle().await;
+    limiter.reconfigure(small_limits(2, 0));
+    run_until_idle().await;
     assert!(waiting.is_finished());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_long_wait_of_many_calls_costs_one_timer_a_minute() {
-    let limiter = limiter(Settings::default());
-    drop(urgent(&limiter, READ).await.conclude(Outcome::BadRequestThrottled(seconds(3600))));
+    let limiter = limiter(LimiterSettings::default());
+    drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::BadRequestThrottled(seconds(3600))));
     let polls = Arc::new(AtomicUsize::new(0));
     let mut calls = JoinSet::new();
     for _ in 0..50 {
         let (limiter, polls) = (limiter.clone(), Arc::clone(&polls));
         calls.spawn(async move {
-            let mut acquire = Box::pin(limiter.acquire(READ, Lane::Poll, Pace::Paced));
+            let mut acquire = Box::pin(limiter.acquire(READ, Lane::Poll, PacePayment::Paced));
             std::future::poll_fn(|cx| {
                 polls.fetch_add(1, Ordering::Relaxed);
                 acquire.as_mut().poll(cx)
             })
             .await
-            .map(Permit::give_back)
+            .map(Permit::return_unused)
         });
     }
     sleep(seconds(3500)).await;
@@ -293,7 +294,7 @@ async fn a_long_wait_of_many_calls_costs_one_timer_a_minute() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_threads_lose_no_bell_and_never_exceed_the_slots() {
-    let settings = Settings { concurrent_calls_per_operation: 2, ..small(10_000_000, 0) };
+    let settings = LimiterSettings { concurrent_calls_per_operation: 2, ..small_limits(10_000_000, 0) };
     let limiter = limiter(settings);
     let in_flight = Arc::new(AtomicUsize::new(0));
     let mut callers = JoinSet::new();
@@ -301,14 +302,14 @@ async fn many_threads_lose_no_bell_and_never_exceed_the_slots() {
         let (limiter, in_flight) = (limiter.clone(), Arc::clone(&in_flight));
         callers.spawn(async move {
             for _ in 0..200 {
-                let permit = limiter.acquire(READ, lane, Pace::Paced).await.unwrap();
+                let permit = limiter.acquire(READ, lane, PacePayment::Paced).await.unwrap();
                 assert!(in_flight.fetch_add(1, Ordering::SeqCst) < 2);
                 tokio::task::yield_now().await;
                 in_flight.fetch_sub(1, Ordering::SeqCst);
-                drop(permit.conclude(Outcome::Answered));
+                drop(permit.complete_call(QuotaOutcome::Answered));
             }
         });
     }
     timeout(seconds(30), callers.join_all()).await.expect("a bell was lost");
-    assert_eq!(limiter.budget().held, 1200);
+    assert_eq!(limiter.quota_usage().held, 1200);
 }

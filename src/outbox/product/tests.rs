@@ -1,6 +1,6 @@
 //! Tests of product bodies, and of the quantities filled into a full PUT.
 
-use super::super::{Body, parse};
+use super::super::{ChangeBody, parse_body};
 use super::*;
 use serde_json::json;
 
@@ -15,9 +15,9 @@ fn whole() -> Value {
     })
 }
 
-fn update(body: &Value) -> Result<ProductUpdate, Rejection> {
-    parse("product.update", &body.to_string()).map(|body| match body {
-        Body::ProductUpdate(update) => update,
+fn update(body: &Value) -> Result<ProductUpdate, ChangeRejection> {
+    parse_body("product.update", &body.to_string()).map(|body| match body {
+        ChangeBody::ProductUpdate(update) => update,
         other => panic!("{other:?}"),
     })
 }
@@ -70,7 +70,7 @@ fn a_product_needs_a_sku_and_a_name_and_keeps_the_documents_rules() {
         (json!({"Sku": "A", "Name": "Lamp", "Images": [{"Id": 1.5}]}), Some("`Images[0].Id` is 1.5")),
     ];
     for (body, expected) in cases {
-        let detail = parse("product.create", &body.to_string()).err().map(|rejection| rejection.detail);
+        let detail = parse_body("product.create", &body.to_string()).err().map(|rejection| rejection.detail);
         match (expected, detail) {
             (None, None) => {}
             (Some(expected), Some(detail)) => assert!(detail.contains(expected), "{body}: {detail}"),
@@ -82,7 +82,7 @@ fn a_product_needs_a_sku_and_a_name_and_keeps_the_documents_rules() {
 #[test]
 fn a_whole_update_is_taken_and_each_part_left_out_is_named() {
     assert_eq!(update(&whole()).unwrap().product_id, ProductId(10));
-    for name in COMPLETE.iter().chain(&["Sku", "Name"]) {
+    for name in REQUIRED_IN_UPDATE.iter().chain(&["Sku", "Name"]) {
         let mut body = whole();
         body.as_object_mut().unwrap().remove(*name);
         let detail = update(&body).unwrap_err().detail;

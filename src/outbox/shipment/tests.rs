@@ -1,15 +1,15 @@
 //! Tests of shipment and tracking bodies, and of the id space of their lines.
 
-use super::super::{Body, parse};
+use super::super::{ChangeBody, parse_body};
 use super::*;
 
 fn detail(kind: &str, body: &str) -> String {
-    parse(kind, body).err().map(|rejection| rejection.detail).unwrap_or_default()
+    parse_body(kind, body).err().map(|rejection| rejection.detail).unwrap_or_default()
 }
 
 fn tracking(body: &str) -> TrackingSubmit {
-    match parse("tracking.submit", body).unwrap() {
-        Body::TrackingSubmit(submit) => submit,
+    match parse_body("tracking.submit", body).unwrap() {
+        ChangeBody::TrackingSubmit(submit) => submit,
         other => panic!("{other:?}"),
     }
 }
@@ -17,10 +17,11 @@ fn tracking(body: &str) -> TrackingSubmit {
 #[test]
 fn a_shipment_names_its_order_and_perhaps_lines() {
     let body = r#"{"order_id":5,"lines":[{"line_item_id":1,"quantity":2.0},{"line_item_id":2}]}"#;
-    let Body::ShipmentCreate(create) = parse("shipment.create", body).unwrap() else { panic!() };
+    let ChangeBody::ShipmentCreate(create) = parse_body("shipment.create", body).unwrap() else { panic!() };
     let line = |id, quantity| ShipmentLine { line_item_id: LineItemId(id), quantity };
     assert_eq!(create.lines, Some(vec![line(1, Some(2)), line(2, None)]));
-    let Body::ShipmentCreate(create) = parse("shipment.create", r#"{"order_id":5}"#).unwrap() else {
+    let ChangeBody::ShipmentCreate(create) = parse_body("shipment.create", r#"{"order_id":5}"#).unwrap()
+    else {
         panic!()
     };
     assert_eq!(create, ShipmentCreate { order_id: OrderId(5), lines: None });
@@ -58,7 +59,7 @@ fn lines_speak_the_id_space_of_what_names_the_shipment() {
 }
 
 #[test]
-fn everything_a_tracking_wish_may_say_is_kept_as_written() {
+fn every_field_of_a_tracking_change_stays_as_written() {
     let submit = tracking(
         r#"{"shipment_id":9,"carrier_id":3,"tracking_number":" 1Z 9 ","tracking_url":"https://example.org/1Z9",
             "shipped_date":"2031-05-04","estimated_delivery_date":"2031-05-06T12:00:00"}"#,
@@ -94,7 +95,7 @@ fn a_tracking_number_stands_at_the_top_or_on_every_line() {
 }
 
 #[test]
-fn a_tracking_wish_that_makes_no_sense_names_its_field() {
+fn an_invalid_tracking_change_names_its_field() {
     let cases = [
         (r#"{"tracking_number":"T"}"#, "`shipment_id` is missing"),
         (r#"{"shipment_id":1,"shipment_key":"k","tracking_number":"T"}"#, "both there"),

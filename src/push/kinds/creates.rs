@@ -5,134 +5,152 @@
 //! stored with the claim, so that `settle` can tell a created thing from an older one (docs/rules.md 26). A
 //! call creates one thing.
 
-use super::{Deliver, Fold, Wish, refusal, unmatched};
-use crate::client::Request;
-use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
+use super::{ApplyAnswer, DeliverableChange, DeliveryRun, refusal_outcome, unmatched_outcome};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
 use crate::exec::JobError;
-use crate::exec::call::Answer;
-use crate::exec::preflight::{Create, Looker};
-use crate::model::{Lane, Position, WishId};
-use crate::outbox::State;
+use crate::exec::call::AnsweredExchange;
+use crate::exec::preflight::{CreateBody, ReadOrigin};
+use crate::model::{ChangeId, Lane, Position};
+use crate::outbox::ChangeState;
 use crate::projection;
-use crate::push::summary::Tally;
-use crate::reconcile::create::plan;
-use crate::store::{Kept, StoreError, Verdict, Write};
+use crate::push::summary::PushSummary;
+use crate::reconcile::creates::plan_create;
+use crate::store::{ChangeOutcome, ClaimEvidence, StoreError, WriteTransaction};
 use serde_json::json;
 
 /// Thing that the platform created.
-enum Made {
+enum CreatedRecord {
     Product(Box<wire::Product>),
     Warehouse(Box<wire::Warehouse>),
     Template(wire::ListingTemplate),
 }
 
-pub(super) async fn deliver(
-    deliver: &mut Deliver<'_>,
+pub(super) async fn deliver_create(
+    deliver: &mut DeliveryRun<'_>,
     lane: Lane,
-    wishes: &[Wish],
-    tally: &mut Tally,
+    changes: &[DeliverableChange],
+    summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let ours = wishes.iter().filter_map(|wish| {
-        let create = Create::of(&wish.body)?;
-        Some((wish.id, create.subject(), create))
+    let ours = changes.iter().filter_map(|change| {
+        let create = CreateBody::from_body(&change.body)?;
+        Some((change.id, create.ordering_key(), create))
     });
-    let turn = deliver.in_turn(ours.collect()).await?;
-    let Some((id, subject, create)) = deliver.share_call(turn, 1).pop() else { return Ok(false) };
-    let looker = Looker { context: deliver.context, run: deliver.run, lane };
-    let look = create.look(looker).await;
-    let Some(seen) = deliver.seen(id, look, tally).await? else { return Ok(true) };
-    let there = plan(create.name(), Some(&seen.what));
-    let Some(ids) = deliver.planned(id, there, tally).await? else { return Ok(true) };
-    let kept = Kept { id, kind: create.kind().as_str(), subject, claimed: json!({ "seen": ids }) };
-    let request = create.request();
-    if let Some(answer) = deliver.carry(lane, request, &[kept], &[], seen.sent_moment, tally).await? {
-        conclude(deliver, id, create, &answer, tally).await?;
+    let turn = deliver.ready_changes(ours.collect()).await?;
+    let Some((id, subject, create)) = deliver.take_for_call(turn, 1).pop() else { return Ok(false) };
+    let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
+    let look = create.preflight_named(origin).await;
+    let Some(seen) = deliver.preflight_result(id, look, summary).await? else { return Ok(true) };
+    let there = plan_create(create.name(), Some(&seen.records));
+    let Some(ids) = deliver.plan_content(id, there, summary).await? else { return Ok(true) };
+    let kept = ClaimEvidence {
+        id,
+        kind: create.kind().as_str(),
+        ordering_key: subject,
+        evidence: json!({ "seen": ids }),
+    };
+    let request = create.create_request();
+    if let Some(answer) =
+        deliver.claim_and_send(lane, request, &[kept], &[], seen.sent_moment, summary).await?
+    {
+        complete_create(deliver, id, create, &answer, summary).await?;
     }
     Ok(true)
 }
 
-async fn conclude(
-    deliver: &mut Deliver<'_>,
-    id: WishId,
-    create: Create<'_>,
-    answer: &Answer,
-    tally: &mut Tally,
+async fn complete_create(
+    deliver: &mut DeliveryRun<'_>,
+    id: ChangeId,
+    create: CreateBody<'_>,
+    answer: &AnsweredExchange,
+    summary: &mut PushSummary,
 ) -> Result<(), JobError> {
-    let told = create.read(&answer.reply.body);
-    deliver.conclude(answer, &Told { id, create, told }, tally).await
+    let told = create.parse_answer(&answer.reply.body);
+    deliver.complete_answer(answer, &ParsedCreateAnswer { id, create, answer: told }, summary).await
 }
 
 /// Parsed answer to a create.
-struct Told<'a> {
-    id: WishId,
-    create: Create<'a>,
-    told: Result<WriteAnswer<Made>, Malformed>,
+struct ParsedCreateAnswer<'a> {
+    id: ChangeId,
+    create: CreateBody<'a>,
+    answer: Result<WriteAnswer<CreatedRecord>, MalformedBody>,
 }
 
-impl Fold for Told<'_> {
-    async fn fold(
+impl ApplyAnswer for ParsedCreateAnswer<'_> {
+    async fn apply_answer(
         &self,
-        write: &mut Write,
-        answer: &Answer,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
         _: Position,
-    ) -> Result<Vec<Verdict>, StoreError> {
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
         let (id, name) = (self.id, self.create.name());
-        Ok(vec![match &self.told {
-            Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
+        Ok(vec![match &self.answer {
+            Ok(told) if told.outcome() == WriteOutcome::Refused => refusal_outcome(id, &told.messages),
             Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
-                made.record(write, answer).await?;
-                write.delivery_made(id, made.id()).await?;
-                Verdict::new(id, State::Applied, None, format!("`{name}` with id {}", made.id()))
+                made.project_record(write, answer).await?;
+                write.delivery_created(id, made.id()).await?;
+                ChangeOutcome::new(id, ChangeState::Applied, None, format!("`{name}` with id {}", made.id()))
             }
-            Ok(_) | Err(_) => unmatched(id),
+            Ok(_) | Err(_) => unmatched_outcome(id),
         }])
     }
 }
 
-impl Create<'_> {
-    pub(super) fn request(&self) -> Result<Request, Invalid> {
+impl CreateBody<'_> {
+    pub(super) fn create_request(&self) -> Result<PlatformRequest, InvalidRequest> {
         match self {
-            Create::Product(wish) => wire::create_product(&wish.fields.clone().into()),
-            Create::Warehouse(wish) => wire::create_warehouse(&wish.fields.clone().into()),
-            Create::Template(wish) => wire::create_listing_template(&wish.fields.clone().into()),
+            CreateBody::Product(change) => wire::create_product(&change.fields.clone().into()),
+            CreateBody::Warehouse(change) => wire::create_warehouse(&change.fields.clone().into()),
+            CreateBody::Template(change) => wire::create_listing_template(&change.fields.clone().into()),
         }
     }
 
-    fn read(&self, body: &[u8]) -> Result<WriteAnswer<Made>, Malformed> {
+    fn parse_answer(&self, body: &[u8]) -> Result<WriteAnswer<CreatedRecord>, MalformedBody> {
         Ok(match self {
-            Create::Product(_) => {
-                made(wire::decode_product_answer(body)?, |product| Made::Product(Box::new(product)))
+            CreateBody::Product(_) => map_record(wire::decode_product_answer(body)?, |product| {
+                CreatedRecord::Product(Box::new(product))
+            }),
+            CreateBody::Warehouse(_) => map_record(wire::decode_created_warehouse(body)?, |house| {
+                CreatedRecord::Warehouse(Box::new(house))
+            }),
+            CreateBody::Template(_) => {
+                map_record(wire::decode_created_template(body)?, CreatedRecord::Template)
             }
-            Create::Warehouse(_) => {
-                made(wire::decode_created_warehouse(body)?, |house| Made::Warehouse(Box::new(house)))
-            }
-            Create::Template(_) => made(wire::decode_created_template(body)?, Made::Template),
         })
     }
 }
 
-fn made<T>(answer: WriteAnswer<T>, make: impl FnOnce(T) -> Made) -> WriteAnswer<Made> {
+fn map_record<T>(
+    answer: WriteAnswer<T>,
+    make: impl FnOnce(T) -> CreatedRecord,
+) -> WriteAnswer<CreatedRecord> {
     let WriteAnswer { record, was_successful, messages } = answer;
     WriteAnswer { record: record.map(make), was_successful, messages }
 }
 
-impl Made {
+impl CreatedRecord {
     fn id(&self) -> i64 {
         match self {
-            Made::Product(product) => product.id.0,
-            Made::Warehouse(warehouse) => warehouse.id.0,
-            Made::Template(template) => template.id,
+            CreatedRecord::Product(product) => product.id.0,
+            CreatedRecord::Warehouse(warehouse) => warehouse.id.0,
+            CreatedRecord::Template(template) => template.id,
         }
     }
 
-    async fn record(&self, write: &mut Write, answer: &Answer) -> Result<(), StoreError> {
+    async fn project_record(
+        &self,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+    ) -> Result<(), StoreError> {
         match self {
-            Made::Product(product) => {
-                projection::product_made(write, answer.id, answer.sent_at, product).await?;
+            CreatedRecord::Product(product) => {
+                projection::project_product(write, answer.id, answer.sent_at, product).await?;
             }
-            Made::Warehouse(warehouse) => projection::warehouse_made(write, answer.id, warehouse).await?,
+            CreatedRecord::Warehouse(warehouse) => {
+                projection::project_created_warehouse(write, answer.id, warehouse).await?
+            }
             // The list of the storefront's templates brings it into the mirror.
-            Made::Template(_) => {}
+            CreatedRecord::Template(_) => {}
         }
         Ok(())
     }

@@ -13,6 +13,7 @@
 //! A round gives each kind one call. Operators' changes go first, in rounds of their own. A change that
 //! cannot be sent now is skipped for the rest of the run; it does not block other changes.
 
+mod change_keys;
 mod creates;
 mod preview;
 mod product_update;
@@ -20,21 +21,29 @@ mod quarantine;
 mod shipment;
 mod tracking;
 
-pub(super) use preview::foresee;
+pub(super) use preview::preview_deliveries;
 
-use super::claim::{self, Load, WRITE_ANSWER, Went};
-use super::summary::Tally;
-use crate::client::Request;
-use crate::client::wire::Invalid;
-use crate::exec::absence::{self, Lacking, Lacks};
-use crate::exec::call::{Answer, words};
-use crate::exec::change_events::tell;
-use crate::exec::{Context, JobError};
-use crate::limiter::Pace;
-use crate::model::{Lane, Moment, Operation, Position, RunId, ShipmentId, WishId};
-use crate::outbox::{self, Body, Reason, State};
-use crate::reconcile::Plan;
-use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict, WishRow, Write};
+use change_keys::{
+    absence_subject, first_per_key, order_key, previously_failed, refusal_outcome, shipment_key,
+    unmatched_outcome,
+};
+
+use super::claim::{self, CallOutcome, ClaimedCall, RECORD_ANSWER};
+use super::summary::PushSummary;
+use crate::client::PlatformRequest;
+use crate::client::wire::InvalidRequest;
+use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};
+use crate::exec::call::{AnsweredExchange, reply_message};
+use crate::exec::change_events::log_outcomes;
+use crate::exec::{JobContext, JobError};
+use crate::limiter::PacePayment;
+use crate::model::{ChangeId, Lane, Moment, Operation, Position, RunId};
+use crate::outbox::{self, ChangeBody, ChangeState, Reason};
+use crate::reconcile::ChangePlan;
+use crate::store::{
+    ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, StoreError,
+    WriteTransaction,
+};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -42,103 +51,108 @@ use tokio_util::sync::CancellationToken;
 
 /// Limit of a preflight's age when its write has its reservation. An older preflight is repeated
 /// (docs/rules.md 4).
-const FRESH: Duration = Duration::from_secs(60);
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// Lead of the quantities before shipments go beside them. A few quantities are thus sent in their planned
 /// order.
-const STOCK_FIRST: Duration = Duration::from_secs(1);
+const QUANTITIES_LEAD: Duration = Duration::from_secs(1);
 
 /// Delivery of the changes other than quantities in a run of the push.
-pub(super) struct Deliver<'a> {
-    context: &'a Context,
+pub(super) struct DeliveryRun<'a> {
+    context: &'a JobContext,
     run: RunId,
     /// Changes skipped for the rest of the run.
-    left_alone: BTreeSet<WishId>,
+    skipped: BTreeSet<ChangeId>,
     /// Changes that failed together with others; each is sent in a call of its own. Halving would cost
     /// changes of unknown outcome another quiet time per step.
-    alone: BTreeSet<WishId>,
+    isolated: BTreeSet<ChangeId>,
     /// True if the last call had a change of `alone`.
-    went_alone: bool,
+    was_isolated: bool,
     /// Calls in a row that the platform refused as a whole with an undocumented status.
-    refused: usize,
+    consecutive_refusals: usize,
     /// Changes that failed before. They are sent last, so that they do not delay the others.
-    unlucky: BTreeSet<WishId>,
+    previously_failed: BTreeSet<ChangeId>,
     /// Changes that name something which answers lacked.
-    lacking: BTreeSet<WishId>,
+    suspected_absent: BTreeSet<ChangeId>,
     /// True if the run makes no further calls. The platform cannot be reached, or it refused too many calls.
     is_cut_off: bool,
 }
 
 /// Pending change with a valid body.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
-    id: WishId,
+pub(super) struct DeliverableChange {
+    id: ChangeId,
     is_urgent: bool,
     /// True if the change was released from a brake.
     is_released: bool,
-    body: Body,
+    body: ChangeBody,
 }
 
 /// Entry of a call, with the evidence to be stored with its claim.
-struct Parcel<T> {
-    kept: Kept,
+struct CallEntry<T> {
+    evidence: ClaimEvidence,
     /// Content of the entry.
-    entry: T,
+    content: T,
 }
 
 /// Application of an answer by its kind.
-trait Fold: Sync {
+trait ApplyAnswer: Sync {
     /// Writes the facts of the answer and returns the moves of its changes. Idempotent, because it runs again
     /// after a failed commit.
-    async fn fold(
+    async fn apply_answer(
         &self,
-        write: &mut Write,
-        answer: &Answer,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
         ended: Position,
-    ) -> Result<Vec<Verdict>, StoreError>;
+    ) -> Result<Vec<ChangeOutcome>, StoreError>;
 }
 
 /// Answer without facts: only the moves.
-impl Fold for Vec<Verdict> {
-    async fn fold(&self, _: &mut Write, _: &Answer, _: Position) -> Result<Vec<Verdict>, StoreError> {
+impl ApplyAnswer for Vec<ChangeOutcome> {
+    async fn apply_answer(
+        &self,
+        _: &mut WriteTransaction,
+        _: &AnsweredExchange,
+        _: Position,
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
         Ok(self.clone())
     }
 }
 
-impl<'a> Deliver<'a> {
-    pub(super) fn new(context: &'a Context, run: RunId) -> Self {
+impl<'a> DeliveryRun<'a> {
+    pub(super) fn new(context: &'a JobContext, run: RunId) -> Self {
         Self {
             context,
             run,
-            left_alone: BTreeSet::new(),
-            alone: BTreeSet::new(),
-            went_alone: false,
-            refused: 0,
-            unlucky: BTreeSet::new(),
-            lacking: BTreeSet::new(),
+            skipped: BTreeSet::new(),
+            isolated: BTreeSet::new(),
+            was_isolated: false,
+            consecutive_refusals: 0,
+            previously_failed: BTreeSet::new(),
+            suspected_absent: BTreeSet::new(),
             is_cut_off: false,
         }
     }
 
     /// Sends a call for each kind that has something to send. Returns false if nothing is left to do now.
-    pub(super) async fn round(&mut self, tally: &mut Tally) -> Result<bool, JobError> {
+    pub(super) async fn send_round(&mut self, summary: &mut PushSummary) -> Result<bool, JobError> {
         let pending = self.context.store.outbox_pending().await?;
-        self.round_of(&pending, tally).await
+        self.send_round_of(&pending, summary).await
     }
 
     /// Sends shipments and trackings until the quantities are `over`. A big recount can take half an hour.
     /// Shipments write no stock level, so they do not conflict with the quantities. They start after
     /// [`STOCK_FIRST`].
-    pub(super) async fn parcels(
+    pub(super) async fn send_shipments(
         &mut self,
         over: &CancellationToken,
-        tally: &mut Tally,
+        summary: &mut PushSummary,
     ) -> Result<(), JobError> {
-        let mut news = self.context.new_wishes();
-        let _ = timeout(STOCK_FIRST, over.cancelled()).await;
+        let mut news = self.context.subscribe_changes();
+        let _ = timeout(QUANTITIES_LEAD, over.cancelled()).await;
         while !over.is_cancelled() {
-            let parcels = self.context.store.outbox_parcels().await?;
-            if !self.round_of(&parcels, tally).await? {
+            let shipments = self.context.store.outbox_shipments().await?;
+            if !self.send_round_of(&shipments, summary).await? {
                 tokio::select! {
                     () = over.cancelled() => {}
                     came = news.changed() => came.expect("the bell hangs as long as the context lives"),
@@ -148,65 +162,78 @@ impl<'a> Deliver<'a> {
         Ok(())
     }
 
-    async fn round_of(&mut self, pending: &[WishRow], tally: &mut Tally) -> Result<bool, JobError> {
+    async fn send_round_of(
+        &mut self,
+        pending: &[ChangeRow],
+        summary: &mut PushSummary,
+    ) -> Result<bool, JobError> {
         if self.is_cut_off {
             return Ok(false);
         }
-        self.unlucky = unlucky(pending);
-        self.alone.extend(quarantine::did_not_land(pending));
-        let wishes: Vec<Wish> = pending.iter().filter_map(Wish::of).collect();
-        let lacking = Lacking::read(self.context).await?;
-        let lacks = |wish: &&Wish| lacking.has(&lacking_subject(wish.id));
-        self.lacking = wishes.iter().filter(lacks).map(|wish| wish.id).collect();
+        self.previously_failed = previously_failed(pending);
+        self.isolated.extend(quarantine::without_effect(pending));
+        let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
+        let lacking = SuspectedAbsences::load(self.context).await?;
+        let lacks = |change: &&DeliverableChange| lacking.is_suspected(&absence_subject(change.id));
+        self.suspected_absent = changes.iter().filter(lacks).map(|change| change.id).collect();
         // A change that a person or a due time made pending again has no reason, and is not skipped here.
         let unproved = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::Unproved.as_str()));
-        for id in unproved.map(|row| WishId(row.id)) {
-            if let Some(what) = lacking.not_yet(self.context, &lacking_subject(id)) {
-                self.left_alone.insert(id);
-                tally.note(what.to_owned());
+        for id in unproved.map(|row| ChangeId(row.id)) {
+            if let Some(what) = lacking.undue_absence(self.context, &absence_subject(id)) {
+                self.skipped.insert(id);
+                summary.note_failure(what.to_owned());
             }
         }
         for lane in [Lane::Operator, Lane::Push] {
-            let mine = |wish: &&Wish| {
-                wish.is_urgent == (lane == Lane::Operator) && !self.left_alone.contains(&wish.id)
+            let mine = |change: &&DeliverableChange| {
+                change.is_urgent == (lane == Lane::Operator) && !self.skipped.contains(&change.id)
             };
-            let mine: Vec<Wish> = wishes.iter().filter(mine).cloned().collect();
-            if self.pass(lane, &mine, tally).await? {
+            let mine: Vec<DeliverableChange> = changes.iter().filter(mine).cloned().collect();
+            if self.send_lane(lane, &mine, summary).await? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    async fn pass(&mut self, lane: Lane, wishes: &[Wish], tally: &mut Tally) -> Result<bool, JobError> {
-        if wishes.is_empty() {
+    async fn send_lane(
+        &mut self,
+        lane: Lane,
+        changes: &[DeliverableChange],
+        summary: &mut PushSummary,
+    ) -> Result<bool, JobError> {
+        if changes.is_empty() {
             return Ok(false);
         }
-        let mut went = shipment::deliver(self, lane, wishes, tally).await?;
-        went |= tracking::deliver(self, lane, wishes, tally).await?;
-        went |= creates::deliver(self, lane, wishes, tally).await?;
-        went |= product_update::deliver(self, lane, wishes, tally).await?;
+        let mut went = shipment::deliver_shipments(self, lane, changes, summary).await?;
+        went |= tracking::deliver_trackings(self, lane, changes, summary).await?;
+        went |= creates::deliver_create(self, lane, changes, summary).await?;
+        went |= product_update::deliver_update(self, lane, changes, summary).await?;
         Ok(went)
     }
 
     /// Returns the first change of each ordering key. Leaves out keys with a call in flight or in doubt.
-    async fn in_turn<T>(
+    async fn ready_changes<T>(
         &self,
-        wishes: Vec<(WishId, String, T)>,
-    ) -> Result<Vec<(WishId, String, T)>, JobError> {
-        if wishes.is_empty() {
-            return Ok(wishes);
+        changes: Vec<(ChangeId, String, T)>,
+    ) -> Result<Vec<(ChangeId, String, T)>, JobError> {
+        if changes.is_empty() {
+            return Ok(changes);
         }
-        let under_way = self.context.store.delivery_under_way().await?;
-        Ok(turn(wishes, &under_way, &self.unlucky))
+        let under_way = self.context.store.delivery_keys_in_flight().await?;
+        Ok(first_per_key(changes, &under_way, &self.previously_failed))
     }
 
     /// Returns the first `limit` changes for a call. Isolated changes and the others take turns.
-    fn share_call<T>(&mut self, wishes: Vec<(WishId, String, T)>, limit: usize) -> Vec<(WishId, String, T)> {
+    fn take_for_call<T>(
+        &mut self,
+        changes: Vec<(ChangeId, String, T)>,
+        limit: usize,
+    ) -> Vec<(ChangeId, String, T)> {
         let (mut alone, mut others): (Vec<_>, Vec<_>) =
-            wishes.into_iter().partition(|(id, ..)| self.alone.contains(id));
-        self.went_alone = !alone.is_empty() && (others.is_empty() || !self.went_alone);
-        if self.went_alone {
+            changes.into_iter().partition(|(id, ..)| self.isolated.contains(id));
+        self.was_isolated = !alone.is_empty() && (others.is_empty() || !self.was_isolated);
+        if self.was_isolated {
             alone.truncate(1);
             return alone;
         }
@@ -216,49 +243,55 @@ impl<'a> Deliver<'a> {
 
     /// Returns the result of a read. `None` after a failure: a refusal counts as an absence, and any other
     /// failure skips the change.
-    async fn seen<T>(
+    async fn preflight_result<T>(
         &mut self,
-        id: WishId,
+        id: ChangeId,
         look: Result<T, JobError>,
-        tally: &mut Tally,
+        summary: &mut PushSummary,
     ) -> Result<Option<T>, JobError> {
         match look {
             Ok(seen) => Ok(Some(seen)),
             Err(JobError::Rejected { what, why, .. }) => {
-                let detail = format!("the service refuses to show {what}: {why}");
-                self.lacks(id, Reason::ServiceRefused, detail, tally).await?;
+                let detail = format!("the platform refuses to show {what}: {why}");
+                self.note_absence(id, Reason::ServiceRefused, detail, summary).await?;
                 Ok(None)
             }
             Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
-                self.left_alone.insert(id);
-                self.wait(&[(id, Reason::NotSent, error.to_string())]).await?;
-                tally.note(error.to_string());
+                self.skipped.insert(id);
+                self.note_waiting(&[(id, Reason::NotSent, error.to_string())]).await?;
+                summary.note_failure(error.to_string());
                 Ok(None)
             }
-            Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => Err(error),
+            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => Err(error),
         }
     }
 
     /// Returns the content of a plan that sends. Otherwise moves the change, or skips it.
-    async fn planned<T>(
+    async fn plan_content<T>(
         &mut self,
-        id: WishId,
-        plan: Plan<T>,
-        tally: &mut Tally,
+        id: ChangeId,
+        plan: ChangePlan<T>,
+        summary: &mut PushSummary,
     ) -> Result<Option<T>, JobError> {
-        if !matches!(plan, Plan::Lacking { .. } | Plan::Read) && self.lacking.remove(&id) {
-            absence::end(self.context, &lacking_subject(id)).await?;
+        if !matches!(plan, ChangePlan::PartMissing { .. } | ChangePlan::ReadFirst)
+            && self.suspected_absent.remove(&id)
+        {
+            absence::end_absence(self.context, &absence_subject(id)).await?;
         }
         match plan {
-            Plan::Go(what) => return Ok(Some(what)),
-            Plan::Held { reason, detail } => self.stop(id, State::Held, reason, detail, tally).await?,
-            Plan::Lacking { reason, detail } => self.lacks(id, reason, detail, tally).await?,
-            Plan::Rejected { reason, detail } => {
-                self.stop(id, State::Rejected, reason, detail, tally).await?;
+            ChangePlan::Send(what) => return Ok(Some(what)),
+            ChangePlan::Held { reason, detail } => {
+                self.finish_change(id, ChangeState::Held, reason, detail, summary).await?
             }
-            Plan::Read => {
-                self.left_alone.insert(id);
-                tally.note(format!("what wish {id} depends on moved while it was read"));
+            ChangePlan::PartMissing { reason, detail } => {
+                self.note_absence(id, reason, detail, summary).await?
+            }
+            ChangePlan::Rejected { reason, detail } => {
+                self.finish_change(id, ChangeState::Rejected, reason, detail, summary).await?;
+            }
+            ChangePlan::ReadFirst => {
+                self.skipped.insert(id);
+                summary.note_failure(format!("what change {id} depends on moved while it was read"));
             }
         }
         Ok(None)
@@ -266,152 +299,177 @@ impl<'a> Deliver<'a> {
 
     /// Handles an answer that lacks the thing a change names. The change waits for a second answer and is
     /// then held. It is rejected only if known facts contradict it.
-    async fn lacks(
+    async fn note_absence(
         &mut self,
-        id: WishId,
+        id: ChangeId,
         reason: Reason,
         detail: String,
-        tally: &mut Tally,
+        summary: &mut PushSummary,
     ) -> Result<(), JobError> {
-        let subject = lacking_subject(id);
-        match absence::judge(self.context, self.run, &subject, &detail).await? {
-            Lacks::Proved => {
-                let is_wrong = self.context.store.lacking_is_wrong(id).await?;
-                let to = if is_wrong { State::Rejected } else { State::Held };
-                self.stop(id, to, reason, detail, tally).await
+        let subject = absence_subject(id);
+        match absence::judge_absence(self.context, self.run, &subject, &detail).await? {
+            AbsenceProof::Proved => {
+                let is_wrong = self.context.store.change_is_contradicted(id).await?;
+                let to = if is_wrong { ChangeState::Rejected } else { ChangeState::Held };
+                self.finish_change(id, to, reason, detail, summary).await
             }
-            Lacks::NotProved(why) => {
-                self.left_alone.insert(id);
-                self.wait(&[(id, Reason::Unproved, why.clone())]).await?;
-                tally.note(why);
+            AbsenceProof::NotProved(why) => {
+                self.skipped.insert(id);
+                self.note_waiting(&[(id, Reason::Unproved, why.clone())]).await?;
+                summary.note_failure(why);
                 Ok(())
             }
         }
     }
 
     /// Moves a pending change to a state without a call. Does nothing if the change is no longer pending.
-    async fn stop(
+    async fn finish_change(
         &mut self,
-        id: WishId,
-        to: State,
+        id: ChangeId,
+        to: ChangeState,
         reason: Reason,
         detail: String,
-        tally: &mut Tally,
+        summary: &mut PushSummary,
     ) -> Result<(), JobError> {
-        let moves = [Verdict::new(id, to, Some(reason.as_str()), detail)];
-        let mut write = self.context.store.begin(Durability::Full).await?;
-        if write.outbox_move(State::Pending, &moves, self.context.now()).await? != 1 {
+        let moves = [ChangeOutcome::new(id, to, Some(reason.as_str()), detail)];
+        let mut write = self.context.store.begin_write(Durability::Full).await?;
+        if write.outbox_transition(ChangeState::Pending, &moves, self.context.now()).await? != 1 {
             return Ok(());
         }
         write.commit().await?;
-        tell(self.context, &moves).await;
-        tally.count(&moves);
+        log_outcomes(self.context, &moves).await;
+        summary.count_outcomes(&moves);
         Ok(())
     }
 
     /// Notes at pending changes what they wait for.
-    async fn wait(&mut self, waiting: &[(WishId, Reason, String)]) -> Result<(), JobError> {
+    async fn note_waiting(&mut self, waiting: &[(ChangeId, Reason, String)]) -> Result<(), JobError> {
         if waiting.is_empty() {
             return Ok(());
         }
-        let note = |(id, reason, detail): &(WishId, Reason, String)| {
-            Verdict::new(*id, State::Pending, Some(reason.as_str()), detail)
+        let note = |(id, reason, detail): &(ChangeId, Reason, String)| {
+            ChangeOutcome::new(*id, ChangeState::Pending, Some(reason.as_str()), detail)
         };
-        let notes: Vec<Verdict> = waiting.iter().map(note).collect();
-        let mut write = self.context.store.begin(Durability::Normal).await?;
-        write.outbox_note(State::Pending, &notes, self.context.now()).await?;
+        let notes: Vec<ChangeOutcome> = waiting.iter().map(note).collect();
+        let mut write = self.context.store.begin_write(Durability::Normal).await?;
+        write.outbox_reason_update(ChangeState::Pending, &notes, self.context.now()).await?;
         write.commit().await?;
         Ok(())
     }
 
     /// Sends entries in one call; see [`Self::carry`].
-    async fn carry_parcels<T>(
+    async fn send_entries<T>(
         &mut self,
         lane: Lane,
-        request: Result<Request, Invalid>,
-        parcels: &[Parcel<T>],
+        request: Result<PlatformRequest, InvalidRequest>,
+        shipments: &[CallEntry<T>],
         seen_at: Moment,
-        tally: &mut Tally,
-    ) -> Result<Option<Answer>, JobError> {
-        let kept: Vec<Kept> = parcels.iter().map(|parcel| parcel.kept.clone()).collect();
-        self.carry(lane, request, &kept, &[], seen_at, tally).await
+        summary: &mut PushSummary,
+    ) -> Result<Option<AnsweredExchange>, JobError> {
+        let kept: Vec<ClaimEvidence> = shipments.iter().map(|shipment| shipment.evidence.clone()).collect();
+        self.claim_and_send(lane, request, &kept, &[], seen_at, summary).await
     }
 
     /// Claims changes and sends their call. Returns an accepted answer, which the caller must complete.
     /// `None` if nothing was sent or the outcome needs no parsing. `seen_at` is the time of the oldest
     /// preflight.
-    async fn carry(
+    async fn claim_and_send(
         &mut self,
         lane: Lane,
-        request: Result<Request, Invalid>,
-        kept: &[Kept],
-        cells: &[CellWrite],
+        request: Result<PlatformRequest, InvalidRequest>,
+        kept: &[ClaimEvidence],
+        levels: &[StockLevelWrite],
         seen_at: Moment,
-        tally: &mut Tally,
-    ) -> Result<Option<Answer>, JobError> {
+        summary: &mut PushSummary,
+    ) -> Result<Option<AnsweredExchange>, JobError> {
         let request = request.map_err(|why| JobError::Implausible(why.to_string()))?;
-        self.context.may_claim().await?;
-        let permit = self.context.place(request.operation, lane, Pace::Paid).await?;
-        if self.context.moment().since(seen_at) > FRESH || !permit.may_send() {
-            permit.give_back();
+        self.context.wait_until_claimable().await?;
+        let permit = self.context.reserve_call(request.operation, lane, PacePayment::Paid).await?;
+        if self.context.moment().duration_since(seen_at) > PREFLIGHT_MAX_AGE || !permit.may_send() {
+            permit.return_unused();
             return Ok(None);
         }
-        let wishes: Vec<Claim> = kept.iter().map(|kept| Claim { id: kept.id, written: None }).collect();
-        let load = Load { run: self.run, lane, request: &request, wishes: &wishes, cells, kept };
-        let Some(begun) = claim::claim(self.context, &load).await? else {
-            permit.give_back();
+        let changes: Vec<ClaimedChange> =
+            kept.iter().map(|kept| ClaimedChange { id: kept.id, written: None }).collect();
+        let load = ClaimedCall {
+            run: self.run,
+            lane,
+            request: &request,
+            changes: &changes,
+            stock_levels: levels,
+            evidence: kept,
+        };
+        let Some(begun) = claim::claim_call(self.context, &load).await? else {
+            permit.return_unused();
             return Ok(None);
         };
-        let answer = self.context.send(permit, begun, request).await;
-        tally.calls += 1;
+        let answer = self.context.send_exchange(permit, begun, request).await;
+        summary.calls += 1;
         let operation = answer.reply.operation;
-        let ids: Vec<WishId> = kept.iter().map(|kept| kept.id).collect();
-        match claim::unanswered(self.context, &ids, &answer).await? {
-            Went::Answered => {
-                self.refused = 0;
-                self.context.worked(operation, &quarantine::entries(kept)).await?;
+        let ids: Vec<ChangeId> = kept.iter().map(|kept| kept.id).collect();
+        match claim::complete_unaccepted(self.context, &ids, &answer).await? {
+            CallOutcome::Answered => {
+                self.consecutive_refusals = 0;
+                self.context.record_success(operation, &quarantine::entry_names(kept)).await?;
                 return Ok(Some(answer));
             }
-            Went::InDoubt => {
+            CallOutcome::InDoubt => {
                 // `settle` judges the update of a product, and also its repetition.
                 if operation != Operation::UpdateProduct {
-                    self.context.failed(operation, &quarantine::entries(kept), &words(&answer.reply)).await?;
+                    self.context
+                        .record_failure(
+                            operation,
+                            &quarantine::entry_names(kept),
+                            &reply_message(&answer.reply),
+                        )
+                        .await?;
                 }
-                tally.in_doubt += ids.len() as u64;
+                summary.in_doubt += ids.len() as u64;
             }
-            Went::Throttled => {}
-            Went::NotSent(why) => self.cut_off(why, tally),
-            Went::Refused { status, why } => self.refused(kept, (status, why), &answer, tally).await?,
+            CallOutcome::Throttled => {}
+            CallOutcome::NotSent(why) => self.stop_calls(why, summary),
+            CallOutcome::Refused { status, why } => {
+                self.handle_refusal(kept, (status, why), &answer, summary).await?
+            }
         }
         Ok(None)
     }
 
-    fn cut_off(&mut self, why: String, tally: &mut Tally) {
+    fn stop_calls(&mut self, why: String, summary: &mut PushSummary) {
         self.is_cut_off = true;
-        tally.note(why);
+        summary.note_failure(why);
     }
 
     /// Commits an answer with its facts and the moves of its changes. Retries the commit after a transient
     /// error.
-    async fn conclude(&self, answer: &Answer, fold: &impl Fold, tally: &mut Tally) -> Result<(), JobError> {
-        let mut insist = self.context.insist(WRITE_ANSWER);
+    async fn complete_answer(
+        &self,
+        answer: &AnsweredExchange,
+        case_key: &impl ApplyAnswer,
+        summary: &mut PushSummary,
+    ) -> Result<(), JobError> {
+        let mut retry = self.context.retry_commit(RECORD_ANSWER);
         let moves = loop {
-            let attempt = self.try_conclude(answer, fold).await;
-            if let Some(moves) = insist.on(attempt).await? {
+            let attempt = self.try_complete_answer(answer, case_key).await;
+            if let Some(moves) = retry.check_attempt(attempt).await? {
                 break moves;
             }
         };
-        tell(self.context, &moves).await;
-        tally.count(&moves);
+        log_outcomes(self.context, &moves).await;
+        summary.count_outcomes(&moves);
         Ok(())
     }
 
-    async fn try_conclude(&self, answer: &Answer, fold: &impl Fold) -> Result<Vec<Verdict>, StoreError> {
-        let mut write = self.context.store.begin(Durability::Full).await?;
-        let is_over = write.exchange_is_over(answer.id).await?;
+    async fn try_complete_answer(
+        &self,
+        answer: &AnsweredExchange,
+        case_key: &impl ApplyAnswer,
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
+        let mut write = self.context.store.begin_write(Durability::Full).await?;
+        let is_over = write.exchange_has_ended(answer.id).await?;
         let position = self.context.exchange_end(&mut write, answer).await?;
-        let moves = fold.fold(&mut write, answer, position).await?;
-        write.outbox_move(State::Sending, &moves, self.context.now()).await?;
+        let moves = case_key.apply_answer(&mut write, answer, position).await?;
+        write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
         if !is_over {
             // Otherwise the last attempt was committed despite its error, and this attempt only returns the
             // moves.
@@ -421,60 +479,11 @@ impl<'a> Deliver<'a> {
     }
 }
 
-impl Wish {
+impl DeliverableChange {
     /// Parses a change. `None` for quantities and for invalid bodies, which the quantities' part rejects.
-    fn of(row: &WishRow) -> Option<Self> {
-        let body = outbox::read(&row.kind, &row.body).ok()?;
+    fn of(row: &ChangeRow) -> Option<Self> {
+        let body = outbox::read_stored_body(&row.kind, &row.body).ok()?;
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
-        body.cell().is_none().then_some(Self { id: WishId(row.id), is_urgent, is_released, body })
+        body.stock_level().is_none().then_some(Self { id: ChangeId(row.id), is_urgent, is_released, body })
     }
-}
-
-/// Returns the changes that failed before.
-fn unlucky(pending: &[WishRow]) -> BTreeSet<WishId> {
-    let unlucky = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotSent.as_str()));
-    unlucky.map(|row| WishId(row.id)).collect()
-}
-
-/// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
-/// flight or in doubt.
-fn turn<T>(
-    wishes: Vec<(WishId, String, T)>,
-    under_way: &BTreeSet<String>,
-    unlucky: &BTreeSet<WishId>,
-) -> Vec<(WishId, String, T)> {
-    let subjects: Vec<String> = wishes.iter().map(|(_, subject, _)| subject.clone()).collect();
-    let turn: BTreeSet<usize> = crate::reconcile::create::in_turn(&subjects, under_way).into_iter().collect();
-    let first = wishes.into_iter().enumerate().filter(|(index, _)| turn.contains(index));
-    let mut first: Vec<_> = first.map(|(_, wish)| wish).collect();
-    first.sort_by_key(|(id, ..)| unlucky.contains(id));
-    first
-}
-
-/// Returns the ordering key of an order.
-fn order_subject(wish: &outbox::ShipmentCreate) -> String {
-    format!("order {}", wish.order_id)
-}
-
-/// Returns the key of the change in the table of absences.
-fn lacking_subject(wish: WishId) -> String {
-    format!("change {wish}")
-}
-
-/// Returns the ordering key of a shipment.
-fn shipment_subject(shipment: ShipmentId) -> String {
-    format!("shipment {shipment}")
-}
-
-/// Returns the move of a change that the platform refused.
-fn refusal(id: WishId, messages: &[String]) -> Verdict {
-    let words = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
-    let detail = format!("the service refused it: {words}");
-    Verdict::new(id, State::Rejected, Some(Reason::ServiceRefused.as_str()), detail)
-}
-
-/// Returns the move of a change that the answer does not identify.
-fn unmatched(id: WishId) -> Verdict {
-    let detail = "the answer does not say what became of it";
-    Verdict::new(id, State::InDoubt, Some(Reason::Unmatched.as_str()), detail)
 }

@@ -4,233 +4,263 @@
 //! change of an order, shipment, SKU or name has no preview, because its plan depends on the result of the
 //! first one.
 
-use super::tracking::Shipment;
-use super::{Wish, order_subject, product_update, shipment, shipment_subject};
-use super::{tracking, turn, unlucky};
-use crate::client::Request;
-use crate::client::wire::{self, Invalid, Paging};
+use super::tracking::NamedShipment;
+use super::{DeliverableChange, order_key, product_update, shipment, shipment_key};
+use super::{first_per_key, previously_failed, tracking};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, InvalidRequest, PageParams};
 use crate::exec::JobError;
-use crate::exec::preflight::Create;
-use crate::exec::preflight::sku_subject;
-use crate::model::{ShipmentId, WishId};
-use crate::outbox::{Body, ProductUpdate, ShipmentCreate, TrackingSubmit};
-use crate::push::{Planned, Preview};
-use crate::reconcile::Plan;
-use crate::reconcile::shipment::OrderFact;
-use crate::reconcile::{self, create};
-use crate::store::{ProductCells, Store};
+use crate::exec::preflight::CreateBody;
+use crate::exec::preflight::product_key;
+use crate::model::{ChangeId, ShipmentId};
+use crate::outbox::{ChangeBody, ProductUpdate, ShipmentCreate, TrackingSubmit};
+use crate::push::{PlannedRequest, PushPreview};
+use crate::reconcile::ChangePlan;
+use crate::reconcile::shipments::OrderFact;
+use crate::reconcile::{self, creates};
+use crate::store::{ProductStock, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Adds the changes other than quantities to a preview.
-pub(in crate::push) async fn foresee(store: &Store, preview: &mut Preview) -> Result<(), JobError> {
+pub(in crate::push) async fn preview_deliveries(
+    store: &Store,
+    preview: &mut PushPreview,
+) -> Result<(), JobError> {
     let pending = store.outbox_pending().await?;
-    let under_way = store.delivery_under_way().await?;
-    let unlucky = unlucky(&pending);
-    let wishes: Vec<Wish> = pending.iter().filter_map(Wish::of).collect();
-    let mut foresight =
-        Foresight { store, preview, under_way, unlucky, went: BTreeMap::new(), done: BTreeSet::new() };
+    let under_way = store.delivery_keys_in_flight().await?;
+    let previously_failed = previously_failed(&pending);
+    let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
+    let mut foresight = DeliveryPreview {
+        store,
+        preview,
+        busy_keys: under_way,
+        previously_failed,
+        first_by_key: BTreeMap::new(),
+        covered: BTreeSet::new(),
+    };
     for is_urgent in [true, false] {
-        let lane: Vec<Wish> = wishes.iter().filter(|wish| wish.is_urgent == is_urgent).cloned().collect();
-        while foresight.round(&lane).await? {}
+        let lane: Vec<DeliverableChange> =
+            changes.iter().filter(|change| change.is_urgent == is_urgent).cloned().collect();
+        while foresight.preview_round(&lane).await? {}
     }
     Ok(())
 }
 
-struct Foresight<'a> {
+struct DeliveryPreview<'a> {
     store: &'a Store,
-    preview: &'a mut Preview,
-    under_way: BTreeSet<String>,
-    unlucky: BTreeSet<WishId>,
+    preview: &'a mut PushPreview,
+    busy_keys: BTreeSet<String>,
+    previously_failed: BTreeSet<ChangeId>,
     /// First change of each ordering key in this preview.
-    went: BTreeMap<String, WishId>,
+    first_by_key: BTreeMap<String, ChangeId>,
     /// Changes that the preview covers already.
-    done: BTreeSet<WishId>,
+    covered: BTreeSet<ChangeId>,
 }
 
-impl Foresight<'_> {
+impl DeliveryPreview<'_> {
     /// Adds a call of each kind. Returns false if nothing is left.
-    async fn round(&mut self, wishes: &[Wish]) -> Result<bool, JobError> {
-        let before = self.done.len();
-        self.shipments(wishes).await?;
-        self.trackings(wishes).await?;
-        self.creates(wishes).await?;
-        self.updates(wishes).await?;
-        Ok(self.done.len() > before)
+    async fn preview_round(&mut self, changes: &[DeliverableChange]) -> Result<bool, JobError> {
+        let before = self.covered.len();
+        self.preview_shipments(changes).await?;
+        self.preview_trackings(changes).await?;
+        self.preview_creates(changes).await?;
+        self.preview_updates(changes).await?;
+        Ok(self.covered.len() > before)
     }
 
     /// Returns the changes of the next call, at most `limit`. Notes the changes that are behind another with
     /// the same ordering key.
-    fn next<T>(&mut self, wishes: Vec<(WishId, String, T)>, limit: usize) -> Vec<(WishId, String, T)> {
+    fn next_changes<T>(
+        &mut self,
+        changes: Vec<(ChangeId, String, T)>,
+        limit: usize,
+    ) -> Vec<(ChangeId, String, T)> {
         let mut open = Vec::new();
-        for (id, subject, wish) in wishes {
-            if self.done.contains(&id) {
+        for (id, subject, change) in changes {
+            if self.covered.contains(&id) {
                 continue;
             }
-            if let Some(first) = self.went.get(&subject) {
-                let key = self.preview.keys.get(first).cloned().unwrap_or_default();
-                self.note(
+            if let Some(first) = self.first_by_key.get(&subject) {
+                let key = self.preview.change_keys.get(first).cloned().unwrap_or_default();
+                self.note_without_call(
                     id,
-                    format!("goes after the wish `{key}` for the same {subject}, planned anew then"),
+                    format!("goes after the change `{key}` for the same {subject}, planned anew then"),
                 );
             } else {
-                open.push((id, subject, wish));
+                open.push((id, subject, change));
             }
         }
-        let mut next = turn(open, &self.under_way, &self.unlucky);
+        let mut next = first_per_key(open, &self.busy_keys, &self.previously_failed);
         next.truncate(limit);
         for (id, subject, _) in &next {
-            self.went.insert(subject.clone(), *id);
-            self.done.insert(*id);
+            self.first_by_key.insert(subject.clone(), *id);
+            self.covered.insert(*id);
         }
         next
     }
 
-    async fn shipments(&mut self, wishes: &[Wish]) -> Result<(), JobError> {
-        let ours = wishes.iter().filter_map(|wish| match &wish.body {
-            Body::ShipmentCreate(create) => Some((wish.id, order_subject(create), create)),
+    async fn preview_shipments(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
+        let ours = changes.iter().filter_map(|change| match &change.body {
+            ChangeBody::ShipmentCreate(create) => Some((change.id, order_key(create), create)),
             _ => None,
         });
         let mut loads = Vec::new();
-        for (id, subject, wish) in self.next(ours.collect(), shipment::ORDERS_MAX) {
-            self.look(Ok(wire::get_order_line_items(wish.order_id)), id)?;
-            let plan = self.shipment(wish).await?;
-            if let Some(lines) = self.planned(id, plan, "its order") {
-                loads.push(shipment::load(id, subject, wish, lines));
+        for (id, subject, change) in self.next_changes(ours.collect(), shipment::ORDERS_MAX) {
+            self.add_preflight(Ok(wire::get_order_line_items(change.order_id)), id)?;
+            let plan = self.plan_shipment(change).await?;
+            if let Some(lines) = self.planned_content(id, plan, "its order") {
+                loads.push(shipment::shipment_entry(id, subject, change, lines));
             }
         }
-        let ids = loads.iter().map(|load| load.kept.id).collect();
-        self.call(|| shipment::request(&loads), ids)
+        let ids = loads.iter().map(|load| load.evidence.id).collect();
+        self.add_request(|| shipment::shipments_request(&loads), ids)
     }
 
-    async fn shipment(
+    async fn plan_shipment(
         &self,
-        wish: &ShipmentCreate,
-    ) -> Result<Plan<Vec<reconcile::shipment::ClaimedLine>>, JobError> {
-        let known = self.store.order_at_hand(wish.order_id).await?;
+        change: &ShipmentCreate,
+    ) -> Result<ChangePlan<Vec<reconcile::shipments::ClaimedLine>>, JobError> {
+        let known = self.store.order_cached_lines(change.order_id).await?;
         let fact = match &known {
             None => OrderFact::Unread,
             Some((_, false)) => OrderFact::Incomplete,
             Some((lines, true)) if lines.is_empty() => OrderFact::Unknown,
             Some((lines, true)) => OrderFact::Known(lines),
         };
-        Ok(reconcile::shipment::plan(wish, fact))
+        Ok(reconcile::shipments::plan_shipment(change, fact))
     }
 
-    async fn trackings(&mut self, wishes: &[Wish]) -> Result<(), JobError> {
-        let mut ours: Vec<(WishId, String, (ShipmentId, &TrackingSubmit))> = Vec::new();
-        for wish in wishes {
-            let Body::TrackingSubmit(submit) = &wish.body else { continue };
-            if self.done.contains(&wish.id) {
+    async fn preview_trackings(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
+        let mut ours: Vec<(ChangeId, String, (ShipmentId, &TrackingSubmit))> = Vec::new();
+        for change in changes {
+            let ChangeBody::TrackingSubmit(submit) = &change.body else { continue };
+            if self.covered.contains(&change.id) {
                 continue;
             }
-            match tracking::shipment_of(self.store, &submit.shipment).await? {
-                Shipment::There(shipment) => {
-                    ours.push((wish.id, shipment_subject(shipment), (shipment, submit)));
+            match tracking::find_shipment(self.store, &submit.shipment).await? {
+                NamedShipment::Exists(shipment) => {
+                    ours.push((change.id, shipment_key(shipment), (shipment, submit)));
                 }
-                Shipment::NotYet(why) => self.note(wish.id, format!("waits: {why}")),
-                Shipment::Never(why) => self.note(wish.id, format!("rejected: {why}")),
+                NamedShipment::Pending(why) => self.note_without_call(change.id, format!("waits: {why}")),
+                NamedShipment::Impossible(why) => {
+                    self.note_without_call(change.id, format!("rejected: {why}"))
+                }
             }
         }
         let mut loads = Vec::new();
-        for (id, subject, (shipment, wish)) in self.next(ours, tracking::SHIPMENTS_MAX) {
-            self.look(Ok(wire::shipment_line_items(shipment, Paging::FIRST)), id)?;
-            let items = self.store.shipment_at_hand(shipment).await?;
-            let plan = reconcile::tracking::plan(wish, items.as_deref());
-            match self.planned(id, plan, "its shipment") {
+        for (id, subject, (shipment, change)) in self.next_changes(ours, tracking::SHIPMENTS_MAX) {
+            self.add_preflight(Ok(wire::shipment_line_items(shipment, PageParams::FIRST)), id)?;
+            let items = self.store.shipment_cached_items(shipment).await?;
+            let plan = reconcile::tracking::plan_tracking(change, items.as_deref());
+            match self.planned_content(id, plan, "its shipment") {
                 Some(entries) if entries.is_empty() => {
-                    self.note(id, "applied without a call: the shipment carries this number already".into());
+                    self.note_without_call(
+                        id,
+                        "applied without a call: the shipment carries this number already".into(),
+                    );
                 }
-                Some(entries) => loads.push(tracking::load(id, subject, shipment, wish, &entries)),
+                Some(entries) => {
+                    loads.push(tracking::tracking_entry(id, subject, shipment, change, &entries))
+                }
                 None => {}
             }
         }
-        let ids = loads.iter().map(|load| load.kept.id).collect();
-        self.call(|| tracking::request(&loads), ids)
+        let ids = loads.iter().map(|load| load.evidence.id).collect();
+        self.add_request(|| tracking::trackings_request(&loads), ids)
     }
 
-    async fn creates(&mut self, wishes: &[Wish]) -> Result<(), JobError> {
-        let ours = wishes.iter().filter_map(|wish| {
-            let create = Create::of(&wish.body)?;
-            Some((wish.id, create.subject(), create))
+    async fn preview_creates(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
+        let ours = changes.iter().filter_map(|change| {
+            let create = CreateBody::from_body(&change.body)?;
+            Some((change.id, create.ordering_key(), create))
         });
-        for (id, _, create) in self.next(ours.collect(), 1) {
-            self.look(create.first_look(), id)?;
-            let there = create.at_hand(self.store).await?;
-            if self.planned(id, create::plan(create.name(), Some(&there)), "the service").is_some() {
-                self.call(|| create.request(), vec![id])?;
+        for (id, _, create) in self.next_changes(ours.collect(), 1) {
+            self.add_preflight(create.first_preflight(), id)?;
+            let there = create.known_records(self.store).await?;
+            if self
+                .planned_content(id, creates::plan_create(create.name(), Some(&there)), "the platform")
+                .is_some()
+            {
+                self.add_request(|| create.create_request(), vec![id])?;
             }
         }
         Ok(())
     }
 
-    async fn updates(&mut self, wishes: &[Wish]) -> Result<(), JobError> {
-        let ours = wishes.iter().filter_map(|wish| match &wish.body {
-            Body::ProductUpdate(update) => Some((wish.id, sku_subject(&update.sku), update)),
+    async fn preview_updates(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
+        let ours = changes.iter().filter_map(|change| match &change.body {
+            ChangeBody::ProductUpdate(update) => Some((change.id, product_key(&update.sku), update)),
             _ => None,
         });
-        for (id, _, wish) in self.next(ours.collect(), 1) {
-            let sku = product_update::known_sku(self.store, wish).await?;
-            self.look(wire::get_product_balances(std::slice::from_ref(&sku)), id)?;
-            let cells = self.store.product_cells(&sku).await?;
-            let plan = self.update(wish, sku.fold(), cells);
-            if let Some(fields) = self.planned(id, plan, "its product") {
-                self.call(|| product_update::request(fields), vec![id])?;
+        for (id, _, change) in self.next_changes(ours.collect(), 1) {
+            let sku = product_update::current_sku(self.store, change).await?;
+            self.add_preflight(wire::get_product_balances(std::slice::from_ref(&sku)), id)?;
+            let levels = self.store.product_stock(&sku).await?;
+            let plan = self.plan_update(change, sku.case_key(), levels);
+            if let Some(fields) = self.planned_content(id, plan, "its product") {
+                self.add_request(|| product_update::update_request(fields), vec![id])?;
             }
         }
         Ok(())
     }
 
     /// Plans an update with the quantities that the same push writes before it.
-    fn update(
+    fn plan_update(
         &self,
-        wish: &ProductUpdate,
-        fold: String,
-        mut cells: ProductCells,
-    ) -> Plan<serde_json::Map<String, serde_json::Value>> {
-        if cells.read_by.is_none() {
-            return Plan::Read;
+        change: &ProductUpdate,
+        case_key: String,
+        mut levels: ProductStock,
+    ) -> ChangePlan<serde_json::Map<String, serde_json::Value>> {
+        if levels.read_exchange_id.is_none() {
+            return ChangePlan::ReadFirst;
         }
-        for cell in &mut cells.cells {
-            let name = (fold.clone(), crate::model::WarehouseId(cell.warehouse_id));
-            if let Some((from, to)) = self.preview.written.get(&name) {
-                cell.quantity = to.0;
-                cells.total = cells.total.map(|total| total + to.0 - from.0);
+        for level in &mut levels.stock_levels {
+            let name = (case_key.clone(), crate::model::WarehouseId(level.warehouse_id));
+            if let Some((from, to)) = self.preview.written_levels.get(&name) {
+                level.quantity = to.0;
+                levels.total = levels.total.map(|total| total + to.0 - from.0);
             }
         }
-        product_update::plan(wish, &cells, None)
+        product_update::plan_update(change, &levels, None)
     }
 
-    fn look(&mut self, request: Result<Request, Invalid>, id: WishId) -> Result<(), JobError> {
-        self.call(|| request, vec![id])
+    fn add_preflight(
+        &mut self,
+        request: Result<PlatformRequest, InvalidRequest>,
+        id: ChangeId,
+    ) -> Result<(), JobError> {
+        self.add_request(|| request, vec![id])
     }
 
     /// Adds a request for these changes, if there are any.
-    fn call(
+    fn add_request(
         &mut self,
-        request: impl FnOnce() -> Result<Request, Invalid>,
-        wishes: Vec<WishId>,
+        request: impl FnOnce() -> Result<PlatformRequest, InvalidRequest>,
+        changes: Vec<ChangeId>,
     ) -> Result<(), JobError> {
-        if !wishes.is_empty() {
+        if !changes.is_empty() {
             let request = request().map_err(|why| JobError::Implausible(why.to_string()))?;
-            self.preview.requests.push(Planned { request, wishes });
+            self.preview.requests.push(PlannedRequest { request, changes });
         }
         Ok(())
     }
 
     /// Returns the content of a plan that sends. Otherwise notes the reason.
-    fn planned<T>(&mut self, id: WishId, plan: Plan<T>, what: &str) -> Option<T> {
+    fn planned_content<T>(&mut self, id: ChangeId, plan: ChangePlan<T>, what: &str) -> Option<T> {
         match plan {
-            Plan::Go(what) => return Some(what),
-            Plan::Held { detail, .. } => self.note(id, format!("held: {detail}")),
-            Plan::Lacking { detail, .. } => self.note(id, format!("waits for a second look: {detail}")),
-            Plan::Rejected { detail, .. } => self.note(id, format!("rejected: {detail}")),
-            Plan::Read => self.note(id, format!("decided once {what} was read")),
+            ChangePlan::Send(what) => return Some(what),
+            ChangePlan::Held { detail, .. } => self.note_without_call(id, format!("held: {detail}")),
+            ChangePlan::PartMissing { detail, .. } => {
+                self.note_without_call(id, format!("waits for a second look: {detail}"))
+            }
+            ChangePlan::Rejected { detail, .. } => self.note_without_call(id, format!("rejected: {detail}")),
+            ChangePlan::ReadFirst => self.note_without_call(id, format!("decided once {what} was read")),
         }
         None
     }
 
-    fn note(&mut self, id: WishId, what: String) {
-        self.done.insert(id);
-        self.preview.without_call.push((id, what));
+    fn note_without_call(&mut self, id: ChangeId, what: String) {
+        self.covered.insert(id);
+        self.preview.changes_without_call.push((id, what));
     }
 }

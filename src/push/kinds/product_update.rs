@@ -4,219 +4,243 @@
 //! is in flight. Its quantities are facts just read, so it can undo only the sales since that read. A change
 //! that names other quantities is rejected.
 
-use super::{Deliver, Fold, Wish, refusal, unmatched};
-use crate::client::Request;
-use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
+use super::{ApplyAnswer, DeliverableChange, DeliveryRun, refusal_outcome, unmatched_outcome};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
 use crate::exec::JobError;
-use crate::exec::balances_reader::Parts;
-use crate::exec::call::Answer;
-use crate::exec::preflight::sku_subject;
-use crate::exec::preflight::{self, Looker};
-use crate::exec::quarantine::Way;
-use crate::model::{ExchangeId, Lane, Moment, Operation, Position, Quantity, Sku, WarehouseId, WishId};
-use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
+use crate::exec::balances_reader::BalancesReader;
+use crate::exec::call::AnsweredExchange;
+use crate::exec::preflight::product_key;
+use crate::exec::preflight::{self, ReadOrigin};
+use crate::exec::quarantine::EntryRoute;
+use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, Position, Quantity, Sku, WarehouseId};
+use crate::outbox::{ChangeBody, ChangeKind, ChangeRejection, ChangeState, ProductUpdate, Reason};
 use crate::projection;
-use crate::push::summary::Tally;
+use crate::push::summary::PushSummary;
 use crate::push::trips::judge_update;
-use crate::reconcile::update::{Shown, named};
-use crate::reconcile::{Lack, Plan};
-use crate::store::{CellWrite, Kept, ProductCells, Store, StoreError, Verdict, Write};
+use crate::reconcile::product_update::{ShownFields, checkable_fields};
+use crate::reconcile::{ChangePlan, ProductLack};
+use crate::store::{
+    ChangeOutcome, ClaimEvidence, ProductStock, StockLevelWrite, Store, StoreError, WriteTransaction,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-const READ: Operation = Operation::GetProductBalances;
+const READ_OPERATION: Operation = Operation::GetProductBalances;
 
-pub(super) async fn deliver(
-    deliver: &mut Deliver<'_>,
+pub(super) async fn deliver_update(
+    deliver: &mut DeliveryRun<'_>,
     lane: Lane,
-    wishes: &[Wish],
-    tally: &mut Tally,
+    changes: &[DeliverableChange],
+    summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let ours = wishes.iter().filter_map(|wish| match &wish.body {
-        Body::ProductUpdate(update) => Some((wish.id, sku_subject(&update.sku), (update, wish.is_released))),
+    let ours = changes.iter().filter_map(|change| match &change.body {
+        ChangeBody::ProductUpdate(update) => {
+            Some((change.id, product_key(&update.sku), (update, change.is_released)))
+        }
         _ => None,
     });
-    let turn = deliver.in_turn(ours.collect()).await?;
-    let turn = deliver.not_aside(&[READ], turn, |(update, ..)| update.sku.to_string(), tally).await?;
-    let aside = deliver.context.aside(Operation::UpdateProduct).await?;
+    let turn = deliver.ready_changes(ours.collect()).await?;
+    let turn =
+        deliver.select_ready(&[READ_OPERATION], turn, |(update, ..)| update.sku.to_string(), summary).await?;
+    let aside = deliver.context.quarantined_entries(Operation::UpdateProduct).await?;
     let mut free = None;
-    for (id, subject, (wish, is_released)) in turn {
-        let sku = known_sku(&deliver.context.store, wish).await?;
-        if let Way::Later(until, why) = aside.way(deliver.context, sku.as_str()) {
+    for (id, subject, (change, is_released)) in turn {
+        let sku = current_sku(&deliver.context.store, change).await?;
+        if let EntryRoute::Deferred(until, why) = aside.route_of(deliver.context, sku.as_str()) {
             let why = format!("sent and not done ({why}); it is sent again at {until}");
-            deliver.wait(&[(id, Reason::NotLanded, why.clone())]).await?;
-            deliver.left_alone.insert(id);
-            tally.again_at(until);
-            tally.note(format!("the update of {sku} was {why}"));
+            deliver.note_waiting(&[(id, Reason::NotLanded, why.clone())]).await?;
+            deliver.skipped.insert(id);
+            summary.note_retry(until);
+            summary.note_failure(format!("the update of {sku} was {why}"));
             continue;
         }
-        if !deliver.context.store.product_cells(&sku).await?.is_busy() {
-            free = Some((id, subject, wish, is_released, sku));
+        if !deliver.context.store.product_stock(&sku).await?.is_busy() {
+            free = Some((id, subject, change, is_released, sku));
             break;
         }
         let why = format!("a write of {sku} is under way");
-        deliver.wait(&[(id, Reason::AwaitsOther, why)]).await?;
-        deliver.left_alone.insert(id);
+        deliver.note_waiting(&[(id, Reason::AwaitsOther, why)]).await?;
+        deliver.skipped.insert(id);
     }
-    let Some((id, subject, wish, is_released, sku)) = free else { return Ok(false) };
-    let looker = Looker { context: deliver.context, run: deliver.run, lane };
-    let look = look(looker, wish, &sku).await;
-    let Some((exchange, seen_at, before)) = deliver.seen(id, look, tally).await? else { return Ok(true) };
-    let cells = deliver.context.store.product_cells(&sku).await?;
-    let Some(fields) = deliver.planned(id, plan(wish, &cells, Some(exchange)), tally).await? else {
+    let Some((id, subject, change, is_released, sku)) = free else { return Ok(false) };
+    let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
+    let look = preflight_update(origin, change, &sku).await;
+    let Some((exchange, seen_at, before)) = deliver.preflight_result(id, look, summary).await? else {
         return Ok(true);
     };
-    let ours = named(&fields, &before);
-    let claimed = json!({"sku": sku, "product_id": wish.product_id, "before": before, "ours": ours});
-    let kept = Kept { id, kind: Kind::ProductUpdate.as_str(), subject, claimed };
-    let request = request(fields);
-    let writes = cells.writes();
+    let levels = deliver.context.store.product_stock(&sku).await?;
+    let Some(fields) =
+        deliver.plan_content(id, plan_update(change, &levels, Some(exchange)), summary).await?
+    else {
+        return Ok(true);
+    };
+    let ours = checkable_fields(&fields, &before);
+    let claimed = json!({"sku": sku, "product_id": change.product_id, "before": before, "ours": ours});
+    let kept = ClaimEvidence {
+        id,
+        kind: ChangeKind::ProductUpdate.as_str(),
+        ordering_key: subject,
+        evidence: claimed,
+    };
+    let request = update_request(fields);
+    let writes = levels.unchanged_writes();
     let held = judge_update(deliver.context, id, is_released, &sku, &writes).await?;
     if held > 0 {
-        tally.held += held;
+        summary.held += held;
         return Ok(true);
     }
-    if let Some(answer) = deliver.carry(lane, request, &[kept], &writes, seen_at, tally).await? {
-        conclude(deliver, (id, &sku), &writes, &answer, tally).await?;
+    if let Some(answer) = deliver.claim_and_send(lane, request, &[kept], &writes, seen_at, summary).await? {
+        complete_update(deliver, (id, &sku), &writes, &answer, summary).await?;
     }
     Ok(true)
 }
 
 /// Returns the platform's present SKU of the product, because the update may change it.
-pub(super) async fn known_sku(store: &Store, wish: &ProductUpdate) -> Result<Sku, JobError> {
-    let known = store.product_sku(wish.product_id).await?;
-    Ok(known.and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| wish.sku.clone()))
+pub(super) async fn current_sku(store: &Store, change: &ProductUpdate) -> Result<Sku, JobError> {
+    let known = store.product_sku_by_id(change.product_id).await?;
+    Ok(known.and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| change.sku.clone()))
 }
 
 /// Builds the call that replaces the product.
-pub(super) fn request(fields: Map<String, Value>) -> Result<Request, Invalid> {
+pub(super) fn update_request(fields: Map<String, Value>) -> Result<PlatformRequest, InvalidRequest> {
     wire::update_product(&Value::Object(fields))
 }
 
 /// Reads the product's balances for this write, and its other fields. A product that was never seen is read
 /// twice, as proof of its absence. An absent link is read once more together with other SKUs, because an
 /// incomplete answer seldom leaves out the same record twice.
-async fn look(
-    looker: Looker<'_>,
-    wish: &ProductUpdate,
+async fn preflight_update(
+    origin: ReadOrigin<'_>,
+    change: &ProductUpdate,
     sku: &Sku,
-) -> Result<(ExchangeId, Moment, Shown), JobError> {
-    let seen = read(looker, sku, false).await?;
-    let cells = looker.context.store.product_cells(sku).await?;
-    let is_unseen = cells.product_id.is_none() && !cells.is_missing;
-    let lacks_link = matches!(plan(wish, &cells, Some(seen.0)), Plan::Lacking { .. });
-    if is_unseen || lacks_link { read(looker, sku, true).await } else { Ok(seen) }
+) -> Result<(ExchangeId, Moment, ShownFields), JobError> {
+    let seen = read_product(origin, sku, false).await?;
+    let levels = origin.context.store.product_stock(sku).await?;
+    let is_unseen = levels.product_id.is_none() && !levels.is_missing;
+    let lacks_link = matches!(plan_update(change, &levels, Some(seen.0)), ChangePlan::PartMissing { .. });
+    if is_unseen || lacks_link { read_product(origin, sku, true).await } else { Ok(seen) }
 }
 
-async fn read(
-    looker: Looker<'_>,
+async fn read_product(
+    origin: ReadOrigin<'_>,
     sku: &Sku,
     beside_others: bool,
-) -> Result<(ExchangeId, Moment, Shown), JobError> {
-    let Looker { context, run, lane } = looker;
+) -> Result<(ExchangeId, Moment, ShownFields), JobError> {
+    let ReadOrigin { context, run, lane } = origin;
     let mut page = vec![sku.clone()];
-    let known = context.store.product_cells(sku).await?;
+    let known = context.store.product_stock(sku).await?;
     if beside_others || known.product_id.is_none() || known.lack.is_some() {
-        page.extend(context.store.witnesses(&page).await?);
+        page.extend(context.store.witness_skus(&page).await?);
     }
     let (page, witnesses) = page.split_at(1);
-    let mut parts = Parts::new(context, run, lane, page, 1);
+    let mut parts = BalancesReader::new(context, run, lane, page, 1);
     if !witnesses.is_empty() {
         parts = parts.with_witnesses();
     }
     let Some((answer, _)) = parts.next_page().await? else {
-        let (what, why) = (format!("the balances of {sku}"), parts.unread.unwrap_or_default());
+        let (what, why) = (format!("the balances of {sku}"), parts.unread_reason.unwrap_or_default());
         return Err(JobError::GivenUp { what, why });
     };
     let decoded = wire::decode_balances(&answer.reply.body);
     let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
     let product = decoded.records.iter().find(|product| product.sku == *sku);
-    Ok((answer.id, answer.sent_moment, product.map(preflight::shown).unwrap_or_default()))
+    Ok((answer.id, answer.sent_moment, product.map(preflight::shown_fields).unwrap_or_default()))
 }
 
 /// Plans the body from the facts of `read`, or from the known facts without a read.
-pub(super) fn plan(
-    wish: &ProductUpdate,
-    cells: &ProductCells,
+pub(super) fn plan_update(
+    change: &ProductUpdate,
+    levels: &ProductStock,
     read: Option<ExchangeId>,
-) -> Plan<Map<String, Value>> {
-    let sku = &wish.sku;
+) -> ChangePlan<Map<String, Value>> {
+    let sku = &change.sku;
     let is_of_read = |exchange: Option<i64>| read.is_none_or(|read| exchange == Some(read.0));
-    if !is_of_read(cells.read_by) {
-        return Plan::Read;
+    if !is_of_read(levels.read_exchange_id) {
+        return ChangePlan::ReadFirst;
     }
-    let unseen = cells.product_id.is_none().then_some(Lack::Silent);
-    match cells.lack.or(unseen) {
-        Some(Lack::Absent) if cells.is_missing => {
-            let detail = format!("the service does not return {sku}; create it, or correct the SKU");
-            return Plan::Rejected { reason: Reason::UnknownSku, detail };
+    let unseen = levels.product_id.is_none().then_some(ProductLack::Silent);
+    match levels.lack.or(unseen) {
+        Some(ProductLack::Absent) if levels.is_missing => {
+            let detail = format!("the platform does not return {sku}; create it, or correct the SKU");
+            return ChangePlan::Rejected { reason: Reason::UnknownSku, detail };
         }
-        Some(lack) => return Plan::Held { reason: Reason::NoFact, detail: lack.sentence(sku, None) },
+        Some(lack) => {
+            return ChangePlan::Held { reason: Reason::NoFact, detail: lack.hold_detail(sku, None) };
+        }
         None => {}
     }
-    let Some(product_id) = cells.product_id else { return Plan::Read };
-    if product_id != wish.product_id.0 {
-        let detail =
-            format!("{sku} is product {product_id} at the service and the update names {}", wish.product_id);
-        return Plan::Rejected { reason: Reason::BadBody, detail };
+    let Some(product_id) = levels.product_id else { return ChangePlan::ReadFirst };
+    if product_id != change.product_id.0 {
+        let detail = format!(
+            "{sku} is product {product_id} at the platform and the update names {}",
+            change.product_id
+        );
+        return ChangePlan::Rejected { reason: Reason::BadBody, detail };
     }
-    if cells.is_busy() || cells.cells.iter().any(|cell| !is_of_read(cell.fact_exchange_id)) {
-        return Plan::Read;
+    if levels.is_busy() || levels.stock_levels.iter().any(|level| !is_of_read(level.fact_exchange_id)) {
+        return ChangePlan::ReadFirst;
     }
-    let facts: BTreeMap<WarehouseId, Quantity> =
-        cells.cells.iter().map(|cell| (WarehouseId(cell.warehouse_id), Quantity(cell.quantity))).collect();
-    let total = cells.total.unwrap_or_else(|| facts.values().map(|quantity| quantity.0).sum());
-    match wish.with_quantities(&facts, Quantity(total)) {
-        Ok(fields) => Plan::Go(fields),
+    let facts: BTreeMap<WarehouseId, Quantity> = levels
+        .stock_levels
+        .iter()
+        .map(|level| (WarehouseId(level.warehouse_id), Quantity(level.quantity)))
+        .collect();
+    let total = levels.total.unwrap_or_else(|| facts.values().map(|quantity| quantity.0).sum());
+    match change.with_quantities(&facts, Quantity(total)) {
+        Ok(fields) => ChangePlan::Send(fields),
         // The answer has no such link.
-        Err(Rejection { reason: reason @ Reason::UnknownWarehouse, detail }) => {
-            Plan::Lacking { reason, detail }
+        Err(ChangeRejection { reason: reason @ Reason::UnknownWarehouse, detail }) => {
+            ChangePlan::PartMissing { reason, detail }
         }
-        Err(Rejection { reason, detail }) => Plan::Rejected { reason, detail },
+        Err(ChangeRejection { reason, detail }) => ChangePlan::Rejected { reason, detail },
     }
 }
 
 /// Completes an accepted answer. In doubt, the stock levels stay occupied until the update can no longer take
 /// effect.
-async fn conclude(
-    deliver: &mut Deliver<'_>,
-    (id, sku): (WishId, &Sku),
-    writes: &[CellWrite],
-    answer: &Answer,
-    tally: &mut Tally,
+async fn complete_update(
+    deliver: &mut DeliveryRun<'_>,
+    (id, sku): (ChangeId, &Sku),
+    writes: &[StockLevelWrite],
+    answer: &AnsweredExchange,
+    summary: &mut PushSummary,
 ) -> Result<(), JobError> {
     let told = wire::decode_product_answer(&answer.reply.body);
-    deliver.conclude(answer, &Told { id, sku, writes, told }, tally).await
+    deliver.complete_answer(answer, &ParsedProductAnswer { id, sku, writes, answer: told }, summary).await
 }
 
 /// Parsed answer to an update.
-struct Told<'a> {
-    id: WishId,
+struct ParsedProductAnswer<'a> {
+    id: ChangeId,
     sku: &'a Sku,
-    writes: &'a [CellWrite],
-    told: Result<WriteAnswer<wire::Product>, Malformed>,
+    writes: &'a [StockLevelWrite],
+    answer: Result<WriteAnswer<wire::Product>, MalformedBody>,
 }
 
-impl Fold for Told<'_> {
-    async fn fold(
+impl ApplyAnswer for ParsedProductAnswer<'_> {
+    async fn apply_answer(
         &self,
-        write: &mut Write,
-        answer: &Answer,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
         ended: Position,
-    ) -> Result<Vec<Verdict>, StoreError> {
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
         let id = self.id;
-        if let Ok(told) = &self.told {
+        if let Ok(told) = &self.answer {
             let when = (ended, answer.sent_at);
-            projection::product_updated(write, answer.id, when, self.writes, told).await?;
+            projection::project_product_answer(write, answer.id, when, self.writes, told).await?;
             write.quarantine_lift(Operation::UpdateProduct, self.sku.as_str()).await?;
         }
-        Ok(vec![match &self.told {
-            Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
+        Ok(vec![match &self.answer {
+            Ok(told) if told.outcome() == WriteOutcome::Refused => refusal_outcome(id, &told.messages),
             // No record is required, because an update creates no id.
-            Ok(told) if told.was_successful == Some(true) => {
-                Verdict::new(id, State::Applied, None, "the product was updated; its quantities stayed")
-            }
-            Ok(_) | Err(_) => unmatched(id),
+            Ok(told) if told.was_successful == Some(true) => ChangeOutcome::new(
+                id,
+                ChangeState::Applied,
+                None,
+                "the product was updated; its quantities stayed",
+            ),
+            Ok(_) | Err(_) => unmatched_outcome(id),
         }])
     }
 }

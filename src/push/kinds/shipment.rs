@@ -1,19 +1,21 @@
 //! `shipment.create`: several orders per call, each once, each read just before. Lines and quantities are
 //! explicit.
 
-use super::{Deliver, Fold, Parcel, Wish, order_subject, refusal, unmatched};
-use crate::client::Request;
-use crate::client::wire::{self, CreatedShipment, Invalid, Outcome};
+use super::{
+    ApplyAnswer, CallEntry, DeliverableChange, DeliveryRun, order_key, refusal_outcome, unmatched_outcome,
+};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, CreatedShipment, InvalidRequest, WriteOutcome};
 use crate::exec::JobError;
-use crate::exec::call::Answer;
-use crate::exec::preflight::{self, Looker};
-use crate::model::{Lane, LineItemId, Moment, Operation, OrderId, Position, WishId};
-use crate::outbox::{Body, Kind, Reason, ShipmentCreate, State};
+use crate::exec::call::AnsweredExchange;
+use crate::exec::preflight::{self, ReadOrigin};
+use crate::model::{ChangeId, Lane, LineItemId, Moment, Operation, OrderId, Position};
+use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentCreate};
 use crate::projection;
-use crate::push::summary::Tally;
-use crate::reconcile::Plan;
-use crate::reconcile::shipment::{ClaimedLine, plan};
-use crate::store::{Kept, Store, StoreError, Verdict, Write};
+use crate::push::summary::PushSummary;
+use crate::reconcile::ChangePlan;
+use crate::reconcile::shipments::{ClaimedLine, plan_shipment};
+use crate::store::{ChangeOutcome, ClaimEvidence, Store, StoreError, WriteTransaction};
 use serde_json::json;
 
 /// Limit of orders per call. Each order costs a read, so more orders would save few calls and delay the first
@@ -21,122 +23,142 @@ use serde_json::json;
 pub(super) const ORDERS_MAX: usize = 10;
 
 /// Operations that may fail for an order.
-const ENTRY: &[Operation] = &[Operation::GetOrderLineItems, Operation::CreateShipments];
+const ENTRY_OPERATIONS: &[Operation] = &[Operation::GetOrderLineItems, Operation::CreateShipments];
 
 /// Order of the call.
-pub(super) type Load = Parcel<(OrderId, Vec<ClaimedLine>)>;
+pub(super) type ShipmentCallEntry = CallEntry<(OrderId, Vec<ClaimedLine>)>;
 
-pub(super) async fn deliver(
-    deliver: &mut Deliver<'_>,
+pub(super) async fn deliver_shipments(
+    deliver: &mut DeliveryRun<'_>,
     lane: Lane,
-    wishes: &[Wish],
-    tally: &mut Tally,
+    changes: &[DeliverableChange],
+    summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let ours = wishes.iter().filter_map(|wish| match &wish.body {
-        Body::ShipmentCreate(create) => Some((wish.id, order_subject(create), create)),
+    let ours = changes.iter().filter_map(|change| match &change.body {
+        ChangeBody::ShipmentCreate(create) => Some((change.id, order_key(create), create)),
         _ => None,
     });
-    let turn = deliver.in_turn(ours.collect()).await?;
-    let turn = deliver.not_aside(ENTRY, turn, |wish| wish.order_id.to_string(), tally).await?;
-    let turn = deliver.share_call(turn, ORDERS_MAX);
+    let turn = deliver.ready_changes(ours.collect()).await?;
+    let turn =
+        deliver.select_ready(ENTRY_OPERATIONS, turn, |change| change.order_id.to_string(), summary).await?;
+    let turn = deliver.take_for_call(turn, ORDERS_MAX);
     if turn.is_empty() {
         return Ok(false);
     }
     let (mut loads, mut seen_at) = (Vec::new(), None::<Moment>);
-    for (id, subject, wish) in turn {
-        let looker = Looker { context: deliver.context, run: deliver.run, lane };
-        let look = preflight::order(looker, wish.order_id).await;
-        let Some(seen) = deliver.seen(id, look, tally).await? else { continue };
-        let plan = planned(&deliver.context.store, wish, &seen.what).await?;
-        let Some(lines) = deliver.planned(id, plan, tally).await? else { continue };
+    for (id, subject, change) in turn {
+        let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
+        let look = preflight::read_order(origin, change.order_id).await;
+        let Some(seen) = deliver.preflight_result(id, look, summary).await? else { continue };
+        let plan = plan_from_store(&deliver.context.store, change, &seen.records).await?;
+        let Some(lines) = deliver.plan_content(id, plan, summary).await? else { continue };
         seen_at.get_or_insert(seen.sent_moment);
-        loads.push(load(id, subject, wish, lines));
+        loads.push(shipment_entry(id, subject, change, lines));
     }
     if let Some(seen_at) = seen_at
-        && let Some(answer) = deliver.carry_parcels(lane, request(&loads), &loads, seen_at, tally).await?
+        && let Some(answer) =
+            deliver.send_entries(lane, shipments_request(&loads), &loads, seen_at, summary).await?
     {
-        conclude(deliver, &loads, &answer, tally).await?;
+        complete_shipments(deliver, &loads, &answer, summary).await?;
     }
     Ok(true)
 }
 
 /// Plans a shipment on an answer. A change without lines ships all that is left. An answer that lacks a known
 /// line therefore does not serve such a change.
-async fn planned(
+async fn plan_from_store(
     store: &Store,
-    wish: &ShipmentCreate,
-    seen: &preflight::Order,
-) -> Result<Plan<Vec<ClaimedLine>>, StoreError> {
+    change: &ShipmentCreate,
+    seen: &preflight::OrderSnapshot,
+) -> Result<ChangePlan<Vec<ClaimedLine>>, StoreError> {
     let shown: Vec<LineItemId> = seen.lines.iter().map(|line| line.line_item_id).collect();
-    if wish.lines.is_none()
+    if change.lines.is_none()
         && !shown.is_empty()
-        && let Some(line) = store.order_line_unshown(wish.order_id, &shown).await?
+        && let Some(line) = store.order_line_unshown(change.order_id, &shown).await?
     {
         let detail =
-            format!("the service does not show line {line} of order {}; see it there", wish.order_id);
-        return Ok(Plan::Lacking { reason: Reason::NoFact, detail });
+            format!("the platform does not show line {line} of order {}; see it there", change.order_id);
+        return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
     }
-    Ok(plan(wish, seen.fact()))
+    Ok(plan_shipment(change, seen.order_fact()))
 }
 
-pub(super) fn load(id: WishId, subject: String, wish: &ShipmentCreate, lines: Vec<ClaimedLine>) -> Load {
-    let kept = Kept { id, kind: Kind::ShipmentCreate.as_str(), subject, claimed: json!(lines) };
-    Parcel { kept, entry: (wish.order_id, lines) }
+pub(super) fn shipment_entry(
+    id: ChangeId,
+    subject: String,
+    change: &ShipmentCreate,
+    lines: Vec<ClaimedLine>,
+) -> ShipmentCallEntry {
+    let kept = ClaimEvidence {
+        id,
+        kind: ChangeKind::ShipmentCreate.as_str(),
+        ordering_key: subject,
+        evidence: json!(lines),
+    };
+    CallEntry { evidence: kept, content: (change.order_id, lines) }
 }
 
 /// Builds the call that creates these shipments.
-pub(super) fn request(loads: &[Load]) -> Result<Request, Invalid> {
-    wire::create_shipments(&loads.iter().map(order).collect::<Vec<_>>())
+pub(super) fn shipments_request(loads: &[ShipmentCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
+    wire::create_shipments(&loads.iter().map(wire_order).collect::<Vec<_>>())
 }
 
-fn order(load: &Load) -> wire::ShipmentOrder {
-    let (order_id, lines) = &load.entry;
-    let line =
-        |line: &ClaimedLine| wire::ShipmentLine { line_item_id: line.line_item_id, quantity: line.quantity };
+fn wire_order(load: &ShipmentCallEntry) -> wire::ShipmentOrder {
+    let (order_id, lines) = &load.content;
+    let line = |line: &ClaimedLine| wire::ShipmentOrderLine {
+        line_item_id: line.line_item_id,
+        quantity: line.quantity,
+    };
     wire::ShipmentOrder { order_id: *order_id, lines: lines.iter().map(line).collect() }
 }
 
 /// Completes each order by the request that its record echoes. An order with no record, or with two, is in
 /// doubt then.
-async fn conclude(
-    deliver: &mut Deliver<'_>,
-    loads: &[Load],
-    answer: &Answer,
-    tally: &mut Tally,
+async fn complete_shipments(
+    deliver: &mut DeliveryRun<'_>,
+    loads: &[ShipmentCallEntry],
+    answer: &AnsweredExchange,
+    summary: &mut PushSummary,
 ) -> Result<(), JobError> {
     let records = wire::decode_created_shipments(&answer.reply.body).map(|decoded| decoded.records);
     let records: Vec<CreatedShipment> = records.unwrap_or_default();
-    deliver.conclude(answer, &Told { loads, records }, tally).await
+    deliver.complete_answer(answer, &ParsedShipmentAnswer { entries: loads, records }, summary).await
 }
 
 /// Parsed answer to the creation of shipments.
-struct Told<'a> {
-    loads: &'a [Load],
+struct ParsedShipmentAnswer<'a> {
+    entries: &'a [ShipmentCallEntry],
     records: Vec<CreatedShipment>,
 }
 
-impl Fold for Told<'_> {
-    async fn fold(
+impl ApplyAnswer for ParsedShipmentAnswer<'_> {
+    async fn apply_answer(
         &self,
-        write: &mut Write,
-        answer: &Answer,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
         _: Position,
-    ) -> Result<Vec<Verdict>, StoreError> {
-        let orders: Vec<OrderId> = self.loads.iter().map(|load| load.entry.0).collect();
-        projection::shipments_made(write, answer.id, answer.sent_at, &orders, &self.records).await?;
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
+        let orders: Vec<OrderId> = self.entries.iter().map(|load| load.content.0).collect();
+        projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, &self.records)
+            .await?;
         let mut moves = Vec::new();
-        for Parcel { kept, entry: (order_id, _) } in self.loads {
+        for CallEntry { evidence: kept, content: (order_id, _) } in self.entries {
             let ours = projection::shipment_record(&self.records, *order_id);
-            if let Some(refused) = ours.filter(|ours| ours.outcome() == Outcome::Refused) {
-                moves.push(refusal(kept.id, &refused.messages));
+            if let Some(refused) = ours.filter(|ours| ours.outcome() == WriteOutcome::Refused) {
+                moves.push(refusal_outcome(kept.id, &refused.messages));
                 continue;
             }
-            let Some(made) = ours.and_then(|ours| projection::shipment_of(ours, *order_id)) else {
-                moves.push(unmatched(kept.id));
+            let Some(made) = ours.and_then(|ours| projection::created_shipment(ours, *order_id)) else {
+                moves.push(unmatched_outcome(kept.id));
                 continue;
             };
-            write.delivery_made(kept.id, made.id.0).await?;
-            moves.push(Verdict::new(kept.id, State::Applied, None, format!("shipment {}", made.id)));
+            write.delivery_created(kept.id, made.id.0).await?;
+            moves.push(ChangeOutcome::new(
+                kept.id,
+                ChangeState::Applied,
+                None,
+                format!("shipment {}", made.id),
+            ));
         }
         Ok(moves)
     }

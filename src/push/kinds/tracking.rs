@@ -3,174 +3,191 @@
 //!
 //! A change that names its shipment by key waits until that shipment exists, without a call.
 
-use super::{Deliver, Parcel, Wish, refusal, shipment_subject, tell, unmatched};
-use crate::client::Request;
-use crate::client::wire::{self, Invalid, Outcome, TrackingAnswer};
+use super::{
+    CallEntry, DeliverableChange, DeliveryRun, log_outcomes, refusal_outcome, shipment_key, unmatched_outcome,
+};
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, InvalidRequest, TrackingAnswer, WriteOutcome};
 use crate::exec::JobError;
-use crate::exec::call::Answer;
-use crate::exec::preflight::{self, Looker};
-use crate::model::{ExchangeId, Lane, Moment, Operation, ShipmentId, ShipmentItemId, WishId};
-use crate::outbox::{Body, Kind, Reason, ShipmentRef, State, TrackingSubmit};
-use crate::push::summary::Tally;
-use crate::reconcile::Plan;
-use crate::reconcile::tracking::{Entry, Item, plan};
-use crate::store::{Claim, Durability, Kept, NamedWish, Store, StoreError, Verdict};
+use crate::exec::call::AnsweredExchange;
+use crate::exec::preflight::{self, ReadOrigin};
+use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, ShipmentId, ShipmentItemId};
+use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentRef, TrackingSubmit};
+use crate::push::summary::PushSummary;
+use crate::reconcile::ChangePlan;
+use crate::reconcile::tracking::{ItemFact, TrackingItem, plan_tracking};
+use crate::store::{
+    ChangeOutcome, ClaimEvidence, ClaimedChange, Durability, ReferencedChange, Store, StoreError,
+};
 use serde_json::json;
 
 /// Limit of shipments per call; each costs a read.
 pub(super) const SHIPMENTS_MAX: usize = 10;
 
 /// Operations that may fail for a shipment.
-const ENTRY: &[Operation] = &[Operation::ShipmentLineItems, Operation::SubmitTracking];
+const ENTRY_OPERATIONS: &[Operation] = &[Operation::ShipmentLineItems, Operation::SubmitTracking];
 
 /// Shipment of the call.
-pub(super) type Load = Parcel<wire::TrackingSubmission>;
+pub(super) type TrackingCallEntry = CallEntry<wire::TrackingSubmission>;
 
 /// State of the shipment that a change names.
-pub(super) enum Shipment {
-    There(ShipmentId),
-    NotYet(String),
-    Never(String),
+pub(super) enum NamedShipment {
+    Exists(ShipmentId),
+    Pending(String),
+    Impossible(String),
 }
 
-pub(super) async fn deliver(
-    deliver: &mut Deliver<'_>,
+pub(super) async fn deliver_trackings(
+    deliver: &mut DeliveryRun<'_>,
     lane: Lane,
-    wishes: &[Wish],
-    tally: &mut Tally,
+    changes: &[DeliverableChange],
+    summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let (ours, mut went) = with_shipment(deliver, wishes, tally).await?;
-    let turn = deliver.in_turn(ours).await?;
-    let turn = deliver.not_aside(ENTRY, turn, |(shipment, _)| shipment.to_string(), tally).await?;
-    let turn = deliver.share_call(turn, SHIPMENTS_MAX);
+    let (ours, mut went) = with_shipment(deliver, changes, summary).await?;
+    let turn = deliver.ready_changes(ours).await?;
+    let turn =
+        deliver.select_ready(ENTRY_OPERATIONS, turn, |(shipment, _)| shipment.to_string(), summary).await?;
+    let turn = deliver.take_for_call(turn, SHIPMENTS_MAX);
     let (mut loads, mut seen_at) = (Vec::new(), None::<Moment>);
-    for (id, subject, (shipment, wish)) in turn {
+    for (id, subject, (shipment, change)) in turn {
         went = true;
-        let looker = Looker { context: deliver.context, run: deliver.run, lane };
-        let look = preflight::shipment(looker, shipment).await;
-        let Some(seen) = deliver.seen(id, look, tally).await? else { continue };
-        let plan = planned(&deliver.context.store, (shipment, wish), &preflight::tracked(&seen.what)).await?;
-        let Some(entries) = deliver.planned(id, plan, tally).await? else { continue };
+        let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
+        let look = preflight::read_shipment(origin, shipment).await;
+        let Some(seen) = deliver.preflight_result(id, look, summary).await? else { continue };
+        let plan = plan_from_store(
+            &deliver.context.store,
+            (shipment, change),
+            &preflight::tracking_items(&seen.records),
+        )
+        .await?;
+        let Some(entries) = deliver.plan_content(id, plan, summary).await? else { continue };
         if entries.is_empty() {
-            agreed(deliver, id, seen.exchange, tally).await?;
+            apply_agreed(deliver, id, seen.exchange, summary).await?;
             continue;
         }
         seen_at.get_or_insert(seen.sent_moment);
-        loads.push(load(id, subject, shipment, wish, &entries));
+        loads.push(tracking_entry(id, subject, shipment, change, &entries));
     }
     if let Some(seen_at) = seen_at
-        && let Some(answer) = deliver.carry_parcels(lane, request(&loads), &loads, seen_at, tally).await?
+        && let Some(answer) =
+            deliver.send_entries(lane, trackings_request(&loads), &loads, seen_at, summary).await?
     {
-        conclude(deliver, &loads, &answer, tally).await?;
+        complete_trackings(deliver, &loads, &answer, summary).await?;
     }
     Ok(went)
 }
 
 /// Plans a tracking on an answer. A change without lines covers all items. An answer that lacks a known item
 /// does not serve such a change, because that item would get no number.
-async fn planned(
+async fn plan_from_store(
     store: &Store,
-    (shipment, wish): (ShipmentId, &TrackingSubmit),
-    items: &[Item],
-) -> Result<Plan<Vec<Entry>>, StoreError> {
+    (shipment, change): (ShipmentId, &TrackingSubmit),
+    items: &[ItemFact],
+) -> Result<ChangePlan<Vec<TrackingItem>>, StoreError> {
     let shown: Vec<ShipmentItemId> = items.iter().map(|item| item.item_id).collect();
-    if wish.lines.is_none()
+    if change.lines.is_none()
         && !shown.is_empty()
         && let Some(item) = store.shipment_item_unshown(shipment, &shown).await?
     {
         let detail = format!(
-            "the service does not show item {item} of shipment {shipment}; name the items if it is no more"
+            "the platform does not show item {item} of shipment {shipment}; name the items if it is no more"
         );
-        return Ok(Plan::Lacking { reason: Reason::NoFact, detail });
+        return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
     }
-    Ok(plan(wish, Some(items)))
+    Ok(plan_tracking(change, Some(items)))
 }
 
 /// Returns the changes whose shipment exists. The flag is true if a change was rejected because its shipment
 /// will never exist.
 async fn with_shipment<'w>(
-    deliver: &mut Deliver<'_>,
-    wishes: &'w [Wish],
-    tally: &mut Tally,
-) -> Result<(Vec<(WishId, String, (ShipmentId, &'w TrackingSubmit))>, bool), JobError> {
+    deliver: &mut DeliveryRun<'_>,
+    changes: &'w [DeliverableChange],
+    summary: &mut PushSummary,
+) -> Result<(Vec<(ChangeId, String, (ShipmentId, &'w TrackingSubmit))>, bool), JobError> {
     let (mut ready, mut waiting, mut went) = (Vec::new(), Vec::new(), false);
-    for wish in wishes {
-        let Body::TrackingSubmit(submit) = &wish.body else { continue };
-        match shipment_of(&deliver.context.store, &submit.shipment).await? {
-            Shipment::There(id) => ready.push((wish.id, shipment_subject(id), (id, submit))),
-            Shipment::NotYet(why) => waiting.push((wish.id, Reason::AwaitsShipment, why)),
-            Shipment::Never(why) => {
-                deliver.stop(wish.id, State::Rejected, Reason::NoShipment, why, tally).await?;
+    for change in changes {
+        let ChangeBody::TrackingSubmit(submit) = &change.body else { continue };
+        match find_shipment(&deliver.context.store, &submit.shipment).await? {
+            NamedShipment::Exists(id) => ready.push((change.id, shipment_key(id), (id, submit))),
+            NamedShipment::Pending(why) => waiting.push((change.id, Reason::AwaitsShipment, why)),
+            NamedShipment::Impossible(why) => {
+                deliver
+                    .finish_change(change.id, ChangeState::Rejected, Reason::NoShipment, why, summary)
+                    .await?;
                 went = true;
             }
         }
     }
-    deliver.wait(&waiting).await?;
+    deliver.note_waiting(&waiting).await?;
     Ok((ready, went))
 }
 
 /// Returns the shipment of a change: by id, or by the change that creates it.
-pub(super) async fn shipment_of(store: &Store, shipment: &ShipmentRef) -> Result<Shipment, JobError> {
+pub(super) async fn find_shipment(store: &Store, shipment: &ShipmentRef) -> Result<NamedShipment, JobError> {
     let key = match shipment {
-        ShipmentRef::Id(id) => return Ok(Shipment::There(*id)),
+        ShipmentRef::Id(id) => return Ok(NamedShipment::Exists(*id)),
         ShipmentRef::Key(key) => key,
     };
-    let Some(named) = store.delivery_named(key).await? else {
-        return Ok(Shipment::NotYet(format!("no wish has the key `{key}` yet")));
+    let Some(named) = store.delivery_by_key(key).await? else {
+        return Ok(NamedShipment::Pending(format!("no change has the key `{key}` yet")));
     };
-    Ok(judge(key, &named))
+    Ok(judge_named_change(key, &named))
 }
 
-fn judge(key: &str, named: &NamedWish) -> Shipment {
-    if named.kind != Kind::ShipmentCreate.as_str() {
-        return Shipment::Never(format!("the wish `{key}` is a {} and makes no shipment", named.kind));
+fn judge_named_change(key: &str, named: &ReferencedChange) -> NamedShipment {
+    if named.kind != ChangeKind::ShipmentCreate.as_str() {
+        return NamedShipment::Impossible(format!(
+            "the change `{key}` is a {} and makes no shipment",
+            named.kind
+        ));
     }
-    let state = named.state.parse::<State>();
-    match (state, named.made_id) {
-        (Ok(State::Applied), Some(id)) => Shipment::There(ShipmentId(id)),
-        (Ok(State::Rejected | State::Cancelled), _) => {
-            Shipment::Never(format!("the wish `{key}` that was to make its shipment is {}", named.state))
+    let state = named.state.parse::<ChangeState>();
+    match (state, named.created_id) {
+        (Ok(ChangeState::Applied), Some(id)) => NamedShipment::Exists(ShipmentId(id)),
+        (Ok(ChangeState::Rejected | ChangeState::Cancelled), _) => NamedShipment::Impossible(format!(
+            "the change `{key}` that was to make its shipment is {}",
+            named.state
+        )),
+        (Ok(ChangeState::Applied), None) => {
+            NamedShipment::Impossible(format!("nobody said which shipment the change `{key}` made"))
         }
-        (Ok(State::Applied), None) => {
-            Shipment::Never(format!("nobody said which shipment the wish `{key}` made"))
-        }
-        _ => Shipment::NotYet(format!("the wish `{key}` that makes its shipment is {}", named.state)),
+        _ => NamedShipment::Pending(format!("the change `{key}` that makes its shipment is {}", named.state)),
     }
 }
 
 /// Applies a change whose items all have their number already. The exchange of the claim is the read that
 /// showed them.
-async fn agreed(
-    deliver: &mut Deliver<'_>,
-    id: WishId,
+async fn apply_agreed(
+    deliver: &mut DeliveryRun<'_>,
+    id: ChangeId,
     exchange: ExchangeId,
-    tally: &mut Tally,
+    summary: &mut PushSummary,
 ) -> Result<(), JobError> {
-    let mut write = deliver.context.store.begin(Durability::Full).await?;
-    let claims = [Claim { id, written: None }];
+    let mut write = deliver.context.store.begin_write(Durability::Full).await?;
+    let claims = [ClaimedChange { id, written: None }];
     if write.outbox_claim(exchange, &claims, deliver.context.now()).await? != 1 {
         // The change is no longer pending; the next round reads its new state.
         return Ok(());
     }
     let detail = "the shipment carried this number already";
-    let moves = [Verdict::new(id, State::Applied, None, detail)];
-    write.outbox_move(State::Sending, &moves, deliver.context.now()).await?;
+    let moves = [ChangeOutcome::new(id, ChangeState::Applied, None, detail)];
+    write.outbox_transition(ChangeState::Sending, &moves, deliver.context.now()).await?;
     write.commit().await?;
-    tell(deliver.context, &moves).await;
-    tally.count(&moves);
+    log_outcomes(deliver.context, &moves).await;
+    summary.count_outcomes(&moves);
     Ok(())
 }
 
 /// Builds the entry of a shipment. Each line has its own carrier and number, so those of the entry never
 /// apply.
-pub(super) fn load(
-    id: WishId,
+pub(super) fn tracking_entry(
+    id: ChangeId,
     subject: String,
     shipment_id: ShipmentId,
-    wish: &TrackingSubmit,
-    entries: &[Entry],
-) -> Load {
-    let line = |entry: &Entry| wire::TrackingLine {
+    change: &TrackingSubmit,
+    entries: &[TrackingItem],
+) -> TrackingCallEntry {
+    let line = |entry: &TrackingItem| wire::ShipmentItemTracking {
         item_id: entry.item_id,
         carrier_id: entry.info.carrier_id,
         tracking_number: entry.info.tracking_number.clone(),
@@ -179,46 +196,53 @@ pub(super) fn load(
     };
     let submission = wire::TrackingSubmission {
         shipment_id,
-        carrier_id: wish.info.carrier_id,
+        carrier_id: change.info.carrier_id,
         tracking_number: None,
         tracking_url: None,
-        shipped_date: wish.shipped_date.clone(),
+        shipped_date: change.shipped_date.clone(),
         estimated_delivery_date: None,
         lines: entries.iter().map(line).collect(),
     };
     let items: Vec<_> = entries.iter().map(|e| json!([e.item_id, e.info.tracking_number])).collect();
     let claimed = json!({"shipment_id": shipment_id, "items": items});
-    let kept = Kept { id, kind: Kind::TrackingSubmit.as_str(), subject, claimed };
-    Parcel { kept, entry: submission }
+    let kept = ClaimEvidence {
+        id,
+        kind: ChangeKind::TrackingSubmit.as_str(),
+        ordering_key: subject,
+        evidence: claimed,
+    };
+    CallEntry { evidence: kept, content: submission }
 }
 
 /// Builds the call that submits these numbers.
-pub(super) fn request(loads: &[Load]) -> Result<Request, Invalid> {
-    wire::submit_tracking(&loads.iter().map(|load| load.entry.clone()).collect::<Vec<_>>())
+pub(super) fn trackings_request(loads: &[TrackingCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
+    wire::submit_tracking(&loads.iter().map(|load| load.content.clone()).collect::<Vec<_>>())
 }
 
 /// Completes each shipment by the request that its record echoes. A shipment with no record, or with two, is
 /// in doubt then.
-async fn conclude(
-    deliver: &mut Deliver<'_>,
-    loads: &[Load],
-    answer: &Answer,
-    tally: &mut Tally,
+async fn complete_trackings(
+    deliver: &mut DeliveryRun<'_>,
+    loads: &[TrackingCallEntry],
+    answer: &AnsweredExchange,
+    summary: &mut PushSummary,
 ) -> Result<(), JobError> {
     let records = wire::decode_tracking_answers(&answer.reply.body).map(|decoded| decoded.records);
     let records: Vec<TrackingAnswer> = records.unwrap_or_default();
     let moves = loads.iter().map(|load| {
-        let (id, shipment) = (load.kept.id, load.entry.shipment_id);
+        let (id, shipment) = (load.evidence.id, load.content.shipment_id);
         let mut ours = records.iter().filter(|record| record.shipment_id() == Some(shipment));
         match (ours.next(), ours.next()) {
-            (Some(only), None) if only.outcome() == Outcome::Done => {
-                let detail = format!("{} item(s) of shipment {shipment}", load.entry.lines.len());
-                Verdict::new(id, State::Applied, None, detail)
+            (Some(only), None) if only.outcome() == WriteOutcome::Done => {
+                let detail = format!("{} item(s) of shipment {shipment}", load.content.lines.len());
+                ChangeOutcome::new(id, ChangeState::Applied, None, detail)
             }
-            (Some(only), None) if only.outcome() == Outcome::Refused => refusal(id, &only.messages),
-            _ => unmatched(id),
+            (Some(only), None) if only.outcome() == WriteOutcome::Refused => {
+                refusal_outcome(id, &only.messages)
+            }
+            _ => unmatched_outcome(id),
         }
     });
-    let moves: Vec<Verdict> = moves.collect();
-    deliver.conclude(answer, &moves, tally).await
+    let moves: Vec<ChangeOutcome> = moves.collect();
+    deliver.complete_answer(answer, &moves, summary).await
 }

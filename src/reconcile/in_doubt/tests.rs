@@ -12,64 +12,69 @@ const WRITE: WriteInDoubt = WriteInDoubt {
     quiet: Duration::from_secs(60),
 };
 
-fn looks(looks: &[(i64, i64)]) -> Vec<Look> {
-    let look = |&(second, quantity): &(i64, i64)| Look {
+fn checks(checks: &[(i64, i64)]) -> Vec<WriteCheck> {
+    let look = |&(second, quantity): &(i64, i64)| WriteCheck {
         sent_at: Timestamp(second * 1000),
-        shown: Shown::Cell(Some(Quantity(quantity))),
+        result: CheckResult::Returned(Some(Quantity(quantity))),
     };
-    looks.iter().map(look).collect()
+    checks.iter().map(look).collect()
 }
 
-fn again(second: i64) -> Settlement<i64> {
-    Settlement::LookAgain { not_before: Timestamp(second * 1000) }
+fn check_again_at(second: i64) -> Settlement<i64> {
+    Settlement::CheckAgain { not_before: Timestamp(second * 1000) }
 }
 
 /// Returns `landed` entries that show their target, and another entry that shows `last`.
-fn witnesses(landed: usize, last: Option<i64>) -> Vec<Witness> {
-    let witness = |now| Witness { before: Some(Quantity(5)), target: Quantity(4), now: Some(Quantity(now)) };
+fn siblings(landed: usize, last: Option<i64>) -> Vec<SiblingEntry> {
+    let witness =
+        |now| SiblingEntry { before: Some(Quantity(5)), target: Quantity(4), now: Some(Quantity(now)) };
     (0..landed).map(|_| witness(4)).chain(last.map(witness)).collect()
 }
 
 #[test]
-fn landed_is_seen_at_once_and_not_landed_takes_two_looks_after_the_quiet_time() {
+fn an_effect_is_seen_at_once_and_no_effect_takes_two_checks_after_the_quiet_time() {
     let cases = [
-        ("no look yet", vec![], again(100)),
-        ("the target is read a second after the time-out", vec![(131, 47)], Settlement::Landed(-3)),
-        ("not there a second after the time-out: it may still be carried out", vec![(131, 50)], again(160)),
-        ("and it was", vec![(131, 50), (160, 47)], Settlement::Landed(-3)),
-        ("one look after the quiet time", vec![(131, 50), (160, 50)], again(165)),
-        ("two, too close", vec![(160, 50), (164, 50)], again(165)),
-        ("two", vec![(160, 50), (165, 50)], Settlement::NotLanded),
-        ("two before the quiet time prove nothing", vec![(131, 50), (140, 50)], again(160)),
-        ("landed, then one sold", vec![(131, 47), (161, 46)], Settlement::Landed(-3)),
+        ("no look yet", vec![], check_again_at(100)),
+        ("the target is read a second after the time-out", vec![(131, 47)], Settlement::TookEffect(-3)),
+        (
+            "not there a second after the time-out: it may still be carried out",
+            vec![(131, 50)],
+            check_again_at(160),
+        ),
+        ("and it was", vec![(131, 50), (160, 47)], Settlement::TookEffect(-3)),
+        ("one look after the quiet time", vec![(131, 50), (160, 50)], check_again_at(165)),
+        ("two, too close", vec![(160, 50), (164, 50)], check_again_at(165)),
+        ("two", vec![(160, 50), (165, 50)], Settlement::HadNoEffect),
+        ("two before the quiet time prove nothing", vec![(131, 50), (140, 50)], check_again_at(160)),
+        ("landed, then one sold", vec![(131, 47), (161, 46)], Settlement::TookEffect(-3)),
     ];
     for (name, seen, expected) in cases {
-        assert_eq!(settle_write(&WRITE, &looks(&seen), &[]), expected, "{name}");
+        assert_eq!(settle_write(&WRITE, &checks(&seen), &[]), expected, "{name}");
     }
 }
 
 #[test]
-fn a_cell_that_shows_neither_value_is_judged_by_the_other_entries_of_its_call() {
-    let late = looks(&[(161, 45)]);
-    let silent = [Witness { before: Some(Quantity(4)), target: Quantity(4), now: Some(Quantity(4)) }; 5];
-    let unseen = [&witnesses(3, None)[..], &[Witness { now: None, ..witnesses(1, None)[0] }]].concat();
+fn a_stock_level_that_shows_neither_value_is_judged_by_the_other_entries_of_its_call() {
+    let late = checks(&[(161, 45)]);
+    let silent = [SiblingEntry { before: Some(Quantity(4)), target: Quantity(4), now: Some(Quantity(4)) }; 5];
+    let unseen = [&siblings(3, None)[..], &[SiblingEntry { now: None, ..siblings(1, None)[0] }]].concat();
     let cases = [
-        ("three landed", witnesses(3, None), true),
-        ("two are too few", witnesses(2, None), false),
-        ("one of four did not", witnesses(3, Some(5)), false),
+        ("three landed", siblings(3, None), true),
+        ("two are too few", siblings(2, None), false),
+        ("one of four did not", siblings(3, Some(5)), false),
         ("one of four was not looked at", unseen, false),
         ("entries that changed nothing prove nothing", silent.to_vec(), false),
     ];
     for (name, witnesses, landed) in cases {
         let settlement = settle_write(&WRITE, &late, &witnesses);
-        assert_eq!(settlement == Settlement::Landed(-3), landed, "{name}: {settlement:?}");
+        assert_eq!(settlement == Settlement::TookEffect(-3), landed, "{name}: {settlement:?}");
     }
 }
 
 #[test]
-fn a_cell_that_shows_neither_value_is_held_with_its_numbers_after_the_quiet_time() {
-    assert_eq!(settle_write(&WRITE, &looks(&[(131, 45)]), &[]), again(160));
-    let Settlement::Undecided { reason, detail } = settle_write(&WRITE, &looks(&[(160, 45)]), &[]) else {
+fn a_stock_level_that_shows_neither_value_is_held_with_its_numbers_after_the_quiet_time() {
+    assert_eq!(settle_write(&WRITE, &checks(&[(131, 45)]), &[]), check_again_at(160));
+    let Settlement::Undecided { reason, detail } = settle_write(&WRITE, &checks(&[(160, 45)]), &[]) else {
         panic!("decided")
     };
     assert_eq!(reason, Reason::Undecided);
@@ -77,31 +82,32 @@ fn a_cell_that_shows_neither_value_is_held_with_its_numbers_after_the_quiet_time
 }
 
 #[test]
-fn a_cell_that_answers_leave_out_is_looked_for_twice_minutes_apart_and_then_left_to_a_person() {
-    for shown in [Shown::NotReturned, Shown::Cell(None)] {
-        let gone = |second: i64| Look { sent_at: Timestamp(second * 1000), shown };
-        let judged = |looks: &[Look]| settle_write(&WRITE, looks, &[]);
-        assert_eq!(judged(&[gone(120)]), again(160), "not before the quiet time is over");
-        assert_eq!(judged(&[gone(120), gone(160)]), again(280), "one answer may lack what is there");
-        assert_eq!(judged(&[gone(160), gone(165)]), again(280), "so may two of a sick platform");
-        let shows = looks(&[(200, 47)])[0];
+fn a_stock_level_that_answers_omit_is_checked_twice_minutes_apart_and_then_needs_a_decision() {
+    for shown in [CheckResult::NotReturned, CheckResult::Returned(None)] {
+        let gone = |second: i64| WriteCheck { sent_at: Timestamp(second * 1000), result: shown };
+        let judged = |checks: &[WriteCheck]| settle_write(&WRITE, checks, &[]);
+        assert_eq!(judged(&[gone(120)]), check_again_at(160), "not before the quiet time is over");
+        assert_eq!(judged(&[gone(120), gone(160)]), check_again_at(280), "one answer may lack what is there");
+        assert_eq!(judged(&[gone(160), gone(165)]), check_again_at(280), "so may two of a sick platform");
+        let shows = checks(&[(200, 47)])[0];
         assert!(matches!(
             judged(&[gone(160), gone(280)]),
-            Settlement::Undecided { reason: Reason::Undecided, detail } if detail.contains("does not show this cell")
+            Settlement::Undecided { reason: Reason::Undecided, detail } if detail.contains("does not show this stock level")
         ));
         let seen_meanwhile = judged(&[gone(160), shows, gone(280)]);
-        assert_eq!(seen_meanwhile, Settlement::Landed(-3), "it was seen meanwhile");
-        let all = settle_write(&WRITE, &[gone(160)], &witnesses(3, None));
-        assert_eq!(all, Settlement::Landed(-3), "the other entries of its call speak for it");
+        assert_eq!(seen_meanwhile, Settlement::TookEffect(-3), "it was seen meanwhile");
+        let all = settle_write(&WRITE, &[gone(160)], &siblings(3, None));
+        assert_eq!(all, Settlement::TookEffect(-3), "the other entries of its call speak for it");
     }
 }
 
 #[test]
-fn a_link_that_was_not_there_is_told_by_its_being_there() {
+fn a_new_link_shows_that_its_write_took_effect() {
     let write = WriteInDoubt { before: None, ..WRITE };
-    let still_none = |second: i64| Look { sent_at: Timestamp(second * 1000), shown: Shown::Cell(None) };
-    assert_eq!(settle_write(&write, &looks(&[(131, 47)]), &[]), Settlement::Landed(47));
-    assert_eq!(settle_write(&write, &[still_none(160), still_none(170)], &[]), Settlement::NotLanded);
+    let still_none =
+        |second: i64| WriteCheck { sent_at: Timestamp(second * 1000), result: CheckResult::Returned(None) };
+    assert_eq!(settle_write(&write, &checks(&[(131, 47)]), &[]), Settlement::TookEffect(47));
+    assert_eq!(settle_write(&write, &[still_none(160), still_none(170)], &[]), Settlement::HadNoEffect);
 }
 
 #[test]

@@ -13,15 +13,15 @@ fn skus(numbers: &[usize]) -> Vec<Sku> {
     numbers.iter().enumerate().map(spelled).map(|text| Sku::new(text).unwrap()).collect()
 }
 
-fn entries<'a>(skus: &'a [Sku], urgent: &[bool]) -> Vec<Entry<'a>> {
-    skus.iter().zip(urgent).map(|(sku, urgent)| Entry { sku, urgent: *urgent }).collect()
+fn entries<'a>(skus: &'a [Sku], urgent: &[bool]) -> Vec<PackingEntry<'a>> {
+    skus.iter().zip(urgent).map(|(sku, urgent)| PackingEntry { sku, is_urgent: *urgent }).collect()
 }
 
 /// Returns max(⌈n/25⌉, most entries of one SKU), stated a second time.
-fn bound(entries: &[Entry<'_>], left: &BTreeSet<usize>) -> usize {
+fn bound(entries: &[PackingEntry<'_>], left: &BTreeSet<usize>) -> usize {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for index in left {
-        *counts.entry(entries[*index].sku.fold()).or_default() += 1;
+        *counts.entry(entries[*index].sku.case_key()).or_default() += 1;
     }
     let most = counts.values().copied().max().unwrap_or(0);
     most.max(left.len().div_ceil(25))
@@ -30,7 +30,7 @@ fn bound(entries: &[Entry<'_>], left: &BTreeSet<usize>) -> usize {
 fn packed(count: usize, number: impl Fn(usize) -> usize, urgent: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
     let skus = skus(&(0..count).map(number).collect::<Vec<_>>());
     let urgent: Vec<bool> = (0..count).map(urgent).collect();
-    pack(&entries(&skus, &urgent))
+    pack_calls(&entries(&skus, &urgent))
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn entries_keep_their_order_where_nothing_else_decides() {
 }
 
 #[test]
-fn an_operators_wish_goes_first_and_takes_nothing_from_the_bound() {
+fn an_operators_change_goes_first_and_keeps_the_bound() {
     let calls = packed(60, |index| index, |index| index == 59);
     assert_eq!((calls[0][0], calls.len()), (59, 3));
     let twin_of_the_urgent = packed(3, |_| 0, |index| index == 2);
@@ -76,8 +76,8 @@ fn an_operators_wish_goes_first_and_takes_nothing_from_the_bound() {
 #[test]
 fn seventy_entries_of_forty_skus_take_the_fewest_calls() {
     let skus = skus(&(0..70).map(|index| index % 40).collect::<Vec<_>>());
-    assert_eq!(pack(&entries(&skus, &[false; 70])).len(), 3);
-    assert!(pack(&[]).is_empty());
+    assert_eq!(pack_calls(&entries(&skus, &[false; 70])).len(), 3);
+    assert!(pack_calls(&[]).is_empty());
 }
 
 proptest! {
@@ -91,7 +91,7 @@ proptest! {
         let skus = skus(&numbers);
         let entries = entries(&skus, &urgent);
         let mut left: BTreeSet<usize> = (0..entries.len()).collect();
-        let calls = pack(&entries);
+        let calls = pack_calls(&entries);
         prop_assert_eq!(calls.len(), bound(&entries, &left));
         for call in &calls {
             holds(&entries, &left, call)?;
@@ -102,36 +102,38 @@ proptest! {
 }
 
 /// Checks a call, with `left` still to be packed.
-fn holds(entries: &[Entry<'_>], left: &BTreeSet<usize>, call: &[usize]) -> Result<(), TestCaseError> {
-    let fold = |index: &usize| entries[*index].sku.fold();
-    let count = |sku: &String| left.iter().filter(|index| fold(index) == *sku).count();
+fn holds(entries: &[PackingEntry<'_>], left: &BTreeSet<usize>, call: &[usize]) -> Result<(), TestCaseError> {
+    let case_key = |index: &usize| entries[*index].sku.case_key();
+    let count = |sku: &String| left.iter().filter(|index| case_key(index) == *sku).count();
     let calls = bound(entries, left);
     prop_assert!((1..=25).contains(&call.len()));
     prop_assert!(call.iter().all(|index| left.contains(index)), "twice: {call:?}");
-    let in_call: BTreeSet<String> = call.iter().map(fold).collect();
+    let in_call: BTreeSet<String> = call.iter().map(case_key).collect();
     prop_assert_eq!(in_call.len(), call.len(), "twins share a call");
     // An urgent entry waits only for an entry with its case key, or for entries that the bound demands.
-    let waits = |index: &usize| entries[*index].urgent && !in_call.contains(&fold(index));
-    let needless = |index: &usize| !entries[*index].urgent && count(&fold(index)) < calls;
+    let waits = |index: &usize| entries[*index].is_urgent && !in_call.contains(&case_key(index));
+    let needless = |index: &usize| !entries[*index].is_urgent && count(&case_key(index)) < calls;
     if left.iter().any(waits) {
         prop_assert!(!call.iter().any(needless), "an urgent entry waits needlessly: {call:?}");
     }
     // The urgent entries of a SKU come before its others.
-    for index in call.iter().filter(|index| !entries[**index].urgent) {
-        prop_assert!(!left.iter().any(|other| entries[*other].urgent && fold(other) == fold(index)));
+    for index in call.iter().filter(|index| !entries[**index].is_urgent) {
+        prop_assert!(
+            !left.iter().any(|other| entries[*other].is_urgent && case_key(other) == case_key(index))
+        );
     }
     Ok(())
 }
 
 #[test]
-fn a_sku_that_must_be_in_every_call_keeps_its_place_beside_a_crowd_of_operators_wishes() {
+fn a_sku_that_must_be_in_every_call_stays_in_it_beside_many_operators_changes() {
     // SKU 0 in three warehouses, and an operator's change for each of 72 others: three full calls.
     let calls = packed(75, |index| index.saturating_sub(2), |index| index > 2);
     assert_eq!(calls.len(), 3, "{calls:?}");
 }
 
 #[test]
-fn the_sku_with_most_operators_wishes_goes_first_not_the_one_with_most_wishes() {
+fn the_sku_with_most_operators_changes_goes_first_not_the_one_with_most_changes() {
     // SKU 25 has two urgent entries only. Each of the 25 others has an urgent entry and three bulk entries.
     let number = |index: usize| if index < 100 { index % 25 } else { 25 };
     let is_urgent = |index: usize| !(25..100).contains(&index);

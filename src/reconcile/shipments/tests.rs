@@ -17,7 +17,7 @@ fn line(id: i64, sold: i64, left: Option<i64>) -> OrderLine {
     }
 }
 
-fn wish(lines: Option<&[(i64, Option<i64>)]>) -> ShipmentCreate {
+fn change(lines: Option<&[(i64, Option<i64>)]>) -> ShipmentCreate {
     let line = |&(id, quantity): &(i64, Option<i64>)| ShipmentLine { line_item_id: LineItemId(id), quantity };
     ShipmentCreate { order_id: OrderId(5), lines: lines.map(|lines| lines.iter().map(line).collect()) }
 }
@@ -26,16 +26,16 @@ fn claimed(id: i64, quantity: i64, left_before: Option<i64>) -> ClaimedLine {
     ClaimedLine { line_item_id: LineItemId(id), quantity, left_before }
 }
 
-fn shown(plan: Plan<Vec<ClaimedLine>>) -> String {
+fn shown(plan: ChangePlan<Vec<ClaimedLine>>) -> String {
     match plan {
-        Plan::Read => "read".into(),
-        Plan::Go(lines) => lines
+        ChangePlan::ReadFirst => "read".into(),
+        ChangePlan::Send(lines) => lines
             .iter()
             .map(|line| format!("{}x{}", line.line_item_id, line.quantity))
             .collect::<Vec<_>>()
             .join(" "),
-        Plan::Held { reason, .. } | Plan::Rejected { reason, .. } => reason.to_string(),
-        Plan::Lacking { reason, .. } => format!("lacking {reason}"),
+        ChangePlan::Held { reason, .. } | ChangePlan::Rejected { reason, .. } => reason.to_string(),
+        ChangePlan::PartMissing { reason, .. } => format!("lacking {reason}"),
     }
 }
 
@@ -45,69 +45,69 @@ fn what_is_sent_always_names_lines_and_quantities() {
     let silent = [line(1, 2, None), line(2, 9, Some(4))];
     let none_left = [line(1, 2, Some(0))];
     let cases: [(&str, ShipmentCreate, OrderFact<'_>, &str); 16] = [
-        ("not read just now", wish(None), OrderFact::Unread, "read"),
-        ("no such order", wish(None), OrderFact::Unknown, "lacking unknown_order"),
-        ("more than one page", wish(None), OrderFact::Incomplete, "incomplete_order"),
-        ("all that is left", wish(None), OrderFact::Known(&whole), "1x2 2x4"),
-        ("a line, all that is left of it", wish(Some(&[(2, None)])), OrderFact::Known(&whole), "2x4"),
-        ("a line and a quantity", wish(Some(&[(2, Some(3))])), OrderFact::Known(&whole), "2x3"),
-        ("a single one", wish(Some(&[(2, Some(1))])), OrderFact::Known(&whole), "2x1"),
-        ("none of it", wish(Some(&[(2, Some(0))])), OrderFact::Known(&whole), "too_little_left"),
-        ("more than is left", wish(Some(&[(2, Some(5))])), OrderFact::Known(&whole), "too_little_left"),
+        ("not read just now", change(None), OrderFact::Unread, "read"),
+        ("no such order", change(None), OrderFact::Unknown, "lacking unknown_order"),
+        ("more than one page", change(None), OrderFact::Incomplete, "incomplete_order"),
+        ("all that is left", change(None), OrderFact::Known(&whole), "1x2 2x4"),
+        ("a line, all that is left of it", change(Some(&[(2, None)])), OrderFact::Known(&whole), "2x4"),
+        ("a line and a quantity", change(Some(&[(2, Some(3))])), OrderFact::Known(&whole), "2x3"),
+        ("a single one", change(Some(&[(2, Some(1))])), OrderFact::Known(&whole), "2x1"),
+        ("none of it", change(Some(&[(2, Some(0))])), OrderFact::Known(&whole), "too_little_left"),
+        ("more than is left", change(Some(&[(2, Some(5))])), OrderFact::Known(&whole), "too_little_left"),
         (
             "one line of two is short",
-            wish(Some(&[(1, None), (3, Some(1))])),
+            change(Some(&[(1, None), (3, Some(1))])),
             OrderFact::Known(&whole),
             "too_little_left",
         ),
-        ("a line with nothing left", wish(Some(&[(3, None)])), OrderFact::Known(&whole), "too_little_left"),
-        ("nothing left", wish(None), OrderFact::Known(&none_left), "too_little_left"),
+        ("a line with nothing left", change(Some(&[(3, None)])), OrderFact::Known(&whole), "too_little_left"),
+        ("nothing left", change(None), OrderFact::Known(&none_left), "too_little_left"),
         (
             "another order's line",
-            wish(Some(&[(9, Some(1))])),
+            change(Some(&[(9, Some(1))])),
             OrderFact::Known(&whole),
             "lacking foreign_line",
         ),
-        ("left is not said, quantity is", wish(Some(&[(1, Some(2))])), OrderFact::Known(&silent), "1x2"),
+        ("left is not said, quantity is", change(Some(&[(1, Some(2))])), OrderFact::Known(&silent), "1x2"),
         (
             "left is not said, more than sold",
-            wish(Some(&[(1, Some(3))])),
+            change(Some(&[(1, Some(3))])),
             OrderFact::Known(&silent),
             "too_little_left",
         ),
-        ("left is not said, nor is quantity", wish(None), OrderFact::Known(&silent), "left_unknown"),
+        ("left is not said, nor is quantity", change(None), OrderFact::Known(&silent), "left_unknown"),
     ];
-    for (name, wish, order, expected) in cases {
-        assert_eq!(shown(plan(&wish, order)), expected, "{name}");
+    for (name, change, order, expected) in cases {
+        assert_eq!(shown(plan_shipment(&change, order)), expected, "{name}");
     }
 }
 
-fn look(second: i64, left: &[(i64, i64)]) -> Look {
+fn check(second: i64, left: &[(i64, i64)]) -> ShipmentCheck {
     let left = left.iter().map(|(id, left)| (LineItemId(*id), *left)).collect();
-    Look { sent_at: Timestamp(second * 1000), left }
+    ShipmentCheck { sent_at: Timestamp(second * 1000), left }
 }
 
 #[test]
 fn a_drop_in_what_is_left_never_proves_that_it_was_ours() {
     let sent = [claimed(1, 2, Some(5))];
-    let again = |second: i64| Settlement::LookAgain { not_before: Timestamp(second * 1000) };
+    let again = |second: i64| Settlement::CheckAgain { not_before: Timestamp(second * 1000) };
     let another = Settlement::Undecided { reason: Reason::LandedOrAnother, detail: String::new() };
     let cases = [
         ("no look", vec![], again(100)),
-        ("5 left, ours of 2 lost, a person ships 2: 3 left", vec![look(131, &[(1, 3)])], another.clone()),
-        ("less than ours dropped", vec![look(131, &[(1, 4)])], another.clone()),
-        ("more is left than before", vec![look(131, &[(1, 7)])], another.clone()),
-        ("the service no longer says", vec![look(131, &[])], another.clone()),
-        ("unchanged at the time-out: it may still be carried out", vec![look(131, &[(1, 5)])], again(700)),
+        ("5 left, ours of 2 lost, a person ships 2: 3 left", vec![check(131, &[(1, 3)])], another.clone()),
+        ("less than ours dropped", vec![check(131, &[(1, 4)])], another.clone()),
+        ("more is left than before", vec![check(131, &[(1, 7)])], another.clone()),
+        ("the platform no longer says", vec![check(131, &[])], another.clone()),
+        ("unchanged at the time-out: it may still be carried out", vec![check(131, &[(1, 5)])], again(700)),
         (
             "unchanged twice after ten minutes",
-            vec![look(700, &[(1, 5)]), look(705, &[(1, 5)])],
-            Settlement::NotLanded,
+            vec![check(700, &[(1, 5)]), check(705, &[(1, 5)])],
+            Settlement::HadNoEffect,
         ),
-        ("dropped between the looks", vec![look(700, &[(1, 5)]), look(705, &[(1, 3)])], another),
+        ("dropped between the looks", vec![check(700, &[(1, 5)]), check(705, &[(1, 3)])], another),
     ];
     for (name, looks, expected) in cases {
-        let settlement = match settle(&sent, Timestamp(100_000), &looks) {
+        let settlement = match settle_shipment(&sent, Timestamp(100_000), &looks) {
             Settlement::Undecided { reason, .. } => Settlement::Undecided { reason, detail: String::new() },
             decided => decided,
         };
@@ -117,13 +117,13 @@ fn a_drop_in_what_is_left_never_proves_that_it_was_ours() {
 
 #[test]
 fn the_evidence_names_its_numbers() {
-    let settlement = settle(&[claimed(1, 2, Some(5))], Timestamp(0), &[look(31, &[(1, 3)])]);
+    let settlement = settle_shipment(&[claimed(1, 2, Some(5))], Timestamp(0), &[check(31, &[(1, 3)])]);
     let Settlement::Undecided { detail, .. } = settlement else { panic!("{settlement:?}") };
     assert_eq!(detail, "line 1: 5 were left, 2 were to be shipped, 3 are left; ours or another's");
 }
 
 #[test]
-fn a_shipment_is_adopted_that_matches_and_belongs_to_nobody() {
+fn a_matching_shipment_without_an_owner_is_adopted() {
     let wanted = [claimed(1, 2, Some(2)), claimed(2, 3, Some(9))];
     let cases = [
         ("the same", vec![(2, 3), (1, 2)], None, None),
@@ -132,20 +132,20 @@ fn a_shipment_is_adopted_that_matches_and_belongs_to_nobody() {
             "another quantity",
             vec![(1, 2), (2, 4)],
             None,
-            Some("of line 2 the wish ships 3 and the shipment 4"),
+            Some("of line 2 the change ships 3 and the shipment 4"),
         ),
         (
             "a line more",
             vec![(1, 2), (2, 3), (3, 1)],
             None,
-            Some("of line 3 the wish ships 0 and the shipment 1"),
+            Some("of line 3 the change ships 0 and the shipment 1"),
         ),
-        ("a line fewer", vec![(1, 2)], None, Some("of line 2 the wish ships 3 and the shipment 0")),
-        ("another wish's", vec![(1, 2), (2, 3)], Some(8), Some("belongs to wish 8")),
+        ("a line fewer", vec![(1, 2)], None, Some("of line 2 the change ships 3 and the shipment 0")),
+        ("another change's", vec![(1, 2), (2, 3)], Some(8), Some("belongs to change 8")),
     ];
     for (name, items, owner, expected) in cases {
         let items: Vec<_> = items.iter().map(|(line, quantity)| (LineItemId(*line), *quantity)).collect();
-        match (adopt(&wanted, &items, owner.map(WishId)), expected) {
+        match (check_adoption(&wanted, &items, owner.map(ChangeId)), expected) {
             (Ok(()), None) => {}
             (Err(why), Some(expected)) => assert!(why.contains(expected), "{name}: {why}"),
             (found, expected) => panic!("{name}: expected {expected:?}, found {found:?}"),
@@ -156,12 +156,12 @@ fn a_shipment_is_adopted_that_matches_and_belongs_to_nobody() {
 #[test]
 fn where_the_service_does_not_say_what_is_left_no_numbers_are_made_up() {
     for (sent, look) in [
-        (claimed(1, 2, None), look(31, &[(1, 3)])),
-        (claimed(1, 2, Some(5)), look(31, &[])),
-        (claimed(1, 2, None), look(31, &[])),
+        (claimed(1, 2, None), check(31, &[(1, 3)])),
+        (claimed(1, 2, Some(5)), check(31, &[])),
+        (claimed(1, 2, None), check(31, &[])),
     ] {
-        let settlement = settle(&[sent], Timestamp(0), &[look]);
+        let settlement = settle_shipment(&[sent], Timestamp(0), &[look]);
         let Settlement::Undecided { detail, .. } = settlement else { panic!("{settlement:?}") };
-        assert!(detail.starts_with("the service does not say what is left"), "{sent:?}: {detail}");
+        assert!(detail.starts_with("the platform does not say what is left"), "{sent:?}: {detail}");
     }
 }

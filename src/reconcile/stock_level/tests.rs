@@ -30,10 +30,10 @@ fn goods_moved_at_the_very_moment_of_a_count_are_counted_with_the_rest() {
 
 #[test]
 fn a_plan_settles_what_its_step_carries_and_nothing_else() {
-    let rejected = Outcome::Rejected { reason: Reason::Kit, detail: String::new() };
-    let outcomes = [(1, Outcome::Settles { how: String::new() }), (2, rejected)];
-    let decide = |(id, outcome): (i64, Outcome)| Decision { id: id.into(), outcome };
+    let rejected = ChangeDecision::Rejected { reason: Reason::Kit, detail: String::new() };
+    let outcomes = [(1, ChangeDecision::Completes { explanation: String::new() }), (2, rejected)];
+    let decide = |(id, outcome): (i64, ChangeDecision)| DecidedChange { id: id.into(), decision: outcome };
     let decisions = outcomes.into_iter().map(decide).collect();
-    let plan = CellPlan { step: Step::Agreed(Quantity(3)), decisions };
-    assert_eq!(plan.settles().collect::<Vec<_>>(), [1.into()]);
+    let plan = StockLevelPlan { step: StockLevelStep::Agreed(Quantity(3)), decisions };
+    assert_eq!(plan.completed_changes().collect::<Vec<_>>(), [1.into()]);
 }

@@ -7,105 +7,110 @@ mod merge;
 mod truth;
 
 use super::*;
-use crate::model::{Cell, Sku, Timestamp, WarehouseId};
-use crate::reconcile::{Base, Policy, Word};
+use crate::model::{Sku, StockLevel, Timestamp, WarehouseId};
+use crate::reconcile::{CountBase, CountPolicy, CountResolution};
 
-use Policy::{Ask, Local, Merge, Remote};
+use CountPolicy::{Ask, Local, Merge, Remote};
 
 /// A row of the table.
-struct Row {
+struct CaseRow {
     name: &'static str,
-    fact: CellFact,
-    wishes: Vec<CellWish>,
-    policy: Policy,
+    fact: StockLevelKnowledge,
+    changes: Vec<StockLevelChange>,
+    policy: CountPolicy,
     expected: &'static [&'static str],
 }
 
-fn row(
+fn case_row(
     name: &'static str,
-    fact: CellFact,
-    wishes: impl Into<Vec<CellWish>>,
-    policy: Policy,
+    fact: StockLevelKnowledge,
+    changes: impl Into<Vec<StockLevelChange>>,
+    policy: CountPolicy,
     expected: &'static [&'static str],
-) -> Row {
-    Row { name, fact, wishes: wishes.into(), policy, expected }
+) -> CaseRow {
+    CaseRow { name, fact, changes: changes.into(), policy, expected }
 }
 
-fn pair(quantity: i64, ours: i64) -> Pair {
-    Pair { quantity: Quantity(quantity), ours }
+fn state(quantity: i64, ours: i64) -> QuantityState {
+    QuantityState { quantity: Quantity(quantity), own_delta: ours }
 }
 
 /// Returns the fact `quantity` with the own delta `ours`.
-fn at(quantity: i64, ours: i64) -> CellFact {
-    CellFact::Known(pair(quantity, ours))
+fn known_fact(quantity: i64, ours: i64) -> StockLevelKnowledge {
+    StockLevelKnowledge::Known(state(quantity, ours))
 }
 
 /// Returns a pending change `id` that was inserted at second `id`.
-fn wish(id: i64, change: Change) -> CellWish {
-    CellWish { id: WishId(id), created_at: Timestamp(id * 1000), standing: Standing::Pending, change }
+fn change(id: i64, effect: ChangeEffect) -> StockLevelChange {
+    StockLevelChange { id: ChangeId(id), created_at: Timestamp(id * 1000), state: OpenState::Pending, effect }
 }
 
-fn count(quantity: i64, base: Base) -> Count {
-    Count { quantity: Quantity(quantity), counted_at: None, base, applied_after: 0, word: None }
+fn count(quantity: i64, base: CountBase) -> Count {
+    Count { quantity: Quantity(quantity), counted_at: None, base, applied_after: 0, resolution: None }
 }
 
 /// Returns a count of `quantity` with the base `seen` and its own delta `ours`.
-fn set(id: i64, quantity: i64, (seen, ours): (i64, i64)) -> CellWish {
-    wish(id, Change::Set(count(quantity, Base::Known(pair(seen, ours)))))
+fn set(id: i64, quantity: i64, (seen, ours): (i64, i64)) -> StockLevelChange {
+    change(id, ChangeEffect::Set(count(quantity, CountBase::Known(state(seen, ours)))))
 }
 
-fn adjust(id: i64, delta: i64) -> CellWish {
-    wish(id, Change::Adjust(delta))
+fn adjust(id: i64, delta: i64) -> StockLevelChange {
+    change(id, ChangeEffect::Adjust(delta))
 }
 
-fn held(wish: CellWish) -> CellWish {
-    CellWish { standing: Standing::Held, ..wish }
+fn held(change: StockLevelChange) -> StockLevelChange {
+    StockLevelChange { state: OpenState::Held, ..change }
 }
 
-fn with(mut wish: CellWish, change: impl FnOnce(&mut Count)) -> CellWish {
-    if let Change::Set(count) = &mut wish.change {
-        change(count);
+fn with_count(mut change: StockLevelChange, edit: impl FnOnce(&mut Count)) -> StockLevelChange {
+    if let ChangeEffect::Set(count) = &mut change.effect {
+        edit(count);
     }
-    wish
+    change
 }
 
-fn counted_at(second: i64, wish: CellWish) -> CellWish {
-    with(wish, |count| count.counted_at = Some(Timestamp(second * 1000)))
+fn counted_at(second: i64, change: StockLevelChange) -> StockLevelChange {
+    with_count(change, |count| count.counted_at = Some(Timestamp(second * 1000)))
 }
 
-fn cell() -> Cell {
-    Cell { sku: Sku::new("A").unwrap(), warehouse_id: WarehouseId(1) }
+fn stock_level() -> StockLevel {
+    StockLevel { sku: Sku::new("A").unwrap(), warehouse_id: WarehouseId(1) }
 }
 
-fn plan(fact: CellFact, wishes: &[CellWish], policy: Policy, last_set: Option<CountMark>) -> CellPlan {
-    decide(&CellInput { cell: &cell(), fact, last_set, wishes, policy })
+fn plan(
+    fact: StockLevelKnowledge,
+    changes: &[StockLevelChange],
+    policy: CountPolicy,
+    last_set: Option<CountMark>,
+) -> StockLevelPlan {
+    plan_stock_level(&StockLevelInput { stock_level: &stock_level(), fact, last_set, changes, policy })
 }
 
-fn shown(plan: &CellPlan) -> Vec<String> {
+fn plan_lines(plan: &StockLevelPlan) -> Vec<String> {
     let step = match plan.step {
-        Step::Nothing => "nothing".into(),
-        Step::Read => "read".into(),
-        Step::Agreed(quantity) => format!("agreed {quantity}"),
-        Step::Write { from: Some(from), to } => format!("write {from} -> {to}"),
-        Step::Write { from: None, to } => format!("write {to}"),
+        StockLevelStep::Nothing => "nothing".into(),
+        StockLevelStep::ReadFirst => "read".into(),
+        StockLevelStep::Agreed(quantity) => format!("agreed {quantity}"),
+        StockLevelStep::Write { from: Some(from), to } => format!("write {from} -> {to}"),
+        StockLevelStep::Write { from: None, to } => format!("write {to}"),
     };
-    let decision = |decision: &Decision| {
+    let decision = |decision: &DecidedChange| {
         let id = decision.id;
-        match &decision.outcome {
-            Outcome::Settles { how } => format!("{id} {how}"),
-            Outcome::Held { reason, mine, theirs, .. } => {
+        match &decision.decision {
+            ChangeDecision::Completes { explanation: how } => format!("{id} {how}"),
+            ChangeDecision::Held { reason, mine, theirs, .. } => {
                 let number = |number: &Option<i64>| number.map_or("-".into(), |number| number.to_string());
                 format!("{id} held {reason}, mine {} theirs {}", number(mine), number(theirs))
             }
-            Outcome::Rejected { reason, .. } => format!("{id} rejected {reason}"),
-            Outcome::Cancelled { reason, .. } => format!("{id} cancelled {reason}"),
+            ChangeDecision::Rejected { reason, .. } => format!("{id} rejected {reason}"),
+            ChangeDecision::Cancelled { reason, .. } => format!("{id} cancelled {reason}"),
         }
     };
     std::iter::once(step).chain(plan.decisions.iter().map(decision)).collect()
 }
 
-fn check(rows: Vec<Row>) {
-    for Row { name, fact, wishes, policy, expected } in rows {
-        assert_eq!(shown(&plan(fact, &wishes, policy, None)), expected, "{name}");
+fn check_rows(rows: Vec<CaseRow>) {
+    for CaseRow { name, fact, changes, policy, expected } in rows {
+        assert_eq!(plan_lines(&plan(fact, &changes, policy, None)), expected, "{name}");
     }
 }

@@ -5,8 +5,8 @@ use crate::model::ShipmentId;
 use crate::outbox::ShipmentRef;
 
 /// Returns item `id` of order line `id + 100`, with its number.
-fn item(id: i64, number: Option<&str>, is_shipped: bool) -> Item {
-    Item {
+fn item(id: i64, number: Option<&str>, is_shipped: bool) -> ItemFact {
+    ItemFact {
         item_id: ShipmentItemId(id),
         line_item_id: Some(LineItemId(id + 100)),
         is_shipped,
@@ -19,7 +19,7 @@ fn info(number: Option<&str>, carrier_id: Option<i64>) -> TrackingInfo {
 }
 
 /// Returns a change with number T and carrier 3, for all lines or the given lines.
-fn wish(lines: Option<Vec<TrackingLine>>) -> TrackingSubmit {
+fn change(lines: Option<Vec<TrackingLine>>) -> TrackingSubmit {
     TrackingSubmit {
         shipment: ShipmentRef::Id(ShipmentId(9)),
         info: info(Some("T"), Some(3)),
@@ -36,124 +36,125 @@ fn by_order_line(id: i64) -> TrackingLine {
     TrackingLine { line: LineRef::OrderLine(LineItemId(id)), info: TrackingInfo::default() }
 }
 
-fn shown(plan: Plan<Vec<Entry>>) -> String {
+fn shown(plan: ChangePlan<Vec<TrackingItem>>) -> String {
     match plan {
-        Plan::Read => "read".into(),
-        Plan::Go(entries) => {
-            let entry =
-                |entry: &Entry| format!("{} {}", entry.item_id, entry.info.tracking_number.clone().unwrap());
+        ChangePlan::ReadFirst => "read".into(),
+        ChangePlan::Send(entries) => {
+            let entry = |entry: &TrackingItem| {
+                format!("{} {}", entry.item_id, entry.info.tracking_number.clone().unwrap())
+            };
             entries.iter().map(entry).collect::<Vec<_>>().join(", ")
         }
-        Plan::Held { reason, .. } => format!("held {reason}"),
-        Plan::Rejected { reason, .. } => format!("rejected {reason}"),
-        Plan::Lacking { reason, .. } => format!("lacking {reason}"),
+        ChangePlan::Held { reason, .. } => format!("held {reason}"),
+        ChangePlan::Rejected { reason, .. } => format!("rejected {reason}"),
+        ChangePlan::PartMissing { reason, .. } => format!("lacking {reason}"),
     }
 }
 
 #[test]
 fn each_item_is_judged_by_the_number_it_carries() {
     let cases = [
-        ("none", wish(None), vec![item(1, None, false), item(2, Some(" "), false)], "1 T, 2 T"),
+        ("none", change(None), vec![item(1, None, false), item(2, Some(" "), false)], "1 T, 2 T"),
         (
             "the same, folded, is done",
-            wish(None),
+            change(None),
             vec![item(1, Some(" t "), false), item(2, None, false)],
             "2 T",
         ),
-        ("all the same: nothing to send", wish(None), vec![item(1, Some("T"), false)], ""),
+        ("all the same: nothing to send", change(None), vec![item(1, Some("T"), false)], ""),
         (
             "another number",
-            wish(None),
+            change(None),
             vec![item(1, None, false), item(2, Some("U"), false)],
             "held tracking_conflict",
         ),
         (
             "shipped before under another: not meant",
-            wish(None),
+            change(None),
             vec![item(1, Some("U"), true), item(2, None, false)],
             "2 T",
         ),
-        ("all shipped under it", wish(None), vec![item(1, Some("T"), true)], ""),
-        ("all shipped under another", wish(None), vec![item(1, Some("U"), true)], "held tracking_conflict"),
+        ("all shipped under it", change(None), vec![item(1, Some("T"), true)], ""),
+        ("all shipped under another", change(None), vec![item(1, Some("U"), true)], "held tracking_conflict"),
         (
             "only the named",
-            wish(Some(vec![by_item(2)])),
+            change(Some(vec![by_item(2)])),
             vec![item(1, None, false), item(2, None, false)],
             "2 T",
         ),
         (
             "a named one under another",
-            wish(Some(vec![by_item(1)])),
+            change(Some(vec![by_item(1)])),
             vec![item(1, Some("U"), true)],
             "held tracking_conflict",
         ),
         (
             "an order line is translated",
-            wish(Some(vec![by_order_line(102)])),
+            change(Some(vec![by_order_line(102)])),
             vec![item(1, None, false), item(2, None, false)],
             "2 T",
         ),
         (
             "an item of another shipment",
-            wish(Some(vec![by_item(8)])),
+            change(Some(vec![by_item(8)])),
             vec![item(1, None, false)],
             "lacking foreign_line",
         ),
         (
             "an order line is no item",
-            wish(Some(vec![by_order_line(1)])),
+            change(Some(vec![by_order_line(1)])),
             vec![item(1, None, false)],
             "lacking foreign_line",
         ),
         (
             "an item is no order line",
-            wish(Some(vec![by_item(101)])),
+            change(Some(vec![by_item(101)])),
             vec![item(1, None, false)],
             "lacking foreign_line",
         ),
-        ("no items", wish(None), vec![], "lacking undecided"),
+        ("no items", change(None), vec![], "lacking undecided"),
     ];
-    for (name, wish, items, expected) in cases {
-        assert_eq!(shown(plan(&wish, Some(&items))), expected, "{name}");
+    for (name, change, items, expected) in cases {
+        assert_eq!(shown(plan_tracking(&change, Some(&items))), expected, "{name}");
     }
-    assert_eq!(plan(&wish(None), None), Plan::Read);
+    assert_eq!(plan_tracking(&change(None), None), ChangePlan::ReadFirst);
 }
 
 #[test]
-fn a_line_says_what_it_says_and_falls_back_to_the_wish() {
+fn a_line_uses_its_own_values_before_those_of_the_change() {
     let own = TrackingLine { info: info(Some("V"), None), ..by_item(1) };
     let items = [item(1, None, false)];
-    let Plan::Go(entries) = plan(&wish(Some(vec![own])), Some(&items)) else { panic!() };
-    assert_eq!(entries, [Entry { item_id: ShipmentItemId(1), info: info(Some("V"), Some(3)) }]);
+    let ChangePlan::Send(entries) = plan_tracking(&change(Some(vec![own])), Some(&items)) else { panic!() };
+    assert_eq!(entries, [TrackingItem { item_id: ShipmentItemId(1), info: info(Some("V"), Some(3)) }]);
 }
 
 /// Returns a check at second `second` with the numbers of items 1 and 2.
-fn look(second: i64, one: Option<&str>, two: Option<&str>) -> Look {
+fn check(second: i64, one: Option<&str>, two: Option<&str>) -> TrackingCheck {
     let numbers = [(1, one), (2, two)].map(|(id, n)| (ShipmentItemId(id), n.map(str::to_owned)));
-    Look { sent_at: Timestamp(second * 1000), numbers: numbers.into() }
+    TrackingCheck { sent_at: Timestamp(second * 1000), numbers: numbers.into() }
 }
 
 #[test]
-fn a_tracking_in_doubt_landed_when_every_item_carries_its_number() {
+fn a_tracking_in_doubt_took_effect_once_every_item_has_its_number() {
     let claimed = [(ShipmentItemId(1), "T".to_owned()), (ShipmentItemId(2), "U".to_owned())];
-    let again = |second: i64| Settlement::LookAgain { not_before: Timestamp(second * 1000) };
+    let again = |second: i64| Settlement::CheckAgain { not_before: Timestamp(second * 1000) };
     let (t, u) = (Some(" t"), Some("U"));
     // Sent at second 100, quiet until 160.
     let cases = [
         ("no look", vec![], Some(again(100))),
-        ("both, at once", vec![look(101, t, u)], Some(Settlement::Landed(()))),
-        ("one of them, once", vec![look(160, t, None)], Some(again(165))),
-        ("none, before the quiet time", vec![look(101, None, None)], Some(again(160))),
+        ("both, at once", vec![check(101, t, u)], Some(Settlement::TookEffect(()))),
+        ("one of them, once", vec![check(160, t, None)], Some(again(165))),
+        ("none, before the quiet time", vec![check(101, None, None)], Some(again(160))),
         (
             "none, twice after it",
-            vec![look(160, None, Some("")), look(165, None, None)],
-            Some(Settlement::NotLanded),
+            vec![check(160, None, Some("")), check(165, None, None)],
+            Some(Settlement::HadNoEffect),
         ),
-        ("late", vec![look(160, None, None), look(165, t, u)], Some(Settlement::Landed(()))),
-        ("another number: a person decides", vec![look(101, t, Some("X"))], None),
+        ("late", vec![check(160, None, None), check(165, t, u)], Some(Settlement::TookEffect(()))),
+        ("another number: a person decides", vec![check(101, t, Some("X"))], None),
     ];
     for (name, looks, expected) in cases {
-        let judged = settle(&claimed, Timestamp(100_000), Duration::from_secs(60), &looks);
+        let judged = settle_tracking(&claimed, Timestamp(100_000), Duration::from_secs(60), &looks);
         match expected {
             Some(expected) => assert_eq!(judged, expected, "{name}"),
             None => assert!(
@@ -168,8 +169,8 @@ fn a_tracking_in_doubt_landed_when_every_item_carries_its_number() {
 fn a_line_that_is_not_in_the_shipment_is_named_in_its_own_id_space() {
     let cases = [(by_item(8), "item 8 does not belong"), (by_order_line(1), "order line 1 is not in")];
     for (line, expected) in cases {
-        let plan = plan(&wish(Some(vec![line])), Some(&[item(1, None, false)]));
-        let Plan::Lacking { detail, .. } = plan else { panic!("{plan:?}") };
+        let plan = plan_tracking(&change(Some(vec![line])), Some(&[item(1, None, false)]));
+        let ChangePlan::PartMissing { detail, .. } = plan else { panic!("{plan:?}") };
         assert!(detail.starts_with(expected), "{detail}");
     }
 }

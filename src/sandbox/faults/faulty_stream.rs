@@ -21,7 +21,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The bytes that a connection still passes.
 #[derive(Debug, Clone, Copy, Default)]
-enum Passing {
+enum ByteAllowance {
     #[default]
     Everything,
     /// The head of the next answer and this many bytes of its body.
@@ -32,62 +32,62 @@ enum Passing {
 
 /// The switch of a connection.
 #[derive(Debug, Clone, Default)]
-pub(in crate::sandbox) struct Switch(Arc<Mutex<Passing>>);
+pub(in crate::sandbox) struct FaultSwitch(Arc<Mutex<ByteAllowance>>);
 
-impl Switch {
+impl FaultSwitch {
     /// Passes no more bytes.
-    pub(in crate::sandbox) fn cut(&self) {
-        self.set(Passing::Bytes(0));
+    pub(in crate::sandbox) fn cut_now(&self) {
+        self.set_allowance(ByteAllowance::Bytes(0));
     }
 
     /// Passes the next answer's head and `keep` bytes of its body.
     pub(in crate::sandbox) fn cut_in_body(&self, keep: usize) {
-        self.set(Passing::HeadAndBody(keep));
+        self.set_allowance(ByteAllowance::HeadAndBody(keep));
     }
 
-    fn set(&self, passing: Passing) {
+    fn set_allowance(&self, passing: ByteAllowance) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = passing;
     }
 
     /// Returns the number of bytes that may pass; `None` means all.
     fn allowance(&self, about_to_write: &[u8]) -> Option<usize> {
         let mut passing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Passing::HeadAndBody(keep) = *passing {
+        if let ByteAllowance::HeadAndBody(keep) = *passing {
             let head = about_to_write.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
-            *passing = Passing::Bytes(head + keep);
+            *passing = ByteAllowance::Bytes(head + keep);
         }
         match *passing {
-            Passing::Bytes(left) => Some(left),
-            Passing::Everything | Passing::HeadAndBody(_) => None,
+            ByteAllowance::Bytes(left) => Some(left),
+            ByteAllowance::Everything | ByteAllowance::HeadAndBody(_) => None,
         }
     }
 
-    fn lets_everything_pass(&self) -> bool {
-        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Passing::Everything)
+    fn is_open(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), ByteAllowance::Everything)
     }
 
-    fn passed(&self, bytes: usize) {
-        if let Passing::Bytes(left) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+    fn count_passed(&self, bytes: usize) {
+        if let ByteAllowance::Bytes(left) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             *left -= bytes.min(*left);
         }
     }
 }
 
-impl Connected<IncomingStream<'_, Lines>> for Switch {
-    fn connect_info(stream: IncomingStream<'_, Lines>) -> Self {
+impl Connected<IncomingStream<'_, FaultListener>> for FaultSwitch {
+    fn connect_info(stream: IncomingStream<'_, FaultListener>) -> Self {
         stream.io().switch.clone()
     }
 }
 
 /// A listener whose connections have a switch.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Lines(pub(in crate::sandbox) TcpListener);
+pub(in crate::sandbox) struct FaultListener(pub(in crate::sandbox) TcpListener);
 
-impl Listener for Lines {
-    type Io = Line;
+impl Listener for FaultListener {
+    type Io = FaultStream;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Line, SocketAddr) {
+    async fn accept(&mut self) -> (FaultStream, SocketAddr) {
         loop {
             match self.0.accept().await {
                 Ok((stream, caller)) => {
@@ -95,7 +95,7 @@ impl Listener for Lines {
                     if let Err(cause) = stream.set_nodelay(true) {
                         tracing::debug!(%cause, "a connection keeps its delay of small writes");
                     }
-                    return (Line { stream, switch: Switch::default() }, caller);
+                    return (FaultStream { stream, switch: FaultSwitch::default() }, caller);
                 }
                 Err(cause) => {
                     tracing::warn!(%cause, "the sandbox cannot accept a connection; it tries again");
@@ -112,12 +112,12 @@ impl Listener for Lines {
 
 /// A connection.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Line {
+pub(in crate::sandbox) struct FaultStream {
     stream: TcpStream,
-    switch: Switch,
+    switch: FaultSwitch,
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for FaultStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -127,7 +127,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for FaultStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let part = match self.switch.allowance(buf) {
             None => buf,
@@ -136,7 +136,7 @@ impl AsyncWrite for Line {
         };
         let written = Pin::new(&mut self.stream).poll_write(cx, part);
         if let Poll::Ready(Ok(bytes)) = written {
-            self.switch.passed(bytes);
+            self.switch.count_passed(bytes);
         }
         written
     }
@@ -150,7 +150,7 @@ impl AsyncWrite for Line {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.switch.lets_everything_pass() {
+        if self.switch.is_open() {
             return Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
         }
         let next = pieces.iter().find(|piece| !piece.is_empty());
@@ -179,18 +179,18 @@ mod tests {
     #[test]
     fn the_switch_lets_the_head_and_the_promised_part_of_the_body_pass() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody";
-        let switch = Switch::default();
+        let switch = FaultSwitch::default();
         assert_eq!(switch.allowance(answer), None);
         switch.cut_in_body(1);
         assert_eq!(switch.allowance(answer), Some(answer.len() - 3));
-        switch.passed(answer.len() - 3);
+        switch.count_passed(answer.len() - 3);
         assert_eq!(switch.allowance(b"ody"), Some(0));
     }
 
     #[test]
     fn a_cut_line_lets_nothing_pass() {
-        let switch = Switch::default();
-        switch.cut();
+        let switch = FaultSwitch::default();
+        switch.cut_now();
         assert_eq!(switch.allowance(b"HTTP/1.1 200 OK\r\n\r\n"), Some(0));
     }
 
@@ -198,7 +198,7 @@ mod tests {
     async fn pieces_written_at_once_are_cut_as_if_they_were_one() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (mut line, _) = Lines(listener).accept().await;
+        let (mut line, _) = FaultListener(listener).accept().await;
         let pieces = [IoSlice::new(b"HTTP/1.1 200 OK\r\n\r\n"), IoSlice::new(b"body")];
         assert_eq!(line.write_vectored(&pieces).await.unwrap(), 23, "a line nobody cuts takes all of them");
         line.switch.cut_in_body(1);

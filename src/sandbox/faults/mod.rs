@@ -14,14 +14,14 @@ use axum::http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::http::answer::Refusal;
+use super::http::answer::SandboxRefusal;
 use super::operations::OPERATIONS;
-use super::random::Random;
+use super::random::SandboxRandom;
 
 /// A fault as it is posted, and as `GET /_sandbox/faults` shows its remainder.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-pub(in crate::sandbox) struct Fault {
+pub(in crate::sandbox) struct InjectedFault {
     /// Operation, as docs/interface.md writes it: `POST /api/product/getProductBalances`.
     operation: String,
     /// Answers with this status and a `{Message}`.
@@ -29,9 +29,9 @@ pub(in crate::sandbox) struct Fault {
     /// Closes the connection without an answer, before or after the handler.
     ///
     /// With a status: answers it before or after the handler.
-    pub(in crate::sandbox) drop: Option<Moment>,
+    pub(in crate::sandbox) drop: Option<FaultTiming>,
     /// Sends only this many bytes of the body (`true`: half), then closes.
-    pub(in crate::sandbox) truncate: Option<Truncate>,
+    pub(in crate::sandbox) truncate: Option<BodyTruncation>,
     /// Delays the answer inside the operation's slot.
     pub(in crate::sandbox) latency_ms: Option<u64>,
     /// `Retry-After` of the injected status: seconds, or any text.
@@ -45,7 +45,7 @@ pub(in crate::sandbox) struct Fault {
 /// Before or after the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::sandbox) enum Moment {
+pub(in crate::sandbox) enum FaultTiming {
     Before,
     After,
 }
@@ -53,14 +53,14 @@ pub(in crate::sandbox) enum Moment {
 /// The cut position in a body.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(in crate::sandbox) enum Truncate {
+pub(in crate::sandbox) enum BodyTruncation {
     Half(bool),
     Bytes(usize),
 }
 
-impl Truncate {
+impl BodyTruncation {
     /// Returns the bytes to send of a body; always fewer than all.
-    pub(in crate::sandbox) fn keep(self, length: usize) -> Option<usize> {
+    pub(in crate::sandbox) fn kept_bytes(self, length: usize) -> Option<usize> {
         match self {
             Self::Half(false) => None,
             Self::Half(true) => Some(length / 2),
@@ -69,14 +69,14 @@ impl Truncate {
     }
 }
 
-impl Fault {
+impl InjectedFault {
     /// Returns the injected answer, if it has a status.
-    pub(in crate::sandbox) fn refusal(&self) -> Option<Refusal> {
+    pub(in crate::sandbox) fn injected_refusal(&self) -> Option<SandboxRefusal> {
         let status = StatusCode::from_u16(self.status?).ok()?;
         let mut refusal = match status {
             // An injected failure has the text of the real failure (docs/interface.md, *Errors*).
-            StatusCode::INTERNAL_SERVER_ERROR => Refusal::went_wrong(),
-            _ => Refusal::new(status, format!("Injected by the sandbox: {status}.")),
+            StatusCode::INTERNAL_SERVER_ERROR => SandboxRefusal::internal_error(),
+            _ => SandboxRefusal::new(status, format!("Injected by the sandbox: {status}.")),
         };
         refusal.retry_after = self.retry_after_text();
         Some(refusal)
@@ -90,8 +90,8 @@ impl Fault {
         }
     }
 
-    fn check(&self) -> Result<(), Refusal> {
-        let wrong = |what: String| Err(Refusal::bad_request(what));
+    fn check_fault(&self) -> Result<(), SandboxRefusal> {
+        let wrong = |what: String| Err(SandboxRefusal::bad_request(what));
         if !OPERATIONS.iter().any(|operation| operation.name == self.operation) {
             return wrong(format!(
                 "'{}' is no operation of the service, as the document writes it.",
@@ -125,38 +125,38 @@ impl Fault {
 
 /// The active faults with their random generator.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Faults {
-    state: Mutex<(Vec<Fault>, Random)>,
+pub(in crate::sandbox) struct FaultQueue {
+    state: Mutex<(Vec<InjectedFault>, SandboxRandom)>,
 }
 
-impl Faults {
+impl FaultQueue {
     pub(in crate::sandbox) fn new(seed: u64) -> Self {
-        Self { state: Mutex::new((Vec::new(), Random::new(seed, "faults"))) }
+        Self { state: Mutex::new((Vec::new(), SandboxRandom::new(seed, "faults"))) }
     }
 
     /// Appends faults; an invalid fault refuses all.
-    pub(in crate::sandbox) fn add(&self, faults: Vec<Fault>) -> Result<(), Refusal> {
-        faults.iter().try_for_each(Fault::check)?;
+    pub(in crate::sandbox) fn add_faults(&self, faults: Vec<InjectedFault>) -> Result<(), SandboxRefusal> {
+        faults.iter().try_for_each(InjectedFault::check_fault)?;
         self.lock().0.extend(faults);
         Ok(())
     }
 
     /// Removes all faults.
-    pub(in crate::sandbox) fn clear(&self) {
+    pub(in crate::sandbox) fn clear_faults(&self) {
         self.lock().0.clear();
     }
 
     /// Returns the faults that can still fire.
-    pub(in crate::sandbox) fn list(&self) -> Vec<Fault> {
+    pub(in crate::sandbox) fn active_faults(&self) -> Vec<InjectedFault> {
         self.lock().0.clone()
     }
 
     /// Returns the fault of a call of this operation, if any.
-    pub(in crate::sandbox) fn draw(&self, operation: &str) -> Option<Fault> {
+    pub(in crate::sandbox) fn draw_fault(&self, operation: &str) -> Option<InjectedFault> {
         let mut state = self.lock();
         let (faults, random) = &mut *state;
         let index = faults.iter().position(|fault| {
-            fault.operation == operation && fault.probability.is_none_or(|p| random.chance(p))
+            fault.operation == operation && fault.probability.is_none_or(|p| random.happens_with(p))
         })?;
         let fired = faults[index].clone();
         match faults[index].times.as_mut() {
@@ -167,7 +167,7 @@ impl Faults {
         Some(fired)
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Vec<Fault>, Random)> {
+    fn lock(&self) -> MutexGuard<'_, (Vec<InjectedFault>, SandboxRandom)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -178,9 +178,11 @@ mod tests {
 
     const QUEUE: &str = "GET /api/Company/WorkQueue";
 
-    fn faults(json: &str) -> Result<Faults, Refusal> {
-        let faults = Faults::new(1);
-        faults.add(serde_json::from_str(json).map_err(|cause| Refusal::bad_request(cause.to_string()))?)?;
+    fn faults(json: &str) -> Result<FaultQueue, SandboxRefusal> {
+        let faults = FaultQueue::new(1);
+        faults.add_faults(
+            serde_json::from_str(json).map_err(|cause| SandboxRefusal::bad_request(cause.to_string()))?,
+        )?;
         Ok(faults)
     }
 
@@ -190,16 +192,16 @@ mod tests {
             r#"[{{"Operation":"{QUEUE}","Status":500,"Times":2}},{{"Operation":"{QUEUE}","Status":503,"Times":1}}]"#
         ))
         .expect("valid");
-        let drawn: Vec<_> = (0..4).map(|_| faults.draw(QUEUE).and_then(|fault| fault.status)).collect();
+        let drawn: Vec<_> = (0..4).map(|_| faults.draw_fault(QUEUE).and_then(|fault| fault.status)).collect();
         assert_eq!(drawn, [Some(500), Some(500), Some(503), None]);
-        assert!(faults.list().is_empty());
+        assert!(faults.active_faults().is_empty());
     }
 
     #[test]
     fn a_fault_is_for_its_operation_alone() {
         let faults = faults(&format!(r#"[{{"Operation":"{QUEUE}","Drop":"after"}}]"#)).expect("valid");
-        assert!(faults.draw("GET /api/Warehouses").is_none());
-        assert_eq!(faults.draw(QUEUE).and_then(|fault| fault.drop), Some(Moment::After));
+        assert!(faults.draw_fault("GET /api/Warehouses").is_none());
+        assert_eq!(faults.draw_fault(QUEUE).and_then(|fault| fault.drop), Some(FaultTiming::After));
     }
 
     #[test]
@@ -224,13 +226,13 @@ mod tests {
     #[test]
     fn a_cut_body_is_never_whole() {
         for (truncate, length, keep) in [
-            (Truncate::Half(true), 100, Some(50)),
-            (Truncate::Half(false), 100, None),
-            (Truncate::Bytes(0), 100, Some(0)),
-            (Truncate::Bytes(500), 100, Some(99)),
-            (Truncate::Bytes(1), 0, Some(0)),
+            (BodyTruncation::Half(true), 100, Some(50)),
+            (BodyTruncation::Half(false), 100, None),
+            (BodyTruncation::Bytes(0), 100, Some(0)),
+            (BodyTruncation::Bytes(500), 100, Some(99)),
+            (BodyTruncation::Bytes(1), 0, Some(0)),
         ] {
-            assert_eq!(truncate.keep(length), keep, "{truncate:?} of {length}");
+            assert_eq!(truncate.kept_bytes(length), keep, "{truncate:?} of {length}");
         }
     }
 }

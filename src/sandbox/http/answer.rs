@@ -9,11 +9,12 @@ use serde::Serialize;
 use serde_json::json;
 
 /// Message of a 500; the cause is in the sandbox's log only.
-const WENT_WRONG: &str = "Something went wrong while processing the request. Please try again later.";
+const INTERNAL_ERROR_MESSAGE: &str =
+    "Something went wrong while processing the request. Please try again later.";
 
 /// The outcome of a request.
 #[derive(Debug)]
-pub enum Answer {
+pub enum SandboxAnswer {
     /// Sent unchanged.
     Full(Response<Bytes>),
     /// Cut: the head and the first `keep` bytes of the body are sent, then the connection is closed.
@@ -31,7 +32,7 @@ pub enum Answer {
 
 /// The refusal of an operation: the status and the text of `{Message}`.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Refusal {
+pub(in crate::sandbox) struct SandboxRefusal {
     pub(in crate::sandbox) status: StatusCode,
     pub(in crate::sandbox) message: String,
     /// Value of the `Retry-After` header.
@@ -40,7 +41,7 @@ pub(in crate::sandbox) struct Refusal {
     allow: Option<String>,
 }
 
-impl Refusal {
+impl SandboxRefusal {
     pub(in crate::sandbox) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), retry_after: None, allow: None }
     }
@@ -71,35 +72,35 @@ impl Refusal {
     }
 
     /// Returns a 500: the sandbox failed. The caller has logged the cause.
-    pub(in crate::sandbox) fn went_wrong() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, WENT_WRONG)
+    pub(in crate::sandbox) fn internal_error() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR_MESSAGE)
     }
 
     /// Adds `Retry-After`, in whole seconds.
-    pub(in crate::sandbox) fn retry_after(mut self, seconds: i64) -> Self {
+    pub(in crate::sandbox) fn with_retry_after(mut self, seconds: i64) -> Self {
         self.retry_after = Some(seconds.to_string());
         self
     }
 
     /// Returns the error body `{Message}`.
-    pub(in crate::sandbox) fn response(&self) -> Response<Bytes> {
-        self.with_body(json!({ "Message": self.message }).to_string())
+    pub(in crate::sandbox) fn to_response(&self) -> Response<Bytes> {
+        self.response_with_body(json!({ "Message": self.message }).to_string())
     }
 
     /// Returns the error body of the quantity update's 400.
     ///
     /// Its fields are `Message`, `ExceptionMessage`, `ExceptionType` and `StackTrace`.
-    pub(in crate::sandbox) fn response_with_exception(&self) -> Response<Bytes> {
+    pub(in crate::sandbox) fn to_exception_response(&self) -> Response<Bytes> {
         let body = json!({
             "Message": "An error has occurred.",
             "ExceptionMessage": self.message,
             "ExceptionType": "System.ArgumentException",
             "StackTrace": null,
         });
-        self.with_body(body.to_string())
+        self.response_with_body(body.to_string())
     }
 
-    fn with_body(&self, body: String) -> Response<Bytes> {
+    fn response_with_body(&self, body: String) -> Response<Bytes> {
         let mut response = json_response(self.status, body);
         for (name, value) in [(header::RETRY_AFTER, &self.retry_after), (header::ALLOW, &self.allow)] {
             if let Some(value) = value.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
@@ -110,10 +111,10 @@ impl Refusal {
     }
 }
 
-impl From<sqlx::Error> for Refusal {
+impl From<sqlx::Error> for SandboxRefusal {
     fn from(cause: sqlx::Error) -> Self {
         tracing::error!(%cause, "the sandbox's database failed an operation; the caller is answered 500");
-        Self::went_wrong()
+        Self::internal_error()
     }
 }
 
@@ -123,7 +124,7 @@ impl From<sqlx::Error> for Refusal {
 #[derive(Debug)]
 pub(in crate::sandbox) enum EntryError {
     Entry(String),
-    Call(Refusal),
+    Call(SandboxRefusal),
 }
 
 impl From<String> for EntryError {
@@ -145,7 +146,9 @@ impl From<sqlx::Error> for EntryError {
 }
 
 /// Separates the failure of an entry from the refusal of the call.
-pub(in crate::sandbox) fn of_entry<T>(outcome: Result<T, EntryError>) -> Result<Result<T, String>, Refusal> {
+pub(in crate::sandbox) fn split_entry_error<T>(
+    outcome: Result<T, EntryError>,
+) -> Result<Result<T, String>, SandboxRefusal> {
     match outcome {
         Ok(done) => Ok(Ok(done)),
         Err(EntryError::Entry(message)) => Ok(Err(message)),
@@ -174,18 +177,18 @@ pub(in crate::sandbox) struct Pagination {
 
 impl Pagination {
     /// Returns a single page, for operations with pagination and without page parameters.
-    pub(in crate::sandbox) fn single(entries: i64) -> Self {
+    pub(in crate::sandbox) fn single_page(entries: i64) -> Self {
         Self { current_page: 1, total_number_of_entries: entries, total_number_of_pages: entries.min(1) }
     }
 }
 
 /// Returns the list envelope with status `Success`.
-pub(in crate::sandbox) fn envelope(data: &str, pagination: Option<&Pagination>) -> String {
-    envelope_with("Success", &[], data, pagination)
+pub(in crate::sandbox) fn list_envelope(data: &str, pagination: Option<&Pagination>) -> String {
+    list_envelope_with("Success", &[], data, pagination)
 }
 
 /// Returns the list envelope; `data` must be JSON text.
-pub(in crate::sandbox) fn envelope_with(
+pub(in crate::sandbox) fn list_envelope_with(
     status: &str,
     messages: &[String],
     data: &str,

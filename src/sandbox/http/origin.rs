@@ -8,14 +8,18 @@ use std::net::IpAddr;
 
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 
-use super::answer::Refusal;
+use super::answer::SandboxRefusal;
 
 /// Refuses a request of a page from another origin.
-pub(in crate::sandbox) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), Refusal> {
+pub(in crate::sandbox) fn check_origin(
+    uri: &Uri,
+    headers: &HeaderMap,
+    hosts: &[String],
+) -> Result<(), SandboxRefusal> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST.as_str()).or(uri.authority().map(|authority| authority.as_str()));
-    if let Some(host) = host.filter(|host| !is_known(name_of(host), hosts)) {
-        return Err(refused(format!(
+    if let Some(host) = host.filter(|host| !is_trusted_host(host_name(host), hosts)) {
+        return Err(forbidden_origin(format!(
             "The sandbox is not called '{host}'. Use its address or localhost, or start it with --host NAME."
         )));
     }
@@ -23,24 +27,24 @@ pub(in crate::sandbox) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]
     let is_own =
         |origin: &str| origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(own));
     if let Some(origin) = text(header::ORIGIN.as_str()).filter(|origin| !is_own(origin)) {
-        return Err(refused(format!(
+        return Err(forbidden_origin(format!(
             "The sandbox takes no requests of web pages; this one is of '{origin}'."
         )));
     }
     match text("sec-fetch-site") {
         None | Some("none" | "same-origin") => Ok(()),
-        Some(site) => Err(refused(format!(
+        Some(site) => Err(forbidden_origin(format!(
             "The sandbox takes no requests of web pages; this one says 'Sec-Fetch-Site: {site}'."
         ))),
     }
 }
 
-fn refused(message: String) -> Refusal {
-    Refusal::new(StatusCode::FORBIDDEN, message)
+fn forbidden_origin(message: String) -> SandboxRefusal {
+    SandboxRefusal::new(StatusCode::FORBIDDEN, message)
 }
 
 /// Returns the name without its port and without the brackets of an IPv6 address.
-fn name_of(host: &str) -> &str {
+fn host_name(host: &str) -> &str {
     if let Some((address, _)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return address;
     }
@@ -51,7 +55,7 @@ fn name_of(host: &str) -> &str {
 ///
 /// DNS cannot redirect addresses, and no other party owns `localhost` or names without a dot. Other names
 /// must be configured.
-fn is_known(name: &str, hosts: &[String]) -> bool {
+fn is_trusted_host(name: &str, hosts: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     name.parse::<IpAddr>().is_ok()
         || !name.contains('.')
@@ -67,7 +71,7 @@ mod tests {
         let headers = headers.iter().map(|(name, value)| {
             (name.parse::<header::HeaderName>().expect("a name"), value.parse().expect("a value"))
         });
-        check(&Uri::from_static("/"), &headers.collect(), &["shop.test".to_owned()]).is_ok()
+        check_origin(&Uri::from_static("/"), &headers.collect(), &["shop.test".to_owned()]).is_ok()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::answer::{Pagination, Refusal, envelope_with};
+use super::answer::{Pagination, SandboxRefusal, list_envelope_with};
 
 /// Builds the statement of a page.
 ///
@@ -34,12 +34,12 @@ pub(in crate::sandbox) use page_of;
 
 /// The requested page: query `pageNumber` and `resultsPerPage`.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::sandbox) struct Page {
+pub(in crate::sandbox) struct SandboxPage {
     number: i64,
     pub(in crate::sandbox) size: i64,
 }
 
-impl Page {
+impl SandboxPage {
     /// Default entries of a page. The interface states it for two operations; the sandbox uses it for all.
     const DEFAULT_SIZE: i64 = 25;
     /// Maximum entries of a page; larger requests are reduced to it.
@@ -50,46 +50,52 @@ impl Page {
     /// # Errors
     /// A 400 for anything but an integer from 1, because a guessed page would be data that the caller did not
     /// request.
-    pub(in crate::sandbox) fn from_query(query: &HashMap<String, String>) -> Result<Self, Refusal> {
-        let number = positive(query, "pageNumber")?.unwrap_or(1);
-        let size = positive(query, "resultsPerPage")?.unwrap_or(Self::DEFAULT_SIZE).min(Self::MAX_SIZE);
+    pub(in crate::sandbox) fn from_query(query: &HashMap<String, String>) -> Result<Self, SandboxRefusal> {
+        let number = positive_parameter(query, "pageNumber")?.unwrap_or(1);
+        let size =
+            positive_parameter(query, "resultsPerPage")?.unwrap_or(Self::DEFAULT_SIZE).min(Self::MAX_SIZE);
         Ok(Self { number, size })
     }
 
     /// Returns the number of entries to skip.
-    pub(in crate::sandbox) fn offset(&self) -> i64 {
+    pub(in crate::sandbox) fn row_offset(&self) -> i64 {
         (self.number - 1).saturating_mul(self.size)
     }
 
     /// Returns the envelope of this page out of `total` entries.
-    pub(in crate::sandbox) fn envelope(&self, total: i64, data: &str) -> String {
-        self.envelope_with(&[], total, data)
+    pub(in crate::sandbox) fn page_envelope(&self, total: i64, data: &str) -> String {
+        self.page_envelope_with(&[], total, data)
     }
 
     /// Returns the envelope of this page with messages.
-    pub(in crate::sandbox) fn envelope_with(&self, messages: &[String], total: i64, data: &str) -> String {
+    pub(in crate::sandbox) fn page_envelope_with(
+        &self,
+        messages: &[String],
+        total: i64,
+        data: &str,
+    ) -> String {
         let pages = total / self.size + i64::from(total % self.size != 0);
         let pagination = Pagination {
             current_page: self.number,
             total_number_of_entries: total,
             total_number_of_pages: pages,
         };
-        envelope_with("Success", messages, data, Some(&pagination))
+        list_envelope_with("Success", messages, data, Some(&pagination))
     }
 }
 
 /// Returns a query parameter: an integer from 1. Values above int32 count as the largest int32.
-pub(in crate::sandbox) fn positive(
+pub(in crate::sandbox) fn positive_parameter(
     query: &HashMap<String, String>,
     name: &str,
-) -> Result<Option<i64>, Refusal> {
+) -> Result<Option<i64>, SandboxRefusal> {
     let Some(text) = query.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let value = text.parse().unwrap_or(i64::MAX).min(i64::from(i32::MAX));
     if digits && value >= 1 {
         return Ok(Some(value));
     }
-    Err(Refusal::bad_request(format!(
+    Err(SandboxRefusal::bad_request(format!(
         "The query parameter {name} must be a whole number from 1, not '{text}'."
     )))
 }
@@ -115,16 +121,17 @@ mod tests {
             ("abc", "10", None),
             ("1.5", "10", None),
         ] {
-            let page = Page::from_query(&query(&[("pageNumber", number), ("resultsPerPage", size)])).ok();
-            assert_eq!(page, expected.map(|(number, size)| Page { number, size }), "{number} {size}");
+            let page =
+                SandboxPage::from_query(&query(&[("pageNumber", number), ("resultsPerPage", size)])).ok();
+            assert_eq!(page, expected.map(|(number, size)| SandboxPage { number, size }), "{number} {size}");
         }
     }
 
     #[test]
     fn pages_are_counted_up() {
-        let page = Page { number: 2, size: 25 };
-        assert!(page.envelope(26, "[]").contains(r#""TotalNumberOfPages":2"#));
-        assert!(page.envelope(25, "[]").contains(r#""TotalNumberOfPages":1"#));
-        assert!(page.envelope(0, "[]").contains(r#""TotalNumberOfPages":0"#));
+        let page = SandboxPage { number: 2, size: 25 };
+        assert!(page.page_envelope(26, "[]").contains(r#""TotalNumberOfPages":2"#));
+        assert!(page.page_envelope(25, "[]").contains(r#""TotalNumberOfPages":1"#));
+        assert!(page.page_envelope(0, "[]").contains(r#""TotalNumberOfPages":0"#));
     }
 }

@@ -15,7 +15,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::answer::Refusal;
+use super::answer::SandboxRefusal;
 
 /// Maximum size of a body. All documented bodies are far smaller; 50 MB would only fill memory.
 pub(in crate::sandbox) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -33,7 +33,7 @@ const PRICE_MAX: f64 = 1e12;
 
 /// A call of an operation, for the company of its key.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Call {
+pub(in crate::sandbox) struct OperationCall {
     pub(in crate::sandbox) company_id: i64,
     pub(in crate::sandbox) multi_warehousing: bool,
     /// Sandbox time at arrival, ms.
@@ -45,42 +45,42 @@ pub(in crate::sandbox) struct Call {
     pub(in crate::sandbox) body: Bytes,
 }
 
-impl Call {
+impl OperationCall {
     /// Returns the id in the `index`th braces of the path.
     ///
     /// An unreadable id gives 0, which no record has.
-    pub(in crate::sandbox) fn id(&self, index: usize) -> i64 {
+    pub(in crate::sandbox) fn path_id(&self, index: usize) -> i64 {
         self.ids.get(index).copied().flatten().unwrap_or(0)
     }
 
     /// Returns the query's parameters; the last of equal names counts.
-    pub(in crate::sandbox) fn query(&self) -> Result<HashMap<String, String>, Refusal> {
+    pub(in crate::sandbox) fn query_parameters(&self) -> Result<HashMap<String, String>, SandboxRefusal> {
         Query::try_from_uri(&self.uri)
             .map(|Query(parameters)| parameters)
-            .map_err(|cause| Refusal::bad_request(format!("The query cannot be read: {cause}.")))
+            .map_err(|cause| SandboxRefusal::bad_request(format!("The query cannot be read: {cause}.")))
     }
 
     /// Returns the JSON body as `T`; the body must be an object.
-    pub(in crate::sandbox) fn object<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        self.json().map(|Object(body)| body)
+    pub(in crate::sandbox) fn object_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
+        self.json_body().map(|StrictObject(body)| body)
     }
 
     /// Returns the JSON body as `T`. Operations without a body do not call it, so their bodies are ignored.
-    pub(in crate::sandbox) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+    pub(in crate::sandbox) fn json_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
         if self.body.len() > BODY_BYTES_MAX {
             let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
-            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+            return Err(SandboxRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
         check_media_type(&self.headers)?;
-        parse(&self.body)
+        parse_json(&self.body)
     }
 
     /// Returns the entries of a JSON array, at most [`ENTRIES_MAX`].
-    pub(in crate::sandbox) fn entries(&self) -> Result<Vec<serde_json::Value>, Refusal> {
-        let entries: Vec<serde_json::Value> = self.json()?;
+    pub(in crate::sandbox) fn entries_body(&self) -> Result<Vec<serde_json::Value>, SandboxRefusal> {
+        let entries: Vec<serde_json::Value> = self.json_body()?;
         if entries.len() > ENTRIES_MAX {
             let sent = entries.len();
-            return Err(Refusal::bad_request(format!(
+            return Err(SandboxRefusal::bad_request(format!(
                 "The request has {sent} entries; at most {ENTRIES_MAX} are taken."
             )));
         }
@@ -92,13 +92,13 @@ impl Call {
 ///
 /// # Errors
 /// A 400 with the position of the error.
-pub(in crate::sandbox) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+pub(in crate::sandbox) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, SandboxRefusal> {
     serde_json::from_slice(body)
-        .map_err(|cause| Refusal::bad_request(format!("The request body is not valid: {cause}.")))
+        .map_err(|cause| SandboxRefusal::bad_request(format!("The request body is not valid: {cause}.")))
 }
 
 /// Checks for a JSON media type. A request without a media type is accepted.
-fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_media_type(headers: &HeaderMap) -> Result<(), SandboxRefusal> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let named = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let is_json = named.is_empty()
@@ -108,7 +108,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_json {
         return Ok(());
     }
-    Err(Refusal::new(
+    Err(SandboxRefusal::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         format!("The media type '{named}' is not supported; send application/json."),
     ))
@@ -116,36 +116,36 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
 
 /// An integer, written `28` or `28.0`: the platform's own ids have both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(in crate::sandbox) struct Whole(pub(in crate::sandbox) i64);
+pub(in crate::sandbox) struct WholeNumber(pub(in crate::sandbox) i64);
 
-impl<'de> Deserialize<'de> for Whole {
+impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WholeVisitor)
+        deserializer.deserialize_any(WholeNumberVisitor)
     }
 }
 
-struct WholeVisitor;
+struct WholeNumberVisitor;
 
-impl Visitor<'_> for WholeVisitor {
-    type Value = Whole;
+impl Visitor<'_> for WholeNumberVisitor {
+    type Value = WholeNumber;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a whole number")
     }
 
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Whole, E> {
-        Ok(Whole(value))
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<WholeNumber, E> {
+        Ok(WholeNumber(value))
     }
 
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Whole, E> {
-        i64::try_from(value).map(Whole).map_err(|_| E::custom("the number is too large"))
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<WholeNumber, E> {
+        i64::try_from(value).map(WholeNumber).map_err(|_| E::custom("the number is too large"))
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "the bounds are checked; both are exact in f64")]
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Whole, E> {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<WholeNumber, E> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if value.fract() == 0.0 && value.abs() <= EXACT {
-            return Ok(Whole(value as i64));
+            return Ok(WholeNumber(value as i64));
         }
         Err(E::custom(format!("{value} is not a whole number")))
     }
@@ -155,9 +155,9 @@ impl Visitor<'_> for WholeVisitor {
 ///
 /// serde alone would also accept an array, field by field in the order of the struct.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Object<T>(pub(in crate::sandbox) T);
+pub(in crate::sandbox) struct StrictObject<T>(pub(in crate::sandbox) T);
 
-impl<T> Deref for Object<T> {
+impl<T> Deref for StrictObject<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -165,39 +165,43 @@ impl<T> Deref for Object<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for StrictObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+        deserializer.deserialize_map(StrictObjectVisitor(PhantomData))
     }
 }
 
-struct ObjectVisitor<T>(PhantomData<T>);
+struct StrictObjectVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for StrictObjectVisitor<T> {
+    type Value = StrictObject<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Object<T>, M::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<StrictObject<T>, M::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(StrictObject)
     }
 }
 
 /// Deserialises a quantity: an integer within `0..=INT32_MAX`.
-pub(in crate::sandbox) fn quantity<'de, D: Deserializer<'de>>(
+pub(in crate::sandbox) fn deserialize_quantity<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<i64>, D::Error> {
-    match Option::<Whole>::deserialize(deserializer)? {
+    match Option::<WholeNumber>::deserialize(deserializer)? {
         None => Ok(None),
-        Some(Whole(value)) if (0..=INT32_MAX).contains(&value) => Ok(Some(value)),
-        Some(Whole(value)) => Err(D::Error::custom(format!("{value} is not a quantity (0 to {INT32_MAX})"))),
+        Some(WholeNumber(value)) if (0..=INT32_MAX).contains(&value) => Ok(Some(value)),
+        Some(WholeNumber(value)) => {
+            Err(D::Error::custom(format!("{value} is not a quantity (0 to {INT32_MAX})")))
+        }
     }
 }
 
 /// Deserialises a price, at most [`PRICE_MAX`] in either direction.
-pub(in crate::sandbox) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+pub(in crate::sandbox) fn deserialize_price<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(value) if value.abs() > PRICE_MAX => {
             Err(D::Error::custom(format!("{value} is not a price (at most {PRICE_MAX})")))
@@ -207,10 +211,10 @@ pub(in crate::sandbox) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> R
 }
 
 /// Deserialises an optional object; see [`Object`].
-pub(in crate::sandbox) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(in crate::sandbox) fn deserialize_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(found)| found))
+    Ok(Option::<StrictObject<T>>::deserialize(deserializer)?.map(|StrictObject(found)| found))
 }
 
 #[cfg(test)]
@@ -230,7 +234,7 @@ mod tests {
             ("18446744073709551615", None),
             ("true", None),
         ] {
-            assert_eq!(parse::<Whole>(text.as_bytes()).ok(), expected.map(Whole), "{text}");
+            assert_eq!(parse_json::<WholeNumber>(text.as_bytes()).ok(), expected.map(WholeNumber), "{text}");
         }
     }
 
@@ -240,17 +244,18 @@ mod tests {
         struct Wanted {
             skus: Vec<String>,
         }
-        let Object(taken) = parse::<Object<Wanted>>(br#"{"skus":["A"]}"#).expect("an object");
+        let StrictObject(taken) =
+            parse_json::<StrictObject<Wanted>>(br#"{"skus":["A"]}"#).expect("an object");
         assert_eq!(taken.skus, ["A"]);
-        assert!(parse::<Wanted>(br#"[["A"]]"#).is_ok(), "what serde itself would take");
-        assert!(parse::<Object<Wanted>>(br#"[["A"]]"#).is_err());
+        assert!(parse_json::<Wanted>(br#"[["A"]]"#).is_ok(), "what serde itself would take");
+        assert!(parse_json::<StrictObject<Wanted>>(br#"[["A"]]"#).is_err());
     }
 
     #[test]
     fn a_senseless_body_is_a_400() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for body in [deep.as_bytes(), b"", b"{", b"\xff\xfe", b"\"\\ud800\"", b"1e999", b"[] []"] {
-            let refused = parse::<serde_json::Value>(body).expect_err("senseless");
+            let refused = parse_json::<serde_json::Value>(body).expect_err("senseless");
             assert_eq!(refused.status, StatusCode::BAD_REQUEST);
         }
     }

@@ -7,57 +7,60 @@
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use super::product_body::{Kind, Sheet};
+use super::product_body::{NewProduct, SentProductType};
 use super::{links, products};
-use crate::sandbox::http::answer::{Refusal, envelope};
-use crate::sandbox::http::request::{Call, Whole};
-use crate::sandbox::platform::sales::Line;
+use crate::sandbox::http::answer::{SandboxRefusal, list_envelope};
+use crate::sandbox::http::request::{OperationCall, WholeNumber};
+use crate::sandbox::platform::sales::SaleLine;
 
 /// A kit to create.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct Kit {
+pub(in crate::sandbox) struct KitBody {
     pub(in crate::sandbox) sku: String,
     pub(in crate::sandbox) name: String,
-    pub(in crate::sandbox) components: Vec<Line>,
+    pub(in crate::sandbox) components: Vec<SaleLine>,
 }
 
 /// Answers *Get kit components*. An id that is no kit of the company is answered 403.
-pub(in crate::sandbox) async fn components(
-    call: &Call,
+pub(in crate::sandbox) async fn kit_components(
+    call: &OperationCall,
     db: &mut SqliteConnection,
-) -> Result<String, Refusal> {
+) -> Result<String, SandboxRefusal> {
     let found: Option<String> = sqlx::query_scalar(
         "SELECT (SELECT '[' || coalesce(group_concat(k.body, ',' ORDER BY k.id), '') || ']'
                    FROM wire_kit_component k WHERE k.kit_id = p.id)
            FROM product p WHERE p.company_id = ?1 AND p.id = ?2 AND p.type = 'Kit'",
     )
     .bind(call.company_id)
-    .bind(call.id(0))
+    .bind(call.path_id(0))
     .fetch_optional(db)
     .await?;
     let components =
-        found.ok_or_else(|| Refusal::forbidden("Invalid ProductId: it is no kit of the company."))?;
-    Ok(envelope(&components, None))
+        found.ok_or_else(|| SandboxRefusal::forbidden("Invalid ProductId: it is no kit of the company."))?;
+    Ok(list_envelope(&components, None))
 }
 
 /// Creates a kit and returns its product id.
-pub(in crate::sandbox) async fn create(
+pub(in crate::sandbox) async fn create_kit(
     db: &mut SqliteConnection,
     company_id: i64,
-    kit: &Kit,
-) -> Result<i64, Refusal> {
+    kit: &KitBody,
+) -> Result<i64, SandboxRefusal> {
     if kit.sku.trim().is_empty() || kit.name.trim().is_empty() || kit.components.is_empty() {
-        return Err(Refusal::bad_request("A kit needs a Sku, a Name and at least one component."));
+        return Err(SandboxRefusal::bad_request("A kit needs a Sku, a Name and at least one component."));
     }
     let taken = "SELECT EXISTS (SELECT 1 FROM product WHERE company_id = ?1 AND sku = ?2)";
     if sqlx::query_scalar(taken).bind(company_id).bind(&kit.sku).fetch_one(&mut *db).await? {
-        return Err(Refusal::conflict(format!("A product with the SKU '{}' exists already.", kit.sku)));
+        return Err(SandboxRefusal::conflict(format!(
+            "A product with the SKU '{}' exists already.",
+            kit.sku
+        )));
     }
-    let sheet = Sheet::new(&kit.sku, &kit.name, Kind::Kit);
-    let ids = products::insert(db, company_id, &[sheet]).await?;
+    let sheet = NewProduct::new(&kit.sku, &kit.name, SentProductType::Kit);
+    let ids = products::insert_products(db, company_id, &[sheet]).await?;
     let Some(kit_id) = ids.first().copied() else { return Err(sqlx::Error::RowNotFound.into()) };
-    links::connect(db, company_id, kit_id).await?;
+    links::link_new_product(db, company_id, kit_id).await?;
     for component in &kit.components {
         add_component(db, company_id, kit_id, component).await?;
     }
@@ -69,11 +72,11 @@ async fn add_component(
     db: &mut SqliteConnection,
     company_id: i64,
     kit_id: i64,
-    component: &Line,
-) -> Result<(), Refusal> {
-    let Line { sku, quantity: Whole(quantity) } = component;
+    component: &SaleLine,
+) -> Result<(), SandboxRefusal> {
+    let SaleLine { sku, quantity: WholeNumber(quantity) } = component;
     if !(1..=1_000).contains(quantity) {
-        return Err(Refusal::bad_request(format!(
+        return Err(SandboxRefusal::bad_request(format!(
             "The Quantity {quantity} of '{sku}' is not between 1 and 1000."
         )));
     }
@@ -91,7 +94,7 @@ async fn add_component(
     if added.rows_affected() == 0 {
         let message =
             format!("The component '{sku}' is no product of the company, is a kit itself or is named twice.");
-        return Err(Refusal::bad_request(message));
+        return Err(SandboxRefusal::bad_request(message));
     }
     Ok(())
 }

@@ -7,11 +7,11 @@
 
 use sqlx::SqliteConnection;
 
-use super::product_body::{Image, ProductBody, WarehouseEntry};
-use crate::sandbox::http::request::{Call, Object, Whole};
+use super::product_body::{ImageBody, ProductBody, ProductLinkBody};
+use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber};
 
 /// Links a new product to all warehouses, or without multi-warehousing to the default warehouse.
-pub(super) async fn connect(
+pub(super) async fn link_new_product(
     db: &mut SqliteConnection,
     company_id: i64,
     product_id: i64,
@@ -30,10 +30,10 @@ pub(super) async fn connect(
 }
 
 /// Writes the entries' links without quantities, and creates missing links.
-pub(super) async fn write(
+pub(super) async fn write_links(
     db: &mut SqliteConnection,
     product_id: i64,
-    entries: &[Object<WarehouseEntry>],
+    entries: &[StrictObject<ProductLinkBody>],
 ) -> Result<(), sqlx::Error> {
     for entry in entries {
         sqlx::query(
@@ -45,7 +45,7 @@ pub(super) async fn write(
                     is_active = coalesce(?6, is_active)",
         )
         .bind(product_id)
-        .bind(entry.warehouse_id.map(|Whole(id)| id))
+        .bind(entry.warehouse_id.map(|WholeNumber(id)| id))
         .bind(&entry.aisle)
         .bind(&entry.bin)
         .bind(entry.sku.as_ref().filter(|sku| !sku.is_empty()))
@@ -59,16 +59,16 @@ pub(super) async fn write(
 /// Writes the quantities of a body; others stay.
 pub(super) async fn write_quantities(
     db: &mut SqliteConnection,
-    call: &Call,
+    call: &OperationCall,
     product_id: i64,
     body: &ProductBody,
 ) -> Result<(), sqlx::Error> {
-    let entries = body.warehouses().unwrap_or_default();
+    let entries = body.sent_links().unwrap_or_default();
     if !call.multi_warehousing {
         let sent: Vec<i64> = entries.iter().filter_map(|entry| entry.quantity_on_hand).collect();
         let total = body.quantity_on_hand.or((!sent.is_empty()).then(|| sent.iter().sum()));
         return match total {
-            Some(quantity) => set_default(db, product_id, quantity).await,
+            Some(quantity) => set_default_quantity(db, product_id, quantity).await,
             None => Ok(()),
         };
     }
@@ -77,7 +77,7 @@ pub(super) async fn write_quantities(
             "UPDATE link SET quantity = coalesce(?3, quantity) WHERE product_id = ?1 AND warehouse_id = ?2",
         )
         .bind(product_id)
-        .bind(entry.warehouse_id.map(|Whole(id)| id))
+        .bind(entry.warehouse_id.map(|WholeNumber(id)| id))
         .bind(entry.quantity_on_hand)
         .execute(&mut *db)
         .await?;
@@ -85,7 +85,11 @@ pub(super) async fn write_quantities(
     Ok(())
 }
 
-async fn set_default(db: &mut SqliteConnection, product_id: i64, quantity: i64) -> Result<(), sqlx::Error> {
+async fn set_default_quantity(
+    db: &mut SqliteConnection,
+    product_id: i64,
+    quantity: i64,
+) -> Result<(), sqlx::Error> {
     sqlx::query(
         "UPDATE link SET quantity = min(?2, 2147483647)
           WHERE product_id = ?1 AND warehouse_id IN (SELECT id FROM warehouse WHERE is_default)",
@@ -101,7 +105,7 @@ async fn set_default(db: &mut SqliteConnection, product_id: i64, quantity: i64) 
 pub(super) async fn write_images(
     db: &mut SqliteConnection,
     product_id: i64,
-    images: &[&Image],
+    images: &[&ImageBody],
 ) -> Result<(), sqlx::Error> {
     let mut own: Vec<i64> = sqlx::query_scalar("SELECT id FROM product_image WHERE product_id = ?1")
         .bind(product_id)
@@ -109,7 +113,7 @@ pub(super) async fn write_images(
         .await?;
     sqlx::query("DELETE FROM product_image WHERE product_id = ?1").bind(product_id).execute(&mut *db).await?;
     for (position, image) in images.iter().enumerate() {
-        let kept = image.id.and_then(|Whole(id)| own.iter().position(|own_id| *own_id == id));
+        let kept = image.id.and_then(|WholeNumber(id)| own.iter().position(|own_id| *own_id == id));
         let position = i64::try_from(position).unwrap_or(i64::MAX);
         sqlx::query(
             "INSERT INTO product_image (id, product_id, mime_type, url, display_order) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -118,7 +122,7 @@ pub(super) async fn write_images(
         .bind(product_id)
         .bind(image.mime_type.as_deref().unwrap_or_default())
         .bind(image.url.as_deref().unwrap_or_default())
-        .bind(image.display_order.map_or(position, |Whole(order)| order))
+        .bind(image.display_order.map_or(position, |WholeNumber(order)| order))
         .execute(&mut *db)
         .await?;
     }

@@ -26,14 +26,15 @@ use std::pin::Pin;
 use axum::http::Method;
 use sqlx::SqliteConnection;
 
-use super::http::answer::Refusal;
-use super::http::request::Call;
+use super::http::answer::SandboxRefusal;
+use super::http::request::OperationCall;
 
 /// The result of a handler: the body of the 200, or a refusal.
-pub(in crate::sandbox) type Handled<'a> = Pin<Box<dyn Future<Output = Result<String, Refusal>> + Send + 'a>>;
+pub(in crate::sandbox) type HandlerFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<String, SandboxRefusal>> + Send + 'a>>;
 
 /// An operation of the platform.
-pub(in crate::sandbox) struct Operation {
+pub(in crate::sandbox) struct SandboxOperation {
     /// Method and path, as docs/interface.md writes them.
     pub(in crate::sandbox) name: &'static str,
     /// True if it changes data, and so runs in a transaction.
@@ -41,81 +42,84 @@ pub(in crate::sandbox) struct Operation {
     /// True if an inactive key is answered 400 instead of 403.
     ///
     /// See docs/interface.md, *Authentication*, rule 4.
-    pub(in crate::sandbox) judges_keys_itself: bool,
-    pub(in crate::sandbox) handler: for<'a> fn(&'a Call, &'a mut SqliteConnection) -> Handled<'a>,
+    pub(in crate::sandbox) answers_inactive_key_400: bool,
+    pub(in crate::sandbox) handler:
+        for<'a> fn(&'a OperationCall, &'a mut SqliteConnection) -> HandlerFuture<'a>,
 }
 
-impl fmt::Debug for Operation {
+impl fmt::Debug for SandboxOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-const fn reads(
+const fn read_operation(
     name: &'static str,
-    handler: for<'a> fn(&'a Call, &'a mut SqliteConnection) -> Handled<'a>,
-) -> Operation {
-    Operation { name, writes: false, judges_keys_itself: false, handler }
+    handler: for<'a> fn(&'a OperationCall, &'a mut SqliteConnection) -> HandlerFuture<'a>,
+) -> SandboxOperation {
+    SandboxOperation { name, writes: false, answers_inactive_key_400: false, handler }
 }
 
-const fn writes(
+const fn write_operation(
     name: &'static str,
-    handler: for<'a> fn(&'a Call, &'a mut SqliteConnection) -> Handled<'a>,
-) -> Operation {
-    Operation { name, writes: true, judges_keys_itself: false, handler }
+    handler: for<'a> fn(&'a OperationCall, &'a mut SqliteConnection) -> HandlerFuture<'a>,
+) -> SandboxOperation {
+    SandboxOperation { name, writes: true, answers_inactive_key_400: false, handler }
 }
 
 /// All operations, in the order of docs/interface.md.
 #[rustfmt::skip]
-pub(in crate::sandbox) static OPERATIONS: [Operation; 20] = [
-    writes("POST /api/Inventory", |call, db| Box::pin(products::create(call, db))),
-    writes("PUT /api/Inventory", |call, db| Box::pin(products::update(call, db))),
-    Operation {
-        judges_keys_itself: true,
-        ..writes("POST /api/inventory/updateQuantityOnHand", |call, db| Box::pin(quantity::update(call, db)))
+pub(in crate::sandbox) static OPERATIONS: [SandboxOperation; 20] = [
+    write_operation("POST /api/Inventory", |call, db| Box::pin(products::create_product(call, db))),
+    write_operation("PUT /api/Inventory", |call, db| Box::pin(products::update_product(call, db))),
+    SandboxOperation {
+        answers_inactive_key_400: true,
+        ..write_operation("POST /api/inventory/updateQuantityOnHand", |call, db| Box::pin(quantity::update_quantities(call, db)))
     },
-    reads("POST /api/inventory/getProducts", |call, db| Box::pin(stock::products(call, db))),
-    reads("POST /api/product/getProductBalances", |call, db| Box::pin(stock::balances(call, db))),
-    reads("GET /api/Inventory/TopSelling", |call, db| Box::pin(reports::top_selling(call, db))),
-    reads("GET /api/Inventory/{productid}/kitcomponents", |call, db| Box::pin(kits::components(call, db))),
-    writes("POST /api/Shipments/Create", |call, db| Box::pin(shipments::create(call, db))),
-    writes("POST /api/Shipments/submitTrackingInfo", |call, db| Box::pin(tracking::submit(call, db))),
-    reads("GET /api/Shipments/{shipmentid}/LineItems", |call, db| Box::pin(shipments::line_items(call, db))),
-    reads("POST /api/orders/getOrderLineItems", |call, db| Box::pin(orders::line_items(call, db))),
-    reads("GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation",
-        |call, db| Box::pin(orders::allocations(call, db))),
-    writes("POST /api/Warehouses", |call, db| Box::pin(warehouses::create(call, db))),
-    reads("GET /api/Warehouses", |call, db| Box::pin(lists::warehouses(call, db))),
-    reads("GET /api/Suppliers", |call, db| Box::pin(lists::suppliers(call, db))),
-    reads("GET /api/storefronts", |call, db| Box::pin(lists::storefronts(call, db))),
-    writes("POST /api/storefronts/{storefrontid}/listingTemplates", |call, db| Box::pin(templates::create(call, db))),
-    reads("GET /api/storefronts/{storefrontid}/listingTemplates", |call, db| Box::pin(templates::list(call, db))),
-    reads("GET /api/Company/BusinessHealth", |call, db| Box::pin(reports::business_health(call, db))),
-    reads("GET /api/Company/WorkQueue", |call, db| Box::pin(reports::work_queue(call, db))),
+    read_operation("POST /api/inventory/getProducts", |call, db| Box::pin(stock::get_products(call, db))),
+    read_operation("POST /api/product/getProductBalances", |call, db| Box::pin(stock::get_balances(call, db))),
+    read_operation("GET /api/Inventory/TopSelling", |call, db| Box::pin(reports::top_selling(call, db))),
+    read_operation("GET /api/Inventory/{productid}/kitcomponents", |call, db| Box::pin(kits::kit_components(call, db))),
+    write_operation("POST /api/Shipments/Create", |call, db| Box::pin(shipments::create_shipments(call, db))),
+    write_operation("POST /api/Shipments/submitTrackingInfo", |call, db| Box::pin(tracking::submit_tracking(call, db))),
+    read_operation("GET /api/Shipments/{shipmentid}/LineItems", |call, db| Box::pin(shipments::shipment_line_items(call, db))),
+    read_operation("POST /api/orders/getOrderLineItems", |call, db| Box::pin(orders::order_line_items(call, db))),
+    read_operation("GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation",
+        |call, db| Box::pin(orders::line_allocations(call, db))),
+    write_operation("POST /api/Warehouses", |call, db| Box::pin(warehouses::create_warehouse(call, db))),
+    read_operation("GET /api/Warehouses", |call, db| Box::pin(lists::list_warehouses(call, db))),
+    read_operation("GET /api/Suppliers", |call, db| Box::pin(lists::list_suppliers(call, db))),
+    read_operation("GET /api/storefronts", |call, db| Box::pin(lists::list_storefronts(call, db))),
+    write_operation("POST /api/storefronts/{storefrontid}/listingTemplates", |call, db| Box::pin(templates::create_template(call, db))),
+    read_operation("GET /api/storefronts/{storefrontid}/listingTemplates", |call, db| Box::pin(templates::list_templates(call, db))),
+    read_operation("GET /api/Company/BusinessHealth", |call, db| Box::pin(reports::business_health(call, db))),
+    read_operation("GET /api/Company/WorkQueue", |call, db| Box::pin(reports::work_queue(call, db))),
 ];
 
 /// Returns the operation of a request with the ids of its path.
-pub(in crate::sandbox) fn find(
+pub(in crate::sandbox) fn find_operation(
     method: &Method,
     path: &str,
-) -> Result<(&'static Operation, Vec<Option<i64>>), Refusal> {
+) -> Result<(&'static SandboxOperation, Vec<Option<i64>>), SandboxRefusal> {
     let mut other_methods = Vec::new();
     for operation in &OPERATIONS {
         let (listed_method, pattern) = operation.name.split_once(' ').unwrap_or_default();
-        let Some(ids) = ids_of(pattern, path) else { continue };
+        let Some(ids) = path_ids(pattern, path) else { continue };
         if method.as_str() == listed_method {
             return Ok((operation, ids));
         }
         other_methods.push(listed_method);
     }
     if other_methods.is_empty() {
-        return Err(Refusal::not_found("No operation of the service has this path; its spelling counts."));
+        return Err(SandboxRefusal::not_found(
+            "No operation of the service has this path; its spelling counts.",
+        ));
     }
-    Err(Refusal::method_not_allowed(method, &other_methods))
+    Err(SandboxRefusal::method_not_allowed(method, &other_methods))
 }
 
 /// Returns the ids at the pattern's braces if the path matches the pattern.
-fn ids_of(pattern: &str, path: &str) -> Option<Vec<Option<i64>>> {
+fn path_ids(pattern: &str, path: &str) -> Option<Vec<Option<i64>>> {
     let mut ids = Vec::new();
     let mut segments = path.split('/');
     for expected in pattern.split('/') {
@@ -170,7 +174,7 @@ mod tests {
             (&get, "/api/Orders/1/lineitems/2/warehouseallocation", Err(404)),
             (&get, "/", Err(404)),
         ] {
-            let found = find(method, path);
+            let found = find_operation(method, path);
             let found = found
                 .map(|(operation, ids)| (operation.name, ids))
                 .map_err(|refused| refused.status.as_u16());

@@ -7,18 +7,21 @@
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{Pagination, Refusal, envelope, envelope_with};
-use crate::sandbox::http::request::{Call, Whole};
+use crate::sandbox::http::answer::{Pagination, SandboxRefusal, list_envelope, list_envelope_with};
+use crate::sandbox::http::request::{OperationCall, WholeNumber};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct LineItemsRequest {
-    order_id: Whole,
+    order_id: WholeNumber,
 }
 
 /// Answers *Get line items of a sales order*. An unknown order has no lines, and a message states it.
-pub(super) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let LineItemsRequest { order_id: Whole(order_id) } = call.object()?;
+pub(super) async fn order_line_items(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let LineItemsRequest { order_id: WholeNumber(order_id) } = call.object_body()?;
     let (known, count, lines): (bool, i64, String) = sqlx::query_as(
         "SELECT EXISTS (SELECT 1 FROM sales_order WHERE id = ?2 AND company_id = ?1), count(*),
                 '[' || coalesce(group_concat(body, ',' ORDER BY id), '') || ']'
@@ -29,12 +32,15 @@ pub(super) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result
     .fetch_one(db)
     .await?;
     let messages = if known { vec![] } else { vec![format!("No order with the id {order_id} was found.")] };
-    Ok(envelope_with("Success", &messages, &lines, Some(&Pagination::single(count))))
+    Ok(list_envelope_with("Success", &messages, &lines, Some(&Pagination::single_page(count))))
 }
 
 /// Answers *Get warehouse allocation of an order line item*; 404 for an unknown order or line.
-pub(super) async fn allocations(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let (order_id, line_id) = (call.id(0), call.id(1));
+pub(super) async fn line_allocations(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let (order_id, line_id) = (call.path_id(0), call.path_id(1));
     let found: Option<(i64, String)> = sqlx::query_as(
         "SELECT (SELECT count(*) FROM allocation a WHERE a.line_id = l.id),
                 (SELECT '[' || coalesce(group_concat(a.body, ',' ORDER BY a.id), '') || ']'
@@ -48,7 +54,7 @@ pub(super) async fn allocations(call: &Call, db: &mut SqliteConnection) -> Resul
     .fetch_optional(db)
     .await?;
     let Some((count, allocations)) = found else {
-        return Err(Refusal::not_found("The order or its line item was not found for the company."));
+        return Err(SandboxRefusal::not_found("The order or its line item was not found for the company."));
     };
-    Ok(envelope(&allocations, Some(&Pagination::single(count))))
+    Ok(list_envelope(&allocations, Some(&Pagination::single_page(count))))
 }

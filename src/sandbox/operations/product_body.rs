@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::request::{Object, Whole, price, quantity};
+use crate::sandbox::http::request::{StrictObject, WholeNumber, deserialize_price, deserialize_quantity};
 
 /// Maximum images of a product (docs/interface.md, *Limits*).
 const IMAGES_MAX: usize = 12;
@@ -22,15 +22,15 @@ const ISSUES_MAX: usize = 20;
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(in crate::sandbox) struct ProductBody {
-    pub(in crate::sandbox) id: Option<Whole>,
-    pub(in crate::sandbox) company_id: Option<Whole>,
+    pub(in crate::sandbox) id: Option<WholeNumber>,
+    pub(in crate::sandbox) company_id: Option<WholeNumber>,
     sku: Option<String>,
     name: Option<String>,
     #[serde(rename = "Type")]
-    kind: Option<Kind>,
-    #[serde(deserialize_with = "quantity")]
+    kind: Option<SentProductType>,
+    #[serde(deserialize_with = "deserialize_quantity")]
     pub(in crate::sandbox) quantity_on_hand: Option<i64>,
-    pub(in crate::sandbox) identifiers: Option<Object<Identifiers>>,
+    pub(in crate::sandbox) identifiers: Option<StrictObject<IdentifiersBody>>,
     pub(in crate::sandbox) is_active: Option<bool>,
     is_auto_sync_enabled: Option<bool>,
     is_discontinued: Option<bool>,
@@ -38,14 +38,14 @@ pub(in crate::sandbox) struct ProductBody {
     is_fire_arm: Option<bool>,
     is_variation: Option<bool>,
     is_parent: Option<bool>,
-    global_listing_attributes: Option<Object<Listing>>,
-    images: Option<Vec<Object<Image>>>,
-    warehouses: Option<Vec<Object<WarehouseEntry>>>,
-    supplier_information: Option<Object<Supply>>,
+    global_listing_attributes: Option<StrictObject<ListingAttributesBody>>,
+    images: Option<Vec<StrictObject<ImageBody>>>,
+    warehouses: Option<Vec<StrictObject<ProductLinkBody>>>,
+    supplier_information: Option<StrictObject<SupplierInformationBody>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-pub(in crate::sandbox) enum Kind {
+pub(in crate::sandbox) enum SentProductType {
     Product,
     Kit,
     Built,
@@ -53,9 +53,9 @@ pub(in crate::sandbox) enum Kind {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "UPPERCASE", default)]
-pub(in crate::sandbox) struct Identifiers {
+pub(in crate::sandbox) struct IdentifiersBody {
     #[serde(rename = "ProductId")]
-    pub(in crate::sandbox) product_id: Option<Whole>,
+    pub(in crate::sandbox) product_id: Option<WholeNumber>,
     upc: Option<String>,
     ean: Option<String>,
     isbn: Option<String>,
@@ -64,17 +64,17 @@ pub(in crate::sandbox) struct Identifiers {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Listing {
+struct ListingAttributesBody {
     sold_as_name: Option<String>,
     short_description: Option<String>,
     long_description: Option<String>,
-    #[serde(deserialize_with = "price")]
+    #[serde(deserialize_with = "deserialize_price")]
     price: Option<f64>,
-    condition: Option<Condition>,
+    condition: Option<SentCondition>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
-enum Condition {
+enum SentCondition {
     New,
     Used,
 }
@@ -82,22 +82,22 @@ enum Condition {
 /// An image as it is sent.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct Image {
-    pub(in crate::sandbox) id: Option<Whole>,
+pub(in crate::sandbox) struct ImageBody {
+    pub(in crate::sandbox) id: Option<WholeNumber>,
     #[serde(rename = "MIMEType")]
     pub(in crate::sandbox) mime_type: Option<String>,
     pub(in crate::sandbox) url: Option<String>,
-    pub(in crate::sandbox) display_order: Option<Whole>,
+    pub(in crate::sandbox) display_order: Option<WholeNumber>,
 }
 
 /// A link to a warehouse as it is sent.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct WarehouseEntry {
-    pub(in crate::sandbox) warehouse_id: Option<Whole>,
+pub(in crate::sandbox) struct ProductLinkBody {
+    pub(in crate::sandbox) warehouse_id: Option<WholeNumber>,
     pub(in crate::sandbox) aisle: Option<String>,
     pub(in crate::sandbox) bin: Option<String>,
-    #[serde(default, deserialize_with = "quantity")]
+    #[serde(default, deserialize_with = "deserialize_quantity")]
     pub(in crate::sandbox) quantity_on_hand: Option<i64>,
     #[serde(rename = "SKU")]
     pub(in crate::sandbox) sku: Option<String>,
@@ -106,10 +106,10 @@ pub(in crate::sandbox) struct WarehouseEntry {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Supply {
-    supplier_id: Option<Whole>,
+struct SupplierInformationBody {
+    supplier_id: Option<WholeNumber>,
     sku: Option<String>,
-    #[serde(deserialize_with = "price")]
+    #[serde(deserialize_with = "deserialize_price")]
     price: Option<f64>,
     is_out_of_stock: Option<bool>,
     is_ordered_by_case: Option<bool>,
@@ -117,10 +117,10 @@ struct Supply {
 
 /// The row of a product, column by column. The generated data uses it too.
 #[derive(Debug, Clone, Serialize)]
-pub(in crate::sandbox) struct Sheet {
+pub(in crate::sandbox) struct NewProduct {
     pub(in crate::sandbox) sku: String,
     pub(in crate::sandbox) name: String,
-    pub(in crate::sandbox) r#type: Kind,
+    pub(in crate::sandbox) r#type: SentProductType,
     pub(in crate::sandbox) upc: String,
     pub(in crate::sandbox) ean: String,
     pub(in crate::sandbox) isbn: String,
@@ -135,7 +135,7 @@ pub(in crate::sandbox) struct Sheet {
     pub(in crate::sandbox) short_description: String,
     pub(in crate::sandbox) long_description: String,
     pub(in crate::sandbox) price: f64,
-    condition: Condition,
+    condition: SentCondition,
     pub(in crate::sandbox) supplier_id: Option<i64>,
     pub(in crate::sandbox) supplier_sku: String,
     pub(in crate::sandbox) supplier_price: f64,
@@ -143,64 +143,68 @@ pub(in crate::sandbox) struct Sheet {
     pub(in crate::sandbox) supplier_by_case: bool,
 }
 
-impl Sheet {
+impl NewProduct {
     /// Returns a product with its names and kind only.
-    pub(in crate::sandbox) fn new(sku: &str, name: &str, kind: Kind) -> Self {
+    pub(in crate::sandbox) fn new(sku: &str, name: &str, kind: SentProductType) -> Self {
         let mut body = ProductBody { kind: Some(kind), ..ProductBody::default() };
         body.sku = Some(sku.to_owned());
         body.name = Some(name.to_owned());
-        body.sheet()
+        body.to_product()
     }
 }
 
 impl ProductBody {
-    pub(in crate::sandbox) fn sku(&self) -> &str {
+    pub(in crate::sandbox) fn sku_or_empty(&self) -> &str {
         self.sku.as_deref().unwrap_or_default()
     }
 
-    pub(in crate::sandbox) fn kind(&self) -> Kind {
-        self.kind.unwrap_or(Kind::Product)
+    pub(in crate::sandbox) fn type_or_default(&self) -> SentProductType {
+        self.kind.unwrap_or(SentProductType::Product)
     }
 
     /// Returns the sent links; `None` if the field is absent.
-    pub(in crate::sandbox) fn warehouses(&self) -> Option<&[Object<WarehouseEntry>]> {
+    pub(in crate::sandbox) fn sent_links(&self) -> Option<&[StrictObject<ProductLinkBody>]> {
         self.warehouses.as_deref()
     }
 
     /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
-    pub(in crate::sandbox) fn images(&self) -> Option<Vec<&Image>> {
+    pub(in crate::sandbox) fn usable_images(&self) -> Option<Vec<&ImageBody>> {
         let usable =
             self.images.as_deref()?.iter().filter(|image| is_url(image.url.as_deref().unwrap_or_default()));
-        Some(usable.take(IMAGES_MAX).map(|Object(image)| image).collect())
+        Some(usable.take(IMAGES_MAX).map(|StrictObject(image)| image).collect())
     }
 
     /// Returns the row of this body.
-    pub(in crate::sandbox) fn sheet(&self) -> Sheet {
-        let none = (Identifiers::default(), Listing::default(), Supply::default());
+    pub(in crate::sandbox) fn to_product(&self) -> NewProduct {
+        let none = (
+            IdentifiersBody::default(),
+            ListingAttributesBody::default(),
+            SupplierInformationBody::default(),
+        );
         let identifiers = self.identifiers.as_deref().unwrap_or(&none.0);
         let listing = self.global_listing_attributes.as_deref().unwrap_or(&none.1);
         let supply = self.supplier_information.as_deref().unwrap_or(&none.2);
-        Sheet {
-            sku: text(&self.sku),
-            name: text(&self.name),
-            r#type: self.kind(),
-            upc: text(&identifiers.upc),
-            ean: text(&identifiers.ean),
-            isbn: text(&identifiers.isbn),
-            gtin: text(&identifiers.gtin),
+        NewProduct {
+            sku: text_or_empty(&self.sku),
+            name: text_or_empty(&self.name),
+            r#type: self.type_or_default(),
+            upc: text_or_empty(&identifiers.upc),
+            ean: text_or_empty(&identifiers.ean),
+            isbn: text_or_empty(&identifiers.isbn),
+            gtin: text_or_empty(&identifiers.gtin),
             is_auto_sync_enabled: self.is_auto_sync_enabled.unwrap_or(true),
             is_discontinued: self.is_discontinued.unwrap_or(false),
             is_dropshipped: self.is_dropshipped.unwrap_or(false),
             is_fire_arm: self.is_fire_arm.unwrap_or(false),
             is_variation: self.is_variation.unwrap_or(false),
             is_parent: self.is_parent.unwrap_or(false),
-            sold_as_name: text(&listing.sold_as_name),
-            short_description: text(&listing.short_description),
-            long_description: text(&listing.long_description),
+            sold_as_name: text_or_empty(&listing.sold_as_name),
+            short_description: text_or_empty(&listing.short_description),
+            long_description: text_or_empty(&listing.long_description),
             price: listing.price.unwrap_or(0.0),
-            condition: listing.condition.unwrap_or(Condition::New),
-            supplier_id: supply.supplier_id.map(|Whole(id)| id),
-            supplier_sku: text(&supply.sku),
+            condition: listing.condition.unwrap_or(SentCondition::New),
+            supplier_id: supply.supplier_id.map(|WholeNumber(id)| id),
+            supplier_sku: text_or_empty(&supply.sku),
             supplier_price: supply.price.unwrap_or(0.0),
             supplier_out_of_stock: supply.is_out_of_stock.unwrap_or(false),
             supplier_by_case: supply.is_ordered_by_case.unwrap_or(false),
@@ -224,7 +228,7 @@ impl ProductBody {
         for (index, entry) in self.warehouses.iter().flatten().enumerate() {
             match entry.warehouse_id {
                 None => issues.push(format!("Warehouses[{index}]: WarehouseId is required.")),
-                Some(Whole(id)) if !seen.insert(id) => {
+                Some(WholeNumber(id)) if !seen.insert(id) => {
                     issues.push(format!("Warehouses[{index}]: WarehouseId {id} appears more than once."));
                 }
                 Some(_) => {}
@@ -236,25 +240,30 @@ impl ProductBody {
     /// Returns the issues of the body against the company's records.
     ///
     /// `own_id` is the product itself in an update.
-    pub(in crate::sandbox) async fn issues(
+    pub(in crate::sandbox) async fn all_issues(
         &self,
         db: &mut SqliteConnection,
         company_id: i64,
         own_id: Option<i64>,
     ) -> Result<Vec<String>, sqlx::Error> {
         let mut issues = self.own_issues();
-        let twin =
+        let miscased =
             "SELECT EXISTS (SELECT 1 FROM product WHERE company_id = ?1 AND sku = ?2 AND id IS NOT ?3)";
-        if sqlx::query_scalar(twin).bind(company_id).bind(self.sku()).bind(own_id).fetch_one(&mut *db).await?
+        if sqlx::query_scalar(miscased)
+            .bind(company_id)
+            .bind(self.sku_or_empty())
+            .bind(own_id)
+            .fetch_one(&mut *db)
+            .await?
         {
-            issues.push(format!("A product with the SKU '{}' exists already.", self.sku()));
+            issues.push(format!("A product with the SKU '{}' exists already.", self.sku_or_empty()));
         }
         let sent: Vec<i64> = self
             .warehouses
             .iter()
             .flatten()
             .filter_map(|entry| entry.warehouse_id)
-            .map(|Whole(id)| id)
+            .map(|WholeNumber(id)| id)
             .collect();
         let unknown: Vec<i64> = sqlx::query_scalar(
             "SELECT value FROM json_each(?2) WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)",
@@ -264,7 +273,9 @@ impl ProductBody {
         .fetch_all(&mut *db)
         .await?;
         issues.extend(unknown.iter().map(|id| format!("The company has no warehouse with the id {id}.")));
-        if let Some(Whole(id)) = self.supplier_information.as_ref().and_then(|supply| supply.supplier_id) {
+        if let Some(WholeNumber(id)) =
+            self.supplier_information.as_ref().and_then(|supply| supply.supplier_id)
+        {
             let known = "SELECT EXISTS (SELECT 1 FROM supplier WHERE company_id = ?1 AND id = ?2)";
             if !sqlx::query_scalar(known).bind(company_id).bind(id).fetch_one(&mut *db).await? {
                 issues.push(format!("The company has no supplier with the id {id}."));
@@ -275,7 +286,7 @@ impl ProductBody {
     }
 }
 
-fn text(value: &Option<String>) -> String {
+fn text_or_empty(value: &Option<String>) -> String {
     value.clone().unwrap_or_default()
 }
 
@@ -332,10 +343,10 @@ mod tests {
             .collect();
         let body = body(&format!(r#"{{"Images":[{}]}}"#, images.join(",")));
         let urls: Vec<_> =
-            body.images().expect("sent").iter().map(|image| image.url.clone().unwrap()).collect();
+            body.usable_images().expect("sent").iter().map(|image| image.url.clone().unwrap()).collect();
         assert_eq!(urls.len(), 12);
         assert_eq!(urls.last().map(String::as_str), Some("http://i/12"));
-        assert!(ProductBody::default().images().is_none());
+        assert!(ProductBody::default().usable_images().is_none());
     }
 
     #[test]

@@ -9,11 +9,11 @@ use serde_json::json;
 use sqlx::SqliteConnection;
 
 use super::links;
-use super::product_body::{Kind, ProductBody, Sheet};
-use crate::sandbox::http::answer::{Refusal, envelope, envelope_with};
-use crate::sandbox::http::request::{Call, Whole};
+use super::product_body::{NewProduct, ProductBody, SentProductType};
+use crate::sandbox::http::answer::{SandboxRefusal, list_envelope, list_envelope_with};
+use crate::sandbox::http::request::{OperationCall, WholeNumber};
 
-macro_rules! columns {
+macro_rules! product_columns {
     () => {
         "sku, name, type, upc, ean, isbn, gtin, is_auto_sync_enabled, is_discontinued, is_dropshipped, is_fire_arm, \
          is_variation, is_parent, sold_as_name, short_description, long_description, price, condition, supplier_id, \
@@ -22,7 +22,7 @@ macro_rules! columns {
 }
 
 /// The columns as expressions over a [`Sheet`] in JSON.
-macro_rules! values {
+macro_rules! product_values {
     () => {
         "value->>'sku', value->>'name', value->>'type', value->>'upc', value->>'ean', value->>'isbn', value->>'gtin', \
          value->>'is_auto_sync_enabled', value->>'is_discontinued', value->>'is_dropshipped', value->>'is_fire_arm', \
@@ -33,39 +33,47 @@ macro_rules! values {
 }
 
 /// Materialized, because json_each() would otherwise write a sheet as text again for each of its columns.
-const INSERT: &str = concat!(
+const INSERT_PRODUCTS: &str = concat!(
     "WITH sheet AS MATERIALIZED (SELECT key, value FROM json_each(?2)) INSERT INTO product (company_id, ",
-    columns!(),
+    product_columns!(),
     ") SELECT ?1, ",
-    values!(),
+    product_values!(),
     " FROM sheet ORDER BY key RETURNING id"
 );
-const UPDATE: &str = concat!(
+const UPDATE_PRODUCT: &str = concat!(
     "UPDATE product SET (",
-    columns!(),
+    product_columns!(),
     ") = (SELECT ",
-    values!(),
+    product_values!(),
     " FROM json_each(?2)) WHERE id = ?1"
 );
 
 /// Answers *Create product*.
-pub(in crate::sandbox) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let body: ProductBody = call.object()?;
-    let issues = body.issues(db, call.company_id, None).await?;
+pub(in crate::sandbox) async fn create_product(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let body: ProductBody = call.object_body()?;
+    let issues = body.all_issues(db, call.company_id, None).await?;
     if !issues.is_empty() {
-        return Err(Refusal::bad_request(issues.join(" ")));
+        return Err(SandboxRefusal::bad_request(issues.join(" ")));
     }
-    let ids = insert(db, call.company_id, &[body.sheet()]).await?;
+    let ids = insert_products(db, call.company_id, &[body.to_product()]).await?;
     let Some(product_id) = ids.first().copied() else { return Err(sqlx::Error::RowNotFound.into()) };
-    links::connect(db, call.company_id, product_id).await?;
-    write_rest(call, db, product_id, &body).await?;
-    succeeded(db, product_id).await
+    links::link_new_product(db, call.company_id, product_id).await?;
+    write_product_parts(call, db, product_id, &body).await?;
+    updated_answer(db, product_id).await
 }
 
 /// Answers *Update product*.
-pub(in crate::sandbox) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let body: ProductBody = call.object()?;
-    let Some(Whole(product_id)) = body.id else { return Err(Refusal::bad_request("Id is required.")) };
+pub(in crate::sandbox) async fn update_product(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let body: ProductBody = call.object_body()?;
+    let Some(WholeNumber(product_id)) = body.id else {
+        return Err(SandboxRefusal::bad_request("Id is required."));
+    };
     let kind: Option<String> =
         sqlx::query_scalar("SELECT type FROM product WHERE company_id = ?1 AND id = ?2")
             .bind(call.company_id)
@@ -73,50 +81,57 @@ pub(in crate::sandbox) async fn update(call: &Call, db: &mut SqliteConnection) -
             .fetch_optional(&mut *db)
             .await?;
     let Some(kind) = kind else {
-        return Ok(not_updated(&[format!("No product with the id {product_id} was found.")]));
+        return Ok(refused_answer(&[format!("No product with the id {product_id} was found.")]));
     };
-    let mut issues = body.issues(db, call.company_id, Some(product_id)).await?;
+    let mut issues = body.all_issues(db, call.company_id, Some(product_id)).await?;
     issues.extend(foreign_ids(&body, call.company_id, product_id));
-    if (kind == "Kit") != (body.kind() == Kind::Kit) {
-        issues.push(format!("The Type cannot be changed from {kind} to {:?}.", body.kind()));
+    if (kind == "Kit") != (body.type_or_default() == SentProductType::Kit) {
+        issues.push(format!("The Type cannot be changed from {kind} to {:?}.", body.type_or_default()));
     }
     if !issues.is_empty() {
-        return Ok(not_updated(&issues));
+        return Ok(refused_answer(&issues));
     }
-    sqlx::query(UPDATE).bind(product_id).bind(json!([body.sheet()]).to_string()).execute(&mut *db).await?;
+    sqlx::query(UPDATE_PRODUCT)
+        .bind(product_id)
+        .bind(json!([body.to_product()]).to_string())
+        .execute(&mut *db)
+        .await?;
     if let Some(is_active) = body.is_active {
         let set = "UPDATE product SET is_active = ?2 WHERE id = ?1";
         sqlx::query(set).bind(product_id).bind(is_active).execute(&mut *db).await?;
     }
-    write_rest(call, db, product_id, &body).await?;
-    succeeded(db, product_id).await
+    write_product_parts(call, db, product_id, &body).await?;
+    updated_answer(db, product_id).await
 }
 
 /// Inserts rows of products, without links, and returns their ids in the order of the sheets.
-pub(in crate::sandbox) async fn insert(
+pub(in crate::sandbox) async fn insert_products(
     db: &mut SqliteConnection,
     company_id: i64,
-    sheets: &[Sheet],
+    sheets: &[NewProduct],
 ) -> Result<Vec<i64>, sqlx::Error> {
-    let mut ids: Vec<i64> =
-        sqlx::query_scalar(INSERT).bind(company_id).bind(json!(sheets).to_string()).fetch_all(db).await?;
+    let mut ids: Vec<i64> = sqlx::query_scalar(INSERT_PRODUCTS)
+        .bind(company_id)
+        .bind(json!(sheets).to_string())
+        .fetch_all(db)
+        .await?;
     // SQLite does not guarantee the order of RETURNING; ids grow in the order of insertion.
     ids.sort_unstable();
     Ok(ids)
 }
 
 /// Writes links, quantities and images.
-async fn write_rest(
-    call: &Call,
+async fn write_product_parts(
+    call: &OperationCall,
     db: &mut SqliteConnection,
     product_id: i64,
     body: &ProductBody,
-) -> Result<(), Refusal> {
-    links::write(db, product_id, body.warehouses().unwrap_or_default()).await?;
-    if body.kind() != Kind::Kit {
+) -> Result<(), SandboxRefusal> {
+    links::write_links(db, product_id, body.sent_links().unwrap_or_default()).await?;
+    if body.type_or_default() != SentProductType::Kit {
         links::write_quantities(db, call, product_id, body).await?;
     }
-    if let Some(images) = body.images() {
+    if let Some(images) = body.usable_images() {
         links::write_images(db, product_id, &images).await?;
     }
     Ok(())
@@ -127,20 +142,20 @@ fn foreign_ids(body: &ProductBody, company_id: i64, product_id: i64) -> Vec<Stri
     let identified = body.identifiers.as_ref().and_then(|identifiers| identifiers.product_id);
     [("CompanyId", body.company_id, company_id), ("Identifiers.ProductId", identified, product_id)]
         .into_iter()
-        .filter(|(_, sent, own)| sent.is_some_and(|Whole(id)| id != *own))
+        .filter(|(_, sent, own)| sent.is_some_and(|WholeNumber(id)| id != *own))
         .map(|(field, ..)| format!("{field} does not belong to the product."))
         .collect()
 }
 
-async fn succeeded(db: &mut SqliteConnection, product_id: i64) -> Result<String, Refusal> {
+async fn updated_answer(db: &mut SqliteConnection, product_id: i64) -> Result<String, SandboxRefusal> {
     let product: String = sqlx::query_scalar("SELECT body FROM wire_product WHERE id = ?1")
         .bind(product_id)
         .fetch_one(db)
         .await?;
-    Ok(envelope(&format!(r#"{{"Product":{product},"WasSuccessful":true,"Messages":[]}}"#), None))
+    Ok(list_envelope(&format!(r#"{{"Product":{product},"WasSuccessful":true,"Messages":[]}}"#), None))
 }
 
-fn not_updated(issues: &[String]) -> String {
+fn refused_answer(issues: &[String]) -> String {
     let data = json!({ "Product": null, "WasSuccessful": false, "Messages": issues });
-    envelope_with("Success", issues, &data.to_string(), None)
+    list_envelope_with("Success", issues, &data.to_string(), None)
 }

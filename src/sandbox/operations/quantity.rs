@@ -10,33 +10,36 @@ use serde::Deserialize;
 use serde_json::Number;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{EntryError, Refusal, envelope_with, of_entry};
-use crate::sandbox::http::request::{Call, INT32_MAX, Object, Whole, parse};
+use crate::sandbox::http::answer::{EntryError, SandboxRefusal, list_envelope_with, split_entry_error};
+use crate::sandbox::http::request::{INT32_MAX, OperationCall, StrictObject, WholeNumber, parse_json};
 
 /// Maximum entries of a call (docs/interface.md, *Limits*).
 const ENTRIES_MAX: usize = 25;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Entry {
+struct QuantityEntryBody {
     sku: Option<String>,
     quantity: Option<Number>,
-    warehouse_id: Option<Whole>,
+    warehouse_id: Option<WholeNumber>,
 }
 
 /// A complete entry.
-struct Target<'a> {
+struct CheckedEntry<'a> {
     sku: &'a str,
     quantity: i64,
     warehouse_id: i64,
 }
 
-pub(super) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let entries: Vec<Object<Entry>> = call.json()?;
+pub(super) async fn update_quantities(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let entries: Vec<StrictObject<QuantityEntryBody>> = call.json_body()?;
     check_whole_call(&entries)?;
     let mut messages = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        if let Err(why) = of_entry(update_entry(db, call.company_id, entry).await)? {
+        if let Err(why) = split_entry_error(update_entry(db, call.company_id, entry).await)? {
             messages.push(format!("Index {index}: {why}"));
         }
     }
@@ -47,28 +50,32 @@ pub(super) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<Str
         _ => "Partial Success",
     };
     let data = format!("\"{updated} of {} products were updated.\"", entries.len());
-    Ok(envelope_with(status, &messages, &data, None))
+    Ok(list_envelope_with(status, &messages, &data, None))
 }
 
-fn check_whole_call(entries: &[Object<Entry>]) -> Result<(), Refusal> {
+fn check_whole_call(entries: &[StrictObject<QuantityEntryBody>]) -> Result<(), SandboxRefusal> {
     if entries.len() > ENTRIES_MAX {
         let sent = entries.len();
-        return Err(Refusal::bad_request(format!(
+        return Err(SandboxRefusal::bad_request(format!(
             "{sent} updates were sent; at most {ENTRIES_MAX} are allowed."
         )));
     }
     let mut seen = HashSet::new();
     for sku in entries.iter().filter_map(|entry| entry.sku.as_deref()) {
         if !seen.insert(sku.trim().to_lowercase()) {
-            return Err(Refusal::bad_request(format!("The SKU '{sku}' appears more than once.")));
+            return Err(SandboxRefusal::bad_request(format!("The SKU '{sku}' appears more than once.")));
         }
     }
     Ok(())
 }
 
 /// Sets a stock level.
-async fn update_entry(db: &mut SqliteConnection, company_id: i64, entry: &Entry) -> Result<(), EntryError> {
-    let target = target(entry)?;
+async fn update_entry(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    entry: &QuantityEntryBody,
+) -> Result<(), EntryError> {
+    let target = checked_entry(entry)?;
     let found: Option<(String, Option<i64>)> = sqlx::query_as(
         "SELECT p.type, l.id
            FROM product p LEFT JOIN link l ON l.product_id = p.id AND l.warehouse_id = ?3
@@ -98,24 +105,24 @@ async fn update_entry(db: &mut SqliteConnection, company_id: i64, entry: &Entry)
     Ok(())
 }
 
-fn target(entry: &Entry) -> Result<Target<'_>, String> {
+fn checked_entry(entry: &QuantityEntryBody) -> Result<CheckedEntry<'_>, String> {
     let sku = entry.sku.as_deref().filter(|sku| !sku.trim().is_empty()).ok_or("Sku is required.")?;
     let sent = entry.quantity.as_ref().ok_or_else(|| format!("Quantity is required (SKU '{sku}')."))?;
-    let Whole(quantity) = parse(sent.to_string().as_bytes())
+    let WholeNumber(quantity) = parse_json(sent.to_string().as_bytes())
         .map_err(|_| format!("The quantity {sent} is not a whole number (SKU '{sku}')."))?;
     if !(0..=INT32_MAX).contains(&quantity) {
         return Err(format!("The quantity {quantity} is not between 0 and {INT32_MAX} (SKU '{sku}')."));
     }
-    let Whole(warehouse_id) =
+    let WholeNumber(warehouse_id) =
         entry.warehouse_id.ok_or_else(|| format!("WarehouseId is required (SKU '{sku}')."))?;
-    Ok(Target { sku, quantity, warehouse_id })
+    Ok(CheckedEntry { sku, quantity, warehouse_id })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entry(json: &str) -> Object<Entry> {
+    fn entry(json: &str) -> StrictObject<QuantityEntryBody> {
         serde_json::from_str(json).expect("an entry")
     }
 
@@ -132,7 +139,7 @@ mod tests {
             (r#"{"Sku":"A","WarehouseId":1}"#, Err("Quantity is required")),
             (r#"{"Sku":"A","Quantity":1,"WarehouseId":null}"#, Err("WarehouseId is required")),
         ] {
-            match (target(&entry(json)).map(|target| target.quantity), expected) {
+            match (checked_entry(&entry(json)).map(|target| target.quantity), expected) {
                 (Ok(quantity), Ok(expected)) => assert_eq!(quantity, expected, "{json}"),
                 (Err(why), Err(expected)) => assert!(why.contains(expected), "{json}: {why}"),
                 (judged, _) => panic!("{json}: {judged:?}"),
@@ -142,9 +149,9 @@ mod tests {
 
     #[test]
     fn twins_never_share_a_call() {
-        let twins = [entry(r#"{"Sku":"ab-1"}"#), entry(r#"{"Sku":"AB-1"}"#)];
-        assert!(check_whole_call(&twins).is_err());
-        assert!(check_whole_call(&twins[..1]).is_ok());
+        let miscased_skus = [entry(r#"{"Sku":"ab-1"}"#), entry(r#"{"Sku":"AB-1"}"#)];
+        assert!(check_whole_call(&miscased_skus).is_err());
+        assert!(check_whole_call(&miscased_skus[..1]).is_ok());
         let many: Vec<_> = (0..26).map(|n| entry(&format!(r#"{{"Sku":"{n}"}}"#))).collect();
         assert!(check_whole_call(&many).is_err());
         assert!(check_whole_call(&many[1..]).is_ok());

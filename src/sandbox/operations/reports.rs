@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use sqlx::SqliteConnection;
 
 use crate::sandbox::clock::months_before;
-use crate::sandbox::http::answer::{Refusal, envelope};
-use crate::sandbox::http::paging::{Page, page_of, positive};
-use crate::sandbox::http::request::Call;
+use crate::sandbox::http::answer::{SandboxRefusal, list_envelope};
+use crate::sandbox::http::paging::{SandboxPage, page_of, positive_parameter};
+use crate::sandbox::http::request::OperationCall;
 
 /// Ranks over all storefronts (channel 0) or one storefront, best first, at most ten.
 const TOP_SELLING: &str = "\
@@ -64,52 +64,61 @@ const WORK_QUEUE: &str = "\
         'QueuedListings', 0, 'queuedListings', 0)";
 
 /// Answers *Get top-selling products by month*.
-pub(super) async fn top_selling(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let query = call.query()?;
+pub(super) async fn top_selling(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let query = call.query_parameters()?;
     let (last_year, last_month) = months_before(call.now_ms, 1);
     let best: String = sqlx::query_scalar(TOP_SELLING)
         .bind(call.company_id)
-        .bind(year(&query)?.unwrap_or(i64::from(last_year)))
-        .bind(month(&query)?.unwrap_or(i64::from(last_month)))
-        .bind(positive(&query, "storefrontId")?)
+        .bind(year_parameter(&query)?.unwrap_or(i64::from(last_year)))
+        .bind(month_parameter(&query)?.unwrap_or(i64::from(last_month)))
+        .bind(positive_parameter(&query, "storefrontId")?)
         .fetch_one(db)
         .await?;
-    Ok(envelope(&best, None))
+    Ok(list_envelope(&best, None))
 }
 
 /// Answers *Business health*.
-pub(super) async fn business_health(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let query = call.query()?;
-    let page = Page::from_query(&query)?;
+pub(super) async fn business_health(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let query = call.query_parameters()?;
+    let page = SandboxPage::from_query(&query)?;
     let (total, months): (i64, String) = sqlx::query_as(BUSINESS_HEALTH)
         .bind(call.company_id)
         .bind(page.size)
-        .bind(page.offset())
-        .bind(year(&query)?)
-        .bind(month(&query)?)
+        .bind(page.row_offset())
+        .bind(year_parameter(&query)?)
+        .bind(month_parameter(&query)?)
         .fetch_one(db)
         .await?;
-    Ok(page.envelope(total, &months))
+    Ok(page.page_envelope(total, &months))
 }
 
 /// Answers *Work queue*: a bare object.
-pub(super) async fn work_queue(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn work_queue(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
     Ok(sqlx::query_scalar(WORK_QUEUE).bind(call.company_id).fetch_one(db).await?)
 }
 
-fn year(query: &HashMap<String, String>) -> Result<Option<i64>, Refusal> {
-    match positive(query, "year")? {
+fn year_parameter(query: &HashMap<String, String>) -> Result<Option<i64>, SandboxRefusal> {
+    match positive_parameter(query, "year")? {
         Some(year) if !(1_000..=9_999).contains(&year) => {
-            Err(Refusal::bad_request("The query parameter year must have 4 digits."))
+            Err(SandboxRefusal::bad_request("The query parameter year must have 4 digits."))
         }
         year => Ok(year),
     }
 }
 
-fn month(query: &HashMap<String, String>) -> Result<Option<i64>, Refusal> {
-    match positive(query, "month")? {
+fn month_parameter(query: &HashMap<String, String>) -> Result<Option<i64>, SandboxRefusal> {
+    match positive_parameter(query, "month")? {
         Some(month) if month > 12 => {
-            Err(Refusal::bad_request("The query parameter month must be from 1 to 12."))
+            Err(SandboxRefusal::bad_request("The query parameter month must be from 1 to 12."))
         }
         month => Ok(month),
     }

@@ -8,30 +8,30 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{EntryError, Refusal, envelope, of_entry};
-use crate::sandbox::http::paging::{Page, page_of};
-use crate::sandbox::http::request::{Call, Object, Whole};
+use crate::sandbox::http::answer::{EntryError, SandboxRefusal, list_envelope, split_entry_error};
+use crate::sandbox::http::paging::{SandboxPage, page_of};
+use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber};
 
 const LINE_ITEMS: &str =
     page_of!("wire_shipment_item" where "shipment_id = ?1 AND company_id = ?4" order by "id");
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Request {
-    order_id: Whole,
-    line_items: Option<Vec<Object<RequestedLine>>>,
+struct ShipmentRequestBody {
+    order_id: WholeNumber,
+    line_items: Option<Vec<StrictObject<ShipmentLineBody>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct RequestedLine {
-    line_item_id: Whole,
-    quantity: Option<Whole>,
+struct ShipmentLineBody {
+    line_item_id: WholeNumber,
+    quantity: Option<WholeNumber>,
 }
 
 /// An order line, as shipping needs it.
 #[derive(sqlx::FromRow)]
-struct Line {
+struct ShippableLine {
     id: i64,
     warehouse_id: i64,
     quantity: i64,
@@ -40,10 +40,13 @@ struct Line {
 }
 
 /// Answers *Create shipments*.
-pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn create_shipments(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
     let mut results = Vec::new();
-    for request in call.entries()? {
-        let created = of_entry(create_one(call, db, &request).await)?;
+    for request in call.entries_body()? {
+        let created = split_entry_error(create_shipment(call, db, &request).await)?;
         let (shipment, messages) = match created {
             Ok(shipment) => (shipment, vec![]),
             Err(why) => ("null".to_owned(), vec![why]),
@@ -53,13 +56,17 @@ pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
             r#"{{"Request":{request},"Shipment":{shipment},"WasSuccessful":{succeeded},"Messages":{messages}}}"#
         ));
     }
-    Ok(envelope(&format!("[{}]", results.join(",")), None))
+    Ok(list_envelope(&format!("[{}]", results.join(",")), None))
 }
 
-async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> Result<String, EntryError> {
-    let Object(request) = Object::<Request>::deserialize(request)
+async fn create_shipment(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+    request: &Value,
+) -> Result<String, EntryError> {
+    let StrictObject(request) = StrictObject::<ShipmentRequestBody>::deserialize(request)
         .map_err(|cause| format!("The request is not valid: {cause}."))?;
-    let Whole(order_id) = request.order_id;
+    let WholeNumber(order_id) = request.order_id;
     let state: Option<String> =
         sqlx::query_scalar("SELECT state FROM sales_order WHERE company_id = ?1 AND id = ?2")
             .bind(call.company_id)
@@ -71,7 +78,7 @@ async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> 
         Some("Cancelled") => return Err(format!("The order {order_id} is cancelled.").into()),
         Some(_) => {}
     }
-    let lines: Vec<Line> = sqlx::query_as(
+    let lines: Vec<ShippableLine> = sqlx::query_as(
         "SELECT l.id, l.warehouse_id, l.quantity, u.quantity AS untied
            FROM order_line l JOIN untied u ON u.line_id = l.id WHERE l.order_id = ?1 ORDER BY l.id",
     )
@@ -79,10 +86,10 @@ async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> 
     .fetch_all(&mut *db)
     .await?;
     let items = match request.line_items.filter(|lines| !lines.is_empty()) {
-        None => everything(&lines, has_shipments(db, order_id).await?)?,
-        Some(requested) => chosen(&lines, &requested)?,
+        None => all_lines(&lines, has_shipments(db, order_id).await?)?,
+        Some(requested) => requested_lines(&lines, &requested)?,
     };
-    let shipment_id = insert(db, order_id, &items, call.now_ms).await?;
+    let shipment_id = insert_shipment(db, order_id, &items, call.now_ms).await?;
     Ok(sqlx::query_scalar("SELECT body FROM wire_shipment WHERE id = ?1")
         .bind(shipment_id)
         .fetch_one(db)
@@ -103,7 +110,7 @@ async fn has_shipments(db: &mut SqliteConnection, order_id: i64) -> Result<bool,
 ///
 /// # Errors
 /// A message if the order has shipments, because the caller must then name the lines.
-fn everything(lines: &[Line], has_shipments: bool) -> Result<Vec<(&Line, i64)>, String> {
+fn all_lines(lines: &[ShippableLine], has_shipments: bool) -> Result<Vec<(&ShippableLine, i64)>, String> {
     if has_shipments {
         return Err(
             "LineItems is required: the order is partly fulfilled or already has shipments.".to_owned()
@@ -113,12 +120,12 @@ fn everything(lines: &[Line], has_shipments: bool) -> Result<Vec<(&Line, i64)>, 
 }
 
 /// Returns the requested lines with their quantities, each line once and at most the quantity left.
-fn chosen<'a>(
-    lines: &'a [Line],
-    requested: &[Object<RequestedLine>],
-) -> Result<Vec<(&'a Line, i64)>, String> {
-    let mut items: Vec<(&Line, i64)> = Vec::new();
-    for Object(RequestedLine { line_item_id: Whole(id), quantity }) in requested {
+fn requested_lines<'a>(
+    lines: &'a [ShippableLine],
+    requested: &[StrictObject<ShipmentLineBody>],
+) -> Result<Vec<(&'a ShippableLine, i64)>, String> {
+    let mut items: Vec<(&ShippableLine, i64)> = Vec::new();
+    for StrictObject(ShipmentLineBody { line_item_id: WholeNumber(id), quantity }) in requested {
         let line = lines
             .iter()
             .find(|line| line.id == *id)
@@ -126,7 +133,7 @@ fn chosen<'a>(
         if items.iter().any(|(taken, _)| taken.id == *id) {
             return Err(format!("The line item {id} appears more than once."));
         }
-        let quantity = quantity.map_or(line.untied, |Whole(quantity)| quantity);
+        let quantity = quantity.map_or(line.untied, |WholeNumber(quantity)| quantity);
         if quantity < 1 || quantity > line.untied {
             let left = line.untied;
             return Err(format!(
@@ -139,10 +146,10 @@ fn chosen<'a>(
 }
 
 /// Stores a shipment of at least one item and returns its id.
-async fn insert(
+async fn insert_shipment(
     db: &mut SqliteConnection,
     order_id: i64,
-    items: &[(&Line, i64)],
+    items: &[(&ShippableLine, i64)],
     now_ms: i64,
 ) -> Result<i64, EntryError> {
     let (first, _) = items.first().ok_or("The order has no line items.")?;
@@ -166,25 +173,28 @@ async fn insert(
 }
 
 /// Answers *Get shipment line items*. An unknown shipment has no items, and a message states it.
-pub(super) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let page = Page::from_query(&call.query()?)?;
+pub(super) async fn shipment_line_items(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let page = SandboxPage::from_query(&call.query_parameters()?)?;
     let (total, items): (i64, String) = sqlx::query_as(LINE_ITEMS)
-        .bind(call.id(0))
+        .bind(call.path_id(0))
         .bind(page.size)
-        .bind(page.offset())
+        .bind(page.row_offset())
         .bind(call.company_id)
         .fetch_one(db)
         .await?;
     let messages = if total > 0 { vec![] } else { vec!["No shipment with this id was found.".to_owned()] };
-    Ok(page.envelope_with(&messages, total, &items))
+    Ok(page.page_envelope_with(&messages, total, &items))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(id: i64, quantity: i64, untied: i64) -> Line {
-        Line { id, warehouse_id: 1, quantity, untied }
+    fn line(id: i64, quantity: i64, untied: i64) -> ShippableLine {
+        ShippableLine { id, warehouse_id: 1, quantity, untied }
     }
 
     #[test]
@@ -201,8 +211,8 @@ mod tests {
             (r#"[{"LineItemId":9}]"#, Err("does not belong")),
             (r#"[{"LineItemId":1,"Quantity":1},{"LineItemId":1,"Quantity":1}]"#, Err("more than once")),
         ] {
-            let asked: Vec<Object<RequestedLine>> = serde_json::from_str(requested).expect("lines");
-            let items = chosen(&lines, &asked)
+            let asked: Vec<StrictObject<ShipmentLineBody>> = serde_json::from_str(requested).expect("lines");
+            let items = requested_lines(&lines, &asked)
                 .map(|items| items.iter().map(|(line, quantity)| (line.id, *quantity)).collect::<Vec<_>>());
             match (items, expected) {
                 (Ok(items), Ok(expected)) => assert_eq!(items, expected, "{requested}"),
@@ -214,7 +224,7 @@ mod tests {
 
     #[test]
     fn everything_is_shipped_only_of_an_order_without_shipments() {
-        assert!(everything(&[line(1, 5, 5), line(2, 1, 1)], false).is_ok());
-        assert!(everything(&[line(1, 5, 5), line(2, 1, 1)], true).is_err());
+        assert!(all_lines(&[line(1, 5, 5), line(2, 1, 1)], false).is_ok());
+        assert!(all_lines(&[line(1, 5, 5), line(2, 1, 1)], true).is_err());
     }
 }

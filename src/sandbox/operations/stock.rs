@@ -11,8 +11,8 @@
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{Refusal, envelope, envelope_with};
-use crate::sandbox::http::request::Call;
+use crate::sandbox::http::answer::{SandboxRefusal, list_envelope, list_envelope_with};
+use crate::sandbox::http::request::OperationCall;
 
 const BY_SKU: &str = "\
     SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY asked.place), '') || ']'
@@ -46,32 +46,38 @@ struct ProductsRequest {
 }
 
 /// Answers *Get product balances*: a bare array.
-pub(super) async fn balances(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let request: BalancesRequest = call.object()?;
-    find(db, BY_SKU, call.company_id, &request.skus).await
+pub(super) async fn get_balances(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let request: BalancesRequest = call.object_body()?;
+    find_records(db, BY_SKU, call.company_id, &request.skus).await
 }
 
 /// Answers *Get products by SKU or UPC*: the same records in the list envelope.
-pub(super) async fn products(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let request: ProductsRequest = call.object()?;
+pub(super) async fn get_products(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let request: ProductsRequest = call.object_body()?;
     let statement = match request.id_type.as_str() {
         "sku" => BY_SKU,
         "upc" => BY_UPC,
         other => {
             let message = format!("The idType must be sku or upc, not '{other}'.");
-            return Ok(envelope_with("Error", &[message], "[]", None));
+            return Ok(list_envelope_with("Error", &[message], "[]", None));
         }
     };
-    let found = find(db, statement, call.company_id, &request.id_list).await?;
-    Ok(envelope(&found, None))
+    let found = find_records(db, statement, call.company_id, &request.id_list).await?;
+    Ok(list_envelope(&found, None))
 }
 
-async fn find(
+async fn find_records(
     db: &mut SqliteConnection,
     statement: &'static str,
     company_id: i64,
     wanted: &[String],
-) -> Result<String, Refusal> {
+) -> Result<String, SandboxRefusal> {
     let wanted = serde_json::to_string(wanted).expect("a list of strings is always JSON");
     Ok(sqlx::query_scalar(statement).bind(company_id).bind(wanted).fetch_one(db).await?)
 }

@@ -4,16 +4,16 @@ use serde::Deserialize;
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::Refusal;
-use crate::sandbox::http::paging::{Page, page_of};
-use crate::sandbox::http::request::Call;
+use crate::sandbox::http::answer::SandboxRefusal;
+use crate::sandbox::http::paging::{SandboxPage, page_of};
+use crate::sandbox::http::request::OperationCall;
 
 const TEMPLATES: &str =
     page_of!("wire_listing_template" where "storefront_id = ?1 AND instr(folded_name, ?4) > 0" order by "id");
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Template {
+struct TemplateBody {
     name: Option<String>,
     body: Option<String>,
 }
@@ -21,14 +21,17 @@ struct Template {
 /// Answers *Create listing template*.
 ///
 /// Absent fields give a message inside a 200. Two templates may have one name.
-pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let storefront_id = storefront(call, db).await?;
-    let template: Template = call.object()?;
-    let (Some(name), Some(body)) = (filled(&template.name), filled(&template.body)) else {
+pub(super) async fn create_template(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let storefront_id = own_storefront(call, db).await?;
+    let template: TemplateBody = call.object_body()?;
+    let (Some(name), Some(body)) = (non_blank(&template.name), non_blank(&template.body)) else {
         let missing = [("Name", &template.name), ("Body", &template.body)];
         let messages: Vec<String> = missing
             .into_iter()
-            .filter(|(_, value)| filled(value).is_none())
+            .filter(|(_, value)| non_blank(value).is_none())
             .map(|(field, _)| format!("{field} is required."))
             .collect();
         return Ok(
@@ -52,35 +55,38 @@ pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
 }
 
 /// Answers *List listing templates*, filtered by `name` (contains, without case).
-pub(super) async fn list(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let storefront_id = storefront(call, db).await?;
-    let query = call.query()?;
-    let page = Page::from_query(&query)?;
+pub(super) async fn list_templates(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let storefront_id = own_storefront(call, db).await?;
+    let query = call.query_parameters()?;
+    let page = SandboxPage::from_query(&query)?;
     let part = query.get("name").map(|name| name.to_lowercase()).unwrap_or_default();
     let (total, templates): (i64, String) = sqlx::query_as(TEMPLATES)
         .bind(storefront_id)
         .bind(page.size)
-        .bind(page.offset())
+        .bind(page.row_offset())
         .bind(part)
         .fetch_one(db)
         .await?;
-    Ok(page.envelope(total, &templates))
+    Ok(page.page_envelope(total, &templates))
 }
 
 /// Returns the storefront of the path, active or not.
 ///
 /// # Errors
 /// A 403 for a storefront that is not the company's, as docs/interface.md states.
-async fn storefront(call: &Call, db: &mut SqliteConnection) -> Result<i64, Refusal> {
+async fn own_storefront(call: &OperationCall, db: &mut SqliteConnection) -> Result<i64, SandboxRefusal> {
     let found: Option<i64> =
         sqlx::query_scalar("SELECT id FROM storefront WHERE company_id = ?1 AND id = ?2")
             .bind(call.company_id)
-            .bind(call.id(0))
+            .bind(call.path_id(0))
             .fetch_optional(db)
             .await?;
-    found.ok_or_else(|| Refusal::forbidden("Invalid StorefrontId: it is not valid for the company."))
+    found.ok_or_else(|| SandboxRefusal::forbidden("Invalid StorefrontId: it is not valid for the company."))
 }
 
-fn filled(value: &Option<String>) -> Option<&str> {
+fn non_blank(value: &Option<String>) -> Option<&str> {
     value.as_deref().filter(|text| !text.trim().is_empty())
 }

@@ -13,32 +13,32 @@ use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::sandbox::clock::parse_date;
-use crate::sandbox::http::answer::{EntryError, Refusal, envelope, of_entry};
-use crate::sandbox::http::request::{Call, Object, Whole};
+use crate::sandbox::http::answer::{EntryError, SandboxRefusal, list_envelope, split_entry_error};
+use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Request {
-    shipment_id: Whole,
+struct TrackingRequestBody {
+    shipment_id: WholeNumber,
     shipped_date: Option<String>,
-    line_items: Option<Vec<Object<RequestedLine>>>,
+    line_items: Option<Vec<StrictObject<TrackingLineBody>>>,
     #[serde(flatten)]
-    base: Details,
+    base: TrackingDetailsBody,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct RequestedLine {
-    line_item_id: Whole,
+struct TrackingLineBody {
+    line_item_id: WholeNumber,
     #[serde(flatten)]
-    own: Details,
+    own: TrackingDetailsBody,
 }
 
 /// Values of the shipment or of a line.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Details {
-    carrier_id: Option<Whole>,
+struct TrackingDetailsBody {
+    carrier_id: Option<WholeNumber>,
     tracking_number: Option<String>,
     #[serde(rename = "TrackingURL")]
     tracking_url: Option<String>,
@@ -47,7 +47,7 @@ struct Details {
 
 /// The values to write to a shipment item.
 #[derive(Debug, PartialEq, Eq)]
-struct Tracked<'a> {
+struct ItemTracking<'a> {
     item_id: i64,
     carrier_id: Option<i64>,
     tracking_number: &'a str,
@@ -56,24 +56,33 @@ struct Tracked<'a> {
 }
 
 /// A shipment item: its id, and true if it was shipped before.
-type Item = (i64, bool);
+type StoredShipmentItem = (i64, bool);
 
 /// Answers *Submit tracking info*.
-pub(super) async fn submit(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn submit_tracking(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
     let mut results = Vec::new();
-    for request in call.entries()? {
-        let messages: Vec<String> =
-            of_entry(submit_one(call, db, &request).await)?.err().into_iter().collect();
+    for request in call.entries_body()? {
+        let messages: Vec<String> = split_entry_error(submit_shipment_tracking(call, db, &request).await)?
+            .err()
+            .into_iter()
+            .collect();
         let succeeded = messages.is_empty();
         results.push(json!({ "Request": request, "WasSuccessful": succeeded, "Messages": messages }));
     }
-    Ok(envelope(&json!(results).to_string(), None))
+    Ok(list_envelope(&json!(results).to_string(), None))
 }
 
-async fn submit_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> Result<(), EntryError> {
-    let request =
-        Request::deserialize(request).map_err(|cause| format!("The request is not valid: {cause}."))?;
-    let Whole(shipment_id) = request.shipment_id;
+async fn submit_shipment_tracking(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+    request: &Value,
+) -> Result<(), EntryError> {
+    let request = TrackingRequestBody::deserialize(request)
+        .map_err(|cause| format!("The request is not valid: {cause}."))?;
+    let WholeNumber(shipment_id) = request.shipment_id;
     let state: Option<String> =
         sqlx::query_scalar("SELECT state FROM shipment_state WHERE company_id = ?1 AND id = ?2")
             .bind(call.company_id)
@@ -85,23 +94,28 @@ async fn submit_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> 
         Some("Cancelled") => return Err(format!("The shipment {shipment_id} is cancelled.").into()),
         Some(_) => {}
     }
-    let items: Vec<Item> =
+    let items: Vec<StoredShipmentItem> =
         sqlx::query_as("SELECT id, is_shipped FROM shipment_item WHERE shipment_id = ?1 ORDER BY id")
             .bind(shipment_id)
             .fetch_all(&mut *db)
             .await?;
-    let tracked = tracked(&request, &items)?;
-    let shipped_at_ms = date(request.shipped_date.as_deref(), "ShippedDate")?.unwrap_or(call.now_ms);
-    write(db, shipment_id, shipped_at_ms, &tracked).await?;
+    let tracked = tracked_items(&request, &items)?;
+    let shipped_at_ms = date_field(request.shipped_date.as_deref(), "ShippedDate")?.unwrap_or(call.now_ms);
+    write_items(db, shipment_id, shipped_at_ms, &tracked).await?;
     Ok(())
 }
 
 /// Returns the items with their values; without lines, all unshipped items.
-fn tracked<'a>(request: &'a Request, items: &[Item]) -> Result<Vec<Tracked<'a>>, String> {
+fn tracked_items<'a>(
+    request: &'a TrackingRequestBody,
+    items: &[StoredShipmentItem],
+) -> Result<Vec<ItemTracking<'a>>, String> {
     let base = &request.base;
     let lines = request.line_items.as_deref().unwrap_or_default();
     let mut seen = HashSet::new();
-    if let Some(Whole(id)) = lines.iter().map(|line| line.line_item_id).find(|Whole(id)| !seen.insert(*id)) {
+    if let Some(WholeNumber(id)) =
+        lines.iter().map(|line| line.line_item_id).find(|WholeNumber(id)| !seen.insert(*id))
+    {
         return Err(format!("The line item {id} appears more than once."));
     }
     if !lines.is_empty() {
@@ -116,11 +130,11 @@ fn tracked<'a>(request: &'a Request, items: &[Item]) -> Result<Vec<Tracked<'a>>,
 }
 
 fn line_tracked<'a>(
-    line: &'a RequestedLine,
-    base: &'a Details,
-    items: &[Item],
-) -> Result<Tracked<'a>, String> {
-    let Whole(item_id) = line.line_item_id;
+    line: &'a TrackingLineBody,
+    base: &'a TrackingDetailsBody,
+    items: &[StoredShipmentItem],
+) -> Result<ItemTracking<'a>, String> {
+    let WholeNumber(item_id) = line.line_item_id;
     if !items.iter().any(|(id, _)| *id == item_id) {
         return Err(format!("The line item {item_id} does not belong to the shipment."));
     }
@@ -128,33 +142,37 @@ fn line_tracked<'a>(
 }
 
 /// Returns an item's own values, with the shipment's values as default.
-fn tracked_item<'a>(item_id: i64, own: &'a Details, base: &'a Details) -> Result<Tracked<'a>, String> {
-    let number = filled(&own.tracking_number).or(filled(&base.tracking_number));
-    let estimated = filled(&own.estimated_delivery_date).or(filled(&base.estimated_delivery_date));
-    Ok(Tracked {
+fn tracked_item<'a>(
+    item_id: i64,
+    own: &'a TrackingDetailsBody,
+    base: &'a TrackingDetailsBody,
+) -> Result<ItemTracking<'a>, String> {
+    let number = non_blank(&own.tracking_number).or(non_blank(&base.tracking_number));
+    let estimated = non_blank(&own.estimated_delivery_date).or(non_blank(&base.estimated_delivery_date));
+    Ok(ItemTracking {
         item_id,
-        carrier_id: own.carrier_id.or(base.carrier_id).map(|Whole(id)| id),
+        carrier_id: own.carrier_id.or(base.carrier_id).map(|WholeNumber(id)| id),
         tracking_number: number
             .ok_or_else(|| format!("TrackingNumber is required (line item {item_id})."))?,
-        tracking_url: filled(&own.tracking_url).or(filled(&base.tracking_url)),
-        estimated_delivery_at_ms: date(estimated, "EstimatedDeliveryDate")?,
+        tracking_url: non_blank(&own.tracking_url).or(non_blank(&base.tracking_url)),
+        estimated_delivery_at_ms: date_field(estimated, "EstimatedDeliveryDate")?,
     })
 }
 
-fn date(text: Option<&str>, field: &str) -> Result<Option<i64>, String> {
+fn date_field(text: Option<&str>, field: &str) -> Result<Option<i64>, String> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     parse_date(text).map(Some).ok_or_else(|| format!("{field} '{text}' is neither a date nor a date-time."))
 }
 
-fn filled(value: &Option<String>) -> Option<&str> {
+fn non_blank(value: &Option<String>) -> Option<&str> {
     value.as_deref().filter(|text| !text.trim().is_empty())
 }
 
-async fn write(
+async fn write_items(
     db: &mut SqliteConnection,
     shipment_id: i64,
     shipped_at_ms: i64,
-    tracked: &[Tracked<'_>],
+    tracked: &[ItemTracking<'_>],
 ) -> Result<(), sqlx::Error> {
     for item in tracked {
         sqlx::query(
@@ -210,8 +228,8 @@ mod tests {
                 Err("neither a date"),
             ),
         ] {
-            let parsed: Request = serde_json::from_str(request).expect("a request");
-            match (tracked(&parsed, &items), expected) {
+            let parsed: TrackingRequestBody = serde_json::from_str(request).expect("a request");
+            match (tracked_items(&parsed, &items), expected) {
                 (Ok(items), Ok(expected)) => {
                     let items: Vec<_> =
                         items.iter().map(|item| (item.item_id, item.tracking_number)).collect();
@@ -225,8 +243,8 @@ mod tests {
 
     #[test]
     fn a_shipment_without_anything_left_is_not_shipped_again() {
-        let request: Request =
+        let request: TrackingRequestBody =
             serde_json::from_str(r#"{"ShipmentId":9,"TrackingNumber":"B"}"#).expect("a request");
-        assert!(tracked(&request, &[(1, true)]).is_err());
+        assert!(tracked_items(&request, &[(1, true)]).is_err());
     }
 }

@@ -7,33 +7,33 @@
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{Refusal, envelope};
-use crate::sandbox::http::request::{Call, object};
-use crate::sandbox::platform::contact::Contact;
+use crate::sandbox::http::answer::{SandboxRefusal, list_envelope};
+use crate::sandbox::http::request::{OperationCall, deserialize_object};
+use crate::sandbox::platform::contact::ContactBody;
 
 const NAME_CHARS_MAX: usize = 100;
 const ACCOUNT_NUMBER_CHARS_MAX: usize = 255;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Warehouse {
+struct WarehouseBody {
     name: String,
     account_number: Option<String>,
     #[serde(rename = "Type")]
-    kind: Option<Kind>,
+    kind: Option<SentWarehouseType>,
     note: Option<String>,
-    #[serde(default, deserialize_with = "object")]
-    contact_information: Option<Contact>,
+    #[serde(default, deserialize_with = "deserialize_object")]
+    contact_information: Option<ContactBody>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
-enum Kind {
+enum SentWarehouseType {
     Standard,
     Dropship,
     FulfillmentCenter,
 }
 
-impl Kind {
+impl SentWarehouseType {
     fn as_str(self) -> &'static str {
         match self {
             Self::Standard => "Standard",
@@ -43,11 +43,14 @@ impl Kind {
     }
 }
 
-pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
-    let warehouse: Warehouse = call.object()?;
-    check(&warehouse)?;
+pub(super) async fn create_warehouse(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+) -> Result<String, SandboxRefusal> {
+    let warehouse: WarehouseBody = call.object_body()?;
+    check_warehouse(&warehouse)?;
     let contact_id = match &warehouse.contact_information {
-        Some(contact) => Some(contact.insert(db).await?),
+        Some(contact) => Some(contact.insert_contact(db).await?),
         None => None,
     };
     let warehouse_id: i64 = sqlx::query_scalar(
@@ -57,7 +60,7 @@ pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
     .bind(call.company_id)
     .bind(&warehouse.name)
     .bind(warehouse.account_number.as_deref().unwrap_or_default())
-    .bind(warehouse.kind.unwrap_or(Kind::Standard).as_str())
+    .bind(warehouse.kind.unwrap_or(SentWarehouseType::Standard).as_str())
     .bind(warehouse.note.as_deref().unwrap_or_default())
     .bind(contact_id)
     .fetch_one(&mut *db)
@@ -69,14 +72,14 @@ pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
         .bind(warehouse_id)
         .fetch_one(db)
         .await?;
-    Ok(envelope(&created, None))
+    Ok(list_envelope(&created, None))
 }
 
 async fn connect_to_all_products(
     db: &mut SqliteConnection,
     company_id: i64,
     warehouse_id: i64,
-) -> Result<(), Refusal> {
+) -> Result<(), SandboxRefusal> {
     sqlx::query("INSERT INTO link (product_id, warehouse_id, sku) SELECT id, ?2, sku FROM product WHERE company_id = ?1")
         .bind(company_id)
         .bind(warehouse_id)
@@ -85,13 +88,13 @@ async fn connect_to_all_products(
     Ok(())
 }
 
-fn check(warehouse: &Warehouse) -> Result<(), Refusal> {
+fn check_warehouse(warehouse: &WarehouseBody) -> Result<(), SandboxRefusal> {
     if warehouse.name.trim().is_empty() || warehouse.name.chars().count() > NAME_CHARS_MAX {
-        return Err(Refusal::bad_request(format!("Name must have 1 to {NAME_CHARS_MAX} characters.")));
+        return Err(SandboxRefusal::bad_request(format!("Name must have 1 to {NAME_CHARS_MAX} characters.")));
     }
     let account_number = warehouse.account_number.as_deref().unwrap_or_default();
     if account_number.chars().count() > ACCOUNT_NUMBER_CHARS_MAX {
-        return Err(Refusal::bad_request(format!(
+        return Err(SandboxRefusal::bad_request(format!(
             "AccountNumber must have at most {ACCOUNT_NUMBER_CHARS_MAX} characters."
         )));
     }

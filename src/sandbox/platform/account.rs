@@ -11,8 +11,8 @@ use std::sync::{PoisonError, RwLock};
 use axum::http::HeaderMap;
 use sqlx::{Row, SqliteConnection};
 
-use crate::sandbox::http::answer::Refusal;
-use crate::sandbox::operations::Operation;
+use crate::sandbox::http::answer::SandboxRefusal;
+use crate::sandbox::operations::SandboxOperation;
 
 const INTEGRATION_KEY: &str = "svc-subscription-key";
 const GATEWAY_KEY: &str = "gateway-subscription-key";
@@ -20,7 +20,7 @@ const APPLICATION_ID: &str = "application-id";
 
 /// A company account.
 #[derive(Debug, Clone)]
-pub(in crate::sandbox) struct Account {
+pub(in crate::sandbox) struct CompanyAccount {
     pub(in crate::sandbox) id: i64,
     pub(in crate::sandbox) multi_warehousing: bool,
     is_subscribed: bool,
@@ -29,31 +29,34 @@ pub(in crate::sandbox) struct Account {
 
 /// All accounts by integration key, and the gateway key.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Accounts {
+pub(in crate::sandbox) struct CompanyAccounts {
     gateway_key: String,
-    by_key: RwLock<HashMap<String, Account>>,
+    by_key: RwLock<HashMap<String, CompanyAccount>>,
 }
 
-impl Accounts {
+impl CompanyAccounts {
     /// Loads the accounts from the database.
-    pub(in crate::sandbox) async fn load(
+    pub(in crate::sandbox) async fn load_accounts(
         db: &mut SqliteConnection,
         gateway_key: String,
     ) -> Result<Self, sqlx::Error> {
         let accounts = Self { gateway_key, by_key: RwLock::default() };
-        accounts.reload(db).await?;
+        accounts.reload_accounts(db).await?;
         Ok(accounts)
     }
 
     /// Reloads the accounts after a company was created.
-    pub(in crate::sandbox) async fn reload(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    pub(in crate::sandbox) async fn reload_accounts(
+        &self,
+        db: &mut SqliteConnection,
+    ) -> Result<(), sqlx::Error> {
         let rows = sqlx::query(
             "SELECT integration_key, id, multi_warehousing, is_subscribed, application_id FROM company",
         )
         .fetch_all(db)
         .await?;
         let by_key = rows.iter().map(|row| {
-            let account = Account {
+            let account = CompanyAccount {
                 id: row.try_get(1)?,
                 multi_warehousing: row.try_get(2)?,
                 is_subscribed: row.try_get(3)?,
@@ -67,58 +70,61 @@ impl Accounts {
     }
 
     /// Returns the account of an integration key.
-    pub(in crate::sandbox) fn of_key(&self, key: &str) -> Option<Account> {
+    pub(in crate::sandbox) fn of_key(&self, key: &str) -> Option<CompanyAccount> {
         self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     /// Applies rule 1: the gateway key must be correct and the integration key known.
     ///
     /// A quantity update with an unknown key is answered 400 (rule 4), without a key 403 like all operations.
-    pub(in crate::sandbox) fn identify(
+    pub(in crate::sandbox) fn identify_caller(
         &self,
-        operation: &Operation,
+        operation: &SandboxOperation,
         headers: &HeaderMap,
-    ) -> Result<Account, Refusal> {
-        if text(headers, GATEWAY_KEY) != Some(&self.gateway_key) {
-            return Err(Refusal::forbidden(
+    ) -> Result<CompanyAccount, SandboxRefusal> {
+        if header_text(headers, GATEWAY_KEY) != Some(&self.gateway_key) {
+            return Err(SandboxRefusal::forbidden(
                 "Access denied: the gateway subscription key is missing or not valid.",
             ));
         }
-        let Some(key) = text(headers, INTEGRATION_KEY) else { return Err(not_valid()) };
-        self.of_key(key).ok_or_else(|| if operation.judges_keys_itself { inactive() } else { not_valid() })
+        let Some(key) = header_text(headers, INTEGRATION_KEY) else { return Err(invalid_key()) };
+        self.of_key(key)
+            .ok_or_else(|| if operation.answers_inactive_key_400 { inactive_key() } else { invalid_key() })
     }
 }
 
-impl Account {
+impl CompanyAccount {
     /// Applies rules 2 to 4: a current subscription, and the application id of a marketplace application.
-    pub(in crate::sandbox) fn admit(
+    pub(in crate::sandbox) fn check_permission(
         &self,
-        operation: &Operation,
+        operation: &SandboxOperation,
         headers: &HeaderMap,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SandboxRefusal> {
         if !self.is_subscribed {
-            return Err(if operation.judges_keys_itself { inactive() } else { not_valid() });
+            return Err(if operation.answers_inactive_key_400 { inactive_key() } else { invalid_key() });
         }
         match &self.application_id {
-            Some(required) if text(headers, APPLICATION_ID) != Some(required) => Err(Refusal::forbidden(
-                "The combination of subscription key and application id is not valid or does not belong to a \
+            Some(required) if header_text(headers, APPLICATION_ID) != Some(required) => {
+                Err(SandboxRefusal::forbidden(
+                    "The combination of subscription key and application id is not valid or does not belong to a \
                  company with a current subscription.",
-            )),
+                ))
+            }
             _ => Ok(()),
         }
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-fn not_valid() -> Refusal {
-    Refusal::forbidden(
+fn invalid_key() -> SandboxRefusal {
+    SandboxRefusal::forbidden(
         "The subscription key is not valid or does not belong to a company with a current subscription.",
     )
 }
 
-fn inactive() -> Refusal {
-    Refusal::bad_request("The integration key does not belong to a company with an active account.")
+fn inactive_key() -> SandboxRefusal {
+    SandboxRefusal::bad_request("The integration key does not belong to a company with an active account.")
 }

@@ -11,7 +11,7 @@ const CALLS_MAX: usize = 262_144;
 
 /// A call of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct LoggedCall {
     /// Operation, as docs/interface.md writes it: `GET /api/Shipments/{shipmentid}/LineItems`.
     pub operation: &'static str,
     /// Status of the answer; `None` before the answer, and permanently for a dropped connection.
@@ -27,31 +27,36 @@ pub struct Call {
 pub(in crate::sandbox) struct CallNumber(usize);
 
 #[derive(Debug, Default)]
-struct Book {
-    calls: VecDeque<Call>,
-    forgotten: usize,
+struct CallLogState {
+    calls: VecDeque<LoggedCall>,
+    dropped_calls: usize,
 }
 
 /// The call log.
 #[derive(Debug, Default)]
-pub(in crate::sandbox) struct Calls(Mutex<Book>);
+pub(in crate::sandbox) struct CallLog(Mutex<CallLogState>);
 
-impl Calls {
+impl CallLog {
     /// Logs a call that has arrived.
-    pub(in crate::sandbox) fn arrived(&self, operation: &'static str, now_ms: i64) -> CallNumber {
+    pub(in crate::sandbox) fn log_arrival(&self, operation: &'static str, now_ms: i64) -> CallNumber {
         let mut book = self.lock();
         if book.calls.len() == CALLS_MAX {
             book.calls.pop_front();
-            book.forgotten += 1;
+            book.dropped_calls += 1;
         }
-        book.calls.push_back(Call { operation, status: None, started_at_ms: now_ms, duration_ms: None });
-        CallNumber(book.forgotten + book.calls.len() - 1)
+        book.calls.push_back(LoggedCall {
+            operation,
+            status: None,
+            started_at_ms: now_ms,
+            duration_ms: None,
+        });
+        CallNumber(book.dropped_calls + book.calls.len() - 1)
     }
 
     /// Logs the outcome of a call.
-    pub(in crate::sandbox) fn answered(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
+    pub(in crate::sandbox) fn log_answer(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
         let mut book = self.lock();
-        let Some(index) = number.0.checked_sub(book.forgotten) else { return };
+        let Some(index) = number.0.checked_sub(book.dropped_calls) else { return };
         if let Some(call) = book.calls.get_mut(index) {
             call.status = status;
             call.duration_ms = Some(now_ms - call.started_at_ms);
@@ -59,11 +64,11 @@ impl Calls {
     }
 
     /// Returns the logged calls, in the order of arrival.
-    pub(in crate::sandbox) fn list(&self) -> Vec<Call> {
+    pub(in crate::sandbox) fn logged_calls(&self) -> Vec<LoggedCall> {
         self.lock().calls.iter().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, CallLogState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,17 +79,18 @@ mod tests {
 
     #[test]
     fn the_oldest_calls_are_forgotten_and_the_rest_keep_their_numbers() {
-        let calls = Calls::default();
-        let first = calls.arrived("first", 0);
-        let second = calls.arrived("second", 1);
+        let calls = CallLog::default();
+        let first = calls.log_arrival("first", 0);
+        let second = calls.log_arrival("second", 1);
         for _ in 0..CALLS_MAX - 1 {
-            calls.arrived("more", 2);
+            calls.log_arrival("more", 2);
         }
-        calls.answered(first, Some(500), 5);
-        calls.answered(second, Some(200), 5);
-        let list = calls.list();
+        calls.log_answer(first, Some(500), 5);
+        calls.log_answer(second, Some(200), 5);
+        let list = calls.logged_calls();
         assert_eq!(list.len(), CALLS_MAX);
-        let oldest = Call { operation: "second", status: Some(200), started_at_ms: 1, duration_ms: Some(4) };
+        let oldest =
+            LoggedCall { operation: "second", status: Some(200), started_at_ms: 1, duration_ms: Some(4) };
         assert_eq!(list.first(), Some(&oldest));
         assert!(list.iter().skip(1).all(|call| call.status.is_none()));
     }

@@ -6,20 +6,20 @@
 
 use sqlx::{Connection, SqliteConnection};
 
-use crate::sandbox::random::Random;
+use crate::sandbox::random::SandboxRandom;
 use crate::sandbox::seed::{catalog, orders};
-use crate::sandbox::{Error, Options};
+use crate::sandbox::{SandboxError, SandboxOptions};
 
 /// The keys of the default company.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Keys {
+pub(in crate::sandbox) struct CompanyKeys {
     pub(in crate::sandbox) integration: String,
     pub(in crate::sandbox) gateway: String,
 }
 
 /// A company to create.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Company<'a> {
+pub(in crate::sandbox) struct CompanyDefinition<'a> {
     pub(in crate::sandbox) name: &'a str,
     pub(in crate::sandbox) is_subscribed: bool,
     pub(in crate::sandbox) application_id: Option<&'a str>,
@@ -27,17 +27,17 @@ pub(in crate::sandbox) struct Company<'a> {
 }
 
 /// Opens the default company, or creates it in an empty database.
-pub(in crate::sandbox) async fn open(
+pub(in crate::sandbox) async fn open_default_company(
     db: &mut SqliteConnection,
-    options: &Options,
+    options: &SandboxOptions,
     now_ms: i64,
-) -> Result<Keys, Error> {
+) -> Result<CompanyKeys, SandboxError> {
     let mut transaction = db.begin().await?;
     let db = &mut *transaction;
-    let seed = setting(db, "seed", None, options.seed.to_string()).await?;
-    let mut random = Random::new(seed.parse().unwrap_or(options.seed), "keys");
-    let (own_key, gateway_key) = (random.key(), random.key());
-    let gateway = setting(db, "gateway_key", options.gateway_key.as_deref(), gateway_key).await?;
+    let seed = stored_setting(db, "seed", None, options.seed.to_string()).await?;
+    let mut random = SandboxRandom::new(seed.parse().unwrap_or(options.seed), "keys");
+    let (own_key, gateway_key) = (random.random_key(), random.random_key());
+    let gateway = stored_setting(db, "gateway_key", options.gateway_key.as_deref(), gateway_key).await?;
     let known: Option<(i64, String)> =
         sqlx::query_as("SELECT id, integration_key FROM company WHERE is_default = 1")
             .fetch_optional(&mut *db)
@@ -51,16 +51,16 @@ pub(in crate::sandbox) async fn open(
         }
         (None, key) => {
             let key = key.clone().unwrap_or(own_key);
-            make_default(db, options, &key, now_ms).await?;
+            create_default_company(db, options, &key, now_ms).await?;
             key
         }
     };
     transaction.commit().await?;
-    Ok(Keys { integration, gateway })
+    Ok(CompanyKeys { integration, gateway })
 }
 
 /// Returns a setting: the given value, else the stored value, else the first value, which is then stored.
-async fn setting(
+async fn stored_setting(
     db: &mut SqliteConnection,
     name: &str,
     given: Option<&str>,
@@ -77,12 +77,12 @@ async fn setting(
     .await
 }
 
-async fn make_default(
+async fn create_default_company(
     db: &mut SqliteConnection,
-    options: &Options,
+    options: &SandboxOptions,
     integration_key: &str,
     now_ms: i64,
-) -> Result<(), Error> {
+) -> Result<(), SandboxError> {
     let company_id: i64 = sqlx::query_scalar(
         "INSERT INTO company (name, integration_key, is_subscribed, multi_warehousing, is_default)
          VALUES ('Harbour Goods', ?1, 1, 1, 1) RETURNING id",
@@ -90,9 +90,9 @@ async fn make_default(
     .bind(integration_key)
     .fetch_one(&mut *db)
     .await?;
-    let mut random = Random::new(options.seed, "shop");
-    catalog::fill(db, company_id, options, &mut random).await?;
-    orders::fill(db, company_id, options.orders, now_ms, &mut random).await?;
+    let mut random = SandboxRandom::new(options.seed, "shop");
+    catalog::fill_catalog(db, company_id, options, &mut random).await?;
+    orders::fill_history(db, company_id, options.orders, now_ms, &mut random).await?;
     Ok(())
 }
 
@@ -102,7 +102,7 @@ async fn make_default(
 /// no products.
 pub(in crate::sandbox) async fn add_company(
     db: &mut SqliteConnection,
-    company: &Company<'_>,
+    company: &CompanyDefinition<'_>,
 ) -> Result<(i64, String), sqlx::Error> {
     let mut transaction = db.begin().await?;
     let db = &mut *transaction;
@@ -111,7 +111,8 @@ pub(in crate::sandbox) async fn add_company(
     )
     .fetch_one(&mut *db)
     .await?;
-    let key = Random::new(seed.parse().unwrap_or_default(), &format!("company after {ordinal}")).key();
+    let key = SandboxRandom::new(seed.parse().unwrap_or_default(), &format!("company after {ordinal}"))
+        .random_key();
     let company_id: i64 = sqlx::query_scalar(
         "INSERT INTO company (name, integration_key, application_id, is_subscribed, multi_warehousing, is_default)
          VALUES (?1, ?2, ?3, ?4, ?5, 0) RETURNING id",
@@ -123,12 +124,12 @@ pub(in crate::sandbox) async fn add_company(
     .bind(company.multi_warehousing)
     .fetch_one(&mut *db)
     .await?;
-    furnish(db, company_id, company.multi_warehousing).await?;
+    insert_initial_records(db, company_id, company.multi_warehousing).await?;
     transaction.commit().await?;
     Ok((company_id, key))
 }
 
-async fn furnish(
+async fn insert_initial_records(
     db: &mut SqliteConnection,
     company_id: i64,
     multi_warehousing: bool,

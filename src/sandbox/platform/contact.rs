@@ -6,12 +6,12 @@
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::request::object;
+use crate::sandbox::http::request::deserialize_object;
 
 /// A contact as it is sent; absent fields are empty.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(in crate::sandbox) struct Contact {
+pub(in crate::sandbox) struct ContactBody {
     pub(in crate::sandbox) company_name: Option<String>,
     pub(in crate::sandbox) full_name: Option<String>,
     pub(in crate::sandbox) first_name: Option<String>,
@@ -19,14 +19,14 @@ pub(in crate::sandbox) struct Contact {
     pub(in crate::sandbox) email_address: Option<String>,
     pub(in crate::sandbox) phone: Option<String>,
     pub(in crate::sandbox) fax_number: Option<String>,
-    #[serde(deserialize_with = "object")]
-    pub(in crate::sandbox) address: Option<Address>,
+    #[serde(deserialize_with = "deserialize_object")]
+    pub(in crate::sandbox) address: Option<AddressBody>,
 }
 
 /// An address as it is sent.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(in crate::sandbox) struct Address {
+pub(in crate::sandbox) struct AddressBody {
     pub(in crate::sandbox) street1: Option<String>,
     pub(in crate::sandbox) street2: Option<String>,
     pub(in crate::sandbox) street3: Option<String>,
@@ -38,9 +38,12 @@ pub(in crate::sandbox) struct Address {
     pub(in crate::sandbox) is_residential: Option<bool>,
 }
 
-impl Contact {
+impl ContactBody {
     /// Stores the contact with its address and returns the contact's id.
-    pub(in crate::sandbox) async fn insert(&self, db: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    pub(in crate::sandbox) async fn insert_contact(
+        &self,
+        db: &mut SqliteConnection,
+    ) -> Result<i64, sqlx::Error> {
         let contact = serde_json::json!(self).to_string();
         let address_id: i64 = sqlx::query_scalar(
             "INSERT INTO address (street1, street2, street3, city, state, country, zip_code, urbanization_code,

@@ -14,14 +14,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
 
-use crate::sandbox::http::answer::Refusal;
+use crate::sandbox::http::answer::SandboxRefusal;
 
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
 /// Limits of an account; 0 disables a limit.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sandbox) struct Limits {
+pub(in crate::sandbox) struct PlatformLimits {
     pub(in crate::sandbox) calls_per_minute: usize,
     pub(in crate::sandbox) concurrency: usize,
     pub(in crate::sandbox) bad_requests_per_day: usize,
@@ -29,13 +29,13 @@ pub(in crate::sandbox) struct Limits {
 
 /// The limits with the usage of every account.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Throttle {
-    limits: Limits,
-    accounts: Mutex<HashMap<i64, Spent>>,
+pub(in crate::sandbox) struct PlatformThrottle {
+    limits: PlatformLimits,
+    accounts: Mutex<HashMap<i64, AccountUsage>>,
 }
 
 #[derive(Debug, Default)]
-struct Spent {
+struct AccountUsage {
     /// Arrival of each call of the last minute, oldest first.
     calls: VecDeque<i64>,
     /// Time of each answer of 400 of the last day, oldest first.
@@ -46,37 +46,37 @@ struct Spent {
 
 /// A concurrency slot of an operation, released on drop.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Slot<'a> {
-    throttle: &'a Throttle,
+pub(in crate::sandbox) struct PlatformSlot<'a> {
+    throttle: &'a PlatformThrottle,
     company_id: i64,
     operation: &'static str,
 }
 
-impl Throttle {
-    pub(in crate::sandbox) fn new(limits: Limits) -> Self {
+impl PlatformThrottle {
+    pub(in crate::sandbox) fn new(limits: PlatformLimits) -> Self {
         Self { limits, accounts: Mutex::default() }
     }
 
     /// Admits a call, or returns the refusal with the longest wait.
     ///
     /// The bad-request limit comes first, then the rate, then the concurrency.
-    pub(in crate::sandbox) fn admit(
+    pub(in crate::sandbox) fn admit_call(
         &self,
         company_id: i64,
         operation: &'static str,
         now_ms: i64,
-    ) -> Result<Slot<'_>, Refusal> {
+    ) -> Result<PlatformSlot<'_>, SandboxRefusal> {
         let mut accounts = self.lock();
         let spent = accounts.entry(company_id).or_default();
         if let Some(wait) =
             wait_seconds(&mut spent.bad_requests, self.limits.bad_requests_per_day, DAY_MS, now_ms)
         {
             let message = "Too many bad requests: calls of this account are refused until they have aged.";
-            return Err(Refusal::forbidden(message).retry_after(wait));
+            return Err(SandboxRefusal::forbidden(message).with_retry_after(wait));
         }
         if let Some(wait) = wait_seconds(&mut spent.calls, self.limits.calls_per_minute, MINUTE_MS, now_ms) {
             let message = format!("Rate limit is exceeded. Try again in {wait} seconds.");
-            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(wait));
+            return Err(SandboxRefusal::new(StatusCode::TOO_MANY_REQUESTS, message).with_retry_after(wait));
         }
         if self.limits.calls_per_minute > 0 {
             spent.calls.push_back(now_ms);
@@ -84,14 +84,14 @@ impl Throttle {
         let running = spent.running.entry(operation).or_default();
         if self.limits.concurrency > 0 && *running >= self.limits.concurrency {
             let message = "Too many simultaneous calls of this operation. Try again when one has completed.";
-            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, message));
+            return Err(SandboxRefusal::new(StatusCode::TOO_MANY_REQUESTS, message));
         }
         *running += 1;
-        Ok(Slot { throttle: self, company_id, operation })
+        Ok(PlatformSlot { throttle: self, company_id, operation })
     }
 
     /// Counts an answer of 400.
-    pub(in crate::sandbox) fn bad_request(&self, company_id: i64, now_ms: i64) {
+    pub(in crate::sandbox) fn count_bad_request(&self, company_id: i64, now_ms: i64) {
         if self.limits.bad_requests_per_day > 0 {
             self.lock().entry(company_id).or_default().bad_requests.push_back(now_ms);
         }
@@ -100,12 +100,12 @@ impl Throttle {
     /// Locks the counts.
     ///
     /// A poisoned lock is used, because no statement under it leaves the counts inconsistent.
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Spent>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, AccountUsage>> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for PlatformSlot<'_> {
     fn drop(&mut self) {
         if let Some(running) = self
             .throttle
@@ -136,51 +136,56 @@ fn wait_seconds(times: &mut VecDeque<i64>, limit: usize, window_ms: i64, now_ms:
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { calls_per_minute: 3, concurrency: 2, bad_requests_per_day: 2 };
+    const LIMITS: PlatformLimits =
+        PlatformLimits { calls_per_minute: 3, concurrency: 2, bad_requests_per_day: 2 };
 
-    fn status_and_wait(refused: &Refusal) -> (u16, Option<&str>) {
+    fn status_and_wait(refused: &SandboxRefusal) -> (u16, Option<&str>) {
         (refused.status.as_u16(), refused.retry_after.as_deref())
     }
 
     #[test]
     fn a_place_in_the_minute_is_free_exactly_after_the_wait_that_was_named() {
-        let throttle = Throttle::new(LIMITS);
+        let throttle = PlatformThrottle::new(LIMITS);
         for at in [0, 400, 800] {
-            drop(throttle.admit(1, "a", at).expect("within the minute's three"));
+            drop(throttle.admit_call(1, "a", at).expect("within the minute's three"));
         }
-        let refused = throttle.admit(1, "a", 1_000).expect_err("the fourth");
+        let refused = throttle.admit_call(1, "a", 1_000).expect_err("the fourth");
         assert_eq!(status_and_wait(&refused), (429, Some("59")));
-        assert!(throttle.admit(1, "a", 59_999).is_err());
-        assert!(throttle.admit(1, "a", 60_000).is_ok());
-        assert!(throttle.admit(1, "a", 60_000).is_err(), "only the oldest has left the window");
+        assert!(throttle.admit_call(1, "a", 59_999).is_err());
+        assert!(throttle.admit_call(1, "a", 60_000).is_ok());
+        assert!(throttle.admit_call(1, "a", 60_000).is_err(), "only the oldest has left the window");
     }
 
     #[test]
     fn a_refused_call_takes_no_place_in_the_minute() {
-        let throttle = Throttle::new(LIMITS);
-        (0..3).for_each(|at| drop(throttle.admit(1, "a", at)));
-        (10..1_000).for_each(|at| assert!(throttle.admit(1, "a", at).is_err()));
-        assert!(throttle.admit(1, "a", 60_002).is_ok());
+        let throttle = PlatformThrottle::new(LIMITS);
+        (0..3).for_each(|at| drop(throttle.admit_call(1, "a", at)));
+        (10..1_000).for_each(|at| assert!(throttle.admit_call(1, "a", at).is_err()));
+        assert!(throttle.admit_call(1, "a", 60_002).is_ok());
     }
 
     #[test]
     fn slots_are_counted_per_company_and_operation_and_given_back() {
-        let throttle = Throttle::new(Limits { calls_per_minute: 0, ..LIMITS });
-        let held = [throttle.admit(1, "a", 0), throttle.admit(1, "a", 0)];
-        let refused = throttle.admit(1, "a", 0).expect_err("the third at once");
+        let throttle = PlatformThrottle::new(PlatformLimits { calls_per_minute: 0, ..LIMITS });
+        let held = [throttle.admit_call(1, "a", 0), throttle.admit_call(1, "a", 0)];
+        let refused = throttle.admit_call(1, "a", 0).expect_err("the third at once");
         assert_eq!(status_and_wait(&refused), (429, None));
-        assert!(throttle.admit(1, "b", 0).is_ok());
-        assert!(throttle.admit(2, "a", 0).is_ok());
+        assert!(throttle.admit_call(1, "b", 0).is_ok());
+        assert!(throttle.admit_call(2, "a", 0).is_ok());
         drop(held);
-        assert!(throttle.admit(1, "a", 0).is_ok());
+        assert!(throttle.admit_call(1, "a", 0).is_ok());
     }
 
     #[test]
     fn what_has_no_limit_is_not_kept() {
-        let throttle = Throttle::new(Limits { calls_per_minute: 0, concurrency: 0, bad_requests_per_day: 0 });
+        let throttle = PlatformThrottle::new(PlatformLimits {
+            calls_per_minute: 0,
+            concurrency: 0,
+            bad_requests_per_day: 0,
+        });
         for at in 0..1_000 {
-            drop(throttle.admit(1, "a", at).expect("no limit"));
-            throttle.bad_request(1, at);
+            drop(throttle.admit_call(1, "a", at).expect("no limit"));
+            throttle.count_bad_request(1, at);
         }
         let accounts = throttle.lock();
         assert!(accounts[&1].calls.is_empty() && accounts[&1].bad_requests.is_empty());
@@ -188,13 +193,13 @@ mod tests {
 
     #[test]
     fn bad_requests_block_everything_until_the_day_has_passed() {
-        let throttle = Throttle::new(LIMITS);
-        throttle.bad_request(1, 0);
-        assert!(throttle.admit(1, "a", 10).is_ok());
-        throttle.bad_request(1, 5_000);
-        let refused = throttle.admit(1, "b", 6_000).expect_err("two in a day");
+        let throttle = PlatformThrottle::new(LIMITS);
+        throttle.count_bad_request(1, 0);
+        assert!(throttle.admit_call(1, "a", 10).is_ok());
+        throttle.count_bad_request(1, 5_000);
+        let refused = throttle.admit_call(1, "b", 6_000).expect_err("two in a day");
         assert_eq!(status_and_wait(&refused), (403, Some("86394")));
-        assert!(throttle.admit(2, "a", 6_000).is_ok());
-        assert!(throttle.admit(1, "a", DAY_MS).is_ok());
+        assert!(throttle.admit_call(2, "a", 6_000).is_ok());
+        assert!(throttle.admit_call(1, "a", DAY_MS).is_ok());
     }
 }

@@ -6,25 +6,25 @@
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::request::Whole;
-use crate::sandbox::operations::kits::{self, Kit};
-use crate::sandbox::operations::product_body::{Kind, Sheet};
+use crate::sandbox::http::request::WholeNumber;
+use crate::sandbox::operations::kits::{self, KitBody};
+use crate::sandbox::operations::product_body::{NewProduct, SentProductType};
 use crate::sandbox::operations::products;
-use crate::sandbox::platform::contact::{Address, Contact};
-use crate::sandbox::platform::sales::Line;
-use crate::sandbox::random::Random;
-use crate::sandbox::{Error, Options};
+use crate::sandbox::platform::contact::{AddressBody, ContactBody};
+use crate::sandbox::platform::sales::SaleLine;
+use crate::sandbox::random::SandboxRandom;
+use crate::sandbox::{SandboxError, SandboxOptions};
 
 /// Minimum number of products of a company with kits.
 pub const SKUS_MIN: u32 = 10;
 /// Products per statement.
-const BATCH: usize = 1_000;
+const PRODUCTS_PER_BATCH: usize = 1_000;
 /// Products per kit; at least two kits are created.
 const PRODUCTS_PER_KIT: u32 = 20;
 
 const COLOURS: [&str; 8] = ["Slate", "Amber", "Moss", "Coral", "Ivory", "Navy", "Plum", "Copper"];
 const MATERIALS: [&str; 8] = ["Oak", "Steel", "Linen", "Cork", "Enamel", "Wool", "Bamboo", "Stoneware"];
-const THINGS: [(&str, &str); 12] = [
+const PRODUCT_NAMES: [(&str, &str); 12] = [
     ("Mug", "MUG"),
     ("Bowl", "BWL"),
     ("Tray", "TRY"),
@@ -46,15 +46,15 @@ const TOWNS: [(&str, &str, &str); 4] = [
 ];
 
 /// Fills an empty company.
-pub(in crate::sandbox) async fn fill(
+pub(in crate::sandbox) async fn fill_catalog(
     db: &mut SqliteConnection,
     company_id: i64,
-    options: &Options,
-    random: &mut Random,
-) -> Result<(), Error> {
-    let warehouse_ids = warehouses(db, company_id, options.warehouses.max(1)).await?;
-    let supplier_ids = suppliers(db, company_id).await?;
-    storefronts(db, company_id).await?;
+    options: &SandboxOptions,
+    random: &mut SandboxRandom,
+) -> Result<(), SandboxError> {
+    let warehouse_ids = insert_warehouses(db, company_id, options.warehouses.max(1)).await?;
+    let supplier_ids = insert_suppliers(db, company_id).await?;
+    insert_storefronts(db, company_id).await?;
     let skus = options.skus.max(SKUS_MIN);
     let kits = (skus / PRODUCTS_PER_KIT).max(2);
     // Every order of the history takes up to six units. This stock is enough for all orders, with any number
@@ -62,21 +62,26 @@ pub(in crate::sandbox) async fn fill(
     let spare = 6 * options.orders / (skus - kits) + 1;
     let numbers: Vec<u32> = (0..skus - kits).collect();
     let mut made = Vec::new();
-    for batch in numbers.chunks(BATCH) {
-        let sheets: Vec<Sheet> = batch.iter().map(|number| sheet(*number, &supplier_ids, random)).collect();
-        let product_ids = products::insert(db, company_id, &sheets).await?;
-        stock(db, &product_ids, &sheets, &warehouse_ids, spare, random).await?;
+    for batch in numbers.chunks(PRODUCTS_PER_BATCH) {
+        let sheets: Vec<NewProduct> =
+            batch.iter().map(|number| generated_product(*number, &supplier_ids, random)).collect();
+        let product_ids = products::insert_products(db, company_id, &sheets).await?;
+        insert_stock(db, &product_ids, &sheets, &warehouse_ids, spare, random).await?;
         made.extend(sheets.into_iter().map(|sheet| sheet.sku));
     }
-    extras(db, company_id).await?;
-    make_kits(db, company_id, kits, &made, random).await
+    insert_images_and_costs(db, company_id).await?;
+    insert_kits(db, company_id, kits, &made, random).await
 }
 
-async fn warehouses(db: &mut SqliteConnection, company_id: i64, count: u32) -> Result<Vec<i64>, Error> {
+async fn insert_warehouses(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    count: u32,
+) -> Result<Vec<i64>, SandboxError> {
     let mut ids = Vec::new();
     for number in 0..count {
         let (town, state, zip_code) = TOWNS[number as usize % TOWNS.len()];
-        let contact_id = dock(town, state, zip_code).insert(db).await?;
+        let contact_id = warehouse_contact(town, state, zip_code).insert_contact(db).await?;
         let kind = if number == 2 { "FulfillmentCenter" } else { "Standard" };
         let name =
             if number < 4 { format!("{town} Warehouse") } else { format!("{town} Warehouse {number}") };
@@ -97,25 +102,25 @@ async fn warehouses(db: &mut SqliteConnection, company_id: i64, count: u32) -> R
     Ok(ids)
 }
 
-fn dock(town: &str, state: &str, zip_code: &str) -> Contact {
+fn warehouse_contact(town: &str, state: &str, zip_code: &str) -> ContactBody {
     let word = |text: &str| Some(text.to_owned());
-    Contact {
+    ContactBody {
         company_name: word("Harbour Goods"),
         full_name: Some(format!("{town} Dock Office")),
         phone: word("+1 555 0170"),
-        address: Some(Address {
+        address: Some(AddressBody {
             street1: word("12 Quay Street"),
             city: word(town),
             state: word(state),
             country: word("US"),
             zip_code: word(zip_code),
-            ..Address::default()
+            ..AddressBody::default()
         }),
-        ..Contact::default()
+        ..ContactBody::default()
     }
 }
 
-async fn suppliers(db: &mut SqliteConnection, company_id: i64) -> Result<Vec<i64>, Error> {
+async fn insert_suppliers(db: &mut SqliteConnection, company_id: i64) -> Result<Vec<i64>, SandboxError> {
     let mut ids = Vec::new();
     for (name, account_number, is_active) in [
         ("Northern Potters", "NP-4471", true),
@@ -137,7 +142,7 @@ async fn suppliers(db: &mut SqliteConnection, company_id: i64) -> Result<Vec<i64
     Ok(ids)
 }
 
-async fn storefronts(db: &mut SqliteConnection, company_id: i64) -> Result<(), Error> {
+async fn insert_storefronts(db: &mut SqliteConnection, company_id: i64) -> Result<(), SandboxError> {
     for (name, kind, is_active) in [
         ("Harbour Goods Online", "WebStore", true),
         ("Harbour Goods Market", "Marketplace", true),
@@ -167,19 +172,19 @@ async fn storefronts(db: &mut SqliteConnection, company_id: i64) -> Result<(), E
     Ok(())
 }
 
-fn sheet(number: u32, supplier_ids: &[i64], random: &mut Random) -> Sheet {
-    let (thing, code) = THINGS[random.below(12) as usize];
-    let (material, colour) = (random.pick(&MATERIALS), random.pick(&COLOURS));
+fn generated_product(number: u32, supplier_ids: &[i64], random: &mut SandboxRandom) -> NewProduct {
+    let (thing, code) = PRODUCT_NAMES[random.number_below(12) as usize];
+    let (material, colour) = (random.pick_from(&MATERIALS), random.pick_from(&COLOURS));
     let sku = match number {
         5 => "O'RING 50%_B".to_owned(),
         _ => format!("{code}-{:05}-{}", 10_000 + number, colour[..3].to_uppercase()),
     };
-    let cents = random.between(450, 18_999);
-    let mut sheet = Sheet::new(&sku, &format!("{colour} {material} {thing}"), Kind::Product);
+    let cents = random.number_between(450, 18_999);
+    let mut sheet = NewProduct::new(&sku, &format!("{colour} {material} {thing}"), SentProductType::Product);
     if number % 40 == 39 {
-        sheet.r#type = Kind::Built;
+        sheet.r#type = SentProductType::Built;
     }
-    sheet.upc = upc(72_000_000_000 + u64::from(number) * 11);
+    sheet.upc = upc_with_check_digit(72_000_000_000 + u64::from(number) * 11);
     sheet.gtin = format!("00{}", sheet.upc);
     sheet.sold_as_name = format!("{thing} of {material}, {colour}");
     sheet.short_description =
@@ -187,7 +192,7 @@ fn sheet(number: u32, supplier_ids: &[i64], random: &mut Random) -> Sheet {
     sheet.long_description = format!("{} Made to be used every day.", sheet.short_description);
     sheet.price = f64::from(cents) / 100.0;
     sheet.is_dropshipped = number % 25 == 24;
-    let supplier = random.below(u32::try_from(supplier_ids.len()).unwrap_or(0)) as usize;
+    let supplier = random.number_below(u32::try_from(supplier_ids.len()).unwrap_or(0)) as usize;
     sheet.supplier_id = supplier_ids.get(supplier).copied();
     sheet.supplier_sku = format!("S-{number}");
     sheet.supplier_price = f64::from(cents * 3 / 5) / 100.0;
@@ -196,7 +201,7 @@ fn sheet(number: u32, supplier_ids: &[i64], random: &mut Random) -> Sheet {
 }
 
 /// Returns a UPC-A: eleven digits and the check digit that makes the weighted sum a multiple of ten.
-fn upc(eleven: u64) -> String {
+fn upc_with_check_digit(eleven: u64) -> String {
     let digits = format!("{eleven:011}");
     let weighted =
         digits.bytes().enumerate().map(|(at, byte)| u32::from(byte - b'0') * if at % 2 == 0 { 3 } else { 1 });
@@ -207,20 +212,20 @@ fn upc(eleven: u64) -> String {
 /// Links every product to every warehouse.
 ///
 /// A tenth of the stock levels is empty. The default warehouse gets the spare units.
-async fn stock(
+async fn insert_stock(
     db: &mut SqliteConnection,
     product_ids: &[i64],
-    sheets: &[Sheet],
+    sheets: &[NewProduct],
     warehouse_ids: &[i64],
     spare: u32,
-    random: &mut Random,
-) -> Result<(), Error> {
+    random: &mut SandboxRandom,
+) -> Result<(), SandboxError> {
     let mut rows = Vec::new();
     for (product_id, sheet) in product_ids.iter().zip(sheets) {
         for (place, warehouse_id) in warehouse_ids.iter().enumerate() {
-            let shelf = if random.below(10) == 0 { 0 } else { random.between(5, 240) };
-            let quantity = if place == 0 { shelf + spare } else { shelf };
-            let (aisle, bin) = (random.between(1, 30), random.between(1, 99));
+            let stock = if random.number_below(10) == 0 { 0 } else { random.number_between(5, 240) };
+            let quantity = if place == 0 { stock + spare } else { stock };
+            let (aisle, bin) = (random.number_between(1, 30), random.number_between(1, 99));
             rows.push(json!([
                 product_id,
                 warehouse_id,
@@ -243,7 +248,7 @@ async fn stock(
 }
 
 /// Adds images, and the values that only kit components show.
-async fn extras(db: &mut SqliteConnection, company_id: i64) -> Result<(), Error> {
+async fn insert_images_and_costs(db: &mut SqliteConnection, company_id: i64) -> Result<(), SandboxError> {
     for statement in [
         "INSERT INTO product_image (product_id, mime_type, url)
          SELECT id, 'image/jpeg', 'https://images.example.com/' || id || '.jpg' FROM product WHERE company_id = ?1",
@@ -258,28 +263,28 @@ async fn extras(db: &mut SqliteConnection, company_id: i64) -> Result<(), Error>
 }
 
 /// Creates kits of two or three products each.
-async fn make_kits(
+async fn insert_kits(
     db: &mut SqliteConnection,
     company_id: i64,
     count: u32,
     skus: &[String],
-    random: &mut Random,
-) -> Result<(), Error> {
+    random: &mut SandboxRandom,
+) -> Result<(), SandboxError> {
     let products = u32::try_from(skus.len()).unwrap_or(u32::MAX);
     for number in 0..count {
-        let first = random.below(products);
-        let parts = random.between(2, 3);
+        let first = random.number_below(products);
+        let parts = random.number_between(2, 3);
         let components = (0..parts).map(|step| {
             let sku = skus[((first + step) % products) as usize].clone();
-            Line { sku, quantity: Whole(i64::from(random.between(1, 3))) }
+            SaleLine { sku, quantity: WholeNumber(i64::from(random.number_between(1, 3))) }
         });
-        let components: Vec<Line> = components.collect();
-        let kit = Kit {
+        let components: Vec<SaleLine> = components.collect();
+        let kit = KitBody {
             sku: format!("KIT-{:04}", 1 + number),
             name: format!("Gift Set No. {}", 1 + number),
             components,
         };
-        kits::create(db, company_id, &kit).await?;
+        kits::create_kit(db, company_id, &kit).await?;
     }
     Ok(())
 }
@@ -290,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_upc_ends_with_its_check_digit() {
-        assert_eq!(upc(3_600_029_145), "036000291452");
-        assert_eq!(upc(1_234_567_890), "012345678905");
+        assert_eq!(upc_with_check_digit(3_600_029_145), "036000291452");
+        assert_eq!(upc_with_check_digit(1_234_567_890), "012345678905");
     }
 }

@@ -3,12 +3,12 @@
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::Error;
+use crate::sandbox::SandboxError;
 use crate::sandbox::clock::months_before;
-use crate::sandbox::http::request::Whole;
-use crate::sandbox::platform::contact::{Address, Contact};
-use crate::sandbox::platform::sales::{self, Line, Order};
-use crate::sandbox::random::Random;
+use crate::sandbox::http::request::WholeNumber;
+use crate::sandbox::platform::contact::{AddressBody, ContactBody};
+use crate::sandbox::platform::sales::{self, OrderPlacement, SaleLine};
+use crate::sandbox::random::SandboxRandom;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 /// Maximum age of an order in days.
@@ -24,35 +24,35 @@ const FIRST_NAMES: [&str; 8] = ["Ada", "Bruno", "Carla", "Deniz", "Emil", "Fumik
 const LAST_NAMES: [&str; 8] = ["Abara", "Brandt", "Costa", "Dahl", "Eriksen", "Fischer", "Grant", "Hughes"];
 
 /// Adds the history of a filled company.
-pub(in crate::sandbox) async fn fill(
+pub(in crate::sandbox) async fn fill_history(
     db: &mut SqliteConnection,
     company_id: i64,
     orders: u32,
     now_ms: i64,
-    random: &mut Random,
-) -> Result<(), Error> {
+    random: &mut SandboxRandom,
+) -> Result<(), SandboxError> {
     let skus: Vec<String> = sqlx::query_scalar("SELECT sku FROM product WHERE company_id = ?1 ORDER BY id")
         .bind(company_id)
         .fetch_all(&mut *db)
         .await?;
     for number in 0..orders {
         let age_days = ORDER_DAYS - ORDER_DAYS * number / orders;
-        let placed_at_ms = now_ms - i64::from(age_days) * DAY_MS + i64::from(random.below(3_600_000));
-        place(db, company_id, number, &skus, placed_at_ms, random).await?;
+        let placed_at_ms = now_ms - i64::from(age_days) * DAY_MS + i64::from(random.number_below(3_600_000));
+        insert_order(db, company_id, number, &skus, placed_at_ms, random).await?;
     }
-    sales_of_months(db, company_id, now_ms, random).await?;
-    business_health(db, company_id, now_ms, random).await
+    insert_monthly_sales(db, company_id, now_ms, random).await?;
+    insert_business_health(db, company_id, now_ms, random).await
 }
 
 /// Places an order of one to three lines, with its shipments.
-async fn place(
+async fn insert_order(
     db: &mut SqliteConnection,
     company_id: i64,
     number: u32,
     skus: &[String],
     placed_at_ms: i64,
-    random: &mut Random,
-) -> Result<(), Error> {
+    random: &mut SandboxRandom,
+) -> Result<(), SandboxError> {
     let state = match number % 8 {
         5 => "AwaitingPayment",
         6 => "InProcess",
@@ -60,51 +60,56 @@ async fn place(
         _ => "ReadyToShip",
     };
     let last_sku = u32::try_from(skus.len() - 1).unwrap_or(u32::MAX);
-    let lines: Vec<Line> = (0..random.between(1, 3))
+    let lines: Vec<SaleLine> = (0..random.number_between(1, 3))
         .map(|_| {
-            let sku = skus[random.between(0, last_sku) as usize].clone();
-            Line { sku, quantity: Whole(i64::from(random.between(1, 2))) }
+            let sku = skus[random.number_between(0, last_sku) as usize].clone();
+            SaleLine { sku, quantity: WholeNumber(i64::from(random.number_between(1, 2))) }
         })
         .collect();
-    let customer = customer(random);
-    let order = Order { company_id, lines: &lines, customer: &customer, state, placed_at_ms };
-    let order_id = match sales::place_order(db, &order).await.map_err(Error::from) {
+    let customer = random_customer(random);
+    let order = OrderPlacement { company_id, lines: &lines, customer: &customer, state, placed_at_ms };
+    let order_id = match sales::place_order(db, &order).await.map_err(SandboxError::from) {
         Ok(order_id) => order_id,
         // A component of a kit is out of stock: no order is placed.
-        Err(Error::Refused { status: 409, .. }) => return Ok(()),
+        Err(SandboxError::Refused { status: 409, .. }) => return Ok(()),
         Err(cause) => return Err(cause),
     };
     match number % 8 {
-        0..=3 => ship(db, order_id, number % 8, placed_at_ms + DAY_MS).await,
-        7 => give_back(db, order_id).await,
+        0..=3 => insert_shipment(db, order_id, number % 8, placed_at_ms + DAY_MS).await,
+        7 => return_stock(db, order_id).await,
         _ => Ok(()),
     }
 }
 
-fn customer(random: &mut Random) -> Contact {
-    let (first, last) = (random.pick(&FIRST_NAMES), random.pick(&LAST_NAMES));
+fn random_customer(random: &mut SandboxRandom) -> ContactBody {
+    let (first, last) = (random.pick_from(&FIRST_NAMES), random.pick_from(&LAST_NAMES));
     let word = |text: &str| Some(text.to_owned());
-    Contact {
+    ContactBody {
         full_name: Some(format!("{first} {last}")),
         first_name: word(first),
         last_name: word(last),
         email_address: Some(format!("{}.{}@example.com", first.to_lowercase(), last.to_lowercase())),
-        phone: Some(format!("+1 555 01{:02}", random.below(100))),
-        address: Some(Address {
-            street1: Some(format!("{} Main Street", random.between(1, 400))),
+        phone: Some(format!("+1 555 01{:02}", random.number_below(100))),
+        address: Some(AddressBody {
+            street1: Some(format!("{} Main Street", random.number_between(1, 400))),
             city: word("Springfield"),
             state: word("IL"),
             country: word("US"),
             zip_code: word("62701"),
             is_residential: Some(true),
-            ..Address::default()
+            ..AddressBody::default()
         }),
-        ..Contact::default()
+        ..ContactBody::default()
     }
 }
 
 /// Creates a shipment of the whole order: 0 shipped, 1 first item shipped, 2 unshipped, 3 cancelled.
-async fn ship(db: &mut SqliteConnection, order_id: i64, outcome: u32, at_ms: i64) -> Result<(), Error> {
+async fn insert_shipment(
+    db: &mut SqliteConnection,
+    order_id: i64,
+    outcome: u32,
+    at_ms: i64,
+) -> Result<(), SandboxError> {
     let shipment_id: i64 = sqlx::query_scalar(
         "INSERT INTO shipment (order_id, warehouse_id, is_cancelled, created_at_ms, shipped_at_ms)
          SELECT order_id, warehouse_id, ?2 = 3, ?3, iif(?2 < 2, ?3, NULL)
@@ -131,7 +136,7 @@ async fn ship(db: &mut SqliteConnection, order_id: i64, outcome: u32, at_ms: i64
 }
 
 /// Returns the units of a cancelled order to their warehouses.
-async fn give_back(db: &mut SqliteConnection, order_id: i64) -> Result<(), Error> {
+async fn return_stock(db: &mut SqliteConnection, order_id: i64) -> Result<(), SandboxError> {
     sqlx::query(
         "UPDATE link SET quantity = link.quantity + taken.quantity
            FROM (SELECT a.product_id, a.warehouse_id, sum(a.quantity) AS quantity
@@ -146,12 +151,12 @@ async fn give_back(db: &mut SqliteConnection, order_id: i64) -> Result<(), Error
 }
 
 /// Adds the sales of the last months for each active storefront.
-async fn sales_of_months(
+async fn insert_monthly_sales(
     db: &mut SqliteConnection,
     company_id: i64,
     now_ms: i64,
-    random: &mut Random,
-) -> Result<(), Error> {
+    random: &mut SandboxRandom,
+) -> Result<(), SandboxError> {
     let storefronts: Vec<i64> =
         sqlx::query_scalar("SELECT id FROM storefront WHERE company_id = ?1 AND is_active ORDER BY id")
             .bind(company_id)
@@ -167,8 +172,8 @@ async fn sales_of_months(
         let (year, month) = months_before(now_ms, back);
         for storefront_id in &storefronts {
             for _ in 0..SOLD_PRODUCTS {
-                let product_id = products[random.between(0, last_product) as usize];
-                rows.push(json!([storefront_id, product_id, year, month, random.between(1, 90)]));
+                let product_id = products[random.number_between(0, last_product) as usize];
+                rows.push(json!([storefront_id, product_id, year, month, random.number_between(1, 90)]));
             }
         }
     }
@@ -187,23 +192,23 @@ async fn sales_of_months(
 /// Adds months of business health that are consistent.
 ///
 /// The profit is the remainder of each month. A month starts with the inventory of the month before.
-async fn business_health(
+async fn insert_business_health(
     db: &mut SqliteConnection,
     company_id: i64,
     now_ms: i64,
-    random: &mut Random,
-) -> Result<(), Error> {
-    let mut inventory = 250_000 + random.below(50_000);
+    random: &mut SandboxRandom,
+) -> Result<(), SandboxError> {
+    let mut inventory = 250_000 + random.number_below(50_000);
     let mut rows = Vec::new();
     for back in (1..=HEALTH_MONTHS).rev() {
         let (year, month) = months_before(now_ms, back);
-        let revenue = random.between(80_000, 140_000);
+        let revenue = random.number_between(80_000, 140_000);
         let (goods, shipping) = (revenue * 58 / 100, revenue * 9 / 100);
         let (collected, labels) = (revenue * 7 / 100, revenue * 8 / 100);
         let start = inventory;
-        inventory = inventory + random.below(20_000) - 9_000;
+        inventory = inventory + random.number_below(20_000) - 9_000;
         let profit = revenue + collected - goods - shipping;
-        let listings = random.between(3, 40);
+        let listings = random.number_between(3, 40);
         rows.push(json!([
             company_id, year, month, revenue, goods, shipping, profit, collected, labels, start, inventory,
             listings

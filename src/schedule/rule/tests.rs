@@ -5,10 +5,10 @@ use chrono::TimeZone;
 use proptest::prelude::*;
 
 fn schedule(expression: &str, zone: &str) -> Schedule {
-    Schedule::parse(expression, zone, Duration::ZERO, Missed::RunOnce).unwrap()
+    Schedule::parse(expression, zone, Duration::ZERO, MissedPolicy::RunOnce).unwrap()
 }
 
-fn jittered(expression: &str, seconds: u64, missed: Missed) -> Schedule {
+fn jittered_schedule(expression: &str, seconds: u64, missed: MissedPolicy) -> Schedule {
     Schedule::parse(expression, "UTC", Duration::from_secs(seconds), missed).unwrap()
 }
 
@@ -17,13 +17,13 @@ fn at(text: &str) -> Timestamp {
 }
 
 /// Returns the next `count` due times, each with its zone's offset.
-fn dues(schedule: &Schedule, from: &str, count: usize) -> Vec<String> {
+fn due_times(schedule: &Schedule, from: &str, count: usize) -> Vec<String> {
     let mut after = at(from);
     let mut next = || {
         after = schedule.next_due(after).unwrap();
         schedule
             .timezone
-            .from_utc_datetime(&after.datetime().naive_utc())
+            .from_utc_datetime(&after.to_datetime().naive_utc())
             .format("%m-%dT%H:%M%:z")
             .to_string()
     };
@@ -95,7 +95,11 @@ fn due_times_follow_the_wall_clock_through_both_clock_changes() {
         ),
     ];
     for (expression, zone, from, expected) in cases {
-        assert_eq!(dues(&schedule(expression, zone), from, expected.len()), *expected, "{expression} {zone}");
+        assert_eq!(
+            due_times(&schedule(expression, zone), from, expected.len()),
+            *expected,
+            "{expression} {zone}"
+        );
     }
 }
 
@@ -113,7 +117,8 @@ fn what_is_no_schedule_is_refused_with_what_would_be() {
         ("0 0 0 * * *", "Europe/Berlni", "no time zone named `Europe/Berlni`"),
     ];
     for (expression, zone, expected) in cases {
-        let error = Schedule::parse(expression, zone, Duration::ZERO, Missed::Skip).unwrap_err().to_string();
+        let error =
+            Schedule::parse(expression, zone, Duration::ZERO, MissedPolicy::Skip).unwrap_err().to_string();
         assert!(error.contains(expected), "{expression}: {error}");
     }
 }
@@ -122,14 +127,14 @@ fn what_is_no_schedule_is_refused_with_what_would_be() {
 fn day_of_month_and_weekday_are_alternatives() {
     let friday_or_13th = schedule("0 0 0 13 * FRI", "UTC");
     assert_eq!(
-        dues(&friday_or_13th, "2026-11-21T00:00:00Z", 4)[2..],
+        due_times(&friday_or_13th, "2026-11-21T00:00:00Z", 4)[2..],
         ["12-11T00:00+00:00", "12-13T00:00+00:00"]
     );
 }
 
 #[test]
 fn a_jitter_as_long_as_a_gap_is_refused() {
-    let parse = |expression, jitter| Schedule::parse(expression, "UTC", jitter, Missed::Skip);
+    let parse = |expression, jitter| Schedule::parse(expression, "UTC", jitter, MissedPolicy::Skip);
     assert!(parse("0 */5 * * * *", Duration::from_secs(299)).is_ok());
     let too_long = parse("0 */5 * * * *", Duration::from_secs(300)).unwrap_err();
     assert_eq!(
@@ -146,18 +151,18 @@ fn missed_occurrences_are_made_up_for_by_the_policy() {
     const DUE: &str = "2026-11-21T02:00:00Z";
     // (policy, last due time that ran, now) -> the due time to run at once
     let cases = [
-        (Missed::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", Some(DUE)),
-        (Missed::RunOnce, Some("2026-11-02T02:00:00Z"), "2026-11-21T08:00:00Z", Some(DUE)), // many: one run
-        (Missed::RunOnce, Some(DUE), "2026-11-21T08:00:00Z", None),                         // none missed
-        (Missed::RunOnce, None, "2026-11-21T08:00:00Z", Some(DUE)),                         // never ran
-        (Missed::RunOnce, Some("2027-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", None), // the clock was set back
-        (Missed::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T01:59:59Z", None), // not due yet
-        (Missed::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T02:00:00Z", Some(DUE)), // due this moment
-        (Missed::Skip, Some("2026-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", None),
-        (Missed::Skip, None, "2026-11-21T08:00:00Z", None),
+        (MissedPolicy::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", Some(DUE)),
+        (MissedPolicy::RunOnce, Some("2026-11-02T02:00:00Z"), "2026-11-21T08:00:00Z", Some(DUE)), // many: one run
+        (MissedPolicy::RunOnce, Some(DUE), "2026-11-21T08:00:00Z", None), // none missed
+        (MissedPolicy::RunOnce, None, "2026-11-21T08:00:00Z", Some(DUE)), // never ran
+        (MissedPolicy::RunOnce, Some("2027-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", None), // the clock was set back
+        (MissedPolicy::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T01:59:59Z", None), // not due yet
+        (MissedPolicy::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T02:00:00Z", Some(DUE)), // due this moment
+        (MissedPolicy::Skip, Some("2026-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", None),
+        (MissedPolicy::Skip, None, "2026-11-21T08:00:00Z", None),
     ];
     for (policy, last, now, expected) in cases {
-        let daily = jittered("0 0 2 * * *", 0, policy);
+        let daily = jittered_schedule("0 0 2 * * *", 0, policy);
         let (last, now) = (last.map(at), at(now));
         assert_eq!(
             daily.catch_up(JobKind::Suppliers, last, now),
@@ -165,7 +170,7 @@ fn missed_occurrences_are_made_up_for_by_the_policy() {
             "{policy:?} {last:?} {now}"
         );
         if let Some(last) = last {
-            assert_eq!(daily.missed(JobKind::Suppliers, last, now), due_passed(&daily, last, now));
+            assert_eq!(daily.has_missed(JobKind::Suppliers, last, now), due_passed(&daily, last, now));
         }
     }
 }
@@ -193,7 +198,7 @@ fn the_interval_is_the_longest_gap_nights_weekends_and_clock_changes_included() 
 
 #[test]
 fn an_explanation_names_zone_jitter_and_policy() {
-    let explained = jittered("0 */5 * * * *", 20, Missed::RunOnce).explain();
+    let explained = jittered_schedule("0 */5 * * * *", 20, MissedPolicy::RunOnce).check_description();
     for part in ["UTC", "up to 20 s later", "made up for by one"] {
         assert!(explained.contains(part), "{explained}");
     }
@@ -203,12 +208,12 @@ proptest! {
     /// Jitter moves starts, but not their number or order: a walk by starts visits each due time once.
     #[test]
     fn every_due_time_starts_once_whatever_the_jitter(jitter in 0u64..60, from in 0i64..4_000_000_000_000) {
-        let schedule = jittered("0 * * * * *", jitter, Missed::RunOnce);
+        let schedule = jittered_schedule("0 * * * * *", jitter, MissedPolicy::RunOnce);
         let mut due = schedule.next_due(Timestamp(from)).unwrap();
         let mut now = schedule.start_of(JobKind::WorkQueue, due);
         for _ in 0..5 {
             prop_assert_eq!(schedule.latest_started(JobKind::WorkQueue, now), Some(due));
-            prop_assert!(now.since(due) <= Duration::from_secs(jitter));
+            prop_assert!(now.duration_since(due) <= Duration::from_secs(jitter));
             now = schedule.next_start(JobKind::WorkQueue, now).unwrap();
             due = schedule.next_due(due).unwrap();
         }
@@ -218,10 +223,10 @@ proptest! {
 /// The offsets are fixed, because a release with other offsets could run an occurrence twice after a restart.
 #[test]
 fn a_job_starts_as_much_later_in_every_build() {
-    let nightly = jittered("0 0 2 * * *", 1800, Missed::Skip);
+    let nightly = jittered_schedule("0 0 2 * * *", 1800, MissedPolicy::Skip);
     let due = at("2026-11-21T02:00:00Z");
     for (job, offset_s) in [(JobKind::Balances, 224), (JobKind::Suppliers, 1569)] {
-        assert_eq!(nightly.start_of(job, due).since(due), Duration::from_secs(offset_s), "{job}");
+        assert_eq!(nightly.start_of(job, due).duration_since(due), Duration::from_secs(offset_s), "{job}");
     }
     assert_eq!(
         nightly.latest_started(JobKind::Suppliers, due),
@@ -233,13 +238,14 @@ fn a_job_starts_as_much_later_in_every_build() {
 #[test]
 fn a_schedule_tells_what_it_was_made_of() {
     let schedule =
-        Schedule::parse(" 0 30 8 * * * ", "Europe/Berlin", Duration::from_secs(90), Missed::Skip).unwrap();
+        Schedule::parse(" 0 30 8 * * * ", "Europe/Berlin", Duration::from_secs(90), MissedPolicy::Skip)
+            .unwrap();
     assert_eq!((schedule.expression(), schedule.timezone()), ("0 30 8 * * *", "Europe/Berlin"));
-    assert_eq!(schedule.policy(), Missed::Skip);
-    assert_eq!((Missed::Skip.as_str(), Missed::RunOnce.as_str()), ("skip", "run_once"));
+    assert_eq!(schedule.missed_policy(), MissedPolicy::Skip);
+    assert_eq!((MissedPolicy::Skip.as_str(), MissedPolicy::RunOnce.as_str()), ("skip", "run_once"));
     assert_eq!(format!("{schedule:?}"), r#"Schedule("0 30 8 * * *" Europe/Berlin jitter 90s missed skip)"#);
-    assert_eq!(schedule.on_the_wall(at("2026-10-25T00:30:00Z")), "2026-10-25 02:30:00 +02:00");
-    assert_eq!(schedule.on_the_wall(at("2026-10-25T01:30:00Z")), "2026-10-25 02:30:00 +01:00");
+    assert_eq!(schedule.format_local(at("2026-10-25T00:30:00Z")), "2026-10-25 02:30:00 +02:00");
+    assert_eq!(schedule.format_local(at("2026-10-25T01:30:00Z")), "2026-10-25 02:30:00 +01:00");
 }
 
 #[test]
@@ -250,7 +256,7 @@ fn a_time_within_a_second_is_before_the_next_due_time() {
 }
 
 #[test]
-fn without_jitter_a_schedule_is_said_without_it() {
-    let explained = schedule("0 */5 * * * *", "UTC").explain();
+fn a_schedule_without_jitter_is_described_without_it() {
+    let explained = schedule("0 */5 * * * *", "UTC").check_description();
     assert!(!explained.contains("later") && explained.ends_with("(UTC); missed runs are made up for by one"));
 }

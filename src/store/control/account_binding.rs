@@ -3,60 +3,63 @@
 //! The integration key names the account. Only its salted hash is stored, which shows a different key but
 //! does not reveal it.
 
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use sha2::{Digest, Sha256};
 use sqlx::FromRow;
 
 /// Account binding.
 #[derive(Clone, Debug, FromRow)]
-pub struct Belonging {
+pub struct AccountBinding {
     /// Base URL of the platform; `None`: never used.
     pub base_url: Option<String>,
     salt: Vec<u8>,
     key_digest: Option<Vec<u8>>,
 }
 
-impl Belonging {
+impl AccountBinding {
     /// Returns true if neither this address nor this key contradicts the binding.
-    pub fn fits(&self, base_url: &str, integration_key: Option<&str>) -> bool {
+    pub fn is_compatible(&self, base_url: &str, integration_key: Option<&str>) -> bool {
         let same_url = self.base_url.as_deref().is_none_or(|known| known == base_url);
         let same_key = match (&self.key_digest, integration_key) {
-            (Some(known), Some(key)) => *known == self.digest(key),
+            (Some(known), Some(key)) => *known == self.salted_digest(key),
             (None, _) | (_, None) => true,
         };
         same_url && same_key
     }
 
     /// Returns the name of a machine in the database: a digest, so that the machine's id is not stored.
-    pub fn host(&self, machine_id: &str) -> String {
-        self.digest(machine_id).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    pub fn host_digest(&self, machine_id: &str) -> String {
+        self.salted_digest(machine_id).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn digest(&self, key: &str) -> Vec<u8> {
+    fn salted_digest(&self, key: &str) -> Vec<u8> {
         Sha256::new().chain_update(&self.salt).chain_update(key.as_bytes()).finalize().to_vec()
     }
 }
 
 impl Store {
     /// Returns the account binding.
-    pub async fn belonging(&self) -> Result<Belonging, StoreError> {
+    pub async fn account_binding(&self) -> Result<AccountBinding, StoreError> {
         let sql = "SELECT base_url, salt, key_digest FROM account_binding";
-        sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("read whose database it is")
+        sqlx::query_as(sql)
+            .fetch_one(&mut *self.read_connection().await?)
+            .await
+            .context("read whose database it is")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Stores the account binding; without a key the stored one stays.
-    pub async fn belonging_note(
+    pub async fn account_binding_store(
         &mut self,
-        belonging: &Belonging,
+        belonging: &AccountBinding,
         base_url: &str,
         integration_key: Option<&str>,
     ) -> Result<(), StoreError> {
-        let digest = integration_key.map(|key| belonging.digest(key));
+        let digest = integration_key.map(|key| belonging.salted_digest(key));
         let sql = "UPDATE account_binding SET base_url = ?1, key_digest = coalesce(?2, key_digest)";
         let done = sqlx::query(sql).bind(base_url).bind(digest).execute(&mut *self.tx).await;
-        done.map(drop).doing("note whose database it is")
+        done.map(drop).context("note whose database it is")
     }
 }

@@ -4,10 +4,10 @@
 //! succeeds. The quarantine is no fact: a replay builds the same mirror without it.
 
 use crate::model::{Operation, Timestamp, cut_reason};
-use crate::outbox::Delays;
-use crate::store::engine::error::Doing;
-use crate::store::journal::event::RETRIED;
-use crate::store::{Store, StoreError, Write};
+use crate::outbox::RetryDelays;
+use crate::store::engine::error::SqlContext;
+use crate::store::journal::event::ENTRY_RETRIED;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -32,7 +32,8 @@ impl QuarantineRow {
     /// Returns the time of the next attempt.
     pub fn next_try(&self) -> Timestamp {
         let attempts = usize::try_from(self.failures.saturating_sub(1)).unwrap_or(usize::MAX);
-        let delay = Delays::quarantine().nth(attempts.min(LONGEST_AFTER)).unwrap_or_default();
+        let delay =
+            RetryDelays::quarantine_retry().nth(attempts.min(LONGEST_DELAY_AFTER)).unwrap_or_default();
         Timestamp(self.tried_ms).plus(delay)
     }
 
@@ -43,9 +44,9 @@ impl QuarantineRow {
 }
 
 /// Number of failures after which the delay no longer grows.
-const LONGEST_AFTER: usize = 16;
+const LONGEST_DELAY_AFTER: usize = 16;
 
-macro_rules! rows {
+macro_rules! quarantine_rows {
     () => {
         "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine"
     };
@@ -56,23 +57,29 @@ impl Store {
     ///
     /// # Errors
     /// Fails where the database cannot be read.
-    pub async fn quarantine(&self) -> Result<Vec<QuarantineRow>, StoreError> {
-        let sql = concat!(rows!(), " ORDER BY operation, subject");
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the quarantine")
+    pub async fn quarantine_list(&self) -> Result<Vec<QuarantineRow>, StoreError> {
+        let sql = concat!(quarantine_rows!(), " ORDER BY operation, subject");
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read the quarantine")
     }
 
     /// Returns the quarantined entries of one operation.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
-    pub async fn quarantine_of(&self, operation: Operation) -> Result<Vec<QuarantineRow>, StoreError> {
-        let sql = concat!(rows!(), " WHERE operation = ?1 ORDER BY subject");
+    pub async fn quarantine_by_operation(
+        &self,
+        operation: Operation,
+    ) -> Result<Vec<QuarantineRow>, StoreError> {
+        let sql = concat!(quarantine_rows!(), " WHERE operation = ?1 ORDER BY subject");
         let query = sqlx::query_as(sql).bind(operation.as_str());
-        query.fetch_all(&mut *self.read().await?).await.doing("read the quarantine")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the quarantine")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records that a call with only `subject` failed; `why` is the platform's message.
     ///
     /// # Errors
@@ -89,7 +96,7 @@ impl Write {
                    ON CONFLICT (operation, subject) DO UPDATE SET \
                        tried_ms = excluded.tried_ms, failures = failures + 1, why = excluded.why";
         let query = sqlx::query(sql).bind(operation.as_str()).bind(subject).bind(at.0).bind(cut_reason(why));
-        query.execute(&mut *self.tx).await.map(drop).doing("set an entry aside")
+        query.execute(&mut *self.tx).await.map(drop).context("set an entry aside")
     }
 
     /// Makes an isolated attempt due for a quarantined entry, under every operation.
@@ -99,17 +106,17 @@ impl Write {
     /// # Errors
     /// Fails where the database cannot be written.
     pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool, StoreError> {
-        let sql = concat!(rows!(), " WHERE subject = ?1");
+        let sql = concat!(quarantine_rows!(), " WHERE subject = ?1");
         let rows: Vec<QuarantineRow> = sqlx::query_as(sql)
             .bind(subject)
             .fetch_all(&mut *self.tx)
             .await
-            .doing("find an entry set aside")?;
+            .context("find an entry set aside")?;
         if rows.is_empty() {
             return Ok(false);
         }
-        self.event_append(at, RETRIED, subject, None).await?;
-        self.quarantine_due(&rows, at).await?;
+        self.event_append(at, ENTRY_RETRIED, subject, None).await?;
+        self.quarantine_make_due(&rows, at).await?;
         Ok(true)
     }
 
@@ -122,20 +129,20 @@ impl Write {
         operation: Operation,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let sql = concat!(rows!(), " WHERE operation = ?1");
+        let sql = concat!(quarantine_rows!(), " WHERE operation = ?1");
         let query = sqlx::query_as(sql).bind(operation.as_str());
         let rows: Vec<QuarantineRow> =
-            query.fetch_all(&mut *self.tx).await.doing("find the entries set aside")?;
-        self.quarantine_due(&rows, at).await
+            query.fetch_all(&mut *self.tx).await.context("find the entries set aside")?;
+        self.quarantine_make_due(&rows, at).await
     }
 
     /// Dates the last attempts back by their delays.
-    async fn quarantine_due(&mut self, rows: &[QuarantineRow], at: Timestamp) -> Result<(), StoreError> {
+    async fn quarantine_make_due(&mut self, rows: &[QuarantineRow], at: Timestamp) -> Result<(), StoreError> {
         for row in rows {
-            let tried = at.minus(row.next_try().since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
+            let tried = at.minus(row.next_try().duration_since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
             let sql = "UPDATE quarantine SET tried_ms = ?3 WHERE operation = ?1 AND subject = ?2";
             let query = sqlx::query(sql).bind(&row.operation).bind(&row.subject).bind(tried);
-            query.execute(&mut *self.tx).await.doing("have an entry tried that is set aside")?;
+            query.execute(&mut *self.tx).await.context("have an entry tried that is set aside")?;
         }
         Ok(())
     }
@@ -147,7 +154,7 @@ impl Write {
     pub async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool, StoreError> {
         let sql = "DELETE FROM quarantine WHERE operation = ?1 AND subject = ?2";
         let query = sqlx::query(sql).bind(operation.as_str()).bind(subject);
-        let done = query.execute(&mut *self.tx).await.doing("take an entry back")?;
+        let done = query.execute(&mut *self.tx).await.context("take an entry back")?;
         Ok(done.rows_affected() > 0)
     }
 }

@@ -4,17 +4,17 @@
 //! most once. The row of a command that ended early is deleted with the first answer after [`KEPT`].
 
 use crate::model::Timestamp;
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 use std::time::Duration;
 
 /// Age after which a request is deleted; no command waits that long.
-const KEPT: Duration = Duration::from_secs(60 * 60);
+const RETENTION: Duration = Duration::from_secs(60 * 60);
 
 /// Unanswered request.
 #[derive(Clone, Debug, FromRow)]
-pub struct RequestRow {
+pub struct ControlRequestRow {
     /// Id; later requests have larger ids.
     pub id: i64,
     /// Kind of request.
@@ -27,10 +27,14 @@ pub struct RequestRow {
 
 impl Store {
     /// Returns the unanswered requests with an id above `after`, in order.
-    pub async fn request_waiting(&self, after: i64) -> Result<Vec<RequestRow>, StoreError> {
+    pub async fn request_unanswered(&self, after: i64) -> Result<Vec<ControlRequestRow>, StoreError> {
         let sql =
             "SELECT id, kind, input, asked_at FROM request WHERE answered_at IS NULL AND id > ?1 ORDER BY id";
-        sqlx::query_as(sql).bind(after).fetch_all(&mut *self.read().await?).await.doing("look for requests")
+        sqlx::query_as(sql)
+            .bind(after)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("look for requests")
     }
 
     /// Returns the answer to a request, once there is one.
@@ -38,33 +42,33 @@ impl Store {
         let sql = "SELECT answer FROM request WHERE id = ?1 AND answer IS NOT NULL";
         sqlx::query_scalar(sql)
             .bind(id)
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("look for an answer")
+            .context("look for an answer")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Inserts a request and returns its id.
-    pub async fn request_ask(&mut self, kind: &str, input: &str, at: Timestamp) -> Result<i64, StoreError> {
+    pub async fn request_add(&mut self, kind: &str, input: &str, at: Timestamp) -> Result<i64, StoreError> {
         let sql = "INSERT INTO request (kind, input, asked_at) VALUES (?1, ?2, ?3) RETURNING id";
-        let query = sqlx::query_scalar(sql).bind(kind).bind(input).bind(at.rfc3339());
-        query.fetch_one(&mut *self.tx).await.doing("leave a request for the daemon")
+        let query = sqlx::query_scalar(sql).bind(kind).bind(input).bind(at.to_rfc3339());
+        query.fetch_one(&mut *self.tx).await.context("leave a request for the daemon")
     }
 
     /// Answers a request, and deletes the old requests of commands that ended early.
-    pub async fn request_conclude(&mut self, id: i64, answer: &str, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn request_complete(&mut self, id: i64, answer: &str, at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE request SET answered_at = ?2, answer = ?3 WHERE id = ?1 AND answered_at IS NULL";
-        let done = sqlx::query(sql).bind(id).bind(at.rfc3339()).bind(answer).execute(&mut *self.tx).await;
-        done.doing("answer a request")?;
+        let done = sqlx::query(sql).bind(id).bind(at.to_rfc3339()).bind(answer).execute(&mut *self.tx).await;
+        done.context("answer a request")?;
         let sql = "DELETE FROM request WHERE asked_at < ?1";
-        let done = sqlx::query(sql).bind(at.minus(KEPT).rfc3339()).execute(&mut *self.tx).await;
-        done.map(drop).doing("forget old requests")
+        let done = sqlx::query(sql).bind(at.minus(RETENTION).to_rfc3339()).execute(&mut *self.tx).await;
+        done.map(drop).context("forget old requests")
     }
 
     /// Deletes a request whose answer was read or is not awaited any more.
     pub async fn request_withdraw(&mut self, id: i64) -> Result<(), StoreError> {
         let done = sqlx::query("DELETE FROM request WHERE id = ?1").bind(id).execute(&mut *self.tx).await;
-        done.map(drop).doing("take a request away")
+        done.map(drop).context("take a request away")
     }
 }

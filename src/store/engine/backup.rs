@@ -8,8 +8,8 @@
 //! `cp` is no substitute. It misses the write-ahead log, and without the marker a restored copy would repeat
 //! the writes made since.
 
-use super::error::Doing;
-use super::files::not_following;
+use super::error::SqlContext;
+use super::files::no_follow_options;
 use super::table_hash;
 use crate::model::{Position, Timestamp};
 use crate::store::{Durability, Store, StoreError};
@@ -22,13 +22,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// File mode of a copy: its owner writes, its group reads.
-const MODE: u32 = 0o640;
+const COPY_MODE: u32 = 0o640;
 /// Interval at which the growing file is polled for the copy's start and progress.
-const LOOK: Duration = Duration::from_millis(5);
+const COPY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Verified copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub struct VerifiedCopy {
     /// Size in bytes.
     pub size_bytes: u64,
     /// Number of compared tables.
@@ -43,21 +43,21 @@ impl Store {
     /// Copies the database to a new file.
     ///
     /// `progress` gets the bytes written and the approximate total.
-    pub async fn backup(
+    pub async fn backup_create(
         &self,
         to: &Path,
         at: Timestamp,
         progress: impl Fn(u64, u64) + Send,
-    ) -> Result<Copied, StoreError> {
+    ) -> Result<VerifiedCopy, StoreError> {
         if to.exists() {
             let why = "there is a file of this name already; choose another, nothing is overwritten".into();
-            return Err(StoreError::Copy { path: to.to_owned(), why });
+            return Err(StoreError::Copy { path: to.to_owned(), reason: why });
         }
-        let partial = Partial::create(to)?;
+        let partial = PartialCopy::create_file(to)?;
         let mut original = self.copy_into(&partial.path, progress).await?;
-        let copied = prove(&mut original, &partial.path, to, at).await?;
-        original.close().await.doing("end the look at the original")?;
-        partial.name(to).await?;
+        let copied = verify_copy(&mut original, &partial.path, to, at).await?;
+        original.close().await.context("end the look at the original")?;
+        partial.publish_as(to).await?;
         Ok(copied)
     }
 
@@ -67,16 +67,16 @@ impl Store {
         partial: &Path,
         progress: impl Fn(u64, u64) + Send,
     ) -> Result<SqliteConnection, StoreError> {
-        let gate = self.begin(Durability::Normal).await?;
-        let mut original = self.aside().await?;
+        let gate = self.begin_write(Durability::Normal).await?;
+        let mut original = self.separate_connection().await?;
         let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, journal_sequence";
-        begin(&mut original).await?;
-        let total: i64 = sqlx::query_scalar(sql).fetch_one(&mut original).await.doing("begin a copy")?;
-        let mut copying = self.aside().await?;
+        begin_read(&mut original).await?;
+        let total: i64 = sqlx::query_scalar(sql).fetch_one(&mut original).await.context("begin a copy")?;
+        let mut copying = self.separate_connection().await?;
         let into = partial.display().to_string();
         let mut copying = tokio::spawn(async move {
             let done = sqlx::query("VACUUM INTO ?1").bind(into).execute(&mut copying).await;
-            done.map(drop).doing("write the copy")
+            done.map(drop).context("write the copy")
         });
         let mut gate = Some(gate);
         loop {
@@ -85,7 +85,7 @@ impl Store {
                     done.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))?;
                     return Ok(original);
                 }
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(COPY_POLL_INTERVAL) => {}
             }
             let written = std::fs::metadata(partial).map_or(0, |file| file.len());
             progress(written, total.unsigned_abs());
@@ -97,24 +97,24 @@ impl Store {
     }
 
     /// Opens a connection outside the store's own.
-    async fn aside(&self) -> Result<SqliteConnection, StoreError> {
-        connect(self.path(), false).await
+    async fn separate_connection(&self) -> Result<SqliteConnection, StoreError> {
+        connect_file(self.path(), false).await
     }
 
     /// Removes the oldest copies of this database in a folder beyond `keep` and returns their number.
     ///
     /// Only files with the name of a scheduled copy and this database's marker are removed.
     pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize, StoreError> {
-        let failed = |source| StoreError::File { doing: "look through", path: folder.to_owned(), source };
+        let failed = |source| StoreError::File { action: "look through", path: folder.to_owned(), source };
         let mut names: Vec<PathBuf> = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             names.push(entry.map_err(failed)?.path());
         }
-        names.retain(|path| is_scheduled(path));
+        names.retain(|path| is_scheduled_copy(path));
         names.sort();
         let mut ours = Vec::new();
         for path in names {
-            if self.is_copy(&path).await {
+            if self.is_own_copy(&path).await {
                 ours.push(path);
             }
         }
@@ -122,7 +122,7 @@ impl Store {
         for path in ours.iter().take(removed) {
             let gone = std::fs::remove_file(path);
             gone.map_err(|source| StoreError::File {
-                doing: "remove the old copy",
+                action: "remove the old copy",
                 path: path.clone(),
                 source,
             })?;
@@ -131,11 +131,11 @@ impl Store {
     }
 
     /// Returns true if a file is a marked copy of this database; false if it cannot be read.
-    async fn is_copy(&self, path: &Path) -> bool {
+    async fn is_own_copy(&self, path: &Path) -> bool {
         let sql = "SELECT salt FROM account_binding";
-        let Ok(mut read) = self.read().await else { return false };
+        let Ok(mut read) = self.read_connection().await else { return false };
         let own: Result<Vec<u8>, _> = sqlx::query_scalar(sql).fetch_one(&mut *read).await;
-        let Ok(mut copy) = connect(path, true).await else { return false };
+        let Ok(mut copy) = connect_file(path, true).await else { return false };
         let sql = "SELECT b.salt FROM account_binding b JOIN backup_marker m ON m.id = b.id";
         let its: Result<Option<Vec<u8>>, _> = sqlx::query_scalar(sql).fetch_optional(&mut copy).await;
         matches!((own, its), (Ok(own), Ok(Some(its))) if own == its)
@@ -143,92 +143,95 @@ impl Store {
 }
 
 /// Returns the name of a scheduled copy; names sort by time.
-pub fn scheduled_name(at: Timestamp) -> String {
-    format!("tallyd-{}.db", at.rfc3339().replace(':', ""))
+pub fn scheduled_copy_name(at: Timestamp) -> String {
+    format!("tallyd-{}.db", at.to_rfc3339().replace(':', ""))
 }
 
-fn is_scheduled(path: &Path) -> bool {
+fn is_scheduled_copy(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let shape: Option<String> = name.map(|name| name.replace(|c: char| c.is_ascii_digit(), "0"));
-    shape.as_deref() == Some(&scheduled_name(Timestamp(0)).replace(|c: char| c.is_ascii_digit(), "0"))
+    shape.as_deref() == Some(&scheduled_copy_name(Timestamp(0)).replace(|c: char| c.is_ascii_digit(), "0"))
 }
 
-async fn connect(path: &Path, read_only: bool) -> Result<SqliteConnection, StoreError> {
+async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
     let opened = options.busy_timeout(Duration::from_secs(10)).connect().await;
     opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })
 }
 
-async fn begin(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    sqlx::query("BEGIN").execute(connection).await.map(drop).doing("look at one state of the database")
+async fn begin_read(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query("BEGIN").execute(connection).await.map(drop).context("look at one state of the database")
 }
 
 /// Checks the copy, compares it with the original, and marks it.
-async fn prove(
+async fn verify_copy(
     original: &mut SqliteConnection,
     partial: &Path,
     to: &Path,
     at: Timestamp,
-) -> Result<Copied, StoreError> {
-    let mut copy = connect(partial, false).await?;
-    let wrong = |why: String| StoreError::Copy { path: to.to_owned(), why };
-    let sound: String =
-        sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut copy).await.doing("check the copy")?;
+) -> Result<VerifiedCopy, StoreError> {
+    let mut copy = connect_file(partial, false).await?;
+    let wrong = |why: String| StoreError::Copy { path: to.to_owned(), reason: why };
+    let sound: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
+        .fetch_one(&mut copy)
+        .await
+        .context("check the copy")?;
     if sound != "ok" {
         return Err(wrong(format!("what was written is damaged ({sound}); check the disk it is on")));
     }
-    let (theirs, ours) = (table_hash::of(original).await?, table_hash::of(&mut copy).await?);
+    let (theirs, ours) =
+        (table_hash::table_hashes(original).await?, table_hash::table_hashes(&mut copy).await?);
     if let Some((table, _)) = theirs.iter().find(|(table, hash)| ours.get(*table) != Some(hash)) {
         return Err(wrong(format!("its table {table} is not that of the original; check both disks")));
     }
     let position: i64 = sqlx::query_scalar("SELECT position FROM journal_sequence")
         .fetch_one(&mut copy)
         .await
-        .doing("read the copy's position")?;
+        .context("read the copy's position")?;
     let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
     let marked = sqlx::query(sql).bind(at.0).bind(position).execute(&mut copy).await;
-    marked.doing("mark the copy")?;
-    copy.close().await.doing("close the copy")?;
+    marked.context("mark the copy")?;
+    copy.close().await.context("close the copy")?;
     let size_bytes = std::fs::metadata(partial).map_or(0, |file| file.len());
     let rows = ours.values().map(|hash| hash.rows).sum();
-    Ok(Copied { size_bytes, tables: ours.len(), rows, position: Position(position) })
+    Ok(VerifiedCopy { size_bytes, tables: ours.len(), rows, position: Position(position) })
 }
 
 /// Copy without its final name, removed on drop.
-struct Partial {
+struct PartialCopy {
     path: PathBuf,
     is_named: bool,
 }
 
-impl Partial {
-    fn create(to: &Path) -> Result<Self, StoreError> {
+impl PartialCopy {
+    fn create_file(to: &Path) -> Result<Self, StoreError> {
         let mut name = to.as_os_str().to_owned();
         name.push(".partial");
         let path = PathBuf::from(name);
-        let made = not_following().write(true).create(true).truncate(true).mode(MODE).open(&path);
-        let made = made.and_then(|file| file.set_permissions(Permissions::from_mode(MODE)));
+        let made = no_follow_options().write(true).create(true).truncate(true).mode(COPY_MODE).open(&path);
+        let made = made.and_then(|file| file.set_permissions(Permissions::from_mode(COPY_MODE)));
         match made {
             Ok(()) => Ok(Self { path, is_named: false }),
             Err(source) => {
                 let why = format!("{source}; check that the folder exists and may be written");
-                Err(StoreError::Copy { path: to.to_owned(), why })
+                Err(StoreError::Copy { path: to.to_owned(), reason: why })
             }
         }
     }
 
     /// Gives the copy its name after syncing it to the disk.
-    async fn name(mut self, to: &Path) -> Result<(), StoreError> {
+    async fn publish_as(mut self, to: &Path) -> Result<(), StoreError> {
         let (from, target) = (self.path.clone(), to.to_owned());
-        let named = tokio::task::spawn_blocking(move || settle(&from, &target)).await;
+        let named = tokio::task::spawn_blocking(move || link_and_sync(&from, &target)).await;
         named.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic())).map_err(|source| {
-            StoreError::File { doing: "put the copy in its place at", path: to.to_owned(), source }
+            StoreError::File { action: "put the copy in its place at", path: to.to_owned(), source }
         })?;
         self.is_named = true;
         Ok(())
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialCopy {
     fn drop(&mut self) {
         if !self.is_named {
             // A file left behind is overwritten by the next copy of this name.
@@ -237,7 +240,7 @@ impl Drop for Partial {
     }
 }
 
-fn settle(from: &Path, to: &Path) -> io::Result<()> {
+fn link_and_sync(from: &Path, to: &Path) -> io::Result<()> {
     File::open(from)?.sync_all()?;
     // Unlike a rename, it fails if a file of this name appeared meanwhile.
     std::fs::hard_link(from, to)?;

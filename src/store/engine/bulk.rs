@@ -11,61 +11,62 @@ use std::sync::{Arc, OnceLock};
 
 /// Numbers of rows per statement: the largest that fits, then smaller ones, then one filled up by repetition.
 /// Few sizes, so each statement is prepared once and kept.
-const SIZES: [usize; 4] = [1000, 250, 50, 10];
+const ROWS_PER_STATEMENT: [usize; 4] = [1000, 250, 50, 10];
 
 /// Insertion of rows whose first column is equal in all of them and is bound once. The last statement repeats
 /// its last row until it is full, so `tail` must make a repeated row change nothing. The repeated rows cost
 /// less than another round trip to the connection's thread.
-pub(in crate::store) struct Values {
+pub(in crate::store) struct BulkInsert {
     /// Table and columns.
-    pub(in crate::store) into: &'static str,
+    pub(in crate::store) target: &'static str,
     /// Number of columns besides the first.
     pub(in crate::store) columns: usize,
     /// Conflict clause for rows that exist.
-    pub(in crate::store) tail: &'static str,
+    pub(in crate::store) conflict_clause: &'static str,
     /// Texts of the statements, built once because they are thousands of characters long.
-    pub(in crate::store) texts: OnceLock<Texts>,
+    pub(in crate::store) statements: OnceLock<StatementTexts>,
 }
 
-pub(in crate::store) struct Texts {
-    any: [String; SIZES.len()],
-    new: [String; SIZES.len()],
+pub(in crate::store) struct StatementTexts {
+    with_conflict_clause: [String; ROWS_PER_STATEMENT.len()],
+    without_conflict_clause: [String; ROWS_PER_STATEMENT.len()],
 }
 
 /// Possible conflicts of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Rows {
+pub(in crate::store) enum RowConflicts {
     /// Rows may exist.
-    Any,
+    Possible,
     /// No row exists and none comes twice.
     ///
     /// SQLite then keeps no statement journal; if a statement fails, the transaction must be rolled back.
-    New,
+    Impossible,
 }
 
 /// Function that binds a row's columns in order, without the first.
-pub(super) type Bind<R> = fn(&R, &mut SqliteArguments) -> Result<(), BoxDynError>;
+pub(super) type BindColumns<R> = fn(&R, &mut SqliteArguments) -> Result<(), BoxDynError>;
 
 /// Returns a text for binding with one copy; a `&str` would be copied and then boxed.
-pub(in crate::store) fn text(text: &str) -> Arc<str> {
+pub(in crate::store) fn shared_text(text: &str) -> Arc<str> {
     Arc::from(text)
 }
 
-impl Values {
+impl BulkInsert {
     /// Writes the rows and returns the number that the database changed. While SQLite executes a statement on
     /// its thread, the values of the next are bound on this one.
-    pub(in crate::store) async fn write<R>(
+    pub(in crate::store) async fn insert_rows<R>(
         &'static self,
         to: &mut SqliteConnection,
         first: Option<i64>,
-        (mut rows, are): (&[R], Rows),
-        bind: Bind<R>,
+        (mut rows, are): (&[R], RowConflicts),
+        bind: BindColumns<R>,
     ) -> Result<u64, sqlx::Error> {
         let mut changed = 0;
-        let mut next = self.next(first, (&mut rows, are), bind)?;
+        let mut next = self.next_statement(first, (&mut rows, are), bind)?;
         while let Some((text, bound)) = next {
             let statement = sqlx::query_with(AssertSqlSafe(text), bound).execute(&mut *to);
-            let (done, then) = tokio::join!(statement, async { self.next(first, (&mut rows, are), bind) });
+            let (done, then) =
+                tokio::join!(statement, async { self.next_statement(first, (&mut rows, are), bind) });
             changed += done?.rows_affected();
             next = then?;
         }
@@ -73,35 +74,41 @@ impl Values {
     }
 
     /// Takes the next rows off the list and returns their statement with its bound values.
-    fn next<R>(
+    fn next_statement<R>(
         &'static self,
         first: Option<i64>,
-        (rows, are): (&mut &[R], Rows),
-        bind: Bind<R>,
+        (rows, are): (&mut &[R], RowConflicts),
+        bind: BindColumns<R>,
     ) -> Result<Option<(&'static str, SqliteArguments)>, sqlx::Error> {
         let Some(last) = rows.len().checked_sub(1) else { return Ok(None) };
-        let whole = SIZES[..3].iter().position(|size| *size <= rows.len());
-        let which = whole.unwrap_or(if last < SIZES[3] { 3 } else { 2 });
+        let whole = ROWS_PER_STATEMENT[..3].iter().position(|size| *size <= rows.len());
+        let which = whole.unwrap_or(if last < ROWS_PER_STATEMENT[3] { 3 } else { 2 });
         let mut bound = SqliteArguments::default();
-        bound.reserve(1 + SIZES[which] * self.columns, 0);
-        for place in 0..SIZES[which] {
+        bound.reserve(1 + ROWS_PER_STATEMENT[which] * self.columns, 0);
+        for place in 0..ROWS_PER_STATEMENT[which] {
             bind(&rows[place.min(last)], &mut bound).map_err(sqlx::Error::Encode)?;
         }
         bound.add(first).map_err(sqlx::Error::Encode)?;
-        let texts = self.texts.get_or_init(|| Texts {
-            any: SIZES.map(|size| self.text("INSERT", size, self.tail)),
-            new: SIZES.map(|size| self.text("INSERT OR FAIL", size, "")),
+        let texts = self.statements.get_or_init(|| StatementTexts {
+            with_conflict_clause: ROWS_PER_STATEMENT
+                .map(|size| self.statement_text("INSERT", size, self.conflict_clause)),
+            without_conflict_clause: ROWS_PER_STATEMENT
+                .map(|size| self.statement_text("INSERT OR FAIL", size, "")),
         });
-        let texts = if are == Rows::New && whole.is_some() { &texts.new } else { &texts.any };
-        *rows = &rows[SIZES[which].min(rows.len())..];
+        let texts = if are == RowConflicts::Impossible && whole.is_some() {
+            &texts.without_conflict_clause
+        } else {
+            &texts.with_conflict_clause
+        };
+        *rows = &rows[ROWS_PER_STATEMENT[which].min(rows.len())..];
         Ok(Some((&texts[which], bound)))
     }
 
-    fn text(&self, insert: &str, rows: usize, tail: &str) -> String {
+    fn statement_text(&self, insert: &str, rows: usize, tail: &str) -> String {
         // sqlx numbers anonymous parameters separately, so the named one stands after all of them.
         let row = format!("(${}{})", 1 + rows * self.columns, ",?".repeat(self.columns));
         let others = format!("{row},").repeat(rows - 1);
-        format!("{insert} INTO {} VALUES {others}{row} {tail}", self.into)
+        format!("{insert} INTO {} VALUES {others}{row} {tail}", self.target)
     }
 }
 
@@ -114,22 +121,28 @@ mod tests {
     async fn every_row_is_written_once_whatever_their_number() {
         let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         sqlx::query("CREATE TABLE t (same, n INTEGER PRIMARY KEY, x)").execute(&mut memory).await.unwrap();
-        static T: Values = Values {
-            into: "t (same, n, x)",
+        static T: BulkInsert = BulkInsert {
+            target: "t (same, n, x)",
             columns: 2,
-            tail: "ON CONFLICT (n) DO NOTHING",
-            texts: OnceLock::new(),
+            conflict_clause: "ON CONFLICT (n) DO NOTHING",
+            statements: OnceLock::new(),
         };
         let rows: Vec<i64> = (0..1366).collect();
-        let bind: Bind<i64> = |n, bound| {
+        let bind: BindColumns<i64> = |n, bound| {
             bound.add(*n)?;
-            bound.add(text(&n.to_string()))
+            bound.add(shared_text(&n.to_string()))
         };
-        assert_eq!(T.write(&mut memory, Some(7), (&rows, Rows::New), bind).await.unwrap(), 1366);
-        let again = T.write(&mut memory, Some(8), (&rows, Rows::Any), bind).await.unwrap();
+        assert_eq!(
+            T.insert_rows(&mut memory, Some(7), (&rows, RowConflicts::Impossible), bind).await.unwrap(),
+            1366
+        );
+        let again = T.insert_rows(&mut memory, Some(8), (&rows, RowConflicts::Possible), bind).await.unwrap();
         assert_eq!(again, 0, "they are there already");
-        assert!(T.write(&mut memory, Some(8), (&rows, Rows::New), bind).await.is_err(), "they are not new");
-        assert_eq!(T.write(&mut memory, None, (&[], Rows::New), bind).await.unwrap(), 0);
+        assert!(
+            T.insert_rows(&mut memory, Some(8), (&rows, RowConflicts::Impossible), bind).await.is_err(),
+            "they are not new"
+        );
+        assert_eq!(T.insert_rows(&mut memory, None, (&[], RowConflicts::Impossible), bind).await.unwrap(), 0);
         let sum: i64 = sqlx::query_scalar("SELECT sum(n) FROM t WHERE x = CAST(n AS TEXT) AND same = 7")
             .fetch_one(&mut memory)
             .await

@@ -14,104 +14,112 @@ use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
 /// Time for which a statement waits for another program's write transaction.
-pub(super) const BUSY: Duration = Duration::from_secs(10);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Hook called at each commit; `false` rolls back.
 pub type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Options for opening a database; the defaults are the daemon's.
 #[derive(Clone)]
-pub struct Opening {
+pub struct StoreOptions {
     /// Time for which a statement waits for another program's write transaction.
-    pub busy: Duration,
+    pub busy_timeout: Duration,
     /// Hook called at each commit, with which a test ends the process there.
-    pub at_commit: Option<CommitHook>,
+    pub commit_hook: Option<CommitHook>,
     /// True if all statements share one connection.
     ///
     /// With several, their threads decide the order. A simulation's seed would then not determine the order
     /// of events.
     pub is_single: bool,
     /// True if a start retries without limit while another program locks the database or the disk is full.
-    pub is_patient: bool,
+    pub retries_forever: bool,
 }
 
-impl Default for Opening {
+impl Default for StoreOptions {
     fn default() -> Self {
-        Self { busy: BUSY, at_commit: None, is_single: false, is_patient: false }
+        Self { busy_timeout: BUSY_TIMEOUT, commit_hook: None, is_single: false, retries_forever: false }
     }
 }
 
 /// Slot of a connection; clones share it.
 #[derive(Clone)]
-pub(super) struct Seat {
+pub(super) struct ConnectionSlot {
     options: SqliteConnectOptions,
-    at_commit: Option<CommitHook>,
+    commit_hook: Option<CommitHook>,
     /// True if a task that acquires the connection yields to the other tasks first. Otherwise the order of
     /// those tasks and the answer of the connection's thread is random. A simulation's seed would then not
     /// determine the order of events.
-    is_polite: bool,
-    held: Arc<Mutex<Held>>,
+    yields_first: bool,
+    state: Arc<Mutex<SlotState>>,
 }
 
 #[derive(Debug)]
-pub(in crate::store) enum Held {
+pub(in crate::store) enum SlotState {
     /// Not opened yet.
-    Nothing,
+    Unopened,
     Open(SqliteConnection),
     /// Closed for good.
     Closed,
 }
 
 /// Guard of a connection in use.
-pub(super) type Taken = OwnedMappedMutexGuard<Held, SqliteConnection>;
+pub(super) type ConnectionGuard = OwnedMappedMutexGuard<SlotState, SqliteConnection>;
 
-impl Seat {
-    pub(super) fn new(options: SqliteConnectOptions, opening: &Opening) -> Self {
-        let Opening { at_commit, is_single, .. } = opening.clone();
-        Self { options, at_commit, is_polite: is_single, held: Arc::new(Mutex::new(Held::Nothing)) }
+impl ConnectionSlot {
+    pub(super) fn new(options: SqliteConnectOptions, opening: &StoreOptions) -> Self {
+        let StoreOptions { commit_hook: at_commit, is_single, .. } = opening.clone();
+        Self {
+            options,
+            commit_hook: at_commit,
+            yields_first: is_single,
+            state: Arc::new(Mutex::new(SlotState::Unopened)),
+        }
     }
 
     /// Waits until the connection is free and acquires it, in the order of the requests.
-    pub(super) async fn take(&self) -> Result<Taken, sqlx::Error> {
-        self.sit(self.lock().await).await
+    pub(super) async fn acquire(&self) -> Result<ConnectionGuard, sqlx::Error> {
+        self.open_locked(self.lock_slot().await).await
     }
 
     /// Waits for the slot only, for a caller that waits for another slot as well.
-    pub(super) async fn lock(&self) -> OwnedMutexGuard<Held> {
-        Arc::clone(&self.held).lock_owned().await
+    pub(super) async fn lock_slot(&self) -> OwnedMutexGuard<SlotState> {
+        Arc::clone(&self.state).lock_owned().await
     }
 
     /// Turns a locked slot into its connection, which is opened on first use.
-    pub(super) async fn sit(&self, mut held: OwnedMutexGuard<Held>) -> Result<Taken, sqlx::Error> {
-        if matches!(*held, Held::Nothing) {
-            *held = Held::Open(self.open().await?);
+    pub(super) async fn open_locked(
+        &self,
+        mut held: OwnedMutexGuard<SlotState>,
+    ) -> Result<ConnectionGuard, sqlx::Error> {
+        if matches!(*held, SlotState::Unopened) {
+            *held = SlotState::Open(self.connect().await?);
         }
-        if self.is_polite {
+        if self.yields_first {
             tokio::task::yield_now().await;
         }
         let open = OwnedMutexGuard::try_map(held, |held| match held {
-            Held::Open(connection) => Some(connection),
-            Held::Nothing | Held::Closed => None,
+            SlotState::Open(connection) => Some(connection),
+            SlotState::Unopened | SlotState::Closed => None,
         });
         open.map_err(|_| sqlx::Error::PoolClosed)
     }
 
-    async fn open(&self) -> Result<SqliteConnection, sqlx::Error> {
+    async fn connect(&self) -> Result<SqliteConnection, sqlx::Error> {
         let mut connection = self.options.connect().await?;
-        if let Some(hook) = self.at_commit.clone() {
+        if let Some(hook) = self.commit_hook.clone() {
             connection.lock_handle().await?.set_commit_hook(move || hook());
         }
         Ok(connection)
     }
 
     pub(super) fn is_free(&self) -> bool {
-        self.held.try_lock().is_ok()
+        self.state.try_lock().is_ok()
     }
 
     /// Waits for the current user and closes the slot for good.
     pub(super) async fn close(&self) {
-        let before = std::mem::replace(&mut *self.held.lock().await, Held::Closed);
-        if let Held::Open(connection) = before {
+        let before = std::mem::replace(&mut *self.state.lock().await, SlotState::Closed);
+        if let SlotState::Open(connection) = before {
             // The connection is gone even if SQLite reports an error.
             drop(connection.close().await);
         }
@@ -121,11 +129,11 @@ impl Seat {
 /// Connection in a write transaction. Dropped before its end, the transaction is rolled back before the
 /// connection becomes free.
 #[derive(Debug)]
-pub(in crate::store) struct Transaction(Option<Taken>);
+pub(in crate::store) struct TransactionGuard(Option<ConnectionGuard>);
 
-impl Transaction {
+impl TransactionGuard {
     /// Begins a transaction with the statement `begin`.
-    pub(super) async fn begin(connection: Taken, begin: &'static str) -> Result<Self, sqlx::Error> {
+    pub(super) async fn begin(connection: ConnectionGuard, begin: &'static str) -> Result<Self, sqlx::Error> {
         // Constructed before the statement, so that cancellation rolls back too.
         let mut transaction = Self(Some(connection));
         transaction.execute(begin).await?;
@@ -133,7 +141,7 @@ impl Transaction {
     }
 
     /// Ends the transaction with a committing statement and returns the rows of the statements before it.
-    pub(super) async fn end(
+    pub(super) async fn commit_with(
         mut self,
         commit: Query<'static, Sqlite, SqliteArguments>,
     ) -> Result<Vec<SqliteRow>, sqlx::Error> {
@@ -143,7 +151,7 @@ impl Transaction {
     }
 }
 
-impl Deref for Transaction {
+impl Deref for TransactionGuard {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
@@ -151,13 +159,13 @@ impl Deref for Transaction {
     }
 }
 
-impl DerefMut for Transaction {
+impl DerefMut for TransactionGuard {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         self.0.as_mut().expect("only its end takes the connection away")
     }
 }
 
-impl Drop for Transaction {
+impl Drop for TransactionGuard {
     fn drop(&mut self) {
         let Some(mut connection) = self.0.take() else { return };
         tokio::spawn(async move {
@@ -167,7 +175,7 @@ impl Drop for Transaction {
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for ConnectionSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").finish_non_exhaustive()
     }

@@ -7,16 +7,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A statement or a commit failed.
-    #[error("cannot {doing}: {}{}", told(source), advice(source))]
+    #[error("cannot {action}: {}{}", error_message(source), error_advice(source))]
     Sql {
         /// Failed action, to follow "cannot".
-        doing: &'static str,
+        action: &'static str,
         /// Cause.
         #[source]
         source: sqlx::Error,
     },
     /// The database file cannot be opened or prepared.
-    #[error("cannot open the database {path}: {source}{}", advice(source))]
+    #[error("cannot open the database {path}: {source}{}", error_advice(source))]
     Open {
         /// Path of the file.
         path: PathBuf,
@@ -58,30 +58,30 @@ pub enum StoreError {
     },
     /// The file at the path is no longer the open database.
     #[error(
-        "the database {path} was {how} while tallyd worked on it: what it would write now is lost, so it ends; \
+        "the database {path} was {file_change} while tallyd worked on it: what it would write now is lost, so it ends; \
          started again it works on what is at that path then"
     )]
-    Elsewhere {
+    FileReplaced {
         /// Path of the file.
         path: PathBuf,
         /// Change of the file, to follow "was".
-        how: &'static str,
+        file_change: &'static str,
     },
     /// The lock is held or cannot be taken.
     #[error(transparent)]
     Lock(#[from] super::lock::LockError),
     /// A stored value is not one that this program writes.
-    #[error("the database holds {what} which this version does not know: {value}")]
-    Foreign {
+    #[error("the database holds {value_kind} which this version does not know: {value}")]
+    UnknownValue {
         /// Kind of value.
-        what: &'static str,
+        value_kind: &'static str,
         /// The value.
         value: String,
     },
     /// The key of an inserted change belongs to another change.
     #[error(
-        "the key `{key}` already names another wish, and a key is for ever: nothing was inserted. See \
-         `tallyd outbox show {key}`, and insert this wish with a key of its own"
+        "the key `{key}` already names another change, and a key is for ever: nothing was inserted. See \
+         `tallyd outbox show {key}`, and insert this change with a key of its own"
     )]
     KeyTaken {
         /// The key.
@@ -89,24 +89,24 @@ pub enum StoreError {
     },
     /// The journal before a position was pruned.
     #[error(
-        "the journal before position {first} was pruned, so there is nothing to fold up to position {asked}: \
+        "the journal before position {first} was pruned, so there is nothing to fold up to position {requested}: \
          name a later time, or restore a backup of that time"
     )]
-    Pruned {
+    JournalPruned {
         /// Requested last position.
-        asked: crate::model::Position,
+        requested: crate::model::Position,
         /// First available position.
         first: crate::model::Position,
     },
     /// The journal before a position was recorded with another projection version.
     #[error(
         "at position {first} another version of tallyd began to fold the journal, and this one reads what stands \
-         before it otherwise, so there is nothing to fold up to position {asked}: name a later time, or take the \
+         before it otherwise, so there is nothing to fold up to position {requested}: name a later time, or take the \
          tallyd and a backup of that time"
     )]
-    OtherFold {
+    OtherProjection {
         /// Requested last position.
-        asked: crate::model::Position,
+        requested: crate::model::Position,
         /// First available position.
         first: crate::model::Position,
     },
@@ -115,10 +115,10 @@ pub enum StoreError {
     Body(#[from] crate::journal::BodyError),
     /// The disk has less free space than a claim requires (docs/rules.md 35).
     #[error(
-        "only {free_mib} MiB are free on the disk of {path}, and no wish is sent below {floor_mib} MiB, so that its \
+        "only {free_mib} MiB are free on the disk of {path}, and no change is sent below {floor_mib} MiB, so that its \
          answer can be written down; free space, work goes on by itself"
     )]
-    NoRoom {
+    LowDiskSpace {
         /// Path of the database.
         path: PathBuf,
         /// Free space in MiB.
@@ -127,18 +127,18 @@ pub enum StoreError {
         floor_mib: u64,
     },
     /// A copy of the database was not made.
-    #[error("cannot copy the database to {path}: {why}")]
+    #[error("cannot copy the database to {path}: {reason}")]
     Copy {
         /// Path of the copy.
         path: PathBuf,
         /// Cause and advice.
-        why: String,
+        reason: String,
     },
     /// A file operation beside the database failed.
-    #[error("cannot {doing} {path}: {source}")]
+    #[error("cannot {action} {path}: {source}")]
     File {
         /// Failed action, to follow "cannot".
-        doing: &'static str,
+        action: &'static str,
         /// Path of the file.
         path: PathBuf,
         /// Cause.
@@ -152,22 +152,22 @@ impl StoreError {
     ///
     /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory and a
     /// file that cannot be opened. It does not hold for damage and for constraint violations.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Sql { source, .. } => matches!(primary_code(source), Some(5..=8 | 10 | 13 | 14)),
-            Self::NoRoom { .. } => true,
+            Self::LowDiskSpace { .. } => true,
             Self::Open { .. }
             | Self::Migrate { .. }
             | Self::OtherSchema { .. }
             | Self::Missing { .. }
-            | Self::Elsewhere { .. }
+            | Self::FileReplaced { .. }
             | Self::Lock(_)
-            | Self::Foreign { .. }
+            | Self::UnknownValue { .. }
             | Self::KeyTaken { .. }
             | Self::Body(_)
             | Self::Copy { .. }
-            | Self::Pruned { .. }
-            | Self::OtherFold { .. }
+            | Self::JournalPruned { .. }
+            | Self::OtherProjection { .. }
             | Self::File { .. } => false,
         }
     }
@@ -177,7 +177,7 @@ impl StoreError {
     /// Returns true if another program must finish or free space must be made first.
     ///
     /// That holds for a lock and a full disk, also while the database is opened or migrated.
-    pub fn waits_for_others(&self) -> bool {
+    pub fn is_busy_or_full(&self) -> bool {
         let source = match self {
             Self::Sql { source, .. } | Self::Open { source, .. } => source,
             Self::Migrate { source: MigrateError::Execute(source), .. }
@@ -194,7 +194,7 @@ fn primary_code(error: &sqlx::Error) -> Option<u32> {
 }
 
 /// Returns the message of an error; a trigger's message stands alone, without the library's prefix.
-fn told(error: &sqlx::Error) -> String {
+fn error_message(error: &sqlx::Error) -> String {
     const TRIGGER: &str = "1811";
     match error.as_database_error() {
         Some(refusal) if refusal.code().as_deref() == Some(TRIGGER) => refusal.message().to_owned(),
@@ -203,7 +203,7 @@ fn told(error: &sqlx::Error) -> String {
 }
 
 /// Returns advice for the result codes that an operator can act on.
-fn advice(error: &sqlx::Error) -> &'static str {
+fn error_advice(error: &sqlx::Error) -> &'static str {
     const FOLDER: &str = "; check that the folder exists and that the user tallyd may write to it";
     match primary_code(error) {
         Some(5 | 6) => "; another program holds a write transaction open: end it, nothing is lost",
@@ -218,12 +218,12 @@ fn advice(error: &sqlx::Error) -> &'static str {
 }
 
 /// Adds the failed action to an error of a statement.
-pub(in crate::store) trait Doing<T> {
-    fn doing(self, doing: &'static str) -> Result<T, StoreError>;
+pub(in crate::store) trait SqlContext<T> {
+    fn context(self, doing: &'static str) -> Result<T, StoreError>;
 }
 
-impl<T> Doing<T> for Result<T, sqlx::Error> {
-    fn doing(self, doing: &'static str) -> Result<T, StoreError> {
-        self.map_err(|source| StoreError::Sql { doing, source })
+impl<T> SqlContext<T> for Result<T, sqlx::Error> {
+    fn context(self, doing: &'static str) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Sql { action: doing, source })
     }
 }

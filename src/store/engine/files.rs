@@ -12,12 +12,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// File mode: owner and group read and write.
-const MODE: u32 = 0o660;
+const GROUP_MODE: u32 = 0o660;
 
 /// Resolves symbolic links of a path, also if the file does not exist yet. SQLite follows links too and keeps
 /// its log beside the target. Lock, position file and watch use this path, so two paths to one database mean
 /// one database.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(super) fn resolve_path(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     // Linux follows at most 40 links; a longer chain cannot be opened.
     for _ in 0..40 {
@@ -38,7 +38,7 @@ pub(super) fn real(path: &Path) -> PathBuf {
 
 /// Returns options for opening a file beside the database without following a symbolic link. A followed link
 /// would overwrite the file that it names.
-pub(super) fn not_following() -> OpenOptions {
+pub(super) fn no_follow_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     options
@@ -46,8 +46,8 @@ pub(super) fn not_following() -> OpenOptions {
 
 /// Creates an empty file with the group's permissions, unless it exists.
 pub(super) fn create_for_group(path: &Path) -> io::Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
-        Ok(file) => file.set_permissions(Permissions::from_mode(MODE)),
+    match OpenOptions::new().write(true).create_new(true).mode(GROUP_MODE).open(path) {
+        Ok(file) => file.set_permissions(Permissions::from_mode(GROUP_MODE)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
@@ -65,7 +65,7 @@ impl FileId {
     ///
     /// # Errors
     /// Fails where the folder cannot be read.
-    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+    pub fn from_path(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             Ok(found) => Ok(Some(Self { device: found.dev(), inode: found.ino() })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

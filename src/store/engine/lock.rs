@@ -4,7 +4,7 @@
 //! not taken on the database file, because closing another descriptor of that file would drop SQLite's own
 //! locks.
 
-use super::files::not_following;
+use super::files::no_follow_options;
 use crate::store::FileId;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 
 /// Lock of a database, released on drop.
 #[derive(Debug)]
-pub struct Lock {
+pub struct DatabaseLock {
     file: File,
 }
 
 /// State of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum LockState {
     /// The lock is free: no daemon runs.
-    Nobody,
+    Free,
     /// The lock is held.
-    Somebody {
+    Held {
         /// Database file of the holder, as noted in the lock file.
-        opened: Option<String>,
+        opened_file: Option<String>,
     },
 }
 
@@ -55,18 +55,18 @@ pub enum LockError {
     },
 }
 
-impl Lock {
+impl DatabaseLock {
     /// Takes the lock of a database, or fails at once if it is held.
-    pub fn take(database: &Path) -> Result<Self, LockError> {
-        let path = beside(database);
+    pub fn acquire(database: &Path) -> Result<Self, LockError> {
+        let path = lock_path(database);
         let file = super::files::create_for_group(&path)
-            .and_then(|()| not_following().read(true).write(true).open(&path));
+            .and_then(|()| no_follow_options().read(true).write(true).open(&path));
         let file = file.map_err(|source| LockError::File { path: path.clone(), source })?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { file }),
                 // [`Lock::look`] shares the lock for an instant, and that must not fail a start.
-                Err(TryLockError::WouldBlock) if is_looked_at(&file) => std::thread::yield_now(),
+                Err(TryLockError::WouldBlock) if is_inspected(&file) => std::thread::yield_now(),
                 Err(TryLockError::WouldBlock) => return Err(LockError::Held { path }),
                 Err(TryLockError::Error(source)) => return Err(LockError::File { path, source }),
             }
@@ -77,38 +77,38 @@ impl Lock {
     ///
     /// # Errors
     /// Fails where the lock file cannot be opened.
-    pub fn look(database: &Path) -> Result<Holder, LockError> {
-        let path = beside(database);
-        let file = match not_following().read(true).open(&path) {
+    pub fn inspect(database: &Path) -> Result<LockState, LockError> {
+        let path = lock_path(database);
+        let file = match no_follow_options().read(true).open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Holder::Nobody),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockState::Free),
             Err(source) => return Err(LockError::File { path, source }),
         };
         match file.try_lock_shared() {
-            Ok(()) => Ok(Holder::Nobody),
+            Ok(()) => Ok(LockState::Free),
             Err(TryLockError::WouldBlock) => {
                 let noted = io::read_to_string(&file).unwrap_or_default();
-                Ok(Holder::Somebody { opened: noted.lines().next().map(str::to_owned) })
+                Ok(LockState::Held { opened_file: noted.lines().next().map(str::to_owned) })
             }
             Err(TryLockError::Error(source)) => Err(LockError::File { path, source }),
         }
     }
 
     /// Writes the identity of the open database file into the lock file.
-    pub(super) fn note(&self, opened: FileId) -> io::Result<()> {
+    pub(super) fn write_file_id(&self, opened: FileId) -> io::Result<()> {
         let line = format!("{opened}\n");
         self.file.set_len(0)?;
         self.file.write_all_at(line.as_bytes(), 0)
     }
 }
 
-fn beside(database: &Path) -> PathBuf {
-    let mut name = super::files::real(database).into_os_string();
+fn lock_path(database: &Path) -> PathBuf {
+    let mut name = super::files::resolve_path(database).into_os_string();
     name.push(".lock");
     PathBuf::from(name)
 }
 
-fn is_looked_at(file: &File) -> bool {
+fn is_inspected(file: &File) -> bool {
     file.try_lock_shared().is_ok() && file.unlock().is_ok()
 }
 
@@ -120,10 +120,10 @@ mod tests {
     fn the_lock_has_one_holder_and_ends_with_it() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("t.db");
-        let held = Lock::take(&database).unwrap();
-        assert!(matches!(Lock::take(&database), Err(LockError::Held { .. })));
+        let held = DatabaseLock::acquire(&database).unwrap();
+        assert!(matches!(DatabaseLock::acquire(&database), Err(LockError::Held { .. })));
         drop(held);
-        Lock::take(&database).unwrap();
+        DatabaseLock::acquire(&database).unwrap();
     }
 
     #[test]
@@ -139,9 +139,9 @@ mod tests {
                 std::fs::write(path("real/t.db"), "").unwrap();
             }
             for name in ["real/t.db", "folder/t.db", "link", "link-to-link", "real/../real/t.db"] {
-                let _held = Lock::take(&path(name)).unwrap();
+                let _held = DatabaseLock::acquire(&path(name)).unwrap();
                 for other in ["real/t.db", "folder/t.db", "link", "link-to-link"] {
-                    let second = Lock::take(&path(other));
+                    let second = DatabaseLock::acquire(&path(other));
                     assert!(matches!(second, Err(LockError::Held { .. })), "{name}, {other}, {is_there}");
                 }
             }
@@ -149,42 +149,48 @@ mod tests {
         let (other, taken) = (path("other"), path("taken.db"));
         std::fs::write(&other, "kept").unwrap();
         std::os::unix::fs::symlink(&other, path("taken.db.lock")).unwrap();
-        assert!(matches!(Lock::take(&taken), Err(LockError::File { .. })), "a link in the lock's place");
+        assert!(
+            matches!(DatabaseLock::acquire(&taken), Err(LockError::File { .. })),
+            "a link in the lock's place"
+        );
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "kept");
         std::os::unix::fs::symlink("circle", path("circle")).unwrap();
-        assert!(Lock::take(&path("circle")).is_ok(), "a lock beside what nobody can open harms nobody");
+        assert!(
+            DatabaseLock::acquire(&path("circle")).is_ok(),
+            "a lock beside what nobody can open harms nobody"
+        );
     }
 
     #[test]
     fn a_look_tells_whether_somebody_holds_it_and_takes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("t.db");
-        assert_eq!(Lock::look(&database).unwrap(), Holder::Nobody);
+        assert_eq!(DatabaseLock::inspect(&database).unwrap(), LockState::Free);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a look makes no file");
-        let held = Lock::take(&database).unwrap();
-        assert_eq!(Lock::look(&database).unwrap(), Holder::Somebody { opened: None });
-        held.note(FileId::of(dir.path()).unwrap().unwrap()).unwrap();
-        let opened = FileId::of(dir.path()).unwrap().map(|id| id.to_string());
-        assert_eq!(Lock::look(&database).unwrap(), Holder::Somebody { opened });
+        let held = DatabaseLock::acquire(&database).unwrap();
+        assert_eq!(DatabaseLock::inspect(&database).unwrap(), LockState::Held { opened_file: None });
+        held.write_file_id(FileId::from_path(dir.path()).unwrap().unwrap()).unwrap();
+        let opened = FileId::from_path(dir.path()).unwrap().map(|id| id.to_string());
+        assert_eq!(DatabaseLock::inspect(&database).unwrap(), LockState::Held { opened_file: opened });
         drop(held);
-        assert_eq!(Lock::look(&database).unwrap(), Holder::Nobody);
+        assert_eq!(DatabaseLock::inspect(&database).unwrap(), LockState::Free);
     }
 
     #[test]
     fn looks_keep_no_start_from_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("t.db");
-        drop(Lock::take(&database).unwrap());
+        drop(DatabaseLock::acquire(&database).unwrap());
         let (ended, looking) =
             (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), database.clone());
         let end = std::sync::Arc::clone(&ended);
         let looks = std::thread::spawn(move || {
             while !end.load(std::sync::atomic::Ordering::Relaxed) {
-                Lock::look(&looking).unwrap();
+                DatabaseLock::inspect(&looking).unwrap();
             }
         });
         for _ in 0..2_000 {
-            Lock::take(&database).unwrap();
+            DatabaseLock::acquire(&database).unwrap();
         }
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
         looks.join().unwrap();

@@ -3,21 +3,21 @@
 //! SQLite accepts any bytes as text, and old warehouse software writes Latin-1. Such a row must not make a
 //! whole query fail, so invalid UTF-8 is read as U+FFFD. A change that contains U+FFFD is rejected.
 
-use crate::outbox::Stored;
+use crate::outbox::StoredBody;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Sqlite, Type, TypeInfo as _, ValueRef as _};
 
 /// Text from arbitrary bytes.
-pub(in crate::store) struct Text(String);
+pub(in crate::store) struct LossyText(String);
 
-impl From<Text> for String {
-    fn from(text: Text) -> Self {
+impl From<LossyText> for String {
+    fn from(text: LossyText) -> Self {
         text.0
     }
 }
 
-impl Type<Sqlite> for Text {
+impl Type<Sqlite> for LossyText {
     fn type_info() -> SqliteTypeInfo {
         <str as Type<Sqlite>>::type_info()
     }
@@ -27,7 +27,7 @@ impl Type<Sqlite> for Text {
     }
 }
 
-impl<'r> Decode<'r, Sqlite> for Text {
+impl<'r> Decode<'r, Sqlite> for LossyText {
     fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
         let bytes = <&[u8] as Decode<Sqlite>>::decode(value)?;
         Ok(Self(String::from_utf8_lossy(bytes).into_owned()))
@@ -45,9 +45,9 @@ macro_rules! body_column {
 pub(in crate::store) use body_column;
 
 /// Text that [`body_column`] selects.
-pub(in crate::store) struct BodyText(Stored);
+pub(in crate::store) struct BodyText(StoredBody);
 
-impl From<BodyText> for Stored {
+impl From<BodyText> for StoredBody {
     fn from(body: BodyText) -> Self {
         body.0
     }
@@ -67,9 +67,9 @@ impl<'r> Decode<'r, Sqlite> for BodyText {
     fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
         if value.type_info().name() == "INTEGER" {
             let size = <i64 as Decode<Sqlite>>::decode(value)?;
-            return Ok(Self(Stored::TooLong(u64::try_from(size)?)));
+            return Ok(Self(StoredBody::TooLong(u64::try_from(size)?)));
         }
-        Ok(Self(Stored::Text(<Text as Decode<Sqlite>>::decode(value)?.into())))
+        Ok(Self(StoredBody::Text(<LossyText as Decode<Sqlite>>::decode(value)?.into())))
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! A host that was restored as a whole, with this file, is not detected.
 
-use super::files::not_following;
+use super::files::no_follow_options;
 use crate::model::Position;
 use crate::telemetry::event;
 use std::fs::File;
@@ -24,21 +24,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct PositionFile {
     path: PathBuf,
     file: OnceLock<File>,
-    complained: AtomicBool,
+    has_warned: AtomicBool,
 }
 
 impl PositionFile {
-    pub(super) fn beside(database: &Path) -> Self {
+    pub(super) fn for_database(database: &Path) -> Self {
         let mut name = database.as_os_str().to_owned();
         name.push(".position");
-        Self { path: PathBuf::from(name), file: OnceLock::new(), complained: AtomicBool::new(false) }
+        Self { path: PathBuf::from(name), file: OnceLock::new(), has_warned: AtomicBool::new(false) }
     }
 
     /// Returns the last noted position; `None` where the file is missing or damaged. A power cut may leave
     /// half a line, and that must not look like a rolled-back database.
-    pub(super) fn read(&self) -> Option<Position> {
+    pub(super) fn read_position(&self) -> Option<Position> {
         let mut text = String::new();
-        not_following().read(true).open(&self.path).ok()?.read_to_string(&mut text).ok()?;
+        no_follow_options().read(true).open(&self.path).ok()?.read_to_string(&mut text).ok()?;
         let (first, second) = text.trim_end().split_once(' ')?;
         let position = first.parse().ok()?;
         (first == second).then_some(Position(position))
@@ -55,8 +55,8 @@ impl PositionFile {
 
     /// Creates the file before the first session and syncs its directory entry. Without that sync a power cut
     /// right after would make the database look like a copy.
-    pub(super) fn begin(&self, position: Position) {
-        self.note(position);
+    pub(super) fn create_synced(&self, position: Position) {
+        self.write_position(position);
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         // A failed sync may raise a false alarm later; no data is lost.
         if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
@@ -65,11 +65,11 @@ impl PositionFile {
     }
 
     /// Writes a committed position. A failure leaves an older position, which is allowed; it is logged once.
-    pub(super) fn note(&self, position: Position) {
+    pub(super) fn write_position(&self, position: Position) {
         let line = format!("{0:020} {0:020}\n", position.0);
-        let written = self.open().and_then(|file| file.write_all_at(line.as_bytes(), 0));
+        let written = self.open_file().and_then(|file| file.write_all_at(line.as_bytes(), 0));
         if let Err(error) = written
-            && !self.complained.swap(true, Ordering::Relaxed)
+            && !self.has_warned.swap(true, Ordering::Relaxed)
         {
             let path = self.path.display();
             tracing::warn!(
@@ -79,14 +79,15 @@ impl PositionFile {
         }
     }
 
-    fn open(&self) -> std::io::Result<&File> {
+    fn open_file(&self) -> std::io::Result<&File> {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
         if std::fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
             std::fs::remove_file(&self.path)?;
         }
-        let file = not_following().create(true).truncate(false).write(true).mode(0o640).open(&self.path)?;
+        let file =
+            no_follow_options().create(true).truncate(false).write(true).mode(0o640).open(&self.path)?;
         Ok(self.file.get_or_init(|| file))
     }
 }
@@ -98,31 +99,31 @@ mod tests {
     #[test]
     fn half_a_line_says_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let file = PositionFile::beside(&dir.path().join("t.db"));
-        assert_eq!(file.read(), None);
-        file.note(Position(4711));
-        assert_eq!(file.read(), Some(Position(4711)));
+        let file = PositionFile::for_database(&dir.path().join("t.db"));
+        assert_eq!(file.read_position(), None);
+        file.write_position(Position(4711));
+        assert_eq!(file.read_position(), Some(Position(4711)));
         for cut in 0..41 {
             let line = std::fs::read(&file.path).unwrap();
             let torn = dir.path().join("torn.db");
-            let torn_file = PositionFile::beside(&torn);
+            let torn_file = PositionFile::for_database(&torn);
             std::fs::write(&torn_file.path, &line[..cut]).unwrap();
-            assert_eq!(torn_file.read(), None, "{cut} bytes");
+            assert_eq!(torn_file.read_position(), None, "{cut} bytes");
         }
     }
 
     #[test]
     fn a_link_in_its_place_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let file = PositionFile::beside(&dir.path().join("t.db"));
+        let file = PositionFile::for_database(&dir.path().join("t.db"));
         let other = dir.path().join("other");
         let line = format!("{0:020} {0:020}\n", 9);
         std::fs::write(&other, &line).unwrap();
         std::os::unix::fs::symlink(&other, &file.path).unwrap();
-        assert_eq!(file.read(), None, "what it names is not ours");
-        file.note(Position(4711));
+        assert_eq!(file.read_position(), None, "what it names is not ours");
+        file.write_position(Position(4711));
         assert_eq!(std::fs::read_to_string(&other).unwrap(), line);
-        assert_eq!(file.read(), Some(Position(4711)));
+        assert_eq!(file.read_position(), Some(Position(4711)));
         assert!(!file.path.is_symlink());
     }
 }

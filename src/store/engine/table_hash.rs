@@ -3,7 +3,7 @@
 //! Rows are read in the order of their keys and in pages, because a table of bodies does not fit into memory.
 //! The hash covers SQLite's literal of each value, so 1, 1.0 and '1' differ.
 
-use super::error::Doing;
+use super::error::SqlContext;
 use crate::store::StoreError;
 use sha2::{Digest, Sha256};
 use sqlx::AssertSqlSafe;
@@ -11,7 +11,7 @@ use sqlx::sqlite::SqliteConnection;
 use std::collections::BTreeMap;
 
 /// Number of rows in a page; a body has a few kilobytes.
-const PAGE: usize = 500;
+const PAGE_ROWS: usize = 500;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableHash {
@@ -21,49 +21,51 @@ pub(super) struct TableHash {
 
 /// Returns the hash of every table of a database by name. The caller holds a transaction or excludes writers,
 /// so all hashes are of one state.
-pub(super) async fn of(connection: &mut SqliteConnection) -> Result<BTreeMap<String, TableHash>, StoreError> {
+pub(super) async fn table_hashes(
+    connection: &mut SqliteConnection,
+) -> Result<BTreeMap<String, TableHash>, StoreError> {
     let sql = "SELECT name, wr FROM pragma_table_list \
                WHERE schema = 'main' AND type = 'table' AND name <> 'sqlite_schema' ORDER BY name";
     let tables: Vec<(String, bool)> =
-        sqlx::query_as(sql).fetch_all(&mut *connection).await.doing("list the tables")?;
+        sqlx::query_as(sql).fetch_all(&mut *connection).await.context("list the tables")?;
     let mut hashes = BTreeMap::new();
     for (table, has_no_rowid) in tables {
         let sql = "SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid";
         let columns: Vec<(String, i64)> =
-            sqlx::query_as(sql).bind(&table).fetch_all(&mut *connection).await.doing("list the columns")?;
+            sqlx::query_as(sql).bind(&table).fetch_all(&mut *connection).await.context("list the columns")?;
         let mut key: Vec<&(String, i64)> = columns.iter().filter(|(_, place)| *place > 0).collect();
         key.sort_by_key(|(_, place)| *place);
         let key: Vec<String> = if has_no_rowid {
-            key.iter().map(|(name, _)| quoted(name)).collect()
+            key.iter().map(|(name, _)| quoted_name(name)).collect()
         } else {
             vec!["rowid".into()]
         };
-        let columns: Vec<String> = columns.iter().map(|(name, _)| quoted(name)).collect();
-        let hash = Table { name: quoted(&table), key, columns }.hash(connection).await?;
+        let columns: Vec<String> = columns.iter().map(|(name, _)| quoted_name(name)).collect();
+        let hash = HashedTable { name: quoted_name(&table), key, columns }.hash_rows(connection).await?;
         hashes.insert(table, hash);
     }
     Ok(hashes)
 }
 
-struct Table {
+struct HashedTable {
     name: String,
     key: Vec<String>,
     columns: Vec<String>,
 }
 
-impl Table {
-    async fn hash(&self, connection: &mut SqliteConnection) -> Result<TableHash, StoreError> {
+impl HashedTable {
+    async fn hash_rows(&self, connection: &mut SqliteConnection) -> Result<TableHash, StoreError> {
         let (mut hasher, mut rows, mut after) = (Sha256::new(), 0, None::<String>);
         loop {
-            let sql = AssertSqlSafe(self.page(after.as_deref()));
+            let sql = AssertSqlSafe(self.page_sql(after.as_deref()));
             let page: Vec<(String, String)> =
-                sqlx::query_as(sql).fetch_all(&mut *connection).await.doing("compare a table")?;
+                sqlx::query_as(sql).fetch_all(&mut *connection).await.context("compare a table")?;
             for (_, row) in &page {
                 hasher.update(row.as_bytes());
                 hasher.update([0]);
             }
             rows += page.len() as u64;
-            match page.into_iter().nth(PAGE - 1) {
+            match page.into_iter().nth(PAGE_ROWS - 1) {
                 Some((key, _)) => after = Some(key),
                 None => return Ok(TableHash { rows, digest: hasher.finalize().into() }),
             }
@@ -71,7 +73,7 @@ impl Table {
     }
 
     /// Returns the SQL for the rows after a key: the literal of each row's key and of all its values.
-    fn page(&self, after: Option<&str>) -> String {
+    fn page_sql(&self, after: Option<&str>) -> String {
         let literals = |columns: &[String]| {
             let each: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
             each.join(" || ',' || ")
@@ -79,11 +81,11 @@ impl Table {
         let key = self.key.join(", ");
         let behind = after.map(|after| format!("WHERE ({key}) > ({after})")).unwrap_or_default();
         let (keys, values) = (literals(&self.key), literals(&self.columns));
-        format!("SELECT {keys}, {values} FROM {} {behind} ORDER BY {key} LIMIT {PAGE}", self.name)
+        format!("SELECT {keys}, {values} FROM {} {behind} ORDER BY {key} LIMIT {PAGE_ROWS}", self.name)
     }
 }
 
-fn quoted(name: &str) -> String {
+fn quoted_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
@@ -104,7 +106,7 @@ mod tests {
                     INSERT INTO \"o\"\"dd\" SELECT id FROM a;";
         connection.execute(fill).await.unwrap();
         connection.execute(change).await.unwrap();
-        of(&mut connection).await.unwrap()
+        table_hashes(&mut connection).await.unwrap()
     }
 
     #[tokio::test]

@@ -4,9 +4,9 @@
 //! Without inotify (a network file system, some containers) it is queried every 250 ms. A lost notification
 //! delays a reaction by at most a minute, because the daemon's loop queries each minute in any case.
 
-use super::error::Doing;
+use super::error::SqlContext;
 use crate::model::Position;
-use crate::store::journal::event::{LIFTED, RELEASED, RESOLVED, RETRIED};
+use crate::store::journal::event::{BRAKE_RELEASED, ENTRY_RETRIED, OUTBOX_RESOLVED, QUOTA_LIFTED};
 use crate::store::{Store, StoreError};
 use rustix::fs::inotify;
 use sqlx::FromRow;
@@ -17,11 +17,11 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 /// Interval of the queries without inotify, as promised to other programs.
-const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(250);
+const POLL_WITHOUT_WATCH: Duration = Duration::from_millis(250);
 
 /// Watch on the database's write-ahead log and on the directory entries of the database file.
 #[derive(Debug)]
-pub struct Watch {
+pub struct DatabaseWatch {
     descriptor: Option<AsyncFd<OwnedFd>>,
 }
 
@@ -29,16 +29,16 @@ pub struct Watch {
 ///
 /// Each number grows with new entries and is 0 where there are none.
 #[derive(Clone, Copy, Debug, FromRow)]
-pub struct News {
+pub struct NewEntries {
     /// Id of the newest change.
-    pub wish: i64,
+    pub change: i64,
     /// Position of the last decision of a person: on a change, a brake, a quarantined entry or an ordered
     /// wait.
-    pub word: i64,
+    pub decision: i64,
     /// Id of the newest unanswered request.
     pub request: i64,
     /// Id of the newest request for an order.
-    pub order: i64,
+    pub order_read_request: i64,
 }
 
 impl Store {
@@ -46,35 +46,42 @@ impl Store {
     ///
     /// A single statement reads all, because each statement crosses to the connection's thread and a query follows
     /// every commit.
-    pub async fn news(&self, heard: Position) -> Result<News, StoreError> {
-        let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS wish,
-                          coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS word,
+    pub async fn new_entries(&self, heard: Position) -> Result<NewEntries, StoreError> {
+        let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
+                          coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
-                          coalesce((SELECT max(id) FROM order_read_request), 0) AS \"order\"";
-        let query =
-            sqlx::query_as(sql).bind(heard.0).bind(RESOLVED).bind(RELEASED).bind(RETRIED).bind(LIFTED);
-        query.fetch_one(&mut *self.read().await?).await.doing("look for wishes, words, requests and orders")
+                          coalesce((SELECT max(id) FROM order_read_request), 0) AS order_read_request";
+        let query = sqlx::query_as(sql)
+            .bind(heard.0)
+            .bind(OUTBOX_RESOLVED)
+            .bind(BRAKE_RELEASED)
+            .bind(ENTRY_RETRIED)
+            .bind(QUOTA_LIFTED);
+        query
+            .fetch_one(&mut *self.read_connection().await?)
+            .await
+            .context("look for changes, words, requests and orders")
     }
 
     /// Begins to watch; a write after this call wakes the next [`Watch::changed`].
-    pub fn watch(&self) -> Watch {
+    pub fn watch_writes(&self) -> DatabaseWatch {
         let mut name = self.path().as_os_str().to_owned();
         name.push("-wal");
-        Watch { descriptor: descriptor(&PathBuf::from(name), self.path()).ok() }
+        DatabaseWatch { descriptor: watch_descriptor(&PathBuf::from(name), self.path()).ok() }
     }
 }
 
-impl Watch {
+impl DatabaseWatch {
     /// Waits until a program, possibly this one, may have written.
-    pub async fn changed(&mut self) {
+    pub async fn wait_for_write(&mut self) {
         if let Some(descriptor) = &self.descriptor
             && let Ok(mut ready) = descriptor.readable().await
         {
-            drain(descriptor.get_ref());
+            discard_events(descriptor.get_ref());
             ready.clear_ready();
             return;
         }
-        tokio::time::sleep(LOOK_WITHOUT_WATCH).await;
+        tokio::time::sleep(POLL_WITHOUT_WATCH).await;
     }
 }
 
@@ -82,7 +89,7 @@ impl Watch {
     deprecated,
     reason = "the replacement is an unsafe fn; an OwnedFd keeps what it asks for: one open descriptor"
 )]
-fn descriptor(wal: &Path, database: &Path) -> io::Result<AsyncFd<OwnedFd>> {
+fn watch_descriptor(wal: &Path, database: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
     let descriptor = inotify::init(flags)?;
     inotify::add_watch(&descriptor, wal, inotify::WatchFlags::MODIFY)?;
@@ -93,7 +100,7 @@ fn descriptor(wal: &Path, database: &Path) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Discards all pending events; their content is not needed.
-fn drain(descriptor: &OwnedFd) {
+fn discard_events(descriptor: &OwnedFd) {
     let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
     let mut events = inotify::Reader::new(descriptor, &mut buffer);
     while events.next().is_ok() {}

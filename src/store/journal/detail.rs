@@ -1,18 +1,18 @@
 //! Details of the journal for people and programs: exchanges with their bodies, events, and the changes of a
 //! run.
 
-use super::reader::{Decided, unpacked};
+use super::reader::{JournalEvent, unpack_body};
 use crate::model::{Position, RunId};
-use crate::store::engine::error::Doing;
-use crate::store::engine::lossy_text::Text;
+use crate::store::engine::error::SqlContext;
+use crate::store::engine::lossy_text::LossyText;
 use crate::store::{ExchangeRow, Store, StoreError};
 use sqlx::FromRow;
 
 /// Exchange with its bodies, as `journal show` and `journal export` print it.
 #[derive(Clone, Debug)]
-pub struct ToldExchange {
+pub struct ExchangeDetail {
     /// Columns of the exchange.
-    pub row: ToldRow,
+    pub row: ExchangeDetailRow,
     /// Body of the request; `None` where it had none or was pruned.
     pub request: Option<String>,
     /// Body of the answer; `None` where none came or it was pruned.
@@ -21,7 +21,7 @@ pub struct ToldExchange {
 
 /// Columns of an exchange.
 #[derive(Clone, Debug, FromRow)]
-pub struct ToldRow {
+pub struct ExchangeDetailRow {
     /// Columns that `job show` prints too.
     #[sqlx(flatten)]
     pub exchange: ExchangeRow,
@@ -34,7 +34,7 @@ pub struct ToldRow {
     /// Trigger of the run.
     pub trigger: String,
     /// True if the answer was accepted but not applied.
-    pub set_aside: bool,
+    pub is_ignored: bool,
     request: Option<Vec<u8>>,
     request_size: Option<i64>,
     response: Option<Vec<u8>>,
@@ -43,14 +43,14 @@ pub struct ToldRow {
 
 /// Change carried by an exchange of a run.
 #[derive(Clone, Debug, FromRow)]
-pub struct ToldWish {
+pub struct RunChange {
     /// Exchange.
     pub exchange_id: i64,
     /// Key of the change.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// Kind.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub kind: String,
     /// Current state.
     pub state: String,
@@ -62,45 +62,47 @@ pub struct ToldWish {
     pub written: Option<i64>,
 }
 
-const EXCHANGES: &str = "SELECT e.id, e.ended, e.run_id, r.job, r.trigger, e.operation, e.target, e.lane, e.sent_ms, \
-    e.answered_ms, e.verdict, e.status, e.message, e.parked, e.is_ignored AS set_aside, q.packed AS request, \
+const EXCHANGE_DETAILS: &str = "SELECT e.id, e.ended, e.run_id, r.job, r.trigger, e.operation, e.target, e.lane, e.sent_ms, \
+    e.answered_ms, e.verdict, e.status, e.message, e.parked, e.is_ignored, q.packed AS request, \
     q.size AS request_size, a.packed AS response, a.size AS response_size \
     FROM exchange e JOIN run r ON r.id = e.run_id \
     LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
 
 impl Store {
     /// Returns the exchanges that began after one position, up to another, in order.
-    pub async fn told_exchanges(
+    pub async fn exchange_details(
         &self,
         after: Position,
         to: Position,
-    ) -> Result<Vec<ToldExchange>, StoreError> {
-        let sql = format!("{EXCHANGES} WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id");
+    ) -> Result<Vec<ExchangeDetail>, StoreError> {
+        let sql = format!("{EXCHANGE_DETAILS} WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0).bind(to.0);
-        let rows: Vec<ToldRow> =
-            query.fetch_all(&mut *self.read().await?).await.doing("read the journal's exchanges")?;
-        rows.into_iter().map(ToldExchange::of).collect()
+        let rows: Vec<ExchangeDetailRow> = query
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read the journal's exchanges")?;
+        rows.into_iter().map(ExchangeDetail::from_row).collect()
     }
 
     /// Returns the exchange that began or ended at a position.
-    pub async fn told_exchange(&self, at: Position) -> Result<Option<ToldExchange>, StoreError> {
-        let sql = format!("{EXCHANGES} WHERE e.id = ?1 OR e.ended = ?1");
+    pub async fn exchange_detail(&self, at: Position) -> Result<Option<ExchangeDetail>, StoreError> {
+        let sql = format!("{EXCHANGE_DETAILS} WHERE e.id = ?1 OR e.ended = ?1");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(at.0);
-        let row: Option<ToldRow> =
-            query.fetch_optional(&mut *self.read().await?).await.doing("read an exchange")?;
-        row.map(ToldExchange::of).transpose()
+        let row: Option<ExchangeDetailRow> =
+            query.fetch_optional(&mut *self.read_connection().await?).await.context("read an exchange")?;
+        row.map(ExchangeDetail::from_row).transpose()
     }
 
     /// Returns the events after one position, up to another, in order.
-    pub async fn told_events(&self, after: Position, to: Position) -> Result<Vec<Decided>, StoreError> {
+    pub async fn event_list(&self, after: Position, to: Position) -> Result<Vec<JournalEvent>, StoreError> {
         let sql = "SELECT position, at_ms, kind, subject, detail FROM event \
                    WHERE position > ?1 AND position <= ?2 ORDER BY position";
         let query = sqlx::query_as(sql).bind(after.0).bind(to.0);
-        query.fetch_all(&mut *self.read().await?).await.doing("read the journal's events")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the journal's events")
     }
 
     /// Returns the position after which the newest `count` exchanges and events stand.
-    pub async fn told_last(&self, count: u32) -> Result<Position, StoreError> {
+    pub async fn journal_tail_start(&self, count: u32) -> Result<Position, StoreError> {
         let sql = "SELECT coalesce(min(position) - 1, 0) FROM ( \
                        SELECT position FROM ( \
                            SELECT position FROM (SELECT id AS position FROM exchange ORDER BY id DESC LIMIT ?1) \
@@ -108,38 +110,42 @@ impl Store {
                            SELECT position FROM (SELECT position FROM event ORDER BY position DESC LIMIT ?1)) \
                        ORDER BY position DESC LIMIT ?1)";
         let query = sqlx::query_scalar(sql).bind(count);
-        query.fetch_one(&mut *self.read().await?).await.map(Position).doing("find the newest entries")
+        query
+            .fetch_one(&mut *self.read_connection().await?)
+            .await
+            .map(Position)
+            .context("find the newest entries")
     }
 
     /// Returns the changes that the exchanges of a run carried, with their current state.
-    pub async fn run_wishes(&self, run: RunId) -> Result<Vec<ToldWish>, StoreError> {
+    pub async fn run_changes(&self, run: RunId) -> Result<Vec<RunChange>, StoreError> {
         let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
                    JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = ?1 ORDER BY e.id, o.id";
         sqlx::query_as(sql)
             .bind(run.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the wishes of a run")
+            .context("read the changes of a run")
     }
 
     /// Returns the events during a run.
-    pub async fn run_events(&self, run: RunId) -> Result<Vec<Decided>, StoreError> {
+    pub async fn run_events(&self, run: RunId) -> Result<Vec<JournalEvent>, StoreError> {
         let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM run r JOIN event e \
                        ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \
                    WHERE r.id = ?1 ORDER BY e.position";
         sqlx::query_as(sql)
             .bind(run.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the events of a run")
+            .context("read the events of a run")
     }
 }
 
-impl ToldExchange {
-    fn of(mut row: ToldRow) -> Result<Self, StoreError> {
+impl ExchangeDetail {
+    fn from_row(mut row: ExchangeDetailRow) -> Result<Self, StoreError> {
         let text = |packed: Option<Vec<u8>>, size| -> Result<Option<String>, StoreError> {
             let Some(packed) = packed else { return Ok(None) };
-            Ok(Some(String::from_utf8_lossy(&unpacked(Some(&packed), size)?).into_owned()))
+            Ok(Some(String::from_utf8_lossy(&unpack_body(Some(&packed), size)?).into_owned()))
         };
         let request = text(row.request.take(), row.request_size)?;
         let response = text(row.response.take(), row.response_size)?;

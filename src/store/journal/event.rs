@@ -5,17 +5,17 @@
 //! changes nor the clock.
 
 use crate::model::{Position, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 
 /// Event of a person's decision on a change; it notifies the daemon.
-pub const RESOLVED: &str = "outbox.resolved";
+pub const OUTBOX_RESOLVED: &str = "outbox.resolved";
 /// Event of a brake's release; it notifies the daemon.
-pub(in crate::store) const RELEASED: &str = "brake.released";
+pub(in crate::store) const BRAKE_RELEASED: &str = "brake.released";
 /// Event of a person's request to retry a quarantined entry.
-pub(in crate::store) const RETRIED: &str = "entry.retried";
+pub(in crate::store) const ENTRY_RETRIED: &str = "entry.retried";
 /// Event of a person's decision to end a wait that the platform ordered.
-pub const LIFTED: &str = "quota.lifted";
+pub const QUOTA_LIFTED: &str = "quota.lifted";
 
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.
@@ -24,13 +24,16 @@ impl Store {
     /// Fails where the database cannot be read.
     pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > ?1 AND kind = ?2)";
-        let found =
-            sqlx::query_scalar(sql).bind(after.0).bind(kind).fetch_one(&mut *self.read().await?).await;
-        found.doing("look for a person's word")
+        let found = sqlx::query_scalar(sql)
+            .bind(after.0)
+            .bind(kind)
+            .fetch_one(&mut *self.read_connection().await?)
+            .await;
+        found.context("look for a person's word")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Appends an event and returns its position; `detail` is JSON.
     pub async fn event_append(
         &mut self,
@@ -42,6 +45,6 @@ impl Write {
         let position = self.position_next().await?;
         let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
         let query = sqlx::query(sql).bind(position.0).bind(at.0).bind(kind).bind(subject).bind(detail);
-        query.execute(&mut *self.tx).await.map(|_| position).doing("write a decision down")
+        query.execute(&mut *self.tx).await.map(|_| position).context("write a decision down")
     }
 }

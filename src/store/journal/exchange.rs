@@ -2,10 +2,10 @@
 //!
 //! They also hold the quota's reservations, which are read from here after a restart.
 
-use crate::journal::{Begun, Body, Ended, Named, Outcome};
+use crate::journal::{DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, cut_reason, time};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments as _, Row as _, Sqlite};
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 /// Size in bytes above which an answer is packed only if its body is not stored yet. Packing takes longer
 /// than the lookup, and most pages of a quiet account are unchanged.
-const LARGE: usize = 16 * 1024;
+const LARGE_BODY_BYTES: usize = 16 * 1024;
 
 /// SQL: stores a body once. ?1 is its digest, ?2 its size, ?3 its packed bytes, or NULL if it may be stored.
-macro_rules! body {
+macro_rules! insert_body {
     () => {
         "INSERT INTO body (digest, size, packed) SELECT ?1, ?2, ?3 WHERE ?3 IS NOT NULL \
          ON CONFLICT (digest) DO NOTHING; "
@@ -24,14 +24,14 @@ macro_rules! body {
 }
 
 /// SQL: takes the next position and stores a body.
-macro_rules! position_and_body {
+macro_rules! next_position_and_body {
     () => {
-        concat!("UPDATE journal_sequence SET position = position + 1; ", body!())
+        concat!("UPDATE journal_sequence SET position = position + 1; ", insert_body!())
     };
 }
 
 /// SQL: inserts a beginning exchange, after `position_and_body!`.
-macro_rules! begin {
+macro_rules! insert_exchange {
     () => {
         "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
          SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 \
@@ -40,66 +40,71 @@ macro_rules! begin {
     };
 }
 
-const BEGINNING: &str = "write down a call before it is sent";
+const BEGIN_ACTION: &str = "write down a call before it is sent";
 
-fn beginning(
+fn begin_query(
     sql: &'static str,
     session_id: i64,
-    begun: &Begun<'_>,
+    begun: &ExchangeBegin<'_>,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>, StoreError> {
-    let kept = begun.body.map(Named::from).map(Kept::packed).transpose()?.unwrap_or_default();
-    let query = sqlx::query_with(sql, kept.bound()?).bind(begun.run_id.0).bind(session_id);
+    let kept =
+        begun.body.map(DigestedBody::from).map(BodyParams::with_bytes).transpose()?.unwrap_or_default();
+    let query = sqlx::query_with(sql, kept.into_arguments()?).bind(begun.run_id.0).bind(session_id);
     let query = query.bind(begun.operation.as_str()).bind(begun.target.clone()).bind(begun.lane.as_str());
     Ok(query.bind(begun.sent_at.0).bind(begun.sent_moment.0))
 }
 
 /// Body as bound to these statements; all empty where there is none.
 #[derive(Default)]
-struct Kept {
+struct BodyParams {
     digest: Option<Vec<u8>>,
     size: i64,
     packed: Option<Vec<u8>>,
 }
 
-impl Kept {
-    fn packed(body: Named<'_>) -> Result<Self, StoreError> {
-        let Body { size, packed } =
-            body.packed.map_or_else(|| Body::pack(body.bytes), |body| Ok(body.clone()))?;
+impl BodyParams {
+    fn with_bytes(body: DigestedBody<'_>) -> Result<Self, StoreError> {
+        let PackedBody { size, packed } =
+            body.packed.map_or_else(|| PackedBody::pack(body.bytes), |body| Ok(body.clone()))?;
         let size = i64::try_from(size).unwrap_or(i64::MAX);
         Ok(Self { digest: Some(body.digest.to_vec()), size, packed: Some(packed) })
     }
 
-    fn unless_large(body: Named<'_>) -> Result<Self, StoreError> {
-        match body.packed.is_none() && body.bytes.len() > LARGE {
+    fn without_large_bytes(body: DigestedBody<'_>) -> Result<Self, StoreError> {
+        match body.packed.is_none() && body.bytes.len() > LARGE_BODY_BYTES {
             true => Ok(Self { digest: Some(body.digest.to_vec()), ..Self::default() }),
-            false => Self::packed(body),
+            false => Self::with_bytes(body),
         }
     }
 
-    fn bound(self) -> Result<SqliteArguments, StoreError> {
+    fn into_arguments(self) -> Result<SqliteArguments, StoreError> {
         let mut bound = SqliteArguments::default();
         let added =
             bound.add(self.digest).and_then(|()| bound.add(self.size)).and_then(|()| bound.add(self.packed));
-        added.map(|()| bound).map_err(sqlx::Error::Encode).doing("keep a body")
+        added.map(|()| bound).map_err(sqlx::Error::Encode).context("keep a body")
     }
 }
 
 /// Call whose reservation in the quota may still count.
 #[derive(Clone, Copy, Debug)]
-pub struct UsedPlace {
+pub struct UsedReservation {
     /// Operation.
     pub operation: Operation,
     /// Time since boot at which it was answered or given up; `None`: unknown.
-    pub answered: Option<Moment>,
+    pub answered_moment: Option<Moment>,
     /// True if a time-out or a crash ended it: the platform may have worked on it for longer.
     pub is_given_up: bool,
     /// True if it was made since this machine's boot.
-    pub same_boot: bool,
+    pub is_same_boot: bool,
 }
 
 impl Store {
     /// Returns the newest `limit` calls, answered or not.
-    pub async fn exchange_places(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedPlace>, StoreError> {
+    pub async fn exchange_reservations(
+        &self,
+        boot_id: &str,
+        limit: u32,
+    ) -> Result<Vec<UsedReservation>, StoreError> {
         // The newest are selected before the join; otherwise SQLite may sort the whole journal.
         let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1, \
                           e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted') \
@@ -109,13 +114,18 @@ impl Store {
         let rows: Vec<(String, Option<i64>, bool, Option<bool>)> = sqlx::query_as(sql)
             .bind(boot_id)
             .bind(limit)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the last calls")?;
+            .context("read the last calls")?;
         let place =
             |(operation, answered, same_boot, given_up): (String, Option<i64>, bool, Option<bool>)| {
                 let (operation, is_given_up) = (operation.parse().ok()?, given_up.unwrap_or(false));
-                Some(UsedPlace { operation, answered: answered.map(Moment), is_given_up, same_boot })
+                Some(UsedReservation {
+                    operation,
+                    answered_moment: answered.map(Moment),
+                    is_given_up,
+                    is_same_boot: same_boot,
+                })
             };
         Ok(rows.into_iter().filter_map(place).collect())
     }
@@ -137,10 +147,10 @@ impl Store {
             .bind(boot_id)
             .bind(now.0.0)
             .bind(now.1.0)
-            .bind(time::millis(within))
-            .fetch_all(&mut *self.read().await?)
+            .bind(time::whole_millis(within))
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the bad-request ledger")?;
+            .context("read the bad-request budget")?;
         let known = |(ago, name): (i64, String)| {
             let ago = Duration::from_millis(u64::try_from(ago).unwrap_or(0));
             name.parse().ok().map(|operation| (ago, operation))
@@ -149,70 +159,74 @@ impl Store {
     }
 
     /// Returns the limiter's persisted state.
-    pub async fn limiter_memory(&self) -> Result<Option<String>, StoreError> {
+    pub async fn limiter_state(&self) -> Result<Option<String>, StoreError> {
         let memory = sqlx::query_scalar("SELECT state FROM limiter_state")
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await;
-        memory.doing("read the limiter's memory")
+        memory.context("read the limiter's memory")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Takes the next position; inside a transaction, so positions are in the order of commits.
     pub async fn position_next(&mut self) -> Result<Position, StoreError> {
         let sql = "UPDATE journal_sequence SET position = position + 1 RETURNING position";
         let next = sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await;
-        next.map(Position).doing("take the next position")
+        next.map(Position).context("take the next position")
     }
 
     /// Sets the position during a replay of the journal.
     pub async fn position_set(&mut self, position: Position) -> Result<(), StoreError> {
         let done = sqlx::query("UPDATE journal_sequence SET position = ?1").bind(position.0);
-        done.execute(&mut *self.tx).await.map(drop).doing("take over a position")
+        done.execute(&mut *self.tx).await.map(drop).context("take over a position")
     }
 
     /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
     pub async fn exchange_begin(
         &mut self,
         session_id: i64,
-        begun: &Begun<'_>,
+        begun: &ExchangeBegin<'_>,
     ) -> Result<ExchangeId, StoreError> {
-        let query = beginning(concat!(position_and_body!(), begin!()), session_id, begun)?;
+        let query = begin_query(concat!(next_position_and_body!(), insert_exchange!()), session_id, begun)?;
         let id = query.fetch_one(&mut *self.tx).await.and_then(|row| row.try_get(0));
-        id.map(ExchangeId).doing(BEGINNING)
+        id.map(ExchangeId).context(BEGIN_ACTION)
     }
 
     /// Stores an exchange before it is sent, and commits; for reads, which claim nothing.
-    pub async fn exchange_begin_alone(
+    pub async fn exchange_begin_and_commit(
         self,
         session_id: i64,
-        begun: &Begun<'_>,
+        begun: &ExchangeBegin<'_>,
     ) -> Result<ExchangeId, StoreError> {
-        let sql = concat!(position_and_body!(), begin!(), "; COMMIT");
-        let rows = self.commit_by(beginning(sql, session_id, begun)?, BEGINNING).await?;
+        let sql = concat!(next_position_and_body!(), insert_exchange!(), "; COMMIT");
+        let rows = self.commit_with(begin_query(sql, session_id, begun)?, BEGIN_ACTION).await?;
         let id = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| row.try_get(0));
-        id.map(ExchangeId).doing(BEGINNING)
+        id.map(ExchangeId).context(BEGIN_ACTION)
     }
 
     /// Returns true if the outcome of an exchange is stored.
-    pub async fn exchange_is_over(&mut self, id: ExchangeId) -> Result<bool, StoreError> {
+    pub async fn exchange_has_ended(&mut self, id: ExchangeId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = ?1 AND ended IS NOT NULL)";
         let query = sqlx::query_scalar(sql).bind(id.0).fetch_one(&mut *self.tx);
-        query.await.doing("look whether an answer was written down")
+        query.await.context("look whether an answer was written down")
     }
 
     /// Stores the outcome of an exchange and returns the position at which it ended.
-    pub async fn exchange_end(&mut self, id: ExchangeId, ended: &Ended<'_>) -> Result<Position, StoreError> {
-        let kept = ended.body.map(Kept::unless_large).transpose()?.unwrap_or_default();
+    pub async fn exchange_end(
+        &mut self,
+        id: ExchangeId,
+        ended: &ExchangeEnd<'_>,
+    ) -> Result<Position, StoreError> {
+        let kept = ended.body.map(BodyParams::without_large_bytes).transpose()?.unwrap_or_default();
         let sql = concat!(
-            position_and_body!(),
+            next_position_and_body!(),
             "UPDATE exchange SET ended = (SELECT position FROM journal_sequence), verdict = ?5, status = ?6, \
                  response_body_id = (SELECT id FROM body WHERE digest = ?1), message = ?7, answered_ms = ?8, \
                  answered_moment = ?9 \
              WHERE id = ?4 AND ended IS NULL; \
              SELECT position, EXISTS (SELECT 1 FROM body WHERE digest = ?1) FROM journal_sequence"
         );
-        let (position, is_kept): (i64, bool) = sqlx::query_as_with(sql, kept.bound()?)
+        let (position, is_kept): (i64, bool) = sqlx::query_as_with(sql, kept.into_arguments()?)
             .bind(id.0)
             .bind(ended.outcome.as_str())
             .bind(ended.status)
@@ -221,26 +235,26 @@ impl Write {
             .bind(ended.answered_moment.0)
             .fetch_one(&mut *self.tx)
             .await
-            .doing("write down an answer")?;
+            .context("write down an answer")?;
         if let Some(body) = ended.body.filter(|_| !is_kept) {
-            self.exchange_body(id, Kept::packed(body)?).await?;
+            self.exchange_body_store(id, BodyParams::with_bytes(body)?).await?;
         }
         Ok(Position(position))
     }
 
-    async fn exchange_body(&mut self, id: ExchangeId, kept: Kept) -> Result<(), StoreError> {
+    async fn exchange_body_store(&mut self, id: ExchangeId, kept: BodyParams) -> Result<(), StoreError> {
         let sql = concat!(
-            body!(),
+            insert_body!(),
             "UPDATE exchange SET response_body_id = (SELECT id FROM body WHERE digest = ?1) WHERE id = ?4"
         );
-        let query = sqlx::query_with(sql, kept.bound()?).bind(id.0);
-        query.execute(&mut *self.tx).await.map(drop).doing("keep a body")
+        let query = sqlx::query_with(sql, kept.into_arguments()?).bind(id.0);
+        query.execute(&mut *self.tx).await.map(drop).context("keep a body")
     }
 
     /// Marks an accepted answer as not applied, so that a replay does not apply it either.
-    pub async fn exchange_set_aside(&mut self, id: ExchangeId) -> Result<(), StoreError> {
+    pub async fn exchange_ignore(&mut self, id: ExchangeId) -> Result<(), StoreError> {
         let done = sqlx::query("UPDATE exchange SET is_ignored = 1 WHERE id = ?1").bind(id.0);
-        done.execute(&mut *self.tx).await.map(drop).doing("set an answer aside")
+        done.execute(&mut *self.tx).await.map(drop).context("set an answer aside")
     }
 
     /// Ends open exchanges as interrupted and returns their number.
@@ -252,10 +266,10 @@ impl Write {
         let open: Vec<i64> = sqlx::query_scalar("SELECT id FROM exchange WHERE ended IS NULL ORDER BY id")
             .fetch_all(&mut *self.tx)
             .await
-            .doing("find the calls that were never answered")?;
+            .context("find the calls that were never answered")?;
         for id in &open {
-            let ended = Ended {
-                outcome: Outcome::Interrupted,
+            let ended = ExchangeEnd {
+                outcome: ExchangeOutcome::Interrupted,
                 status: None,
                 body: None,
                 message: Some("tallyd ended before the answer came"),
@@ -283,9 +297,9 @@ impl Write {
             .bind(raw)
             .execute(&mut *self.tx)
             .await
-            .doing("park a record")?;
+            .context("park a record")?;
         let count = sqlx::query("UPDATE exchange SET parked = parked + 1 WHERE id = ?1").bind(id.0);
-        count.execute(&mut *self.tx).await.map(drop).doing("count a parked record")
+        count.execute(&mut *self.tx).await.map(drop).context("count a parked record")
     }
 
     /// Stores the name of a parked record, with which an operator finds it at the platform.
@@ -301,14 +315,14 @@ impl Write {
         let sql = "INSERT OR IGNORE INTO parked_subject (exchange_id, record, subject) VALUES (?1, ?2, ?3)";
         let record = i64::try_from(record).unwrap_or(i64::MAX);
         let query = sqlx::query(sql).bind(id.0).bind(record).bind(cut_reason(subject));
-        query.execute(&mut *self.tx).await.map(drop).doing("name a parked record")
+        query.execute(&mut *self.tx).await.map(drop).context("name a parked record")
     }
 
     /// Stores the limiter's state.
-    pub async fn limiter_remember(&mut self, memory: &str) -> Result<(), StoreError> {
+    pub async fn limiter_state_store(&mut self, memory: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO limiter_state (id, state) VALUES (1, ?1) \
                    ON CONFLICT (id) DO UPDATE SET state = excluded.state WHERE state IS NOT excluded.state";
         let done = sqlx::query(sql).bind(memory).execute(&mut *self.tx).await;
-        done.map(drop).doing("keep the limiter's memory")
+        done.map(drop).context("keep the limiter's memory")
     }
 }

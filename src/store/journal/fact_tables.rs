@@ -5,8 +5,8 @@
 //! [`REST`] with its reason. The test `every_table_is_a_fact_or_has_a_reason_not_to_be` compares both lists
 //! with the schema.
 
-use crate::store::engine::error::Doing;
-use crate::store::{Journal, StoreError};
+use crate::store::engine::error::SqlContext;
+use crate::store::{JournalReader, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -21,70 +21,70 @@ pub struct FactTable {
     /// Columns that identify a row.
     key: &'static [&'static str],
     /// Columns that are no facts, each with the SQL compared in its place; empty: the column is left out.
-    instead: &'static [(&'static str, &'static str)],
+    substitutes: &'static [(&'static str, &'static str)],
 }
 
-const fn table(name: &'static str, key: &'static [&'static str]) -> FactTable {
-    FactTable { name, key, instead: &[] }
+const fn fact_table(name: &'static str, key: &'static [&'static str]) -> FactTable {
+    FactTable { name, key, substitutes: &[] }
 }
 
-const READ_BY: &str = "(SELECT r.exchange_id FROM read_batch r WHERE r.id = product.read_batch_id)";
-const CELL_EXCHANGE: &str = "coalesce(fact_exchange_id, (SELECT r.exchange_id FROM product p \
+const READ_EXCHANGE: &str = "(SELECT r.exchange_id FROM read_batch r WHERE r.id = product.read_batch_id)";
+const FACT_EXCHANGE: &str = "coalesce(fact_exchange_id, (SELECT r.exchange_id FROM product p \
     JOIN read_batch r ON r.id = p.read_batch_id WHERE p.id = balance.product))";
-const CELL_MS: &str = "coalesce(fact_ms, (SELECT r.observed_ms FROM product p \
+const FACT_MS: &str = "coalesce(fact_ms, (SELECT r.observed_ms FROM product p \
     JOIN read_batch r ON r.id = p.read_batch_id WHERE p.id = balance.product))";
 
 /// Tables of facts. A reading is compared with the products that point to it.
-pub const FACTS: &[FactTable] = &[
+pub const FACT_TABLES: &[FactTable] = &[
     FactTable {
         name: "product",
         key: &["sku"],
-        instead: &[
+        substitutes: &[
             ("id", ""),
             ("alias_of", "(SELECT p.sku FROM product p WHERE p.id = product.alias_of)"),
-            ("read_batch_id", READ_BY),
+            ("read_batch_id", READ_EXCHANGE),
             ("digest", ""),
         ],
     },
     FactTable {
         name: "balance",
         key: &["product", "warehouse_id"],
-        instead: &[
+        substitutes: &[
             ("product", "(SELECT p.sku FROM product p WHERE p.id = balance.product)"),
-            ("fact_exchange_id", CELL_EXCHANGE),
-            ("fact_ms", CELL_MS),
+            ("fact_exchange_id", FACT_EXCHANGE),
+            ("fact_ms", FACT_MS),
         ],
     },
     FactTable {
         name: "balance_history",
         key: &["product", "warehouse_id", "position"],
-        instead: &[("product", "(SELECT p.sku FROM product p WHERE p.id = balance_history.product)")],
+        substitutes: &[("product", "(SELECT p.sku FROM product p WHERE p.id = balance_history.product)")],
     },
     FactTable {
         name: "stock_level_write",
         key: &["product", "warehouse_id"],
-        instead: &[("product", "(SELECT p.sku FROM product p WHERE p.id = stock_level_write.product)")],
+        substitutes: &[("product", "(SELECT p.sku FROM product p WHERE p.id = stock_level_write.product)")],
     },
-    table("warehouse", &["id"]),
-    table("supplier", &["id"]),
-    table("storefront", &["id"]),
-    table("listing_template", &["id"]),
-    table("kit", &["product_id"]),
-    table("kit_component", &["kit_id", "component_id"]),
-    table("sales_order", &["id"]),
-    table("order_line_item", &["order_id", "line_item_id"]),
-    table("allocation_read", &["order_id", "line_item_id"]),
-    table("order_line_allocation", &["order_id", "line_item_id", "ordinal"]),
-    table("shipment", &["id"]),
-    table("shipment_line", &["shipment_id", "item_id"]),
-    table("report_month", &["report", "year", "month"]),
-    table("work_queue", &["exchange_id"]),
-    table("discovered_sku", &["sku"]),
-    table("parked", &["exchange_id", "record", "why"]),
+    fact_table("warehouse", &["id"]),
+    fact_table("supplier", &["id"]),
+    fact_table("storefront", &["id"]),
+    fact_table("listing_template", &["id"]),
+    fact_table("kit", &["product_id"]),
+    fact_table("kit_component", &["kit_id", "component_id"]),
+    fact_table("sales_order", &["id"]),
+    fact_table("order_line_item", &["order_id", "line_item_id"]),
+    fact_table("allocation_read", &["order_id", "line_item_id"]),
+    fact_table("order_line_allocation", &["order_id", "line_item_id", "ordinal"]),
+    fact_table("shipment", &["id"]),
+    fact_table("shipment_line", &["shipment_id", "item_id"]),
+    fact_table("report_month", &["report", "year", "month"]),
+    fact_table("work_queue", &["exchange_id"]),
+    fact_table("discovered_sku", &["sku"]),
+    fact_table("parked", &["exchange_id", "record", "why"]),
 ];
 
 /// Tables without facts, each with its content.
-pub const REST: &[(&str, &str)] = &[
+pub const OTHER_TABLES: &[(&str, &str)] = &[
     ("read_batch", "facts, compared with the products that point to it"),
     ("journal_sequence", "the journal"),
     ("session", "the journal"),
@@ -97,7 +97,7 @@ pub const REST: &[(&str, &str)] = &[
     ("account_binding", "whose database it is"),
     ("backup_marker", "whether it is a copy"),
     ("request", "what people asked beside the daemon"),
-    ("page_size", "what the service takes at a time"),
+    ("page_size", "what the platform takes at a time"),
     ("limiter_state", "the account's budget"),
     ("job_state", "due times"),
     ("tracked_sku", "what people want tracked, and what was learnt"),
@@ -105,20 +105,20 @@ pub const REST: &[(&str, &str)] = &[
     ("tracked_order", "what people want tracked"),
     ("order_read_request", "what people want read"),
     ("quantity_policy", "the configuration"),
-    ("outbox", "wishes"),
-    ("change_key", "wishes"),
-    ("prune_guard", "wishes"),
-    ("delivery", "wishes"),
-    ("in_doubt_check", "wishes"),
-    ("adoption", "wishes"),
-    ("count_resolution", "wishes"),
-    ("change_transition", "wishes"),
-    ("mismatch", "what waits for a person; a wish that agrees ends it"),
+    ("outbox", "changes"),
+    ("change_key", "changes"),
+    ("prune_guard", "changes"),
+    ("delivery", "changes"),
+    ("in_doubt_check", "changes"),
+    ("adoption", "changes"),
+    ("count_resolution", "changes"),
+    ("change_transition", "changes"),
+    ("mismatch", "what waits for a person; a change that agrees ends it"),
     ("quarantine", "what fails alone"),
     ("parked_subject", "the names of what was parked, for people"),
     ("suspected_absence", "what answers lacked and is not proved absent"),
-    ("brake_trip", "wishes"),
-    ("brake_trip_change", "wishes"),
+    ("brake_trip", "changes"),
+    ("brake_trip_change", "changes"),
 ];
 
 /// Row of facts.
@@ -132,7 +132,7 @@ pub struct FactRow {
 
 /// Row that differs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Difference {
+pub struct RowDifference {
     /// Key of the row.
     pub key: Value,
     /// Differing columns before; null where there was no such row.
@@ -143,7 +143,7 @@ pub struct Difference {
 
 /// Comparison of a table's two states.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct TableComparison {
     /// Table.
     pub table: &'static str,
     /// Number of rows, before and after.
@@ -151,27 +151,27 @@ pub struct Compared {
     /// Hash of all rows, before and after.
     pub hashes: (String, String),
     /// Rows that differ.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<RowDifference>,
 }
 
-impl Compared {
+impl TableComparison {
     /// Returns true if both states are equal.
     pub fn is_equal(&self) -> bool {
         self.differences.is_empty()
     }
 
     /// Compares two lists of rows, both in the order of their keys.
-    pub fn of(table: &'static str, before: &[FactRow], after: &[FactRow]) -> Self {
+    pub fn compare(table: &'static str, before: &[FactRow], after: &[FactRow]) -> Self {
         Self {
             table,
             rows: (before.len(), after.len()),
-            hashes: (hash(before), hash(after)),
-            differences: differences(before, after),
+            hashes: (rows_hash(before), rows_hash(after)),
+            differences: row_differences(before, after),
         }
     }
 }
 
-fn hash(rows: &[FactRow]) -> String {
+fn rows_hash(rows: &[FactRow]) -> String {
     let mut hash = Sha256::new();
     for row in rows {
         hash.update(row.row.as_bytes());
@@ -180,7 +180,7 @@ fn hash(rows: &[FactRow]) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn differences(before: &[FactRow], after: &[FactRow]) -> Vec<Difference> {
+fn row_differences(before: &[FactRow], after: &[FactRow]) -> Vec<RowDifference> {
     let (mut left, mut right) = (before.iter().peekable(), after.iter().peekable());
     let mut found = Vec::new();
     loop {
@@ -193,13 +193,13 @@ fn differences(before: &[FactRow], after: &[FactRow]) -> Vec<Difference> {
         let old = if order == Ordering::Greater { None } else { left.next() };
         let new = if order == Ordering::Less { None } else { right.next() };
         if old.map(|old| &old.row) != new.map(|new| &new.row) {
-            found.extend(difference(old, new));
+            found.extend(row_difference(old, new));
         }
     }
 }
 
 /// Returns the difference of two rows; of a row in both only the differing columns.
-fn difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<Difference> {
+fn row_difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<RowDifference> {
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!(text));
     let key = read(&old.or(new)?.key);
     let (mut before, mut after) =
@@ -211,17 +211,22 @@ fn difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<Difference
             new.remove(&name);
         }
     }
-    Some(Difference { key, before, after })
+    Some(RowDifference { key, before, after })
 }
 
-impl Journal {
+impl JournalReader {
     /// Returns the rows of a fact table in the order of their keys, without the columns in `without`.
-    pub async fn facts(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>, StoreError> {
-        let columns = self.columns(table.name).await?;
+    pub async fn fact_rows(
+        &mut self,
+        table: &FactTable,
+        without: &[&str],
+    ) -> Result<Vec<FactRow>, StoreError> {
+        let columns = self.table_columns(table.name).await?;
         let pairs = columns.iter().filter(|column| !without.contains(&column.as_str()));
-        let pairs = pairs.map(|column| (column, table.compared(column))).filter(|(_, what)| !what.is_empty());
+        let pairs =
+            pairs.map(|column| (column, table.compared_sql(column))).filter(|(_, what)| !what.is_empty());
         let pairs: Vec<String> = pairs.map(|(column, what)| format!("'{column}', {what}")).collect();
-        let key: Vec<&str> = table.key.iter().map(|column| table.compared(column)).collect();
+        let key: Vec<&str> = table.key.iter().map(|column| table.compared_sql(column)).collect();
         let sql = format!(
             "SELECT json_array({}), json_object({}) FROM {} ORDER BY 1, 2",
             key.join(", "),
@@ -230,17 +235,17 @@ impl Journal {
         );
         let query = sqlx::query_as(AssertSqlSafe(sql));
         let rows: Vec<(String, String)> =
-            query.fetch_all(&mut self.reader).await.doing("read the rows of a table")?;
+            query.fetch_all(&mut self.connection).await.context("read the rows of a table")?;
         Ok(rows.into_iter().map(|(key, row)| FactRow { key, row }).collect())
     }
 }
 
 impl FactTable {
-    fn compared<'a>(&self, column: &'a str) -> &'a str
+    fn compared_sql<'a>(&self, column: &'a str) -> &'a str
     where
         'static: 'a,
     {
-        self.instead.iter().find(|(name, _)| *name == column).map_or(column, |(_, instead)| instead)
+        self.substitutes.iter().find(|(name, _)| *name == column).map_or(column, |(_, instead)| instead)
     }
 }
 
@@ -253,13 +258,13 @@ mod tests {
     async fn every_table_is_a_fact_or_has_a_reason_not_to_be() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
-        Store::create(&path).await.unwrap().close().await.unwrap();
-        let mut journal = Journal::open(&path).await.unwrap();
+        Store::create_unlocked(&path).await.unwrap().close().await.unwrap();
+        let mut journal = JournalReader::open(&path).await.unwrap();
         let sql = "SELECT name FROM sqlite_master WHERE type = 'table' \
                    AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_sqlx_%' ORDER BY name";
-        let tables: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut journal.reader).await.unwrap();
-        let mut known: Vec<&str> = FACTS.iter().map(|table| table.name).collect();
-        known.extend(REST.iter().map(|(name, _)| *name));
+        let tables: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut journal.connection).await.unwrap();
+        let mut known: Vec<&str> = FACT_TABLES.iter().map(|table| table.name).collect();
+        known.extend(OTHER_TABLES.iter().map(|(name, _)| *name));
         known.sort_unstable();
         assert_eq!(tables, known, "a new table is facts or has its reason in REST");
     }
@@ -269,13 +274,13 @@ mod tests {
         let row = |key: &str, row: &str| FactRow { key: key.into(), row: row.into() };
         let before = [row("[1]", r#"{"a":1,"b":2}"#), row("[2]", r#"{"a":1}"#)];
         let after = [row("[1]", r#"{"a":1,"b":3}"#), row("[3]", r#"{"a":1}"#)];
-        let compared = Compared::of("t", &before, &after);
+        let compared = TableComparison::compare("t", &before, &after);
         assert!(!compared.is_equal() && compared.hashes.0 != compared.hashes.1);
-        let told: Vec<Value> =
+        let answer: Vec<Value> =
             compared.differences.iter().map(|d| json!([d.key, d.before, d.after])).collect();
         let expected =
             [json!([[1], {"b": 2}, {"b": 3}]), json!([[2], {"a": 1}, null]), json!([[3], null, {"a": 1}])];
-        assert_eq!(told, expected);
-        assert!(Compared::of("t", &before, &before).is_equal());
+        assert_eq!(answer, expected);
+        assert!(TableComparison::compare("t", &before, &before).is_equal());
     }
 }

@@ -5,18 +5,18 @@
 //! projection version applied again, until a snapshot after that. Exchanges of reads are deleted once they
 //! are before the last snapshot but one and older than 25 hours. The bad-request budget counts a day.
 
-use crate::model::{Effect, Operation, Position, Timestamp};
-use crate::store::engine::error::Doing;
+use crate::model::{CallEffect, Operation, Position, Timestamp};
+use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels;
-use crate::store::{FOLD_CHANGED, SnapshotRow, Store, StoreError, Write};
+use crate::store::{PROJECTION_CHANGED, SnapshotRow, Store, StoreError, WriteTransaction};
 use std::time::Duration;
 
 /// Age up to which exchanges are kept: the day of the bad-request budget (*Limits*) and one hour more.
-const LEDGER: Duration = Duration::from_secs(25 * 60 * 60);
+const READ_RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
 /// Number of deleted rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gone {
+pub struct PrunedRows {
     /// Distinct bodies.
     pub bodies: u64,
     /// Exchanges.
@@ -24,17 +24,17 @@ pub struct Gone {
     /// Runs without exchanges.
     pub runs: u64,
     /// Rows of stock level history.
-    pub past: u64,
+    pub history: u64,
 }
 
-impl Gone {
+impl PrunedRows {
     /// Returns the sum of both.
-    pub fn and(self, more: Self) -> Self {
+    pub fn plus(self, more: Self) -> Self {
         Self {
             bodies: self.bodies + more.bodies,
             exchanges: self.exchanges + more.exchanges,
             runs: self.runs + more.runs,
-            past: self.past + more.past,
+            history: self.history + more.history,
         }
     }
 }
@@ -44,16 +44,22 @@ impl Store {
     pub async fn snapshot_last(&self) -> Result<Option<SnapshotRow>, StoreError> {
         let sql =
             "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
-        sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await.doing("look for the last snapshot")
+        sqlx::query_as(sql)
+            .fetch_optional(&mut *self.read_connection().await?)
+            .await
+            .context("look for the last snapshot")
     }
 
     /// Returns true if exchanges that ended between two positions hold bodies.
-    pub async fn has_bodies(&self, after: Position, to: Position) -> Result<bool, StoreError> {
+    pub async fn exchange_has_bodies(&self, after: Position, to: Position) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > ?1 AND ended <= ?2 \
                        AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
-        let found =
-            sqlx::query_scalar(sql).bind(after.0).bind(to.0).fetch_one(&mut *self.read().await?).await;
-        found.doing("look for bodies that may go")
+        let found = sqlx::query_scalar(sql)
+            .bind(after.0)
+            .bind(to.0)
+            .fetch_one(&mut *self.read_connection().await?)
+            .await;
+        found.context("look for bodies that may go")
     }
 
     /// Returns the largest jump of the calendar since the last snapshot, in milliseconds.
@@ -68,23 +74,23 @@ impl Store {
                                    ELSE min(sent_ms - lag(sent_ms) OVER after_each, 0) END AS jump \
                        FROM exchange WHERE id > coalesce((SELECT max(position) FROM snapshot), 0) \
                        WINDOW after_each AS (ORDER BY id))";
-        let jump = sqlx::query_scalar(sql).fetch_one(&mut *self.read().await?).await;
-        jump.doing("look for a jump of the clock")
+        let jump = sqlx::query_scalar(sql).fetch_one(&mut *self.read_connection().await?).await;
+        jump.context("look for a jump of the clock")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Returns the number of bytes in use in the database file.
-    pub async fn used_bytes(&mut self) -> Result<u64, StoreError> {
+    pub async fn database_used_bytes(&mut self) -> Result<u64, StoreError> {
         let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
                    FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
         let used: i64 =
-            sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await.doing("measure the database")?;
+            sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await.context("measure the database")?;
         Ok(used.unsigned_abs())
     }
 
     /// Deletes bodies of exchanges that ended up to `to`, and those exchanges of reads that may be deleted.
-    pub async fn prune(&mut self, to: Position, now: Timestamp) -> Result<Gone, StoreError> {
+    pub async fn journal_prune(&mut self, to: Position, now: Timestamp) -> Result<PrunedRows, StoreError> {
         let sql = "UPDATE exchange SET request_body_id = NULL, response_body_id = NULL \
                    WHERE ended <= ?1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
                      AND id NOT IN (SELECT o.exchange_id FROM outbox o \
@@ -94,22 +100,22 @@ impl Write {
                                     WHERE o.state IN ('sending', 'held', 'in_doubt') \
                                     UNION ALL SELECT n.value FROM event f, json_each(f.detail, '$.exchanges') n \
                                     WHERE f.position > ?1 AND f.kind = ?2)";
-        let done = sqlx::query(sql).bind(to.0).bind(FOLD_CHANGED).execute(&mut *self.tx).await;
-        done.doing("let bodies of the journal go")?;
+        let done = sqlx::query(sql).bind(to.0).bind(PROJECTION_CHANGED).execute(&mut *self.tx).await;
+        done.context("let bodies of the journal go")?;
         let exchanges = self.prune_exchanges(to, now).await?;
         let sql = "DELETE FROM body WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE request_body_id = body.id) \
                    AND NOT EXISTS (SELECT 1 FROM exchange WHERE response_body_id = body.id)";
-        let bodies = sqlx::query(sql).execute(&mut *self.tx).await.doing("delete bodies")?.rows_affected();
+        let bodies = sqlx::query(sql).execute(&mut *self.tx).await.context("delete bodies")?.rows_affected();
         let sql = "DELETE FROM run WHERE outcome <> 'running' AND started_ms < ?1 \
                    AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > ?2), 0) \
                    AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
-        let runs = sqlx::query(sql).bind(now.minus(LEDGER).0).bind(to.0).execute(&mut *self.tx).await;
-        let runs = runs.doing("delete runs without exchanges")?.rows_affected();
-        Ok(Gone { bodies, exchanges, runs, past: 0 })
+        let runs = sqlx::query(sql).bind(now.minus(READ_RETENTION).0).bind(to.0).execute(&mut *self.tx).await;
+        let runs = runs.context("delete runs without exchanges")?.rows_affected();
+        Ok(PrunedRows { bodies, exchanges, runs, history: 0 })
     }
 
     async fn prune_exchanges(&mut self, to: Position, now: Timestamp) -> Result<u64, StoreError> {
-        let writes = Operation::ALL.iter().filter(|operation| operation.effect() == Effect::Write);
+        let writes = Operation::ALL.iter().filter(|operation| operation.effect() == CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
         let sql = "DELETE FROM exchange WHERE ended <= ?1 AND answered_ms < ?2 \
                      AND ended <= coalesce((SELECT position FROM snapshot ORDER BY position DESC LIMIT 1 OFFSET 1), 0) \
@@ -117,7 +123,10 @@ impl Write {
                      AND operation NOT IN (SELECT value FROM json_each(?3)) \
                      AND NOT EXISTS (SELECT 1 FROM parked p WHERE p.exchange_id = exchange.id) \
                      AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.exchange_id = exchange.id)";
-        let query = sqlx::query(sql).bind(to.0).bind(now.minus(LEDGER).0).bind(stock_levels::json(&writes));
-        Ok(query.execute(&mut *self.tx).await.doing("delete exchanges of reads")?.rows_affected())
+        let query = sqlx::query(sql)
+            .bind(to.0)
+            .bind(now.minus(READ_RETENTION).0)
+            .bind(stock_levels::json_rows(&writes));
+        Ok(query.execute(&mut *self.tx).await.context("delete exchanges of reads")?.rows_affected())
     }
 }

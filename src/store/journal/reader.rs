@@ -3,37 +3,37 @@
 //! A single read transaction spans all statements, so journal and mirror have the same position, also beside a
 //! working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
 
-use crate::journal::Body;
+use crate::journal::PackedBody;
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::engine::open::reader;
-use crate::store::{FOLD_CHANGED, StoreError};
+use crate::store::engine::error::SqlContext;
+use crate::store::engine::open::open_reader;
+use crate::store::{PROJECTION_CHANGED, StoreError};
 use sqlx::FromRow;
 use sqlx::sqlite::SqliteConnection;
 use std::path::Path;
 
 /// Read-only database.
 #[derive(Debug)]
-pub struct Journal {
-    pub(super) reader: SqliteConnection,
+pub struct JournalReader {
+    pub(super) connection: SqliteConnection,
 }
 
 /// Journal entry that may have changed facts.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum JournalEntry {
     /// Claim of a call that writes stock levels.
-    Begun(Asking),
+    Begun(RecordedRequest),
     /// End of an exchange, with or without an answer.
-    Ended(Asking, Ending),
+    Ended(RecordedRequest, RecordedEnd),
     /// Decision.
-    Decided(Decided),
+    Event(JournalEvent),
     /// Exchange that another projection version applied again, at the position of that decision.
-    Again(Asking, Ending, Position),
+    Reapplied(RecordedRequest, RecordedEnd, Position),
 }
 
 /// Request of an exchange.
 #[derive(Clone, Debug)]
-pub struct Asking {
+pub struct RecordedRequest {
     /// Exchange; its id is the position at which it began.
     pub id: ExchangeId,
     /// Operation.
@@ -50,7 +50,7 @@ pub struct Asking {
 
 /// End of an exchange.
 #[derive(Clone, Debug)]
-pub struct Ending {
+pub struct RecordedEnd {
     /// Position at which it ended.
     pub position: Position,
     /// Verdict, in the journal's spelling.
@@ -63,7 +63,7 @@ pub struct Ending {
 
 /// Event in the journal, such as a decision.
 #[derive(Clone, Debug, FromRow)]
-pub struct Decided {
+pub struct JournalEvent {
     /// Position.
     pub position: i64,
     /// Time.
@@ -77,7 +77,7 @@ pub struct Decided {
 }
 
 #[derive(FromRow)]
-pub(super) struct ExchangeRow {
+pub(super) struct RecordedExchangeRow {
     id: i64,
     operation: String,
     target: String,
@@ -92,35 +92,35 @@ pub(super) struct ExchangeRow {
     response_size: Option<i64>,
 }
 
-pub(super) const EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_ms, e.sent_moment, q.packed AS request, q.size AS request_size, \
+pub(super) const RECORDED_EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_ms, e.sent_moment, q.packed AS request, q.size AS request_size, \
     e.ended, e.verdict, e.status, a.packed AS response, a.size AS response_size FROM exchange e \
     LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
 
-impl Entry {
+impl JournalEntry {
     /// Returns the position.
     pub fn position(&self) -> Position {
         match self {
-            Entry::Begun(asking) => Position(asking.id.0),
-            Entry::Ended(_, ending) => ending.position,
-            Entry::Decided(decided) => Position(decided.position),
-            Entry::Again(_, _, position) => *position,
+            JournalEntry::Begun(asking) => Position(asking.id.0),
+            JournalEntry::Ended(_, ending) => ending.position,
+            JournalEntry::Event(decided) => Position(decided.position),
+            JournalEntry::Reapplied(_, _, position) => *position,
         }
     }
 }
 
-impl Journal {
+impl JournalReader {
     /// Opens a database for reading, as of now.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut reader = reader(path).await?;
-        sqlx::query("BEGIN").execute(&mut reader).await.doing("begin to read the journal")?;
-        Ok(Self { reader })
+        let mut reader = open_reader(path).await?;
+        sqlx::query("BEGIN").execute(&mut reader).await.context("begin to read the journal")?;
+        Ok(Self { connection: reader })
     }
 
     /// Returns the journal's last position.
-    pub async fn last(&mut self) -> Result<Position, StoreError> {
+    pub async fn last_position(&mut self) -> Result<Position, StoreError> {
         let last =
-            sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut self.reader).await;
-        last.map(Position).doing("read the journal's position")
+            sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut self.connection).await;
+        last.map(Position).context("read the journal's position")
     }
 
     /// Returns the journal's position at `at`: the last one before any later entry.
@@ -131,100 +131,114 @@ impl Journal {
         let sql = "SELECT min(position) FROM ( \
                        SELECT min(ended) AS position FROM exchange WHERE answered_ms > ?1 \
                        UNION ALL SELECT min(position) FROM event WHERE at_ms > ?1)";
-        let later: Option<i64> =
-            sqlx::query_scalar(sql).bind(at.0).fetch_one(&mut self.reader).await.doing("find a position")?;
+        let later: Option<i64> = sqlx::query_scalar(sql)
+            .bind(at.0)
+            .fetch_one(&mut self.connection)
+            .await
+            .context("find a position")?;
         match later {
             Some(later) => Ok(Position(later - 1)),
-            None => self.last().await,
+            None => self.last_position().await,
         }
     }
 
     /// Returns the entries between two positions in order, the first position excluded.
     ///
     /// Answers that were not applied (`set_aside`) are left out.
-    pub async fn entries(&mut self, after: Position, to: Position) -> Result<Vec<Entry>, StoreError> {
+    pub async fn entries_between(
+        &mut self,
+        after: Position,
+        to: Position,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
         let mut entries = Vec::new();
         let [stock, product] =
             [Operation::UpdateQuantityOnHand, Operation::UpdateProduct].map(Operation::as_str);
-        let sql =
-            format!("{EXCHANGES} WHERE e.id > ?1 AND e.id <= ?2 AND e.operation IN ('{stock}', '{product}')");
-        for row in self.exchanges(sql, after, to).await? {
-            entries.push(Entry::Begun(row.asking()?));
+        let sql = format!(
+            "{RECORDED_EXCHANGES} WHERE e.id > ?1 AND e.id <= ?2 AND e.operation IN ('{stock}', '{product}')"
+        );
+        for row in self.exchanges_between(sql, after, to).await? {
+            entries.push(JournalEntry::Begun(row.to_request()?));
         }
-        let sql = format!("{EXCHANGES} WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.is_ignored");
-        for row in self.exchanges(sql, after, to).await? {
-            entries.push(Entry::Ended(row.asking()?, row.ending()?));
+        let sql = format!("{RECORDED_EXCHANGES} WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.is_ignored");
+        for row in self.exchanges_between(sql, after, to).await? {
+            entries.push(JournalEntry::Ended(row.to_request()?, row.to_end()?));
         }
         let sql =
             "SELECT position, at_ms, kind, subject, detail FROM event WHERE position > ?1 AND position <= ?2";
-        let decided: Vec<Decided> = sqlx::query_as(sql)
+        let decided: Vec<JournalEvent> = sqlx::query_as(sql)
             .bind(after.0)
             .bind(to.0)
-            .fetch_all(&mut self.reader)
+            .fetch_all(&mut self.connection)
             .await
-            .doing("read the journal's events")?;
+            .context("read the journal's events")?;
         for event in decided {
-            let (position, again) = (Position(event.position), event.folded_again()?);
-            entries.push(Entry::Decided(event));
+            let (position, again) = (Position(event.position), event.reapplied_exchanges()?);
+            entries.push(JournalEntry::Event(event));
             if let Some(ids) = again {
-                let again = self.exchanges_named(&ids).await?;
-                entries
-                    .extend(again.into_iter().map(|(asking, ending)| Entry::Again(asking, ending, position)));
+                let again = self.exchanges_by_ids(&ids).await?;
+                entries.extend(
+                    again
+                        .into_iter()
+                        .map(|(asking, ending)| JournalEntry::Reapplied(asking, ending, position)),
+                );
             }
         }
-        entries.sort_by_key(Entry::position);
+        entries.sort_by_key(JournalEntry::position);
         Ok(entries)
     }
 
-    async fn exchanges(
+    async fn exchanges_between(
         &mut self,
         sql: String,
         after: Position,
         to: Position,
-    ) -> Result<Vec<ExchangeRow>, StoreError> {
+    ) -> Result<Vec<RecordedExchangeRow>, StoreError> {
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0).bind(to.0);
-        query.fetch_all(&mut self.reader).await.doing("read the journal's exchanges")
+        query.fetch_all(&mut self.connection).await.context("read the journal's exchanges")
     }
 }
 
-impl Decided {
+impl JournalEvent {
     /// Returns the exchanges that this decision applied again, as a JSON list of ids.
-    fn folded_again(&self) -> Result<Option<String>, StoreError> {
-        let detail = self.detail.as_deref().filter(|_| self.kind == FOLD_CHANGED);
+    fn reapplied_exchanges(&self) -> Result<Option<String>, StoreError> {
+        let detail = self.detail.as_deref().filter(|_| self.kind == PROJECTION_CHANGED);
         let Some(detail) = detail else { return Ok(None) };
-        let read: serde_json::Value = serde_json::from_str(detail)
-            .map_err(|_| StoreError::Foreign { what: "a change of the fold", value: detail.to_owned() })?;
+        let read: serde_json::Value = serde_json::from_str(detail).map_err(|_| StoreError::UnknownValue {
+            value_kind: "a change of the fold",
+            value: detail.to_owned(),
+        })?;
         Ok(Some(read["exchanges"].to_string()))
     }
 }
 
-impl ExchangeRow {
-    pub(super) fn asking(&self) -> Result<Asking, StoreError> {
-        let foreign = |_| StoreError::Foreign { what: "an operation", value: self.operation.clone() };
-        Ok(Asking {
+impl RecordedExchangeRow {
+    pub(super) fn to_request(&self) -> Result<RecordedRequest, StoreError> {
+        let foreign =
+            |_| StoreError::UnknownValue { value_kind: "an operation", value: self.operation.clone() };
+        Ok(RecordedRequest {
             id: ExchangeId(self.id),
             operation: self.operation.parse().map_err(foreign)?,
             target: self.target.clone(),
-            body: unpacked(self.request.as_deref(), self.request_size)?,
+            body: unpack_body(self.request.as_deref(), self.request_size)?,
             sent_at: Timestamp(self.sent_ms),
             sent_moment: Moment(self.sent_moment),
         })
     }
 
-    pub(super) fn ending(&self) -> Result<Ending, StoreError> {
-        Ok(Ending {
+    pub(super) fn to_end(&self) -> Result<RecordedEnd, StoreError> {
+        Ok(RecordedEnd {
             position: Position(self.ended.unwrap_or(self.id)),
             verdict: self.verdict.clone().unwrap_or_default(),
             status: self.status,
-            body: unpacked(self.response.as_deref(), self.response_size)?,
+            body: unpack_body(self.response.as_deref(), self.response_size)?,
         })
     }
 }
 
-pub(super) fn unpacked(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>, StoreError> {
+pub(super) fn unpack_body(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>, StoreError> {
     match packed {
         Some(packed) => {
-            Ok(Body::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
+            Ok(PackedBody::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
         }
         None => Ok(Vec::new()),
     }

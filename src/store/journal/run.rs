@@ -1,9 +1,9 @@
 //! Sessions, runs and the state of each job.
 
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, Moment, RunId, Timestamp, Trigger, cut_reason};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::model::{JobKind, Moment, RunId, RunTrigger, Timestamp, cut_reason};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 
 /// Result of a session's start.
@@ -19,7 +19,7 @@ pub struct SessionStart {
 
 /// Configuration of a job, for the view `job_health`.
 #[derive(Clone, Copy, Debug)]
-pub struct JobPlan {
+pub struct JobSchedule {
     /// Job.
     pub job: JobKind,
     /// True if its schedule is armed.
@@ -87,9 +87,9 @@ impl Store {
         let rows = sqlx::query_as(sql)
             .bind(job.map(JobKind::as_str))
             .bind(limit)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await;
-        rows.doing("list the runs")
+        rows.context("list the runs")
     }
 
     /// Returns a run.
@@ -97,7 +97,11 @@ impl Store {
         let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
                           (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
                    FROM run r WHERE r.id = ?1";
-        sqlx::query_as(sql).bind(id.0).fetch_optional(&mut *self.read().await?).await.doing("read a run")
+        sqlx::query_as(sql)
+            .bind(id.0)
+            .fetch_optional(&mut *self.read_connection().await?)
+            .await
+            .context("read a run")
     }
 
     /// Returns true if a run made calls and none of them left this host.
@@ -106,14 +110,14 @@ impl Store {
     ///
     /// # Errors
     /// Fails where the database cannot be read.
-    pub async fn run_reached_nobody(&self, id: RunId) -> Result<bool, StoreError> {
+    pub async fn run_left_nothing_sent(&self, id: RunId) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) > 0 AND count(*) = sum(verdict IS 'not_sent' AND status IS NULL) \
                    FROM exchange WHERE run_id = ?1";
         let reached: Option<bool> = sqlx::query_scalar(sql)
             .bind(id.0)
-            .fetch_one(&mut *self.read().await?)
+            .fetch_one(&mut *self.read_connection().await?)
             .await
-            .doing("look whether a run reached the service")?;
+            .context("look whether a run reached the platform")?;
         Ok(reached.unwrap_or(false))
     }
 
@@ -123,20 +127,20 @@ impl Store {
                    FROM exchange WHERE run_id = ?1 ORDER BY id";
         sqlx::query_as(sql)
             .bind(id.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the exchanges of a run")
+            .context("read the exchanges of a run")
     }
 
     /// Returns the end of a job's last `ok` run; without one, the start of the first session.
-    pub async fn job_done_or_begun(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
+    pub async fn job_last_ok_or_start(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT coalesce((SELECT max(ended_ms) FROM run WHERE job = ?1 AND outcome = 'ok'), \
                                    (SELECT min(started_ms) FROM session))";
         let at: Option<i64> = sqlx::query_scalar(sql)
             .bind(job.as_str())
-            .fetch_one(&mut *self.read().await?)
+            .fetch_one(&mut *self.read_connection().await?)
             .await
-            .doing("read when a job was last done")?;
+            .context("read when a job was last done")?;
         Ok(at.map(Timestamp))
     }
 
@@ -145,14 +149,14 @@ impl Store {
         let sql = "SELECT last_fired_ms FROM job_state WHERE job = ?1";
         let last: Option<Option<i64>> = sqlx::query_scalar(sql)
             .bind(job.as_str())
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("read when a job last fired")?;
+            .context("read when a job last fired")?;
         Ok(last.flatten().map(Timestamp))
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Begins a session and recovers from the end of the last one.
     ///
     /// Open runs are closed, open exchanges end as interrupted, and changes left `sending` become in doubt.
@@ -173,8 +177,8 @@ impl Write {
         .bind(moment.0)
         .fetch_one(&mut *self.tx)
         .await
-        .doing("begin a session")?;
-        let (in_doubt, interrupted_runs) = self.mend(at).await?;
+        .context("begin a session")?;
+        let (in_doubt, interrupted_runs) = self.recover_interrupted(at).await?;
         self.exchange_interrupt_all(at, moment).await?;
         Ok(SessionStart { session_id, interrupted_runs, in_doubt })
     }
@@ -186,12 +190,12 @@ impl Write {
     pub async fn session_host(&mut self, session_id: i64, host: Option<&str>) -> Result<(), StoreError> {
         let sql = "UPDATE session SET host = ?2 WHERE id = ?1";
         let done = sqlx::query(sql).bind(session_id).bind(host).execute(&mut *self.tx).await;
-        done.map(drop).doing("note the machine of a session")
+        done.map(drop).context("note the machine of a session")
     }
 
     /// Closes what an interrupted session left open: changes in `sending` and runs in `running`. Returns the
     /// numbers of both.
-    async fn mend(&mut self, at: Timestamp) -> Result<(u64, u64), StoreError> {
+    async fn recover_interrupted(&mut self, at: Timestamp) -> Result<(u64, u64), StoreError> {
         let in_doubt = sqlx::query(
             "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'no_answer', \
              state_changed_ms = ?1, \
@@ -201,7 +205,7 @@ impl Write {
         .bind(at.0)
         .execute(&mut *self.tx)
         .await
-        .doing("put interrupted wishes in doubt")?;
+        .context("put interrupted changes in doubt")?;
         let runs = sqlx::query(
             "UPDATE run SET outcome = 'interrupted', ended_ms = max(started_ms, ?1), \
                     summary = 'tallyd ended in the middle of it' WHERE outcome = 'running'",
@@ -209,7 +213,7 @@ impl Write {
         .bind(at.0)
         .execute(&mut *self.tx)
         .await
-        .doing("close interrupted runs")?;
+        .context("close interrupted runs")?;
         Ok((in_doubt.rows_affected(), runs.rows_affected()))
     }
 
@@ -220,15 +224,19 @@ impl Write {
         at: Timestamp,
         moment: Moment,
     ) -> Result<(), StoreError> {
-        self.mend(at).await?;
+        self.recover_interrupted(at).await?;
         self.exchange_interrupt_all(at, moment).await?;
         let sql = "UPDATE session SET ended_ms = ?2 WHERE id = ?1";
         let done = sqlx::query(sql).bind(session_id).bind(at.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("end the session")
+        done.map(drop).context("end the session")
     }
 
     /// Stores the schedule of each job.
-    pub async fn job_plan(&mut self, plans: &[JobPlan], at: Timestamp) -> Result<(), StoreError> {
+    pub async fn job_schedules_store(
+        &mut self,
+        plans: &[JobSchedule],
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
         for plan in plans {
             sqlx::query(
                 "INSERT INTO job_state (job, enabled, since_ms, interval_ms, next_due_ms) \
@@ -245,7 +253,7 @@ impl Write {
             .bind(plan.next_due.map(|due| due.0))
             .execute(&mut *self.tx)
             .await
-            .doing("write down the schedules")?;
+            .context("write down the schedules")?;
         }
         Ok(())
     }
@@ -259,7 +267,7 @@ impl Write {
     ) -> Result<(), StoreError> {
         let sql = "UPDATE job_state SET last_fired_ms = ?2, next_due_ms = ?3 WHERE job = ?1";
         let done = sqlx::query(sql).bind(job.as_str()).bind(due.0).bind(next.map(|n| n.0));
-        done.execute(&mut *self.tx).await.map(drop).doing("note that a schedule came due")
+        done.execute(&mut *self.tx).await.map(drop).context("note that a schedule came due")
     }
 
     /// Begins a run.
@@ -267,21 +275,21 @@ impl Write {
         &mut self,
         session_id: i64,
         job: JobKind,
-        trigger: Trigger,
+        trigger: RunTrigger,
         at: Timestamp,
     ) -> Result<RunId, StoreError> {
         let sql =
             "INSERT INTO run (session_id, job, trigger, started_ms) VALUES (?1, ?2, ?3, ?4) RETURNING id";
         let query =
             sqlx::query_scalar(sql).bind(session_id).bind(job.as_str()).bind(trigger.as_str()).bind(at.0);
-        query.fetch_one(&mut *self.tx).await.map(RunId).doing("begin a run")
+        query.fetch_one(&mut *self.tx).await.map(RunId).context("begin a run")
     }
 
     /// Stores the input of a run.
-    pub async fn run_input(&mut self, run: RunId, input: &serde_json::Value) -> Result<(), StoreError> {
+    pub async fn run_input_store(&mut self, run: RunId, input: &serde_json::Value) -> Result<(), StoreError> {
         let query =
             sqlx::query("UPDATE run SET input = ?2 WHERE id = ?1").bind(run.0).bind(input.to_string());
-        query.execute(&mut *self.tx).await.map(drop).doing("keep the input of a run")
+        query.execute(&mut *self.tx).await.map(drop).context("keep the input of a run")
     }
 
     /// Ends a run without an effect on its job's state.
@@ -302,7 +310,7 @@ impl Write {
         .execute(&mut *self.tx)
         .await
         .map(drop)
-        .doing("end a run")
+        .context("end a run")
     }
 
     /// Ends a run of a job; only [`RunOutcome::Ok`] sets the job's last good time to the run's start.
@@ -324,13 +332,13 @@ impl Write {
         .bind(at.0)
         .execute(&mut *self.tx)
         .await
-        .doing("note how a job ended")?;
+        .context("note how a job ended")?;
         if outcome != RunOutcome::Ok {
             return Ok(());
         }
         let sql =
             "UPDATE job_state SET last_good_ms = (SELECT started_ms FROM run WHERE id = ?2) WHERE job = ?1";
         let done = sqlx::query(sql).bind(job.as_str()).bind(run.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("note a good run")
+        done.map(drop).context("note a good run")
     }
 }

@@ -1,9 +1,9 @@
 //! Warehouse allocations of order lines, each read once.
 
-use super::stock_levels::json;
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Sku, Timestamp, WarehouseId, time};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -77,11 +77,11 @@ impl Store {
                    ORDER BY l.order_id, l.line_item_id";
         let rows: Vec<(i64, i64)> = sqlx::query_as(sql)
             .bind(now.0)
-            .bind(time::millis(super::tracked_orders::QUIET_LOOK))
+            .bind(time::whole_millis(super::tracked_orders::QUIET_READ_INTERVAL))
             .bind(only.map(|order| order.0))
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("find the lines whose allocation is not known")?;
+            .context("find the lines whose allocation is not known")?;
         Ok(rows.into_iter().map(|(order, line)| (OrderId(order), LineItemId(line))).collect())
     }
 
@@ -95,26 +95,26 @@ impl Store {
                    WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.ordinal";
         sqlx::query_as(sql)
             .bind(order.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the allocations of an order")
+            .context("read the allocations of an order")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records the allocation of a line.
     pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<(), StoreError> {
         let sql = "DELETE FROM order_line_allocation WHERE order_id = ?1 AND line_item_id = ?2";
         let query = sqlx::query(sql).bind(page.order_id.0).bind(page.line_item_id.0);
-        query.execute(&mut *self.tx).await.doing("clear the allocation of a line")?;
+        query.execute(&mut *self.tx).await.context("clear the allocation of a line")?;
         let sql = "INSERT INTO order_line_allocation \
                        (order_id, line_item_id, ordinal, allocation_id, product_id, sku, warehouse_id, \
                            quantity) \
                    SELECT ?2, ?3, key, value->>'allocation_id', value->>'product_id', value->>'sku', \
                           value->>'warehouse_id', value->>'quantity' FROM json_each(?1)";
-        let rows = json(page.allocations.unwrap_or_default());
+        let rows = json_rows(page.allocations.unwrap_or_default());
         let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.line_item_id.0);
-        query.execute(&mut *self.tx).await.doing("record the allocation of a line")?;
+        query.execute(&mut *self.tx).await.context("record the allocation of a line")?;
         let sql = "INSERT INTO allocation_read \
                        (order_id, line_item_id, exchange_id, observed_ms, is_found, is_complete) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
@@ -129,7 +129,7 @@ impl Write {
             .bind(page.allocations.is_some() && page.is_complete)
             .execute(&mut *self.tx)
             .await;
-        done.map(drop).doing("note that the allocation of a line was asked for")
+        done.map(drop).context("note that the allocation of a line was asked for")
     }
 
     /// Returns the known SKU and product of a line.
@@ -144,7 +144,7 @@ impl Write {
             .bind(line.0)
             .fetch_optional(&mut *self.tx)
             .await
-            .doing("look what a line sold")?;
+            .context("look what a line sold")?;
         Ok(row.map_or((None, None), |(sku, product)| (sku, product.map(ProductId))))
     }
 }

@@ -3,13 +3,13 @@
 //! The live path never decides on them: it reads again just before it sends.
 
 use crate::model::{LineItemId, OrderId, OrderLine, ProductId, ShipmentId, ShipmentItemId, Sku, WarehouseId};
-use crate::reconcile::tracking::Item;
-use crate::store::engine::error::Doing;
+use crate::reconcile::tracking::ItemFact;
+use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use sqlx::FromRow;
 
 #[derive(FromRow)]
-struct LineRow {
+struct CachedLineRow {
     line_item_id: i64,
     sku: Option<String>,
     product_id: Option<i64>,
@@ -20,7 +20,7 @@ struct LineRow {
 }
 
 #[derive(FromRow)]
-struct ItemRow {
+struct CachedItemRow {
     item_id: i64,
     line_item_id: Option<i64>,
     is_shipped: Option<bool>,
@@ -29,22 +29,25 @@ struct ItemRow {
 
 impl Store {
     /// Returns an order's lines and true if they are all; `None`: the order was never read.
-    pub async fn order_at_hand(&self, order: OrderId) -> Result<Option<(Vec<OrderLine>, bool)>, StoreError> {
+    pub async fn order_cached_lines(
+        &self,
+        order: OrderId,
+    ) -> Result<Option<(Vec<OrderLine>, bool)>, StoreError> {
         let sql = "SELECT is_complete FROM sales_order WHERE id = ?1";
         let is_complete: Option<bool> = sqlx::query_scalar(sql)
             .bind(order.0)
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("read an order")?;
+            .context("read an order")?;
         let Some(is_complete) = is_complete else { return Ok(None) };
         let sql = "SELECT line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id \
                    FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL ORDER BY line_item_id";
-        let rows: Vec<LineRow> = sqlx::query_as(sql)
+        let rows: Vec<CachedLineRow> = sqlx::query_as(sql)
             .bind(order.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read an order's lines")?;
-        let line = |row: LineRow| OrderLine {
+            .context("read an order's lines")?;
+        let line = |row: CachedLineRow| OrderLine {
             order_id: order,
             line_item_id: LineItemId(row.line_item_id),
             sku: row.sku.and_then(|sku| Sku::new(sku).ok()),
@@ -58,22 +61,25 @@ impl Store {
     }
 
     /// Returns a shipment's items; `None`: they were never all read.
-    pub async fn shipment_at_hand(&self, shipment: ShipmentId) -> Result<Option<Vec<Item>>, StoreError> {
+    pub async fn shipment_cached_items(
+        &self,
+        shipment: ShipmentId,
+    ) -> Result<Option<Vec<ItemFact>>, StoreError> {
         let sql = "SELECT i.item_id, i.line_item_id, i.is_shipped, i.tracking_number FROM shipment_line i \
                    JOIN shipment s ON s.id = i.shipment_id \
                    WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
-        let rows: Vec<ItemRow> = sqlx::query_as(sql)
+        let rows: Vec<CachedItemRow> = sqlx::query_as(sql)
             .bind(shipment.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the items of a shipment")?;
-        let item = |row: ItemRow| Item {
+            .context("read the items of a shipment")?;
+        let item = |row: CachedItemRow| ItemFact {
             item_id: ShipmentItemId(row.item_id),
             line_item_id: row.line_item_id.map(LineItemId),
             is_shipped: row.is_shipped.unwrap_or(false),
             tracking_number: row.tracking_number,
         };
-        let items: Vec<Item> = rows.into_iter().map(item).collect();
+        let items: Vec<ItemFact> = rows.into_iter().map(item).collect();
         Ok((!items.is_empty()).then_some(items))
     }
 }

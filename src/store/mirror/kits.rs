@@ -6,17 +6,17 @@
 //! person may have changed the line. A type may change, so the platform is asked again before a change is
 //! refused because of it.
 
-use super::stock_levels::json;
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Operation, ProductId, RunId, Sku, Timestamp};
 use crate::reconcile::proof;
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 
 /// Type of a product that consists of other products.
-pub const KIT: &str = "Kit";
+pub const KIT_TYPE: &str = "Kit";
 /// Event of a product that is no kit, because the platform refused its components with a working key.
 pub const KIT_DENIED: &str = "kit.denied";
 
@@ -86,25 +86,27 @@ impl Store {
         let sql = "SELECT DISTINCT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
                    WHERE (p.type = 'Kit' OR p.kit_guess_id IS NOT NULL) AND p.product_id IS NOT NULL \
                      AND p.missing_since_ms IS NULL ORDER BY k.exchange_id, p.product_id";
-        let ids: Vec<i64> =
-            sqlx::query_scalar(sql).fetch_all(&mut *self.read().await?).await.doing("find the kits")?;
+        let ids: Vec<i64> = sqlx::query_scalar(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("find the kits")?;
         Ok(ids.into_iter().map(ProductId).collect())
     }
 
     /// Returns the platform's id of a product, by its SKU or by a spelling under which it was requested.
-    pub async fn product_id_of(&self, sku: &str) -> Result<Option<ProductId>, StoreError> {
+    pub async fn product_id_by_sku(&self, sku: &str) -> Result<Option<ProductId>, StoreError> {
         let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
                    LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = ?1";
         let id: Option<Option<i64>> = sqlx::query_scalar(sql)
             .bind(sku)
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("look for a product")?;
+            .context("look for a product")?;
         Ok(id.flatten().map(ProductId))
     }
 
     /// Returns a run's last exchange about the components of a product.
-    pub async fn kit_refused_by(
+    pub async fn kit_last_exchange(
         &self,
         run: RunId,
         product: ProductId,
@@ -114,9 +116,9 @@ impl Store {
             .bind(run.0)
             .bind(Operation::KitComponents.as_str())
             .bind(Operation::KitComponents.path().replace("{productid}", &product.to_string()))
-            .fetch_one(&mut *self.read().await?)
+            .fetch_one(&mut *self.read_connection().await?)
             .await
-            .doing("find the answer about a kit")?;
+            .context("find the answer about a kit")?;
         Ok(id.map(ExchangeId))
     }
 
@@ -129,13 +131,13 @@ impl Store {
                    WHERE c.kit_id = ?1 AND c.missing_since_ms IS NULL ORDER BY c.component_id";
         sqlx::query_as(sql)
             .bind(kit.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the components of a kit")
+            .context("read the components of a kit")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records products that answers mention and returns the number of new or changed ones.
     ///
     /// Absent fields leave the stored values unchanged. A spelling that balances resolved to another product
@@ -157,10 +159,10 @@ impl Write {
                    WHERE alias_of IS NULL AND (excluded.type IS NOT NULL OR (product_id, name, upc) IS NOT ( \
                        coalesce(excluded.product_id, product_id), coalesce(excluded.name, name), \
                        coalesce(excluded.upc, upc)))";
-        let row = |p: &ProductFact| value!([p.sku, p.sku.fold(), p.product_id, p.name, p.upc, p.kind]);
+        let row = |p: &ProductFact| value!([p.sku, p.sku.case_key(), p.product_id, p.name, p.upc, p.kind]);
         let rows: Vec<Value> = products.iter().map(row).collect();
-        let done = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).execute(&mut *self.tx).await;
-        Ok(done.doing("record products met on the way")?.rows_affected())
+        let done = sqlx::query(sql).bind(json_rows(&rows)).bind(exchange.0).execute(&mut *self.tx).await;
+        Ok(done.context("record products met on the way")?.rows_affected())
     }
 
     /// Marks a product as a possible kit.
@@ -168,7 +170,7 @@ impl Write {
         let sql =
             "UPDATE product SET kit_guess_id = ?2 WHERE sku = ?1 AND alias_of IS NULL AND type IS NOT 'Kit'";
         let done = sqlx::query(sql).bind(sku.as_str()).bind(exchange.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("note that a product may be a kit")
+        done.map(drop).context("note that a product may be a kit")
     }
 
     /// Records that a product is no kit, because the platform refused its components with a working key.
@@ -187,25 +189,31 @@ impl Write {
             .bind(product.0)
             .fetch_one(&mut *self.tx)
             .await
-            .doing("look whether a product passes for a kit")?;
+            .context("look whether a product passes for a kit")?;
         if was_kit {
             let detail = value!({"exchange_id": exchange.0}).to_string();
             self.event_append(at, KIT_DENIED, &product.to_string(), Some(&detail)).await?;
-            self.kit_denied(exchange.0, product, at).await?;
+            self.kit_deny_apply(exchange.0, product, at).await?;
         }
         Ok(was_kit)
     }
 
     /// Applies the event [`KIT_DENIED`] in a replay.
-    pub async fn kit_refold(&mut self, subject: &str, detail: &str, at: Timestamp) -> Result<(), StoreError> {
-        let foreign = || StoreError::Foreign { what: "an event of a kit", value: subject.to_owned() };
+    pub async fn apply_kit_event(
+        &mut self,
+        subject: &str,
+        detail: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let foreign =
+            || StoreError::UnknownValue { value_kind: "an event of a kit", value: subject.to_owned() };
         let product = subject.parse().map(ProductId).map_err(|_| foreign())?;
         let detail: Value = serde_json::from_str(detail).map_err(|_| foreign())?;
         let exchange = detail["exchange_id"].as_i64().ok_or_else(foreign)?;
-        self.kit_denied(exchange, product, at).await
+        self.kit_deny_apply(exchange, product, at).await
     }
 
-    async fn kit_denied(
+    async fn kit_deny_apply(
         &mut self,
         exchange: i64,
         product: ProductId,
@@ -214,16 +222,16 @@ impl Write {
         let sql = "UPDATE product SET type = iif(type = 'Kit', NULL, type), type_exchange_id = ?2, \
                        kit_guess_id = NULL WHERE product_id = ?1";
         let done = sqlx::query(sql).bind(product.0).bind(exchange).execute(&mut *self.tx).await;
-        done.doing("note that a product is no kit")?;
+        done.context("note that a product is no kit")?;
         let sql =
             "UPDATE kit_component SET missing_since_ms = ?2 WHERE kit_id = ?1 AND missing_since_ms IS NULL";
         let done = sqlx::query(sql).bind(product.0).bind(at.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("mark the components of a product that is no kit")
+        done.map(drop).context("mark the components of a product that is no kit")
     }
 
     /// Records a kit's components and returns the number of new, changed or removed ones.
     pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64, StoreError> {
-        let rows = json(page.components);
+        let rows = json_rows(page.components);
         let written = self.components_write(page, &rows).await?;
         let gone = self.components_missing(page, &rows).await?;
         let is_empty = page.components.is_empty() && page.is_complete;
@@ -236,15 +244,15 @@ impl Write {
         let query =
             sqlx::query_scalar(sql).bind(page.kit.0).bind(page.exchange_id.0).bind(page.observed_at.0);
         let query = query.bind(page.is_complete).bind(is_empty);
-        let empty_ms: Option<i64> = query.fetch_one(&mut *self.tx).await.doing("record a kit")?;
+        let empty_ms: Option<i64> = query.fetch_one(&mut *self.tx).await.context("record a kit")?;
         if !page.components.is_empty() {
             let sql = "UPDATE product SET type = 'Kit', type_exchange_id = ?2, kit_guess_id = NULL \
                        WHERE product_id = ?1";
             let query = sqlx::query(sql).bind(page.kit.0).bind(page.exchange_id.0);
-            query.execute(&mut *self.tx).await.doing("note that a product is a kit")?;
+            query.execute(&mut *self.tx).await.context("note that a product is a kit")?;
         } else if proof::is_absent(empty_ms.map(Timestamp), page.observed_at, is_empty) {
             // If this is wrong, it costs one write, which the readback then finds missing.
-            self.kit_denied(page.exchange_id.0, page.kit, page.observed_at).await?;
+            self.kit_deny_apply(page.exchange_id.0, page.kit, page.observed_at).await?;
         }
         Ok(written + gone)
     }
@@ -259,7 +267,7 @@ impl Write {
                    WHERE (product_id, sku, quantity) IS NOT (excluded.product_id, excluded.sku, excluded.quantity) \
                        OR missing_since_ms IS NOT NULL";
         let query = sqlx::query(sql).bind(rows).bind(page.kit.0).bind(page.exchange_id.0);
-        Ok(query.execute(&mut *self.tx).await.doing("record the components of a kit")?.rows_affected())
+        Ok(query.execute(&mut *self.tx).await.context("record the components of a kit")?.rows_affected())
     }
 
     async fn components_missing(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64, StoreError> {
@@ -271,6 +279,6 @@ impl Write {
                      AND component_id NOT IN (SELECT value->>'component_id' FROM json_each(?1))";
         let query = sqlx::query(sql).bind(rows).bind(page.kit.0).bind(page.observed_at.0);
         let done = query.execute(&mut *self.tx).await;
-        Ok(done.doing("mark the components a kit no longer has")?.rows_affected())
+        Ok(done.context("mark the components a kit no longer has")?.rows_affected())
     }
 }

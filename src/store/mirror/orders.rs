@@ -2,8 +2,8 @@
 
 use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
 use crate::reconcile::proof;
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json};
 
 /// An answer to *Get line items of a sales order*.
@@ -30,28 +30,28 @@ impl Store {
                    FROM order_line WHERE order_id = ?1 ORDER BY line_item_id";
         let rows: Vec<String> = sqlx::query_scalar(sql)
             .bind(order.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the lines of an order")?;
+            .context("read the lines of an order")?;
         let line = |row: String| {
             serde_json::from_str(&row)
-                .map_err(|_| StoreError::Foreign { what: "an order's line", value: row })
+                .map_err(|_| StoreError::UnknownValue { value_kind: "an order's line", value: row })
         };
         rows.into_iter().map(line).collect()
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records an order's lines and returns the number of new, changed or removed ones.
     ///
     /// A line that the answer lacks keeps its age and becomes missing on proof. The order closes when nothing
     /// is left to ship and its known shipments are shipped or cancelled. It also closes when all its lines
     /// are missing.
     pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
-        let rows: Vec<Value> = page.lines.iter().map(line_row).collect();
-        let rows = super::stock_levels::json(&rows);
+        let rows: Vec<Value> = page.lines.iter().map(order_line_json).collect();
+        let rows = super::stock_levels::json_rows(&rows);
         let written = self.order_lines_write(page, &rows).await?;
-        self.order_lines_came(page, &rows).await?;
+        self.order_lines_returned(page, &rows).await?;
         let changed = written + self.order_lines_absent(page, &rows).await?;
         let is_over = page.is_complete
             && self.order_has_nothing_left(page.order_id).await?
@@ -72,7 +72,7 @@ impl Write {
             .bind(changed > 0)
             .execute(&mut *self.tx)
             .await;
-        done.doing("record an order")?;
+        done.context("record an order")?;
         Ok(changed)
     }
 
@@ -92,7 +92,7 @@ impl Write {
                        OR unit_price IS NOT excluded.unit_price OR warehouse_id IS NOT excluded.warehouse_id \
                        OR missing_since_ms IS NOT NULL";
         let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.exchange_id.0);
-        Ok(query.execute(&mut *self.tx).await.doing("record the lines of an order")?.rows_affected())
+        Ok(query.execute(&mut *self.tx).await.context("record the lines of an order")?.rows_affected())
     }
 
     /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment
@@ -102,20 +102,20 @@ impl Write {
                        SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
                        WHERE i.shipment_id = shipment.id AND l.order_id = ?1)";
         let done = sqlx::query(sql).bind(order.0).execute(&mut *self.tx).await;
-        done.doing("find the shipments of an order")?;
+        done.context("find the shipments of an order")?;
         let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
                    WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
         let open = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
-        open.doing("look for open shipments of an order")
+        open.context("look for open shipments of an order")
     }
 
     /// Gives the lines of this answer the age of the order's last answer again.
-    async fn order_lines_came(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
+    async fn order_lines_returned(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
         let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
                    WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
                      AND line_item_id IN (SELECT value->>0 FROM json_each(?1))";
         let done = sqlx::query(sql).bind(rows).bind(page.order_id.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("note that lines of an order came again")
+        done.map(drop).context("note that lines of an order came again")
     }
 
     /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
@@ -127,7 +127,7 @@ impl Write {
                      AND line_item_id NOT IN (SELECT value->>0 FROM json_each(?1))";
         let query = sqlx::query_as(sql).bind(rows).bind(page.order_id.0);
         let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
-            query.fetch_all(&mut *self.tx).await.doing("find the lines that an answer lacks")?;
+            query.fetch_all(&mut *self.tx).await.context("find the lines that an answer lacks")?;
         if lacking.is_empty() {
             return Ok(0);
         }
@@ -138,14 +138,14 @@ impl Write {
                        absent_exchange_id = iif(?5, coalesce(absent_exchange_id, ?4), absent_exchange_id) \
                    WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
         let done = sqlx::query(sql)
-            .bind(super::stock_levels::json(&lines))
+            .bind(super::stock_levels::json_rows(&lines))
             .bind(page.order_id.0)
             .bind(page.observed_at.0)
             .bind(page.exchange_id.0)
             .bind(page.is_complete)
             .execute(&mut *self.tx)
             .await;
-        done.doing("keep the age of the lines that an answer lacks")?;
+        done.context("keep the age of the lines that an answer lacks")?;
         if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
     }
 
@@ -158,7 +158,7 @@ impl Write {
     ) -> Result<u64, StoreError> {
         let first = lacking.iter().filter_map(|(_, _, exchange)| *exchange).min();
         let others_came = match first {
-            Some(first) => !page.lines.is_empty() || self.orders_came_since(first, page.order_id).await?,
+            Some(first) => !page.lines.is_empty() || self.orders_returned_since(first, page.order_id).await?,
             None => return Ok(0),
         };
         let absent = lacking
@@ -167,19 +167,19 @@ impl Write {
         let absent: Vec<i64> = absent.map(|(line, ..)| *line).collect();
         let sql = "UPDATE order_line_item SET missing_since_ms = ?3 \
                    WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
-        let query = sqlx::query(sql).bind(super::stock_levels::json(&absent)).bind(page.order_id.0);
+        let query = sqlx::query(sql).bind(super::stock_levels::json_rows(&absent)).bind(page.order_id.0);
         let done = query.bind(page.observed_at.0).execute(&mut *self.tx).await;
-        Ok(done.doing("mark the lines an order no longer has")?.rows_affected())
+        Ok(done.context("mark the lines an order no longer has")?.rows_affected())
     }
 
     /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
     /// works.
-    async fn orders_came_since(&mut self, first: i64, order: OrderId) -> Result<bool, StoreError> {
+    async fn orders_returned_since(&mut self, first: i64, order: OrderId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
                        SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
                          AND l.missing_since_ms IS NULL))";
         let came = sqlx::query_scalar(sql).bind(first).bind(order.0).fetch_one(&mut *self.tx).await;
-        came.doing("look whether other orders were answered")
+        came.context("look whether other orders were answered")
     }
 
     /// Returns true if the order has lines and none of those not missing has units left.
@@ -187,11 +187,11 @@ impl Write {
         let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
                    FROM order_line_item WHERE order_id = ?1";
         let nothing = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
-        nothing.doing("look what is left of an order")
+        nothing.context("look what is left of an order")
     }
 }
 
-fn line_row(line: &OrderLine) -> Value {
+fn order_line_json(line: &OrderLine) -> Value {
     json!([
         line.line_item_id,
         line.sku,

@@ -3,10 +3,10 @@
 //! A record that a complete list lacks is marked missing, never deleted. That is a decision, so its event is
 //! appended before the facts change. The facts of listed records need no event.
 
-use super::stock_levels::json;
+use super::stock_levels::json_rows;
 use crate::model::{ShipmentId, StorefrontId, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::AssertSqlSafe;
 
 /// Event of records that a complete list no longer holds.
@@ -16,7 +16,7 @@ pub const LIST_COMPLETE: &str = "complete";
 
 /// List that the platform returns in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListOf {
+pub enum PlatformList {
     /// *List warehouses*.
     Warehouses,
     /// *List suppliers*.
@@ -31,7 +31,7 @@ pub enum ListOf {
     HealthMonths,
 }
 
-struct Shelf {
+struct ListTable {
     table: &'static str,
     id: &'static str,
     /// SQL condition that selects the list's records; `?1` is the id of their owner, NULL without one.
@@ -39,14 +39,14 @@ struct Shelf {
     owner: Option<i64>,
 }
 
-impl ListOf {
-    fn subject(self) -> String {
-        let shelf = self.shelf();
-        shelf.owner.map_or_else(|| shelf.table.to_owned(), |owner| format!("{}/{owner}", shelf.table))
+impl PlatformList {
+    fn event_subject(self) -> String {
+        let stock = self.list_table();
+        stock.owner.map_or_else(|| stock.table.to_owned(), |owner| format!("{}/{owner}", stock.table))
     }
 
     /// Parses a list's name in the journal; business health is none, because its months never become missing.
-    fn named(subject: &str) -> Option<Self> {
+    fn from_subject(subject: &str) -> Option<Self> {
         let (table, owner) = match subject.split_once('/') {
             Some((table, owner)) => (table, owner.parse().ok()),
             None => (subject, None),
@@ -57,30 +57,34 @@ impl ListOf {
         ];
         let whole = [Self::Warehouses, Self::Suppliers, Self::Storefronts];
         let lists = if owner.is_some() { &owned[..] } else { &whole[..] };
-        lists.iter().copied().find(|list| list.shelf().table == table)
+        lists.iter().copied().find(|list| list.list_table().table == table)
     }
 
-    fn shelf(self) -> Shelf {
-        let whole =
-            |table| Shelf { table, id: "id", scope: "missing_since_ms IS NULL AND ?1 IS NULL", owner: None };
+    fn list_table(self) -> ListTable {
+        let whole = |table| ListTable {
+            table,
+            id: "id",
+            scope: "missing_since_ms IS NULL AND ?1 IS NULL",
+            owner: None,
+        };
         match self {
             Self::Warehouses => whole("warehouse"),
             Self::Suppliers => whole("supplier"),
             Self::Storefronts => whole("storefront"),
-            Self::Templates(storefront) => Shelf {
+            Self::Templates(storefront) => ListTable {
                 table: "listing_template",
                 id: "id",
                 scope: "missing_since_ms IS NULL AND storefront_id = ?1",
                 owner: Some(storefront.0),
             },
-            Self::ShipmentItems(shipment) => Shelf {
+            Self::ShipmentItems(shipment) => ListTable {
                 table: "shipment_line",
                 id: "item_id",
                 scope: "missing_since_ms IS NULL AND shipment_id = ?1",
                 owner: Some(shipment.0),
             },
             Self::HealthMonths => {
-                Shelf { table: "business_health", id: "month", scope: "?1 IS NULL", owner: None }
+                ListTable { table: "business_health", id: "month", scope: "?1 IS NULL", owner: None }
             }
         }
     }
@@ -88,69 +92,78 @@ impl ListOf {
 
 impl Store {
     /// Returns the number of the list's known records that are not missing.
-    pub async fn list_known(&self, list: ListOf) -> Result<i64, StoreError> {
-        let Shelf { table, scope, owner, .. } = list.shelf();
+    pub async fn list_known_count(&self, list: PlatformList) -> Result<i64, StoreError> {
+        let ListTable { table, scope, owner, .. } = list.list_table();
         let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
-        let count =
-            sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).fetch_one(&mut *self.read().await?).await;
-        count.doing("count what is known of a list")
+        let count = sqlx::query_scalar(AssertSqlSafe(sql))
+            .bind(owner)
+            .fetch_one(&mut *self.read_connection().await?)
+            .await;
+        count.context("count what is known of a list")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Marks the records missing that a completely read list no longer holds, and returns their number.
     ///
     /// Must not be called for a truncated list, nor for an empty one where records are known.
     pub async fn list_complete(
         &mut self,
-        list: ListOf,
+        list: PlatformList,
         listed: &[i64],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        if list == ListOf::HealthMonths {
+        if list == PlatformList::HealthMonths {
             return Ok(0);
         }
-        let Shelf { table, id, scope, owner } = list.shelf();
+        let ListTable { table, id, scope, owner } = list.list_table();
         let sql = format!(
             "SELECT {id} FROM {table} WHERE {scope} AND {id} \
              NOT IN (SELECT value FROM json_each(?2)) ORDER BY {id}"
         );
-        let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).bind(json(listed));
+        let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).bind(json_rows(listed));
         let gone: Vec<i64> =
-            query.fetch_all(&mut *self.tx).await.doing("find what a complete list no longer has")?;
+            query.fetch_all(&mut *self.tx).await.context("find what a complete list no longer has")?;
         if !gone.is_empty() {
-            self.event_append(at, LIST_MISSING, &list.subject(), Some(&json(&gone))).await?;
-            self.list_missing(list, &json(&gone), at).await?;
+            self.event_append(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&gone))).await?;
+            self.list_mark_missing(list, &json_rows(&gone), at).await?;
         }
-        if let ListOf::ShipmentItems(shipment) = list {
+        if let PlatformList::ShipmentItems(shipment) = list {
             self.shipment_complete(shipment, at).await?;
         }
         Ok(gone.len() as u64)
     }
 
     /// Applies an event of a list in a replay.
-    pub async fn list_refold(
+    pub async fn apply_list_event(
         &mut self,
         kind: &str,
         subject: &str,
         detail: &str,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        match (ListOf::named(subject), kind) {
-            (Some(list), LIST_MISSING) => self.list_missing(list, detail, at).await,
-            (Some(ListOf::ShipmentItems(shipment)), _) => self.shipment_is_complete(shipment).await,
-            _ => Err(StoreError::Foreign { what: "an event of a list", value: subject.to_owned() }),
+        match (PlatformList::from_subject(subject), kind) {
+            (Some(list), LIST_MISSING) => self.list_mark_missing(list, detail, at).await,
+            (Some(PlatformList::ShipmentItems(shipment)), _) => self.shipment_complete_apply(shipment).await,
+            _ => {
+                Err(StoreError::UnknownValue { value_kind: "an event of a list", value: subject.to_owned() })
+            }
         }
     }
 
-    async fn list_missing(&mut self, list: ListOf, gone: &str, at: Timestamp) -> Result<(), StoreError> {
-        let Shelf { table, id, scope, owner } = list.shelf();
+    async fn list_mark_missing(
+        &mut self,
+        list: PlatformList,
+        gone: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let ListTable { table, id, scope, owner } = list.list_table();
         let sql = format!(
             "UPDATE {table} SET missing_since_ms = ?3 \
              WHERE {scope} AND {id} IN (SELECT value FROM json_each(?2))"
         );
         let query = sqlx::query(AssertSqlSafe(sql)).bind(owner).bind(gone).bind(at.0);
-        query.execute(&mut *self.tx).await.map(drop).doing("mark what a complete list no longer has")
+        query.execute(&mut *self.tx).await.map(drop).context("mark what a complete list no longer has")
     }
 
     /// Records that all items of the shipment are known, with an event if that is new.
@@ -160,17 +173,18 @@ impl Write {
             .bind(shipment.0)
             .fetch_optional(&mut *self.tx)
             .await
-            .doing("look whether a shipment's items were all known")?;
+            .context("look whether a shipment's items were all known")?;
         if known != Some(false) {
             return Ok(());
         }
-        self.event_append(at, LIST_COMPLETE, &ListOf::ShipmentItems(shipment).subject(), None).await?;
-        self.shipment_is_complete(shipment).await
+        self.event_append(at, LIST_COMPLETE, &PlatformList::ShipmentItems(shipment).event_subject(), None)
+            .await?;
+        self.shipment_complete_apply(shipment).await
     }
 
-    async fn shipment_is_complete(&mut self, shipment: ShipmentId) -> Result<(), StoreError> {
+    async fn shipment_complete_apply(&mut self, shipment: ShipmentId) -> Result<(), StoreError> {
         let sql = "UPDATE shipment SET is_complete = 1 WHERE id = ?1";
         let done = sqlx::query(sql).bind(shipment.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("note that all items of a shipment are known")
+        done.map(drop).context("note that all items of a shipment are known")
     }
 }

@@ -1,8 +1,8 @@
 //! Products with their stock levels, as `product find` shows them.
 
-use super::stock_levels::json;
-use crate::model::fold;
-use crate::store::engine::error::Doing;
+use super::stock_levels::json_rows;
+use crate::model::case_key;
+use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -23,21 +23,21 @@ pub struct ProductRow {
     /// Units over all warehouses, as the platform sums them.
     pub quantity: Option<i64>,
     /// Stock levels.
-    pub warehouses: Vec<ProductCell>,
+    pub warehouses: Vec<WarehouseQuantity>,
     /// Time of the last answer that showed the product, RFC 3339.
     pub observed_at: Option<String>,
 }
 
 /// Stock level of a product.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct ProductCell {
+pub struct WarehouseQuantity {
     /// Warehouse.
     pub warehouse_id: i64,
     /// Quantity, the fact.
     pub quantity: i64,
 }
 
-const PRODUCTS: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product_id, 'name', p.name, 'upc', p.upc, \
+const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product_id, 'name', p.name, 'upc', p.upc, \
     'type', p.type, 'quantity', p.total, 'warehouses', json(( \
         SELECT json_group_array(json_object('warehouse_id', b.warehouse_id, 'quantity', b.quantity)) \
         FROM balance b WHERE b.product = p.id AND b.unlinked_ms IS NULL)), \
@@ -50,20 +50,21 @@ const PRODUCTS: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product
 impl Store {
     /// Returns the known products with these SKUs, in the platform's spelling.
     pub async fn product_list(&self, skus: &[String]) -> Result<Vec<ProductRow>, StoreError> {
-        self.products(skus, "sku").await
+        self.product_list_by(skus, "sku").await
     }
 
     /// Returns the known products with these UPCs.
     pub async fn product_list_by_upc(&self, upcs: &[String]) -> Result<Vec<ProductRow>, StoreError> {
-        self.products(upcs, "upc").await
+        self.product_list_by(upcs, "upc").await
     }
 
-    async fn products(&self, ids: &[String], by: &str) -> Result<Vec<ProductRow>, StoreError> {
-        let query = sqlx::query_scalar(PRODUCTS).bind(json(ids)).bind(by);
-        let rows: Vec<String> = query.fetch_all(&mut *self.read().await?).await.doing("read products")?;
+    async fn product_list_by(&self, ids: &[String], by: &str) -> Result<Vec<ProductRow>, StoreError> {
+        let query = sqlx::query_scalar(PRODUCT_LIST).bind(json_rows(ids)).bind(by);
+        let rows: Vec<String> =
+            query.fetch_all(&mut *self.read_connection().await?).await.context("read products")?;
         let read = |row: &String| {
             serde_json::from_str(row)
-                .map_err(|_| StoreError::Foreign { what: "a product", value: row.to_owned() })
+                .map_err(|_| StoreError::UnknownValue { value_kind: "a product", value: row.to_owned() })
         };
         rows.iter().map(read).collect()
     }
@@ -71,7 +72,7 @@ impl Store {
 
 impl ProductRow {
     /// Returns true if `id` has the product's case key or equals its UPC.
-    pub fn answers_to(&self, id: &str) -> bool {
-        fold(&self.sku) == fold(id) || self.upc.as_deref().is_some_and(|upc| upc.trim() == id.trim())
+    pub fn is_named_by(&self, id: &str) -> bool {
+        case_key(&self.sku) == case_key(id) || self.upc.as_deref().is_some_and(|upc| upc.trim() == id.trim())
     }
 }

@@ -1,42 +1,42 @@
 //! A product with its stock levels, for the preflight of creates and for product updates.
 
-use super::stock_levels::CellWrite;
+use super::stock_levels::StockLevelWrite;
 use crate::model::{ProductId, Quantity, Sku, Timestamp};
-use crate::reconcile::Lack;
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::reconcile::ProductLack;
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 
 /// Product with its stock levels.
 #[derive(Clone, Debug, Default)]
-pub struct ProductCells {
+pub struct ProductStock {
     /// Product id at the platform; `None`: the platform does not return the SKU.
     pub product_id: Option<i64>,
     /// Quantity of the product itself, where the platform reported it.
     pub total: Option<i64>,
     /// Exchange that last requested it.
-    pub read_by: Option<i64>,
+    pub read_exchange_id: Option<i64>,
     /// Way in which that exchange's answer lacked it; `None`: it showed all of it.
-    pub lack: Option<Lack>,
+    pub lack: Option<ProductLack>,
     /// True if the platform is proved not to have it.
     pub is_missing: bool,
     /// Stock levels that have not vanished.
-    pub cells: Vec<ProductCell>,
+    pub stock_levels: Vec<ProductStockRow>,
 }
 
 #[derive(FromRow)]
-struct Head {
+struct ProductHeadRow {
     id: i64,
     product_id: Option<i64>,
     total: Option<i64>,
-    read_by: Option<i64>,
+    read_exchange_id: Option<i64>,
     lack: Option<String>,
     is_missing: bool,
 }
 
 /// Stock level of a product.
 #[derive(Clone, Debug, FromRow)]
-pub struct ProductCell {
+pub struct ProductStockRow {
     /// Row of the product.
     pub product: i64,
     /// Warehouse.
@@ -51,62 +51,64 @@ pub struct ProductCell {
     pub is_busy: bool,
 }
 
-impl ProductCells {
+impl ProductStock {
     /// Returns true if one of the stock levels is busy.
     pub fn is_busy(&self) -> bool {
-        self.cells.iter().any(|cell| cell.is_busy)
+        self.stock_levels.iter().any(|level| level.is_busy)
     }
 
     /// Returns writes that leave every stock level as it is, as an update with these quantities does.
-    pub fn writes(&self) -> Vec<CellWrite> {
-        let write = |cell: &ProductCell| CellWrite {
-            product: cell.product,
-            warehouse_id: cell.warehouse_id,
-            before: Some(Quantity(cell.quantity)),
-            written: Quantity(cell.quantity),
+    pub fn unchanged_writes(&self) -> Vec<StockLevelWrite> {
+        let write = |level: &ProductStockRow| StockLevelWrite {
+            product: level.product,
+            warehouse_id: level.warehouse_id,
+            before: Some(Quantity(level.quantity)),
+            written: Quantity(level.quantity),
         };
-        self.cells.iter().map(write).collect()
+        self.stock_levels.iter().map(write).collect()
     }
 }
 
 impl Store {
     /// Returns the SKU of a product by the platform's id.
-    pub async fn product_sku(&self, product: ProductId) -> Result<Option<String>, StoreError> {
+    pub async fn product_sku_by_id(&self, product: ProductId) -> Result<Option<String>, StoreError> {
         let sql =
             "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
         sqlx::query_scalar(sql)
             .bind(product.0)
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("look for a product by its id")
+            .context("look for a product by its id")
     }
 
     /// Returns id and spelling of each product that the platform returned under this case key.
-    pub async fn product_twins(&self, fold: &str) -> Result<Vec<(i64, String)>, StoreError> {
+    pub async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>, StoreError> {
         let sql = "SELECT product_id, sku FROM product \
                    WHERE case_key = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
         sqlx::query_as(sql)
-            .bind(fold)
-            .fetch_all(&mut *self.read().await?)
+            .bind(case_key)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("look for products by SKU")
+            .context("look for products by SKU")
     }
 
     /// Returns a product with its stock levels; empty if it is unknown.
-    pub async fn product_cells(&self, sku: &Sku) -> Result<ProductCells, StoreError> {
-        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id AS read_by, p.lack, \
+    pub async fn product_stock(&self, sku: &Sku) -> Result<ProductStock, StoreError> {
+        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id AS read_exchange_id, p.lack, \
                           p.missing_since_ms IS NOT NULL AS is_missing FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = ?1";
-        let head: Option<Head> = sqlx::query_as(sql)
+        let head: Option<ProductHeadRow> = sqlx::query_as(sql)
             .bind(sku.as_str())
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("read a product")?;
-        let Some(Head { id, product_id, total, read_by, lack, is_missing }) = head else {
-            return Ok(ProductCells::default());
+            .context("read a product")?;
+        let Some(ProductHeadRow { id, product_id, total, read_exchange_id: read_by, lack, is_missing }) =
+            head
+        else {
+            return Ok(ProductStock::default());
         };
-        let lack = lack.as_deref().and_then(Lack::of);
+        let lack = lack.as_deref().and_then(ProductLack::from_code);
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
                           coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
                           EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = b.product \
@@ -115,13 +117,20 @@ impl Store {
                    FROM balance b JOIN product p ON p.id = b.product \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                    WHERE b.product = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
-        let cells = sqlx::query_as(sql).bind(id).fetch_all(&mut *self.read().await?).await;
-        let cells = cells.doing("read the cells of a product")?;
-        Ok(ProductCells { product_id, total, read_by, lack, is_missing, cells })
+        let levels = sqlx::query_as(sql).bind(id).fetch_all(&mut *self.read_connection().await?).await;
+        let levels = levels.context("read the stock levels of a product")?;
+        Ok(ProductStock {
+            product_id,
+            total,
+            read_exchange_id: read_by,
+            lack,
+            is_missing,
+            stock_levels: levels,
+        })
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Marks the other SKUs of a renamed product as missing, because one product has one SKU.
     pub async fn product_renamed(
         &mut self,
@@ -132,6 +141,6 @@ impl Write {
         let sql = "UPDATE product SET missing_since_ms = ?3, digest = NULL \
                    WHERE product_id = ?1 AND sku <> ?2 AND missing_since_ms IS NULL AND alias_of IS NULL";
         let query = sqlx::query(sql).bind(product.0).bind(sku.as_str()).bind(at.0);
-        query.execute(&mut *self.tx).await.map(drop).doing("mark the SKU that a product had before")
+        query.execute(&mut *self.tx).await.map(drop).context("mark the SKU that a product had before")
     }
 }

@@ -4,19 +4,21 @@
 //! stale replica may have answered. A difference on which two checks agree is a mismatch. Both follow from
 //! exchanges and written quantities alone, so a replay has the same result.
 
-use super::stock_levels::{CellWrite, json};
+use super::stock_levels::{StockLevelWrite, json_rows};
 use crate::model::{ExchangeId, Position, Quantity, Sku, Timestamp, time};
-use crate::reconcile::fact::{AcceptedWrite, Admission, LOOKS_APART, LastWrite, Read, admit, is_looked_for};
-use crate::store::engine::error::Doing;
+use crate::reconcile::read_admission::{
+    AcceptedWrite, LastWrite, READS_APART, ReadAdmission, StockLevelRead, admit_read, needs_read_back,
+};
+use crate::store::engine::error::SqlContext;
 use crate::store::mirror::balances::page::{BalanceFact, BalancePage};
-use crate::store::{Store, StoreError, Write};
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Delay of a check for which no change waits, so that writes of a few seconds share it.
-const SHARED_FOR: Duration = Duration::from_secs(5);
+const SHARED_CHECK_DELAY: Duration = Duration::from_secs(5);
 
 /// Accepted write that the platform does not show.
 #[derive(Clone, Debug, FromRow)]
@@ -33,17 +35,17 @@ pub struct MismatchRow {
 
 /// Judgement of a page about written stock levels.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct WriteJudgement {
     /// Stock levels (product, warehouse) for which the page holds no fact.
     pub(super) no_fact: Vec<(i64, i64)>,
     /// Mismatches on which two checks agree.
-    pub(super) opened: Vec<MismatchRow>,
+    pub(super) mismatches: Vec<MismatchRow>,
     /// Number of stock levels whose doubt ended with this page; their changes waited for it.
-    pub(super) freed: u64,
+    pub(super) stock_levels_unblocked: u64,
 }
 
 #[derive(FromRow)]
-struct WriteRow {
+struct StockLevelWriteRow {
     product: i64,
     warehouse_id: i64,
     sku: String,
@@ -57,20 +59,20 @@ struct WriteRow {
     check_due_ms: Option<i64>,
 }
 
-impl WriteRow {
+impl StockLevelWriteRow {
     fn last_write(&self) -> LastWrite {
         LastWrite {
-            concluded: self.ended.map(Position),
+            completed: self.ended.map(Position),
             before: self.before.map(Quantity),
             target: Quantity(self.written),
-            is_unseen: self.is_unconfirmed,
-            doubted_at: self.first_mismatch_ms.map(Timestamp),
+            is_unconfirmed: self.is_unconfirmed,
+            first_mismatch_at: self.first_mismatch_ms.map(Timestamp),
         }
     }
 
-    fn accepted(&self) -> AcceptedWrite {
+    fn accepted_write(&self) -> AcceptedWrite {
         AcceptedWrite {
-            exchange: ExchangeId(self.exchange_id),
+            exchange_id: ExchangeId(self.exchange_id),
             warehouse_id: self.warehouse_id,
             before: self.before.map(Quantity),
             target: Quantity(self.written),
@@ -79,7 +81,7 @@ impl WriteRow {
     }
 
     /// Returns the row after a check: unconfirmed, proven, time of the first mismatch, next check.
-    fn after(
+    fn updated_values(
         &self,
         unseen: bool,
         proven: bool,
@@ -107,11 +109,11 @@ impl Store {
                    WHERE check_due_ms IS NOT NULL AND product NOT IN \
                        (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?2)))";
         let due: Option<i64> = sqlx::query_scalar(sql)
-            .bind(time::millis(SHARED_FOR))
-            .bind(super::stock_levels::json(left_out))
-            .fetch_one(&mut *self.read().await?)
+            .bind(time::whole_millis(SHARED_CHECK_DELAY))
+            .bind(super::stock_levels::json_rows(left_out))
+            .fetch_one(&mut *self.read_connection().await?)
             .await
-            .doing("read when accepted writes are to be looked for")?;
+            .context("read when accepted writes are to be looked for")?;
         Ok(due.map(Timestamp))
     }
 
@@ -125,9 +127,9 @@ impl Store {
                    GROUP BY p.id ORDER BY doubted DESC, min(w.check_due_ms), p.sku";
         let rows: Vec<(String, bool)> = sqlx::query_as(sql)
             .bind(now.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read which accepted writes are to be looked for")?;
+            .context("read which accepted writes are to be looked for")?;
         Ok(rows.into_iter().filter_map(|(sku, doubted)| Some((Sku::new(sku).ok()?, doubted))).collect())
     }
 
@@ -136,83 +138,96 @@ impl Store {
         let sql = "SELECT p.sku, m.warehouse_id, m.written, m.shown FROM mismatch m \
                    JOIN product p ON p.id = m.product ORDER BY m.since_ms, p.sku, m.warehouse_id";
         sqlx::query_as(sql)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read what the service does not show")
+            .context("read what the platform does not show")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Judges a page about written stock levels and stores the result.
-    pub(super) async fn writes_judge(&mut self, page: &BalancePage<'_>) -> Result<Judged, StoreError> {
-        let (mut judged, mut kept) = (Judged::default(), Vec::new());
-        let shown = Shown::of(page);
+    pub(super) async fn writes_judge(
+        &mut self,
+        page: &BalancePage<'_>,
+    ) -> Result<WriteJudgement, StoreError> {
+        let (mut judged, mut kept) = (WriteJudgement::default(), Vec::new());
+        let shown = ShownQuantities::from_page(page);
         for row in self.writes_to_judge(page).await? {
             let last = row.last_write();
-            let quantity = shown.of_cell(&row);
+            let quantity = shown.of_stock_level(&row);
             let kept_before = kept.len();
             let began = Position(page.exchange_id.0);
-            let read =
-                Read { began, sent_at: page.observed_at, quantity: quantity.unwrap_or(Some(last.target)) };
+            let read = StockLevelRead {
+                began,
+                sent_at: page.observed_at,
+                quantity: quantity.unwrap_or(Some(last.target)),
+            };
             let proven = row.is_proven || read.quantity == Some(last.target);
-            match (admit(&read, &last), quantity) {
-                (Admission::Evidence, _) => judged.no_fact.push((row.product, row.warehouse_id)),
+            match (admit_read(&read, &last), quantity) {
+                (ReadAdmission::Evidence, _) => judged.no_fact.push((row.product, row.warehouse_id)),
                 // The answer lacks the stock level: a due check has no result, and any later read judges the
                 // write.
-                (Admission::Fact | Admission::Contradiction | Admission::LookAgain { .. }, None) => {
+                (
+                    ReadAdmission::Fact | ReadAdmission::Contradiction | ReadAdmission::ReadAgain { .. },
+                    None,
+                ) => {
                     let was_due = row.check_due_ms.is_some_and(|at| at <= page.observed_at.0);
-                    if was_due && page.asked.iter().any(|sku| sku.as_str() == row.sku) {
-                        kept.push(row.after(row.is_unconfirmed, row.is_proven, None, None));
+                    if was_due && page.requested.iter().any(|sku| sku.as_str() == row.sku) {
+                        kept.push(row.updated_values(row.is_unconfirmed, row.is_proven, None, None));
                     }
                 }
-                (Admission::Fact, Some(_)) => kept.push(row.after(false, proven, None, None)),
-                (Admission::LookAgain { not_before }, Some(_)) => {
+                (ReadAdmission::Fact, Some(_)) => kept.push(row.updated_values(false, proven, None, None)),
+                (ReadAdmission::ReadAgain { not_before }, Some(_)) => {
                     judged.no_fact.push((row.product, row.warehouse_id));
                     let doubted =
-                        last.doubted_at.map_or(page.observed_at, |first| first.min(page.observed_at));
-                    kept.push(row.after(true, row.is_proven, Some(doubted), Some(not_before)));
+                        last.first_mismatch_at.map_or(page.observed_at, |first| first.min(page.observed_at));
+                    kept.push(row.updated_values(true, row.is_proven, Some(doubted), Some(not_before)));
                 }
-                (Admission::Contradiction, Some(shown)) => {
-                    kept.push(row.after(false, false, None, None));
-                    if is_looked_for(&row.accepted()) {
-                        judged.opened.push(self.mismatch_open(&row, shown, page.observed_at).await?);
+                (ReadAdmission::Contradiction, Some(shown)) => {
+                    kept.push(row.updated_values(false, false, None, None));
+                    if needs_read_back(&row.accepted_write()) {
+                        judged.mismatches.push(self.mismatch_open(&row, shown, page.observed_at).await?);
                     }
                 }
             }
             let is_judged =
                 kept.len() > kept_before && !judged.no_fact.contains(&(row.product, row.warehouse_id));
-            judged.freed += u64::from(is_judged && row.first_mismatch_ms.is_some());
+            judged.stock_levels_unblocked += u64::from(is_judged && row.first_mismatch_ms.is_some());
         }
-        self.writes_keep(&kept).await?;
+        self.writes_store(&kept).await?;
         Ok(judged)
     }
 
     /// Returns the writes that overlap a page or are unconfirmed.
-    async fn writes_to_judge(&mut self, page: &BalancePage<'_>) -> Result<Vec<WriteRow>, StoreError> {
-        let skus: BTreeSet<&Sku> = page.asked.iter().chain(page.products.iter().map(|p| &p.sku)).collect();
+    async fn writes_to_judge(
+        &mut self,
+        page: &BalancePage<'_>,
+    ) -> Result<Vec<StockLevelWriteRow>, StoreError> {
+        let skus: BTreeSet<&Sku> =
+            page.requested.iter().chain(page.products.iter().map(|p| &p.sku)).collect();
         let sql = "SELECT w.product, w.warehouse_id, p.sku, w.exchange_id, w.before, w.written, w.ended, \
                           w.is_unconfirmed, w.is_proven, w.first_mismatch_ms, w.check_due_ms \
                    FROM stock_level_write w JOIN product p ON p.id = w.product \
                    WHERE p.sku IN (SELECT value FROM json_each(?1)) \
                      AND (w.ended IS NULL OR w.ended > ?2 OR w.is_unconfirmed)";
-        let query = sqlx::query_as(sql).bind(json(&skus)).bind(page.exchange_id.0);
-        query.fetch_all(&mut *self.tx).await.doing("read what we wrote to the cells of a page")
+        let query = sqlx::query_as(sql).bind(json_rows(&skus)).bind(page.exchange_id.0);
+        query.fetch_all(&mut *self.tx).await.context("read what we wrote to the stock levels of a page")
     }
 
-    async fn writes_keep(&mut self, rows: &[Value]) -> Result<(), StoreError> {
+    async fn writes_store(&mut self, rows: &[Value]) -> Result<(), StoreError> {
         if rows.is_empty() {
             return Ok(());
         }
         let sql = "UPDATE stock_level_write SET is_unconfirmed = m.value->>2, is_proven = m.value->>3, \
                        first_mismatch_ms = m.value->>4, check_due_ms = m.value->>5 FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1";
-        let done = sqlx::query(sql).bind(json(rows)).execute(&mut *self.tx).await;
-        done.map(drop).doing("keep what a page shows of accepted writes")
+        let done = sqlx::query(sql).bind(json_rows(rows)).execute(&mut *self.tx).await;
+        done.map(drop).context("keep what a page shows of accepted writes")
     }
 
     async fn mismatch_open(
         &mut self,
-        row: &WriteRow,
+        row: &StockLevelWriteRow,
         shown: Option<Quantity>,
         at: Timestamp,
     ) -> Result<MismatchRow, StoreError> {
@@ -221,31 +236,31 @@ impl Write {
         let shown = shown.map(|shown| shown.0);
         let query = sqlx::query(sql).bind(row.product).bind(row.warehouse_id).bind(row.exchange_id);
         let done = query.bind(row.written).bind(shown).bind(at.0).execute(&mut *self.tx).await;
-        done.doing("open a conflict")?;
+        done.context("open a conflict")?;
         let (sku, warehouse_id, written) = (row.sku.clone(), row.warehouse_id, row.written);
         Ok(MismatchRow { sku, warehouse_id, written, shown })
     }
 
     /// Closes the conflicts of stock levels that now show the written quantity, and returns their number.
-    pub(super) async fn mismatch_agree(&mut self, page: &BalancePage<'_>) -> Result<u64, StoreError> {
+    pub(super) async fn mismatch_close_agreed(&mut self, page: &BalancePage<'_>) -> Result<u64, StoreError> {
         let open = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM mismatch)").fetch_one(&mut *self.tx);
-        if !open.await.doing("see whether conflicts are open")? {
+        if !open.await.context("see whether conflicts are open")? {
             return Ok(0);
         }
-        let cells = page.products.iter().flat_map(|p| p.cells.iter().map(move |c| (p, c)));
-        let cells: Vec<Value> = cells.map(|(p, c)| value!([p.sku, c.warehouse_id, c.quantity])).collect();
+        let levels = page.products.iter().flat_map(|p| p.stock_levels.iter().map(move |c| (p, c)));
+        let levels: Vec<Value> = levels.map(|(p, c)| value!([p.sku, c.warehouse_id, c.quantity])).collect();
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id, written) IN ( \
                        SELECT p.id, value->>1, value->>2 FROM json_each(?1) JOIN product p ON p.sku = value->>0)";
-        let done = sqlx::query(sql).bind(json(&cells)).execute(&mut *self.tx).await;
-        Ok(done.doing("close conflicts that the service settled")?.rows_affected())
+        let done = sqlx::query(sql).bind(json_rows(&levels)).execute(&mut *self.tx).await;
+        Ok(done.context("close conflicts that the platform settled")?.rows_affected())
     }
 
     /// Closes the conflicts of stock levels (product, warehouse) that a later change decided.
-    pub async fn mismatch_end(&mut self, cells: &[(i64, i64)]) -> Result<(), StoreError> {
+    pub async fn mismatch_close(&mut self, levels: &[(i64, i64)]) -> Result<(), StoreError> {
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id) IN ( \
                        SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json(cells)).execute(&mut *self.tx).await;
-        done.map(drop).doing("close conflicts that a later wish settled")
+        let done = sqlx::query(sql).bind(json_rows(levels)).execute(&mut *self.tx).await;
+        done.map(drop).context("close conflicts that a later change settled")
     }
 
     /// Marks the writes of an exchange as accepted, before they end, and schedules checks of those that need
@@ -254,9 +269,9 @@ impl Write {
         &mut self,
         exchange: ExchangeId,
         sent_at: Timestamp,
-        applied: &[CellWrite],
+        applied: &[StockLevelWrite],
     ) -> Result<(), StoreError> {
-        let changing: Vec<&CellWrite> =
+        let changing: Vec<&StockLevelWrite> =
             applied.iter().filter(|write| write.before != Some(write.written)).collect();
         if changing.is_empty() {
             return Ok(());
@@ -265,13 +280,13 @@ impl Write {
                    WHERE exchange_id = ?1 AND ended IS NULL AND is_proven";
         let query = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
         let proven: BTreeSet<(i64, i64)> =
-            query.doing("read which cells followed before")?.into_iter().collect();
-        let row = |write: &&CellWrite| {
+            query.context("read which stock levels followed before")?.into_iter().collect();
+        let row = |write: &&StockLevelWrite| {
             let (product, warehouse_id) = (write.product, write.warehouse_id);
             let is_proven = proven.contains(&(product, warehouse_id));
             let (before, target) = (write.before, write.written);
-            let accepted = AcceptedWrite { exchange, warehouse_id, before, target, is_proven };
-            value!([product, warehouse_id, i64::from(is_looked_for(&accepted))])
+            let accepted = AcceptedWrite { exchange_id: exchange, warehouse_id, before, target, is_proven };
+            value!([product, warehouse_id, i64::from(needs_read_back(&accepted))])
         };
         let rows: Vec<Value> = changing.iter().map(row).collect();
         // Counted from the send time, which a replay knows too. Two checks decide, at least [`LOOKS_APART`]
@@ -279,25 +294,26 @@ impl Write {
         let sql = "UPDATE stock_level_write \
                    SET is_unconfirmed = 1, check_due_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
-        let query = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).bind(sent_at.plus(LOOKS_APART).0);
-        query.execute(&mut *self.tx).await.map(drop).doing("note which writes are to be looked for")
+        let query =
+            sqlx::query(sql).bind(json_rows(&rows)).bind(exchange.0).bind(sent_at.plus(READS_APART).0);
+        query.execute(&mut *self.tx).await.map(drop).context("note which writes are to be looked for")
     }
 }
 
-struct Shown<'a>(BTreeMap<&'a str, &'a BalanceFact<'a>>);
+struct ShownQuantities<'a>(BTreeMap<&'a str, &'a BalanceFact<'a>>);
 
-impl<'a> Shown<'a> {
-    fn of(page: &BalancePage<'a>) -> Self {
+impl<'a> ShownQuantities<'a> {
+    fn from_page(page: &BalancePage<'a>) -> Self {
         Self(page.products.iter().map(|product| (product.sku.as_str(), product)).collect())
     }
 
     /// Returns the quantity shown, or `Some(None)` for the product without this warehouse. `None` where the
     /// answer lacks the product or a part of it.
-    fn of_cell(&self, row: &WriteRow) -> Option<Option<Quantity>> {
+    fn of_stock_level(&self, row: &StockLevelWriteRow) -> Option<Option<Quantity>> {
         let product = self.0.get(row.sku.as_str())?;
-        let cell = product.cells.iter().find(|cell| cell.warehouse_id.0 == row.warehouse_id);
-        match cell {
-            Some(cell) => Some(Some(cell.quantity)),
+        let level = product.stock_levels.iter().find(|level| level.warehouse_id.0 == row.warehouse_id);
+        match level {
+            Some(level) => Some(Some(level.quantity)),
             None => product.is_whole.then_some(None),
         }
     }

@@ -1,26 +1,26 @@
 //! Input of adaptive reading: the proved page size, recently moved SKUs, SKUs near zero.
 
 use crate::model::Timestamp;
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 
 /// Number of the newest history entries that are considered; the index returns them from its end.
-const MOVES: i64 = 4_000;
+const HISTORY_ENTRIES_MAX: i64 = 4_000;
 /// Number of SKUs near zero that are considered, stalest first.
-const NEAR_ZERO_ROWS: i64 = 4_000;
+const NEAR_ZERO_MAX: i64 = 4_000;
 
 /// Tracked SKU that may be worth an early read.
 #[derive(Clone, Debug, FromRow)]
-pub struct EarlyRow {
+pub struct PrefetchRow {
     /// SKU.
     pub sku: String,
     /// Number of its entries among the newest of the history.
-    pub moves: u32,
+    pub history_entries: u32,
     /// True if one of its stock levels is near zero, but above it.
     ///
     /// The stock level holds at most three units, or at most as many as it lost since `since`.
-    pub near_zero: bool,
+    pub is_near_zero: bool,
     /// Time at which its facts were requested.
     pub observed_ms: i64,
 }
@@ -28,18 +28,18 @@ pub struct EarlyRow {
 impl Store {
     /// Returns the tracked SKUs of the newest history entries since `since`, and those with one to three
     /// units.
-    pub async fn early_list(&self, since: Timestamp) -> Result<Vec<EarlyRow>, StoreError> {
+    pub async fn prefetch_list(&self, since: Timestamp) -> Result<Vec<PrefetchRow>, StoreError> {
         // The bounds 1 and 3 are part of the text, because SQLite would not use their index for parameters.
-        let sql = "WITH moved AS (SELECT product, warehouse_id, count(*) AS moves, max(quantity) AS top FROM ( \
+        let sql = "WITH moved AS (SELECT product, warehouse_id, count(*) AS history_entries, max(quantity) AS top FROM ( \
                        SELECT product, warehouse_id, quantity, observed_ms FROM balance_history \
                        ORDER BY position DESC LIMIT ?1) \
                        WHERE observed_ms >= ?2 GROUP BY product, warehouse_id), \
-                   mover AS (SELECT m.product, sum(m.moves) AS moves, \
-                                    max(b.quantity > 0 AND b.quantity <= max(3, m.top - b.quantity)) AS near_zero \
+                   mover AS (SELECT m.product, sum(m.history_entries) AS history_entries, \
+                                    max(b.quantity > 0 AND b.quantity <= max(3, m.top - b.quantity)) AS is_near_zero \
                              FROM moved m JOIN balance b USING (product, warehouse_id) GROUP BY m.product), \
                    low AS (SELECT DISTINCT b.product FROM balance b WHERE b.quantity BETWEEN 1 AND 3) \
-                   SELECT p.sku, m.moves, r.observed_ms, \
-                          m.near_zero OR EXISTS (SELECT 1 FROM low WHERE low.product = m.product) AS near_zero \
+                   SELECT p.sku, m.history_entries, r.observed_ms, \
+                          m.is_near_zero OR EXISTS (SELECT 1 FROM low WHERE low.product = m.product) AS is_near_zero \
                    FROM mover m JOIN product p ON p.id = m.product JOIN tracked_sku t ON t.sku = p.sku \
                    JOIN read_batch r ON r.id = p.read_batch_id WHERE p.missing_since_ms IS NULL \
                    UNION ALL \
@@ -48,8 +48,11 @@ impl Store {
                    JOIN read_batch r ON r.id = p.read_batch_id WHERE p.missing_since_ms IS NULL \
                        AND NOT EXISTS (SELECT 1 FROM mover m WHERE m.product = low.product) \
                    ORDER BY r.exchange_id LIMIT ?3)";
-        let query = sqlx::query_as(sql).bind(MOVES).bind(since.0).bind(NEAR_ZERO_ROWS);
-        query.fetch_all(&mut *self.read().await?).await.doing("find what is worth a read before its turn")
+        let query = sqlx::query_as(sql).bind(HISTORY_ENTRIES_MAX).bind(since.0).bind(NEAR_ZERO_MAX);
+        query
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("find what is worth a read before its turn")
     }
 
     /// Returns the proved page size, if it was proved under the present configuration.
@@ -57,20 +60,20 @@ impl Store {
         let sql = "SELECT size FROM page_size WHERE configured = ?1";
         let size: Option<i64> = sqlx::query_scalar(sql)
             .bind(i64::try_from(configured).unwrap_or(i64::MAX))
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("read the page size")?;
+            .context("read the page size")?;
         Ok(size.and_then(|size| usize::try_from(size).ok()))
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Stores the proved page size.
-    pub async fn page_size_keep(&mut self, configured: usize, size: usize) -> Result<(), StoreError> {
+    pub async fn page_size_store(&mut self, configured: usize, size: usize) -> Result<(), StoreError> {
         let sql = "INSERT INTO page_size (id, configured, size) VALUES (1, ?1, ?2) \
                    ON CONFLICT (id) DO UPDATE SET configured = excluded.configured, size = excluded.size";
         let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         let query = sqlx::query(sql).bind(number(configured)).bind(number(size));
-        query.execute(&mut *self.tx).await.map(drop).doing("remember the page size")
+        query.execute(&mut *self.tx).await.map(drop).context("remember the page size")
     }
 }

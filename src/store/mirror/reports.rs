@@ -4,26 +4,26 @@
 //! after the month's end make the month agreed. Views provide the columns.
 
 use crate::model::{ExchangeId, Month, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::FromRow;
 
 /// Monthly report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum MonthlyReport {
     /// *Get top-selling products by month*, over all storefronts.
     TopSelling,
     /// *Business health*.
     BusinessHealth,
 }
 
-impl Report {
+impl MonthlyReport {
     fn as_str(self) -> &'static str {
         match self {
-            Report::TopSelling => "top_selling",
-            Report::BusinessHealth => "business_health",
+            MonthlyReport::TopSelling => "top_selling",
+            MonthlyReport::BusinessHealth => "business_health",
         }
     }
 }
@@ -49,7 +49,7 @@ pub struct TopSellerFact {
 
 /// Figures of a month (*BusinessHealth month record*); amounts in the account's currency.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct HealthFigures {
+pub struct BusinessHealthFigures {
     /// `TotalRevenue`.
     pub total_revenue: Option<f64>,
     /// `TotalCostOfGoodsSold`.
@@ -99,7 +99,7 @@ pub struct TopSellerRow {
 
 /// Row of the view `business_health`.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct HealthMonthRow {
+pub struct BusinessHealthRow {
     /// Year.
     pub year: i64,
     /// Month, 1 to 12.
@@ -107,7 +107,7 @@ pub struct HealthMonthRow {
     /// Figures.
     #[sqlx(flatten)]
     #[serde(flatten)]
-    pub figures: HealthFigures,
+    pub figures: BusinessHealthFigures,
     /// True if two reads after the month's end were equal.
     pub is_agreed: bool,
     /// Time of the last report, RFC 3339.
@@ -116,13 +116,17 @@ pub struct HealthMonthRow {
 
 impl Store {
     /// Returns those of `months` whose report is agreed.
-    pub async fn report_agreed(&self, report: Report, months: &[Month]) -> Result<Vec<Month>, StoreError> {
+    pub async fn report_agreed(
+        &self,
+        report: MonthlyReport,
+        months: &[Month],
+    ) -> Result<Vec<Month>, StoreError> {
         let sql = "SELECT year, month FROM report_month WHERE report = ?1 AND is_agreed";
         let rows: Vec<(u16, u8)> = sqlx::query_as(sql)
             .bind(report.as_str())
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("find the months that are agreed")?;
+            .context("find the months that are agreed")?;
         let known: Vec<Month> =
             rows.into_iter().filter_map(|(year, month)| Month::new(year, month)).collect();
         Ok(months.iter().copied().filter(|month| known.contains(month)).collect())
@@ -135,29 +139,29 @@ impl Store {
                    ORDER BY year DESC, month DESC, rank";
         sqlx::query_as(sql)
             .bind(months)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the top sellers")
+            .context("read the top sellers")
     }
 
     /// Returns the business health of the newest `months` months, newest first.
-    pub async fn business_health(&self, months: u32) -> Result<Vec<HealthMonthRow>, StoreError> {
+    pub async fn business_health(&self, months: u32) -> Result<Vec<BusinessHealthRow>, StoreError> {
         let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT ?1";
         sqlx::query_as(sql)
             .bind(months)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the business health")
+            .context("read the business health")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records a report of some months and returns the number of new or changed ones.
     ///
     /// A month becomes agreed if its report repeats one that was read after the month's end.
     pub async fn mirror_report(
         &mut self,
-        report: Report,
+        report: MonthlyReport,
         exchange: ExchangeId,
         observed_at: Timestamp,
         months: &[(Month, Value)],
@@ -165,7 +169,7 @@ impl Write {
         let row = |(month, said): &(Month, Value)| {
             json!([month.year(), month.number(), said.to_string(), month.end()])
         };
-        let rows = super::stock_levels::json(&months.iter().map(row).collect::<Vec<_>>());
+        let rows = super::stock_levels::json_rows(&months.iter().map(row).collect::<Vec<_>>());
         let sql = "SELECT count(*) FROM json_each(?1) LEFT JOIN report_month m \
                        ON m.report = ?2 AND m.year = value->>0 AND m.month = value->>1 \
                    WHERE m.payload IS NOT value->>2";
@@ -174,7 +178,7 @@ impl Write {
             .bind(report.as_str())
             .fetch_one(&mut *self.tx)
             .await
-            .doing("compare a report with what it said before")?;
+            .context("compare a report with what it said before")?;
         let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
                    observed_ms) \
                    SELECT ?2, value->>0, value->>1, value->>2, 0, ?3, ?4 FROM json_each(?1) WHERE true \
@@ -184,7 +188,7 @@ impl Write {
                        payload = excluded.payload, exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms";
         let query = sqlx::query(sql).bind(&rows).bind(report.as_str()).bind(exchange.0).bind(observed_at.0);
-        query.execute(&mut *self.tx).await.doing("record a report")?;
+        query.execute(&mut *self.tx).await.context("record a report")?;
         Ok(changed.unsigned_abs())
     }
 }

@@ -4,13 +4,13 @@
 //! shipment, or one that is shipped and confirmed in full, is not read again. A shipment without news for
 //! [`QUIET_AFTER`] is read daily.
 
-use super::stock_levels::json;
-use super::tracked_orders::{QUIET_AFTER, QUIET_LOOK};
+use super::stock_levels::json_rows;
+use super::tracked_orders::{QUIET_AFTER, QUIET_READ_INTERVAL};
 use crate::model::{
     ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,
 };
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -110,11 +110,11 @@ impl Store {
                    ORDER BY s.exchange_id, s.id";
         let ids: Vec<i64> = sqlx::query_scalar(sql)
             .bind(now.0)
-            .bind(time::millis(QUIET_AFTER))
-            .bind(time::millis(QUIET_LOOK))
-            .fetch_all(&mut *self.read().await?)
+            .bind(time::whole_millis(QUIET_AFTER))
+            .bind(time::whole_millis(QUIET_READ_INTERVAL))
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("find the open shipments")?;
+            .context("find the open shipments")?;
         Ok(ids.into_iter().map(ShipmentId).collect())
     }
 
@@ -125,19 +125,19 @@ impl Store {
                    FROM shipment_item WHERE order_id = ?1 ORDER BY shipment_id, item_id";
         sqlx::query_as(sql)
             .bind(order.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the shipments of an order")
+            .context("read the shipments of an order")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records a page of a shipment's items and returns the number of new or changed ones.
     ///
     /// A page without items creates no shipment, because the platform may answer so for an unknown id. The
     /// shipment's order is taken from its lines where no other answer named it.
     pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64, StoreError> {
-        let rows = json(page.items);
+        let rows = json_rows(page.items);
         self.shipment_items_age(page.shipment_id, &rows).await?;
         let changed = self.shipment_items_write(page, &rows).await?;
         let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
@@ -156,7 +156,7 @@ impl Write {
             .bind(changed > 0)
             .execute(&mut *self.tx)
             .await;
-        done.doing("record a shipment")?;
+        done.context("record a shipment")?;
         Ok(changed)
     }
 
@@ -167,7 +167,7 @@ impl Write {
         observed_at: Timestamp,
         fact: &ShipmentFact,
     ) -> Result<(), StoreError> {
-        self.shipment_items_age(fact.id, &json(&fact.items)).await?;
+        self.shipment_items_age(fact.id, &json_rows(&fact.items)).await?;
         let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms, \
                        is_complete) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
                    ON CONFLICT (id) DO UPDATE SET order_id = coalesce(excluded.order_id, order_id), \
@@ -186,10 +186,10 @@ impl Write {
             .bind(fact.is_complete)
             .execute(&mut *self.tx)
             .await;
-        done.doing("record a shipment")?;
+        done.context("record a shipment")?;
         let page =
             ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
-        self.shipment_items_write(&page, &json(&fact.items)).await.map(drop)
+        self.shipment_items_write(&page, &json_rows(&fact.items)).await.map(drop)
     }
 
     /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
@@ -201,7 +201,7 @@ impl Write {
                    WHERE shipment_id = ?2 AND (observed_ms IS NOT NULL \
                        OR item_id NOT IN (SELECT value->>'item_id' FROM json_each(?1)))";
         let done = sqlx::query(sql).bind(rows).bind(shipment.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("keep the age of a shipment's items")
+        done.map(drop).context("keep the age of a shipment's items")
     }
 
     async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {
@@ -227,6 +227,6 @@ impl Write {
                                excluded.estimated_delivery_ms) \
                        OR missing_since_ms IS NOT NULL";
         let query = sqlx::query(sql).bind(rows).bind(page.shipment_id.0).bind(page.exchange_id.0);
-        Ok(query.execute(&mut *self.tx).await.doing("record the items of a shipment")?.rows_affected())
+        Ok(query.execute(&mut *self.tx).await.context("record the items of a shipment")?.rows_affected())
     }
 }

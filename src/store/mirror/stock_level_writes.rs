@@ -4,24 +4,24 @@
 //! stock levels and the same `before`. A decision ends a write in doubt, so its event is appended for each
 //! stock level before the stock level changes (docs/rules.md 37).
 
-use super::stock_levels::{CellSeen, CellWrite, cell_rows, json};
-use crate::model::{Cell, ExchangeId, Position, ProductId, Quantity, Sku, Timestamp, WarehouseId};
-use crate::store::engine::error::Doing;
-use crate::store::outbox::changes::outbox_open_of;
-use crate::store::{StoreError, Write};
+use super::stock_levels::{PlannedStockLevel, StockLevelWrite, json_rows, stock_level_rows};
+use crate::model::{ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::store::engine::error::SqlContext;
+use crate::store::outbox::changes::outbox_open_changes;
+use crate::store::{StoreError, WriteTransaction};
 use serde_json::json as value;
 use std::collections::BTreeMap;
 
 /// Event of a write in doubt that took effect.
-pub const CELL_LANDED: &str = "cell.landed";
+pub const WRITE_TOOK_EFFECT: &str = "write.took_effect";
 /// Event of a write in doubt that had no effect, or whose outcome nothing depends on any more.
-pub const CELL_ENDED: &str = "cell.ended";
+pub const WRITE_ENDED: &str = "write.ended";
 
 /// Write as stored: product row, warehouse, fact, written quantity.
-type Row = (i64, i64, Option<i64>, i64);
+type WriteColumns = (i64, i64, Option<i64>, i64);
 
-fn writes(rows: Vec<Row>) -> Vec<CellWrite> {
-    let write = |(product, warehouse_id, before, written): Row| CellWrite {
+fn writes_from_rows(rows: Vec<WriteColumns>) -> Vec<StockLevelWrite> {
+    let write = |(product, warehouse_id, before, written): WriteColumns| StockLevelWrite {
         product,
         warehouse_id,
         before: before.map(Quantity),
@@ -30,87 +30,95 @@ fn writes(rows: Vec<Row>) -> Vec<CellWrite> {
     rows.into_iter().map(write).collect()
 }
 
-impl Write {
+impl WriteTransaction {
     /// Returns true if these stock levels and their changes are still as the plan saw them.
     ///
     /// People and programs may have changed either between the plan and this transaction.
-    pub async fn cells_stand(&mut self, seen: &[&CellSeen]) -> Result<bool, StoreError> {
-        let cells: Vec<Cell> = seen.iter().map(|seen| seen.cell.clone()).collect();
-        let rows = cell_rows(&mut self.tx, &cells).await?;
+    pub async fn stock_levels_unchanged(&mut self, seen: &[&PlannedStockLevel]) -> Result<bool, StoreError> {
+        let levels: Vec<StockLevel> = seen.iter().map(|seen| seen.stock_level.clone()).collect();
+        let rows = stock_level_rows(&mut self.tx, &levels).await?;
         if !rows.iter().eq(seen.iter().map(|seen| &seen.row)) {
             return Ok(false);
         }
-        let open = outbox_open_of(&mut self.tx, &cells).await?;
-        let open: BTreeMap<i64, i64> = open.into_iter().map(|open| (open.wish.id, open.wish.moves)).collect();
-        Ok(open == seen.iter().flat_map(|seen| seen.open.iter().copied()).collect())
+        let open = outbox_open_changes(&mut self.tx, &levels).await?;
+        let open: BTreeMap<i64, i64> =
+            open.into_iter().map(|open| (open.change.id, open.change.revision)).collect();
+        Ok(open == seen.iter().flat_map(|seen| seen.open_changes.iter().copied()).collect())
     }
 
     /// Returns the writes of a call with these entries, in their order; a SKU without a product is left out.
-    pub async fn cell_writes(
+    pub async fn stock_level_writes_of_entries(
         &mut self,
         entries: &[(&Sku, WarehouseId, Quantity)],
-    ) -> Result<Vec<CellWrite>, StoreError> {
+    ) -> Result<Vec<StockLevelWrite>, StoreError> {
         let sql = "SELECT p.id, CAST(e.value->>1 AS INTEGER), b.quantity, e.value->>2 \
                    FROM json_each(?1) e JOIN product p ON p.sku = e.value->>0 \
                    LEFT JOIN balance b ON b.product = p.id AND b.warehouse_id = CAST(e.value->>1 AS INTEGER) \
                        AND b.unlinked_ms IS NULL ORDER BY e.key";
-        let rows = sqlx::query_as(sql).bind(json(entries)).fetch_all(&mut *self.tx).await;
-        Ok(writes(rows.doing("find the cells that a call writes")?))
+        let rows = sqlx::query_as(sql).bind(json_rows(entries)).fetch_all(&mut *self.tx).await;
+        Ok(writes_from_rows(rows.context("find the stock levels that a call writes")?))
     }
 
     /// Returns the writes of a product update: each stock level with its present quantity.
-    pub async fn cell_writes_of(&mut self, id: ProductId, sku: &Sku) -> Result<Vec<CellWrite>, StoreError> {
+    pub async fn stock_level_writes_of_update(
+        &mut self,
+        id: ProductId,
+        sku: &Sku,
+    ) -> Result<Vec<StockLevelWrite>, StoreError> {
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, b.quantity FROM product q \
                    JOIN balance b ON b.product = coalesce(q.alias_of, q.id) AND b.unlinked_ms IS NULL \
                    WHERE q.sku = coalesce((SELECT sku FROM product WHERE product_id = ?1 \
                        AND missing_since_ms IS NULL ORDER BY id LIMIT 1), ?2) ORDER BY b.warehouse_id";
         let query = sqlx::query_as(sql).bind(id.0).bind(sku.as_str());
         let rows = query.fetch_all(&mut *self.tx).await;
-        Ok(writes(rows.doing("find the cells that an update writes")?))
+        Ok(writes_from_rows(rows.context("find the stock levels that an update writes")?))
     }
 
     /// Returns the open writes of a call.
-    pub async fn cell_writes_open(&mut self, exchange: ExchangeId) -> Result<Vec<CellWrite>, StoreError> {
+    pub async fn stock_level_writes_open(
+        &mut self,
+        exchange: ExchangeId,
+    ) -> Result<Vec<StockLevelWrite>, StoreError> {
         let sql = "SELECT product, warehouse_id, before, written FROM stock_level_write \
                    WHERE exchange_id = ?1 AND ended IS NULL ORDER BY product, warehouse_id";
         let rows = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
-        Ok(writes(rows.doing("find the cells that a call wrote")?))
+        Ok(writes_from_rows(rows.context("find the stock levels that a call wrote")?))
     }
 
     /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send and counts in the
     /// own delta.
     ///
     /// Does nothing if the write has ended.
-    pub async fn cell_landed(
+    pub async fn stock_level_write_took_effect(
         &mut self,
         exchange: ExchangeId,
         sent_at: Timestamp,
-        write: &CellWrite,
+        write: &StockLevelWrite,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        if !self.cell_is_claimed(exchange, write).await? {
+        if !self.stock_level_write_is_open(exchange, write).await? {
             return Ok(());
         }
-        let ended = self.cell_event(CELL_LANDED, exchange, write, at).await?;
-        self.cell_take(exchange, sent_at, write, ended).await
+        let ended = self.stock_level_write_event(WRITE_TOOK_EFFECT, exchange, write, at).await?;
+        self.stock_level_write_apply(exchange, sent_at, write, ended).await
     }
 
     /// Ends a write in doubt that had no effect; the fact stays. Does nothing if the write has ended.
-    pub async fn cell_not_landed(
+    pub async fn stock_level_write_had_no_effect(
         &mut self,
         exchange: ExchangeId,
-        write: &CellWrite,
+        write: &StockLevelWrite,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        if !self.cell_is_claimed(exchange, write).await? {
+        if !self.stock_level_write_is_open(exchange, write).await? {
             return Ok(());
         }
-        let ended = self.cell_event(CELL_ENDED, exchange, write, at).await?;
-        self.cell_end(exchange, write, ended).await
+        let ended = self.stock_level_write_event(WRITE_ENDED, exchange, write, at).await?;
+        self.stock_level_write_end(exchange, write, ended).await
     }
 
     /// Ends the open writes without an undecided change: a person cancelled it or requested it again.
-    pub async fn cells_free(&mut self, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn stock_level_writes_end_orphaned(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let sql = "SELECT exchange_id, product, warehouse_id, before, written FROM stock_level_write \
                    WHERE ended IS NULL AND NOT EXISTS ( \
                        SELECT 1 FROM outbox o WHERE o.exchange_id = stock_level_write.exchange_id \
@@ -119,18 +127,20 @@ impl Write {
                              SELECT 1 FROM product p JOIN product q ON q.case_key = p.case_key \
                              WHERE p.id = stock_level_write.product AND q.sku = o.sku)))) \
                    ORDER BY exchange_id, product, warehouse_id";
-        let free: Vec<(i64, i64, i64, Option<i64>, i64)> =
-            sqlx::query_as(sql).fetch_all(&mut *self.tx).await.doing("find the cells a person decided on")?;
+        let free: Vec<(i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(sql)
+            .fetch_all(&mut *self.tx)
+            .await
+            .context("find the stock levels a person decided on")?;
         for (exchange, product, warehouse, before, written) in free {
-            for write in writes(vec![(product, warehouse, before, written)]) {
-                self.cell_not_landed(ExchangeId(exchange), &write, at).await?;
+            for write in writes_from_rows(vec![(product, warehouse, before, written)]) {
+                self.stock_level_write_had_no_effect(ExchangeId(exchange), &write, at).await?;
             }
         }
         Ok(())
     }
 
     /// Applies the event of a stock level in a replay.
-    pub async fn cell_refold(
+    pub async fn apply_write_event(
         &mut self,
         kind: &str,
         detail: &str,
@@ -145,54 +155,59 @@ impl Write {
             .bind(detail)
             .fetch_optional(&mut *self.tx)
             .await
-            .doing("find the cell of an event")?;
+            .context("find the stock level of an event")?;
         let Some((exchange, sent_ms, product, warehouse, before, written)) = found else { return Ok(()) };
-        for write in writes(vec![(product, warehouse, before, written)]) {
+        for write in writes_from_rows(vec![(product, warehouse, before, written)]) {
             match kind {
-                CELL_LANDED => {
-                    self.cell_take(ExchangeId(exchange), Timestamp(sent_ms), &write, position).await?;
+                WRITE_TOOK_EFFECT => {
+                    self.stock_level_write_apply(ExchangeId(exchange), Timestamp(sent_ms), &write, position)
+                        .await?;
                 }
-                _ => self.cell_end(ExchangeId(exchange), &write, position).await?,
+                _ => self.stock_level_write_end(ExchangeId(exchange), &write, position).await?,
             }
         }
         Ok(())
     }
 
-    async fn cell_is_claimed(&mut self, exchange: ExchangeId, write: &CellWrite) -> Result<bool, StoreError> {
-        let open = self.cell_writes_open(exchange).await?;
-        Ok(open.iter().any(|open| open.is_of(write)))
+    async fn stock_level_write_is_open(
+        &mut self,
+        exchange: ExchangeId,
+        write: &StockLevelWrite,
+    ) -> Result<bool, StoreError> {
+        let open = self.stock_level_writes_open(exchange).await?;
+        Ok(open.iter().any(|open| open.is_same_stock_level(write)))
     }
 
-    async fn cell_take(
+    async fn stock_level_write_apply(
         &mut self,
         exchange: ExchangeId,
         sent_at: Timestamp,
-        write: &CellWrite,
+        write: &StockLevelWrite,
         ended: Position,
     ) -> Result<(), StoreError> {
-        self.cells_written(exchange, sent_at, std::slice::from_ref(write)).await?;
-        self.cell_end(exchange, write, ended).await
+        self.stock_levels_written(exchange, sent_at, std::slice::from_ref(write)).await?;
+        self.stock_level_write_end(exchange, write, ended).await
     }
 
-    async fn cell_end(
+    async fn stock_level_write_end(
         &mut self,
         exchange: ExchangeId,
-        write: &CellWrite,
+        write: &StockLevelWrite,
         ended: Position,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE stock_level_write SET ended = ?4 \
                    WHERE exchange_id = ?1 AND product = ?2 AND warehouse_id = ?3 AND ended IS NULL";
         let query = sqlx::query(sql).bind(exchange.0).bind(write.product).bind(write.warehouse_id);
         let done = query.bind(ended.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("end the write of a cell")
+        done.map(drop).context("end the write of a stock level")
     }
 
     /// Appends an event with the platform's names, because a replay has other row ids.
-    async fn cell_event(
+    async fn stock_level_write_event(
         &mut self,
         kind: &str,
         exchange: ExchangeId,
-        write: &CellWrite,
+        write: &StockLevelWrite,
         at: Timestamp,
     ) -> Result<Position, StoreError> {
         let sql = "SELECT p.sku, e.sent_ms FROM product p, exchange e WHERE p.id = ?1 AND e.id = ?2";
@@ -201,7 +216,7 @@ impl Write {
             .bind(exchange.0)
             .fetch_one(&mut *self.tx)
             .await
-            .doing("name the cell of a write")?;
+            .context("name the stock level of a write")?;
         let detail = value!({
             "exchange_id": exchange, "sent_ms": sent_ms, "sku": sku, "warehouse_id": write.warehouse_id,
             "before": write.before, "written": write.written,

@@ -1,8 +1,8 @@
 //! Stock levels as decisions need them: the fact, the own delta, open writes.
 
-use crate::model::{Cell, ExchangeId, Position, Quantity, Sku, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::model::{ExchangeId, Position, Quantity, Sku, StockLevel, Timestamp};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::FromRow;
@@ -10,9 +10,9 @@ use sqlx::sqlite::SqliteConnection;
 
 /// Known state of a stock level that changes name.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct CellRow {
+pub struct StockLevelRow {
     /// SKU, as the caller names it.
-    pub asked: String,
+    pub spelling: String,
     /// Warehouse that the changes name.
     pub warehouse_id: i64,
     /// Row of the product; `None`: the mirror has none for this SKU.
@@ -24,11 +24,11 @@ pub struct CellRow {
     /// Product id at the platform; `None`: the platform did not return the product.
     pub product_id: Option<i64>,
     /// True if the platform was asked for the SKU.
-    pub was_asked: bool,
+    pub was_requested: bool,
     /// Position of the exchange that last asked for it.
-    pub asked_position: Option<i64>,
+    pub requested_position: Option<i64>,
     /// Time at which it was last asked for, since boot; `None` if that was another boot.
-    pub asked_moment: Option<i64>,
+    pub requested_moment: Option<i64>,
     /// Code of [`crate::reconcile::Lack`] for the last answer; `None`: the answer showed all of the product.
     pub lack: Option<String>,
     /// Number of other products with the same case key.
@@ -48,13 +48,13 @@ pub struct CellRow {
     /// R, the fact.
     pub quantity: Option<i64>,
     /// O, the own delta: the sum over finished writes of (written − fact used).
-    pub ours: Option<i64>,
+    pub own_delta: Option<i64>,
     /// Time at which the fact's request was sent, since boot; `None` if that was another boot.
     pub fact_moment: Option<i64>,
     /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
     /// True if the platform no longer links the product to the warehouse.
-    pub vanished: bool,
+    pub is_unlinked: bool,
     /// False if the platform reported the warehouse as inactive for the product.
     pub is_active: bool,
     /// True if a write is in flight or in doubt.
@@ -75,23 +75,23 @@ pub struct CellRow {
     /// or null.
     ///
     /// Empty unless an open count names its moment.
-    pub pairs: String,
+    pub quantity_states: String,
 }
 
 /// Stock level as a plan saw it.
 #[derive(Clone, Debug)]
-pub struct CellSeen {
+pub struct PlannedStockLevel {
     /// The stock level.
-    pub cell: Cell,
+    pub stock_level: StockLevel,
     /// Its known state.
-    pub row: CellRow,
+    pub row: StockLevelRow,
     /// Id and revision of each pending or held change.
-    pub open: Vec<(i64, i64)>,
+    pub open_changes: Vec<(i64, i64)>,
 }
 
 /// Write of one stock level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CellWrite {
+pub struct StockLevelWrite {
     /// Row of the product.
     pub product: i64,
     /// Warehouse.
@@ -102,14 +102,14 @@ pub struct CellWrite {
     pub written: Quantity,
 }
 
-impl CellWrite {
-    pub(super) fn is_of(&self, other: &Self) -> bool {
+impl StockLevelWrite {
+    pub(super) fn is_same_stock_level(&self, other: &Self) -> bool {
         (self.product, self.warehouse_id) == (other.product, other.warehouse_id)
     }
 }
 
 /// Serialises rows for a bulk statement.
-pub(in crate::store) fn json<T: Serialize + ?Sized>(rows: &T) -> String {
+pub(in crate::store) fn json_rows<T: Serialize + ?Sized>(rows: &T) -> String {
     serde_json::to_string(rows).expect("rows hold only texts, numbers and nulls, which JSON can write")
 }
 
@@ -117,61 +117,67 @@ impl Store {
     /// Returns these stock levels in their order, each under the platform's spelling where that is known.
     ///
     /// Several of them may be equal.
-    pub async fn cells_meant(&self, cells: &[Cell]) -> Result<Vec<Cell>, StoreError> {
+    pub async fn stock_levels_resolve(&self, levels: &[StockLevel]) -> Result<Vec<StockLevel>, StoreError> {
         let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m \
                                     WHERE m.spelling = value->>0), value->>0) \
                    FROM json_each(?1) ORDER BY key";
-        let query = sqlx::query_scalar(sql).bind(named(cells));
-        let names: Vec<String> =
-            query.fetch_all(&mut *self.read().await?).await.doing("find the SKUs that wishes mean")?;
-        let meant = |(name, cell): (String, &Cell)| match Sku::new(name) {
-            Ok(sku) => Ok(Cell { sku, warehouse_id: cell.warehouse_id }),
-            Err(error) => Err(StoreError::Foreign { what: "a SKU", value: error.to_string() }),
+        let query = sqlx::query_scalar(sql).bind(stock_level_names(levels));
+        let names: Vec<String> = query
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("find the SKUs that changes mean")?;
+        let meant = |(name, level): (String, &StockLevel)| match Sku::new(name) {
+            Ok(sku) => Ok(StockLevel { sku, warehouse_id: level.warehouse_id }),
+            Err(error) => Err(StoreError::UnknownValue { value_kind: "a SKU", value: error.to_string() }),
         };
-        names.into_iter().zip(cells).map(meant).collect()
+        names.into_iter().zip(levels).map(meant).collect()
     }
 
     /// Returns the known state of these stock levels, in their order.
     ///
     /// The stock levels are named as [`Self::cells_meant`] returns them.
-    pub async fn cell_rows(&self, cells: &[Cell]) -> Result<Vec<CellRow>, StoreError> {
-        cell_rows(&mut *self.read().await?, cells).await
+    pub async fn stock_level_rows(&self, levels: &[StockLevel]) -> Result<Vec<StockLevelRow>, StoreError> {
+        stock_level_rows(&mut *self.read_connection().await?, levels).await
     }
 
     /// Returns the journal's last position.
-    pub async fn position(&self) -> Result<Position, StoreError> {
+    pub async fn journal_position(&self) -> Result<Position, StoreError> {
         let sql = "SELECT position FROM journal_sequence";
         sqlx::query_scalar(sql)
-            .fetch_one(&mut *self.read().await?)
+            .fetch_one(&mut *self.read_connection().await?)
             .await
             .map(Position)
-            .doing("read the journal's position")
+            .context("read the journal's position")
     }
 }
 
-pub(super) async fn cell_rows(
+pub(super) async fn stock_level_rows(
     from: &mut SqliteConnection,
-    cells: &[Cell],
-) -> Result<Vec<CellRow>, StoreError> {
-    sqlx::query_as(CELL_ROWS).bind(named(cells)).fetch_all(from).await.doing("read cells")
+    levels: &[StockLevel],
+) -> Result<Vec<StockLevelRow>, StoreError> {
+    sqlx::query_as(STOCK_LEVEL_ROWS)
+        .bind(stock_level_names(levels))
+        .fetch_all(from)
+        .await
+        .context("read stock levels")
 }
 
-pub(in crate::store) fn named(cells: &[Cell]) -> String {
-    let rows: Vec<Value> = cells.iter().map(|c| json!([c.sku, c.warehouse_id, c.sku.fold()])).collect();
-    json(&rows)
+pub(in crate::store) fn stock_level_names(levels: &[StockLevel]) -> String {
+    let rows: Vec<Value> = levels.iter().map(|c| json!([c.sku, c.warehouse_id, c.sku.case_key()])).collect();
+    json_rows(&rows)
 }
 
 /// SQL: the spellings of the stock level `k`; `asked` is the platform's spelling where it has one.
-macro_rules! spellings {
+macro_rules! stock_level_spellings {
     () => {
-        "(SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.case_key AND m.sku = k.asked \
-          UNION ALL SELECT k.asked)"
+        "(SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.case_key AND m.sku = k.spelling \
+          UNION ALL SELECT k.spelling)"
     };
 }
 
-const CELL_ROWS: &str = concat!(
+const STOCK_LEVEL_ROWS: &str = concat!(
     "
-WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id,
+WITH stock_level AS (SELECT key AS place, value->>0 AS spelling, CAST(value->>1 AS INTEGER) AS warehouse_id,
                      value->>2 AS case_key
               FROM json_each(?1)),
      -- A spelling the service was never asked for means nobody yet. What it will probably mean is foreseen for the brakes.
@@ -181,31 +187,31 @@ WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER
                             AND t.product_id IS NOT NULL AND t.alias_of IS NULL AND t.missing_since_ms IS NULL) END,
                           q.id) AS product,
                       (SELECT max(s.id) FROM outbox s WHERE s.sku IN ",
-    spellings!(),
+    stock_level_spellings!(),
     " AND s.warehouse_id = k.warehouse_id
                        AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
-               FROM cell k LEFT JOIN product q ON q.sku = k.asked),
+               FROM stock_level k LEFT JOIN product q ON q.sku = k.spelling),
      -- Moments of another boot say nothing.
      sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
               WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
-SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
-       o.read_batch_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position,
-       (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment, o.lack,
+SELECT k.spelling, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
+       o.read_batch_id IS NOT NULL AS was_requested, requested.exchange_id AS requested_position,
+       (SELECT m.sent_moment FROM sent m WHERE m.id = requested.exchange_id) AS requested_moment, o.lack,
        (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.case_key = k.case_key
            AND t.product_id IS NOT NULL
-        AND t.alias_of IS NULL AND t.sku <> k.asked) AS twins,
+        AND t.alias_of IS NULL AND t.sku <> k.spelling) AS twins,
        (SELECT json_group_array(t.sku) FROM product t WHERE t.case_key = k.case_key
            AND t.product_id IS NOT NULL
-        AND t.alias_of IS NULL AND t.sku <> k.asked) AS twin_skus,
+        AND t.alias_of IS NULL AND t.sku <> k.spelling) AS twin_skus,
        EXISTS (SELECT 1 FROM product t JOIN outbox w ON w.sku = t.sku AND w.sku IS NOT NULL
                        AND w.state IN ('pending', 'sending', 'held', 'in_doubt')
-               WHERE t.case_key = k.case_key AND t.sku <> k.asked AND t.product_id IS NULL AND t.alias_of IS NULL
+               WHERE t.case_key = k.case_key AND t.sku <> k.spelling AND t.product_id IS NULL AND t.alias_of IS NULL
                  AND t.missing_since_ms IS NULL) AS twin_is_awaited,
        o.missing_since_ms IS NOT NULL AS is_missing,
        p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity,
-       b.own_delta AS ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
+       b.own_delta, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
-       b.unlinked_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
+       b.unlinked_ms IS NOT NULL AS is_unlinked, b.is_active IS NOT 0 AS is_active,
        EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
                AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy,
        EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.own AND m.warehouse_id = k.warehouse_id)
@@ -216,7 +222,7 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.prod
                                                     coalesce(a.dated_at, a.created_at))), '[]')
         FROM outbox a
         WHERE a.sku IN ",
-    spellings!(),
+    stock_level_spellings!(),
     " AND a.warehouse_id = k.warehouse_id AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
           AND a.kind = 'quantity.adjust'
           AND (a.id > k.first_set_id OR coalesce(a.dated_at, a.created_at) > k.first_counted_at)) AS applied_adjusts,
@@ -229,9 +235,9 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.prod
                UNION ALL SELECT 9223372036854775807, b.quantity, b.own_delta, b.since_ms,
                                 coalesce(b.fact_ms, r.observed_ms)
                WHERE b.quantity IS NOT NULL
-               ORDER BY position) h)) AS pairs
+               ORDER BY position) h)) AS quantity_states
 FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
-    spellings!(),
+    stock_level_spellings!(),
     " AND c.warehouse_id = k.warehouse_id
                        AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
                        AND c.kind = 'quantity.set') AS first_set_id,
@@ -241,28 +247,28 @@ FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
                                            '-1 second'), ''))
               FROM outbox c
               WHERE json_extract(c.body, '$.counted_at') IS NOT NULL AND c.sku IN ",
-    spellings!(),
+    stock_level_spellings!(),
     " AND c.warehouse_id = k.warehouse_id
                 AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
                 AND c.kind = 'quantity.set' AND octet_length(c.body) <= 262144) AS first_counted_at
       FROM known k) k
 LEFT JOIN product p ON p.id = k.product
 LEFT JOIN product o ON o.id = k.own
-LEFT JOIN read_batch asked ON asked.id = o.read_batch_id
+LEFT JOIN read_batch requested ON requested.id = o.read_batch_id
 LEFT JOIN read_batch r ON r.id = p.read_batch_id
 LEFT JOIN balance b ON b.product = k.product AND b.warehouse_id = k.warehouse_id
 ORDER BY k.place"
 );
 
-impl Write {
+impl WriteTransaction {
     /// Marks stock levels as being written by an exchange that is about to be sent.
     ///
     /// Returns false if an open write of another call has one of them. The caller must then roll the
     /// transaction back.
-    pub async fn cell_claim(
+    pub async fn stock_level_claim(
         &mut self,
         exchange: ExchangeId,
-        writes: &[CellWrite],
+        writes: &[StockLevelWrite],
     ) -> Result<bool, StoreError> {
         let sql = "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, before, written) \
                    SELECT value->>'product', value->>'warehouse_id', ?2, value->>'before', value->>'written' \
@@ -272,37 +278,37 @@ impl Write {
                            is_unconfirmed = 0, \
                        first_mismatch_ms = NULL, check_due_ms = NULL \
                    WHERE stock_level_write.ended IS NOT NULL";
-        let done = sqlx::query(sql).bind(json(writes)).bind(exchange.0).execute(&mut *self.tx).await;
-        Ok(done.doing("claim cells")?.rows_affected() == writes.len() as u64)
+        let done = sqlx::query(sql).bind(json_rows(writes)).bind(exchange.0).execute(&mut *self.tx).await;
+        Ok(done.context("claim stock levels")?.rows_affected() == writes.len() as u64)
     }
 
     /// Ends the open writes of a finished exchange; those in `applied` become facts.
     ///
     /// A write that ended before is skipped, because a second completion would add its own delta twice.
-    pub async fn cell_conclude(
+    pub async fn stock_level_writes_complete(
         &mut self,
         exchange: ExchangeId,
         ended: Position,
         sent_at: Timestamp,
-        applied: &[CellWrite],
+        applied: &[StockLevelWrite],
     ) -> Result<(), StoreError> {
-        let open = self.cell_writes_open(exchange).await?;
-        let is_open = |write: &&CellWrite| open.iter().any(|open| open.is_of(write));
-        let applied: Vec<CellWrite> = applied.iter().filter(is_open).cloned().collect();
-        self.cells_written(exchange, sent_at, &applied).await?;
+        let open = self.stock_level_writes_open(exchange).await?;
+        let is_open = |write: &&StockLevelWrite| open.iter().any(|open| open.is_same_stock_level(write));
+        let applied: Vec<StockLevelWrite> = applied.iter().filter(is_open).cloned().collect();
+        self.stock_levels_written(exchange, sent_at, &applied).await?;
         self.writes_accepted(exchange, sent_at, &applied).await?;
         let sql = "UPDATE stock_level_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
         let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("end the writes of cells")
+        done.map(drop).context("end the writes of stock levels")
     }
 
     /// Sets the fact of the stock levels to the written quantity and adds the difference to the own delta.
     /// The writes must be open writes of this exchange.
-    pub(super) async fn cells_written(
+    pub(super) async fn stock_levels_written(
         &mut self,
         exchange: ExchangeId,
         sent_at: Timestamp,
-        written: &[CellWrite],
+        written: &[StockLevelWrite],
     ) -> Result<(), StoreError> {
         let sql = "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms, since_ms) \
                    SELECT value->>'product', value->>'warehouse_id', value->>'written', ?2, ?3, ?3 \
@@ -314,8 +320,8 @@ impl Write {
                        since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
                        fact_ms = excluded.fact_ms, unlinked_ms = NULL";
-        let query = sqlx::query(sql).bind(json(written)).bind(exchange.0).bind(sent_at.0);
-        query.execute(&mut *self.tx).await.doing("record written quantities")?;
+        let query = sqlx::query(sql).bind(json_rows(written)).bind(exchange.0).bind(sent_at.0);
+        query.execute(&mut *self.tx).await.context("record written quantities")?;
         let products: Vec<i64> = written.iter().map(|write| write.product).collect();
         self.digests_clear(&products).await?;
         let changed = written.iter().filter(|write| write.before != Some(write.written));
@@ -323,16 +329,16 @@ impl Write {
         let sql = "UPDATE stock_level_write \
                    SET zeroed_ms = iif(written = 0, iif(before > 0, ?2, zeroed_ms), NULL) \
                    WHERE (product, warehouse_id) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json(&changed)).bind(sent_at.0).execute(&mut *self.tx).await;
-        done.doing("note which cells were emptied")?;
-        self.mismatch_end(&changed).await
+        let done = sqlx::query(sql).bind(json_rows(&changed)).bind(sent_at.0).execute(&mut *self.tx).await;
+        done.context("note which stock levels were emptied")?;
+        self.mismatch_close(&changed).await
     }
 
     /// Fixes the base of counts without a recent one, and commits the transaction that recorded the read.
     ///
     /// The base is the first read after the count's insertion, if it came within `max_base_age_ms`
     /// (docs/rules.md 3).
-    pub async fn outbox_fix_bases(
+    pub async fn outbox_fix_bases_and_commit(
         self,
         read: ExchangeId,
         observed_at: Timestamp,
@@ -355,6 +361,6 @@ impl Write {
                      AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = ?2); \
                    COMMIT";
         let query = sqlx::query(sql).bind(read.0).bind(observed_at.0).bind(max_base_age_ms);
-        self.commit_by(query, "fix the base of counts and commit what was read").await.map(drop)
+        self.commit_with(query, "fix the base of counts and commit what was read").await.map(drop)
     }
 }

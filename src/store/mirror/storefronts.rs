@@ -1,8 +1,8 @@
 //! Active storefronts and their listing templates.
 
 use crate::model::{ExchangeId, StorefrontId};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -71,16 +71,19 @@ impl Store {
         let sql = "SELECT id, name, type AS kind, is_active, properties, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM storefront ORDER BY id";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the storefronts")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("list the storefronts")
     }
 
     /// Returns the storefronts that the platform lists.
     pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>, StoreError> {
         let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
         let ids: Vec<i64> = sqlx::query_scalar(sql)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the storefronts")?;
+            .context("read the storefronts")?;
         Ok(ids.into_iter().map(StorefrontId).collect())
     }
 
@@ -90,11 +93,11 @@ impl Store {
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM listing_template WHERE ?1 IS NULL OR storefront_id = ?1 ORDER BY storefront_id, id";
         let query = sqlx::query_as(sql).bind(of.map(|id| id.0));
-        query.fetch_all(&mut *self.read().await?).await.doing("list the listing templates")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("list the listing templates")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records a page of storefronts and returns the number of new or changed ones.
     pub async fn mirror_storefronts(
         &mut self,
@@ -110,8 +113,8 @@ impl Write {
                    WHERE (name, is_active, type, properties) \
                        IS NOT (excluded.name, excluded.is_active, excluded.type, excluded.properties) \
                        OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(super::stock_levels::json(storefronts)).bind(exchange.0);
-        Ok(query.execute(&mut *self.tx).await.doing("record storefronts")?.rows_affected())
+        let query = sqlx::query(sql).bind(super::stock_levels::json_rows(storefronts)).bind(exchange.0);
+        Ok(query.execute(&mut *self.tx).await.context("record storefronts")?.rows_affected())
     }
 
     /// Records a page of a storefront's templates and returns the number of new or changed ones.
@@ -128,8 +131,10 @@ impl Write {
                    WHERE (storefront_id, name, body) \
                        IS NOT (excluded.storefront_id, excluded.name, excluded.body) \
                        OR missing_since_ms IS NOT NULL";
-        let query =
-            sqlx::query(sql).bind(super::stock_levels::json(templates)).bind(exchange.0).bind(storefront.0);
-        Ok(query.execute(&mut *self.tx).await.doing("record listing templates")?.rows_affected())
+        let query = sqlx::query(sql)
+            .bind(super::stock_levels::json_rows(templates))
+            .bind(exchange.0)
+            .bind(storefront.0);
+        Ok(query.execute(&mut *self.tx).await.context("record listing templates")?.rows_affected())
     }
 }

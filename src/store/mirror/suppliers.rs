@@ -1,8 +1,8 @@
 //! Suppliers.
 
 use crate::model::{ExchangeId, SupplierId};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -44,11 +44,11 @@ impl Store {
         let sql = "SELECT id, name, account_number, is_active, url AS supplier_url, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM supplier ORDER BY id";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the suppliers")
+        sqlx::query_as(sql).fetch_all(&mut *self.read_connection().await?).await.context("list the suppliers")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records a page of suppliers and returns the number of new or changed ones.
     pub async fn mirror_suppliers(
         &mut self,
@@ -64,7 +64,7 @@ impl Write {
                    WHERE (name, account_number, is_active, url) \
                        IS NOT (excluded.name, excluded.account_number, excluded.is_active, excluded.url) \
                        OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(super::stock_levels::json(suppliers)).bind(exchange.0);
-        Ok(query.execute(&mut *self.tx).await.doing("record suppliers")?.rows_affected())
+        let query = sqlx::query(sql).bind(super::stock_levels::json_rows(suppliers)).bind(exchange.0);
+        Ok(query.execute(&mut *self.tx).await.context("record suppliers")?.rows_affected())
     }
 }

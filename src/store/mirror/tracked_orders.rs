@@ -7,8 +7,8 @@
 //! unshipped orders rose since its last read. Orders that a person names come first.
 
 use crate::model::{OrderId, Timestamp, time};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use std::time::Duration;
 /// Three days cover a weekend, so Friday's orders are still read at each run on Monday.
 pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// Interval at which quiet orders and shipments are read.
-pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
+pub const QUIET_READ_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// First delay before a closed order is read again; each further delay doubles, up to daily. A shipment
 /// created by mistake is mostly cancelled soon.
-const CLOSED_LOOK: Duration = Duration::from_secs(5 * 60);
+const CLOSED_READ_DELAY: Duration = Duration::from_secs(5 * 60);
 /// Time since the closing for which an order is read again; later a person must name it
 /// (`tallyd order track`).
-const CLOSED_LOOKS: Duration = Duration::from_secs(28 * 24 * 60 * 60);
+const CLOSED_READ_PERIOD: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 /// Number of the work queue's newest rows that are searched for a rise.
-const CHANGES_MAX: u32 = 2000;
+const COUNTS_ROWS_MAX: u32 = 2000;
 
 /// Tracked order with its known state.
 #[derive(Clone, Debug, FromRow)]
@@ -87,7 +87,7 @@ impl OrderState {
 impl OrderRow {
     /// Returns the state at `now`.
     pub fn state(&self, now: Timestamp) -> OrderState {
-        let is_quiet = self.changed_ms.is_some_and(|at| now.since(Timestamp(at)) >= QUIET_AFTER);
+        let is_quiet = self.changed_ms.is_some_and(|at| now.duration_since(Timestamp(at)) >= QUIET_AFTER);
         match (self.observed_ms, self.closed_ms) {
             (None, _) => OrderState::Unread,
             _ if self.lines == 0 && self.missing > 0 => OrderState::Emptied,
@@ -113,7 +113,7 @@ pub struct OrdersDue {
 
 /// Order that a person named.
 #[derive(Clone, Copy, Debug, FromRow)]
-pub struct AskedOrder {
+pub struct RequestedOrder {
     /// Id of the request; later requests have larger ids.
     pub id: i64,
     /// Order.
@@ -143,14 +143,14 @@ impl Store {
                    ORDER BY o.exchange_id, t.order_id";
         let rows: Vec<(i64, bool, bool)> = sqlx::query_as(sql)
             .bind(now.0)
-            .bind(time::millis(QUIET_AFTER))
-            .bind(time::millis(QUIET_LOOK))
-            .bind(time::millis(CLOSED_LOOK))
-            .bind(time::millis(CLOSED_LOOKS))
-            .bind(CHANGES_MAX)
-            .fetch_all(&mut *self.read().await?)
+            .bind(time::whole_millis(QUIET_AFTER))
+            .bind(time::whole_millis(QUIET_READ_INTERVAL))
+            .bind(time::whole_millis(CLOSED_READ_DELAY))
+            .bind(time::whole_millis(CLOSED_READ_PERIOD))
+            .bind(COUNTS_ROWS_MAX)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("find the orders to be read")?;
+            .context("find the orders to be read")?;
         let mut due = OrdersDue::default();
         for (order, is_named, is_closed) in rows {
             let queue = match (is_named, is_closed) {
@@ -167,7 +167,7 @@ impl Store {
     ///
     /// Its answer distinguishes a cancelled order from a failing platform. It is the most recently read
     /// tracked order that shows a line and is not among `without`.
-    pub async fn order_to_vouch(&self, without: &[OrderId]) -> Result<Option<OrderId>, StoreError> {
+    pub async fn control_order(&self, without: &[OrderId]) -> Result<Option<OrderId>, StoreError> {
         let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
                        JOIN tracked_order t ON t.order_id = o.id \
                        WHERE o.id NOT IN (SELECT value FROM json_each(?1)) \
@@ -178,32 +178,39 @@ impl Store {
                        JOIN tracked_order e ON e.order_id = l.order_id \
                        WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
         let id: Option<i64> = sqlx::query_scalar(sql)
-            .bind(super::stock_levels::json(without))
-            .fetch_optional(&mut *self.read().await?)
+            .bind(super::stock_levels::json_rows(without))
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("find an order that vouches for the service")?;
+            .context("find an order that vouches for the platform")?;
         Ok(id.map(OrderId))
     }
 
     /// Returns the order that was named last and is not among `without`.
-    pub async fn order_asked(&self, without: &[OrderId]) -> Result<Option<AskedOrder>, StoreError> {
+    pub async fn order_read_request_last(
+        &self,
+        without: &[OrderId],
+    ) -> Result<Option<RequestedOrder>, StoreError> {
         let sql = "SELECT a.id, a.order_id FROM order_read_request a \
                    WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
-        let query = sqlx::query_as(sql).bind(super::stock_levels::json(without));
-        query.fetch_optional(&mut *self.read().await?).await.doing("find the order that was named last")
+        let query = sqlx::query_as(sql).bind(super::stock_levels::json_rows(without));
+        query
+            .fetch_optional(&mut *self.read_connection().await?)
+            .await
+            .context("find the order that was named last")
     }
 
     /// Lists the tracked orders with their known state.
     pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
-        let rows = sqlx::query_as(ORDER_ROWS).bind(None::<i64>).fetch_all(&mut *self.read().await?).await;
-        rows.doing("list the tracked orders")
+        let rows =
+            sqlx::query_as(ORDER_ROWS).bind(None::<i64>).fetch_all(&mut *self.read_connection().await?).await;
+        rows.context("list the tracked orders")
     }
 
     /// Returns the known state of an order, tracked or not; `None`: it was never read.
     pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>, StoreError> {
         let sql = ORDER_ROWS.replace("tracked_order t", "(SELECT id AS order_id FROM sales_order) t");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(order.0);
-        query.fetch_optional(&mut *self.read().await?).await.doing("look how an order stands")
+        query.fetch_optional(&mut *self.read_connection().await?).await.context("look how an order stands")
     }
 }
 
@@ -216,36 +223,37 @@ const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.obser
      LEFT JOIN order_line_item l ON l.order_id = t.order_id AND l.missing_since_ms IS NULL \
      WHERE ?1 IS NULL OR t.order_id = ?1 GROUP BY t.order_id ORDER BY t.order_id";
 
-impl Write {
+impl WriteTransaction {
     /// Tracks orders, which are read at the next free call, and returns the number of new ones.
     pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json(orders);
+        let json = super::stock_levels::json_rows(orders);
         let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("track orders")?;
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("track orders")?;
         Ok(done.rows_affected())
     }
 
     /// Requests that tracked orders, also closed ones, are read at the next free call.
-    pub async fn order_ask(&mut self, orders: &[OrderId]) -> Result<(), StoreError> {
+    pub async fn order_read_request_add(&mut self, orders: &[OrderId]) -> Result<(), StoreError> {
         let sql = "INSERT OR REPLACE INTO order_read_request (order_id) \
                    SELECT t.order_id FROM tracked_order t \
                    WHERE t.order_id IN (SELECT value FROM json_each(?1)) ORDER BY t.order_id";
-        let done = sqlx::query(sql).bind(super::stock_levels::json(orders)).execute(&mut *self.tx).await;
-        done.map(drop).doing("ask for orders")
+        let done = sqlx::query(sql).bind(super::stock_levels::json_rows(orders)).execute(&mut *self.tx).await;
+        done.map(drop).context("ask for orders")
     }
 
     /// Removes the request for an order that was read; a request that came later stays.
-    pub async fn order_asked_done(&mut self, asked: AskedOrder) -> Result<(), StoreError> {
+    pub async fn order_read_request_done(&mut self, asked: RequestedOrder) -> Result<(), StoreError> {
         let sql = "DELETE FROM order_read_request WHERE order_id = ?1 AND id <= ?2";
         let done = sqlx::query(sql).bind(asked.order_id).bind(asked.id).execute(&mut *self.tx).await;
-        done.map(drop).doing("note that an order was read")
+        done.map(drop).context("note that an order was read")
     }
 
     /// Stops tracking orders and returns their number.
     pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json(orders);
+        let json = super::stock_levels::json_rows(orders);
         let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("stop tracking orders")?;
+        let done =
+            sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("stop tracking orders")?;
         Ok(done.rows_affected())
     }
 }

@@ -3,42 +3,42 @@
 //! The platform lists none, so people and programs name them; more are discovered in answers.
 
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::engine::lossy_text::Text;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::engine::lossy_text::LossyText;
+use crate::store::{Store, StoreError, WriteTransaction};
 
 /// Event of a SKU whose product a create in doubt proved to have created.
-pub const SKU_LEARNT: &str = "sku.learnt";
+pub const SKU_DISCOVERED: &str = "sku.discovered";
 
 /// Number of rows per query in a full listing; between queries other reads can use the connection.
-const PAGE: u32 = 1_000;
+const LISTING_PAGE: u32 = 1_000;
 
 /// Progress of a run over the tracked SKUs, stalest first.
 ///
 /// The run reads each SKU once, although answers are recorded meanwhile.
 #[derive(Clone, Debug)]
-pub struct Stalest {
+pub struct StalestProgress {
     /// Bytes of the last SKU taken from those never read; `None`: all were taken.
     never_read: Option<Vec<u8>>,
     /// Exchange and id of the reading, and SKU, of the last one taken from those read before.
-    read: (i64, i64, String),
+    last_read: (i64, i64, String),
 }
 
-impl Stalest {
+impl StalestProgress {
     /// Returns true if the run has taken only SKUs that were never read.
     pub fn is_at_never_read(&self) -> bool {
         self.never_read.is_some()
     }
 }
 
-impl Default for Stalest {
+impl Default for StalestProgress {
     fn default() -> Self {
-        Self { never_read: Some(Vec::new()), read: (0, 0, String::new()) }
+        Self { never_read: Some(Vec::new()), last_read: (0, 0, String::new()) }
     }
 }
 
 /// Parses rows from one JSON text; single rows would cross to the connection's thread one by one.
-fn listed<T: serde::de::DeserializeOwned>(rows: &str) -> Vec<T> {
+fn parse_rows<T: serde::de::DeserializeOwned>(rows: &str) -> Vec<T> {
     serde_json::from_str(rows).expect("SQLite wrote the list, from texts and integers")
 }
 
@@ -57,12 +57,14 @@ impl Store {
         let sql = "SELECT sku, origin, CAST(sku AS BLOB) FROM tracked_sku WHERE sku > CAST(?1 AS TEXT) ORDER BY sku LIMIT ?2";
         let mut after: Vec<u8> = Vec::new();
         loop {
-            let query = sqlx::query_as(sql).bind(after).bind(PAGE);
-            let rows: Vec<(Text, String, Vec<u8>)> =
-                query.fetch_all(&mut *self.read().await?).await.doing("list the tracked SKUs")?;
+            let query = sqlx::query_as(sql).bind(after).bind(LISTING_PAGE);
+            let rows: Vec<(LossyText, String, Vec<u8>)> = query
+                .fetch_all(&mut *self.read_connection().await?)
+                .await
+                .context("list the tracked SKUs")?;
             let Some((.., last)) = rows.last() else { return Ok(()) };
             after = last.clone();
-            let is_last = rows.len() < PAGE as usize;
+            let is_last = rows.len() < LISTING_PAGE as usize;
             if !each(rows.into_iter().map(|(sku, origin, _)| (sku.into(), origin)).collect()) || is_last {
                 return Ok(());
             }
@@ -71,9 +73,10 @@ impl Store {
 
     /// Returns the number of tracked SKUs.
     pub async fn tracked_sku_count(&self) -> Result<i64, StoreError> {
-        let count =
-            sqlx::query_scalar("SELECT count(*) FROM tracked_sku").fetch_one(&mut *self.read().await?).await;
-        count.doing("count the tracked SKUs")
+        let count = sqlx::query_scalar("SELECT count(*) FROM tracked_sku")
+            .fetch_one(&mut *self.read_connection().await?)
+            .await;
+        count.context("count the tracked SKUs")
     }
 
     /// Returns the next tracked SKUs of a run, at most `limit`, and advances `stands`.
@@ -83,7 +86,7 @@ impl Store {
     pub async fn tracked_sku_stalest(
         &self,
         before: Position,
-        stands: &mut Stalest,
+        stands: &mut StalestProgress,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
         let mut page: Vec<String> = Vec::new();
@@ -93,10 +96,10 @@ impl Store {
                            WHERE t.sku > CAST(?1 AS TEXT) AND p.read_batch_id IS NULL \
                            ORDER BY t.sku LIMIT ?2)";
             let query = sqlx::query_as(sql).bind(after).bind(limit);
-            let never = query.fetch_one(&mut *self.read().await?).await;
-            let (skus, last, count): (Text, Option<Vec<u8>>, u32) =
-                never.doing("find the SKUs that were never read")?;
-            page = listed(&String::from(skus));
+            let never = query.fetch_one(&mut *self.read_connection().await?).await;
+            let (skus, last, count): (LossyText, Option<Vec<u8>>, u32) =
+                never.context("find the SKUs that were never read")?;
+            page = parse_rows(&String::from(skus));
             // The platform can have no SKU that is not UTF-8.
             page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
             // A short page is the last one; a further query would scan all tracked SKUs for each page.
@@ -104,15 +107,15 @@ impl Store {
         }
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
         if rest > 0 && stands.never_read.is_none() {
-            page.extend(self.tracked_sku_stale(before, stands, rest).await?);
+            page.extend(self.tracked_sku_next_stale(before, stands, rest).await?);
         }
         Ok(page)
     }
 
-    async fn tracked_sku_stale(
+    async fn tracked_sku_next_stale(
         &self,
         before: Position,
-        stands: &mut Stalest,
+        stands: &mut StalestProgress,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \
@@ -121,65 +124,69 @@ impl Store {
                        JOIN tracked_sku t ON t.sku = p.sku \
                        WHERE r.exchange_id < ?1 AND (r.exchange_id, r.id, p.sku) > (?3, ?4, ?5) \
                        ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";
-        let (exchange, reading, sku) = &stands.read;
+        let (exchange, reading, sku) = &stands.last_read;
         let found: String = sqlx::query_scalar(sql)
             .bind(before.0)
             .bind(limit)
             .bind(exchange)
             .bind(reading)
             .bind(sku)
-            .fetch_one(&mut *self.read().await?)
+            .fetch_one(&mut *self.read_connection().await?)
             .await
-            .doing("find the stalest SKUs")?;
-        let found: Vec<(String, i64, i64)> = listed(&found);
+            .context("find the stalest SKUs")?;
+        let found: Vec<(String, i64, i64)> = parse_rows(&found);
         if let Some((sku, exchange, reading)) = found.last() {
-            stands.read = (*exchange, *reading, sku.clone());
+            stands.last_read = (*exchange, *reading, sku.clone());
         }
         Ok(found.into_iter().map(|(sku, ..)| sku).collect())
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Tracks SKUs and returns the number of new ones.
     pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json(skus);
+        let json = super::stock_levels::json_rows(skus);
         let sql = "INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("track SKUs")?;
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("track SKUs")?;
         Ok(done.rows_affected())
     }
 
     /// Stops tracking SKUs; a later discovery does not track them again.
     pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json(skus);
+        let json = super::stock_levels::json_rows(skus);
         let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("stop tracking SKUs")?;
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("stop tracking SKUs")?;
         Ok(done.rows_affected())
     }
 
     /// Records discovered SKUs; they are tracked unless a person removed them.
-    pub async fn learnt_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json(skus);
+    pub async fn discovered_sku_add(
+        &mut self,
+        exchange: ExchangeId,
+        skus: &[Sku],
+    ) -> Result<u64, StoreError> {
+        let json = super::stock_levels::json_rows(skus);
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
         let done = sqlx::query(sql).bind(json).bind(exchange.0).execute(&mut *self.tx).await;
-        Ok(done.doing("note the SKUs that were met")?.rows_affected())
+        Ok(done.context("note the SKUs that were met")?.rows_affected())
     }
 
     /// Records the SKU of a product that a create in doubt created, with its event for a replay.
-    pub async fn learnt_sku_made(
+    pub async fn discovered_sku_created(
         &mut self,
         exchange: ExchangeId,
         sku: &Sku,
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let detail = serde_json::json!({"exchange_id": exchange.0}).to_string();
-        self.event_append(at, SKU_LEARNT, sku.as_str(), Some(&detail)).await?;
-        self.learnt_sku_add(exchange, std::slice::from_ref(sku)).await.map(drop)
+        self.event_append(at, SKU_DISCOVERED, sku.as_str(), Some(&detail)).await?;
+        self.discovered_sku_add(exchange, std::slice::from_ref(sku)).await.map(drop)
     }
 
     /// Applies the event [`SKU_LEARNT`] in a replay.
-    pub async fn learnt_sku_refold(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
+    pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
         let done = sqlx::query(sql).bind(sku).bind(detail).execute(&mut *self.tx).await;
-        done.map(drop).doing("note a SKU that was made")
+        done.map(drop).context("note a SKU that was made")
     }
 }

@@ -10,35 +10,35 @@
 //! The rule misses a count that changed and returned between two reads, and an update of an order that
 //! affects no count. Condition 1 covers both, because the next run reads the order in any case.
 
-use super::work_queue::{counts_since, orders_differ};
+use super::work_queue::{counts_since, order_counts_differ};
 use crate::model::{JobKind, Operation, OrderId, RunId, Timestamp};
-use crate::store::engine::error::Doing;
+use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use std::collections::BTreeSet;
 
 /// Orders confirmed as unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vouched {
+pub struct UnchangedOrders {
     /// Confirmed orders.
     pub orders: BTreeSet<OrderId>,
     /// Time at which the counts were requested.
-    pub looked_at: Timestamp,
+    pub checked_at: Timestamp,
 }
 
 impl Store {
     /// Returns the open orders that the counts confirm, for a run of `order_lines` that just began.
-    pub async fn orders_vouched(&self, run: RunId) -> Result<Option<Vouched>, StoreError> {
+    pub async fn orders_unchanged(&self, run: RunId) -> Result<Option<UnchangedOrders>, StoreError> {
         let read = self.orders_read_before(run).await?;
         let Some(first) = read.iter().map(|(_, exchange)| *exchange).min() else { return Ok(None) };
-        let Some((look, looked_ms)) = self.counts_looked_at_after(first).await? else { return Ok(None) };
+        let Some((look, looked_ms)) = self.counts_checked_after(first).await? else { return Ok(None) };
         let counts = counts_since(self, first).await?;
         // Without a row before them the counts at the time of the order reads are unknown.
         let is_quiet = counts.split_first().is_some_and(|(before, later)| {
-            before.exchange_id < first && !later.iter().any(|row| orders_differ(before, row))
+            before.exchange_id < first && !later.iter().any(|row| order_counts_differ(before, row))
         });
         let seen = read.into_iter().filter(|(_, exchange)| is_quiet && *exchange < look);
         let orders = seen.map(|(order, _)| OrderId(order)).collect();
-        Ok(Some(Vouched { orders, looked_at: Timestamp(looked_ms) }))
+        Ok(Some(UnchangedOrders { orders, checked_at: Timestamp(looked_ms) }))
     }
 
     /// Returns the open orders read in the previous run or later, each with the exchange that read it. A run
@@ -51,29 +51,35 @@ impl Store {
                      AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
                                      AND l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
         let query = sqlx::query_as(sql).bind(run.0).bind(JobKind::OrderLines.as_str());
-        query.fetch_all(&mut *self.read().await?).await.doing("find the orders the last run read")
+        query
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("find the orders the last run read")
     }
 
     /// Returns id and time of the newest applied read of the counts, if it is after `position`.
-    async fn counts_looked_at_after(&self, position: i64) -> Result<Option<(i64, i64)>, StoreError> {
+    async fn counts_checked_after(&self, position: i64) -> Result<Option<(i64, i64)>, StoreError> {
         let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
                    AND verdict = 'accepted' AND NOT is_ignored ORDER BY id DESC LIMIT 1";
         let query = sqlx::query_as(sql).bind(position).bind(Operation::WorkQueue.as_str());
-        query.fetch_optional(&mut *self.read().await?).await.doing("find the last look at the work queue")
+        query
+            .fetch_optional(&mut *self.read_connection().await?)
+            .await
+            .context("find the last look at the work queue")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Begun, Ended, Outcome, RunOutcome};
-    use crate::model::{ExchangeId, Lane, Moment, Trigger};
-    use crate::store::{Durability, OrderPage, WorkQueueCounts, Write};
+    use crate::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, RunOutcome};
+    use crate::model::{ExchangeId, Lane, Moment, RunTrigger};
+    use crate::store::{Durability, OrderPage, WorkQueueCounts, WriteTransaction};
 
     const T0: i64 = 1_800_000_000_000;
     const ORDER: OrderId = OrderId(7);
 
-    struct Scene {
+    struct OrderScene {
         store: Store,
         session: i64,
         run: RunId,
@@ -81,11 +87,11 @@ mod tests {
         _dir: tempfile::TempDir,
     }
 
-    impl Scene {
+    impl OrderScene {
         async fn begin() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let store = Store::create(&dir.path().join("t.db")).await.unwrap();
-            let mut write = store.begin(Durability::Normal).await.unwrap();
+            let store = Store::create_unlocked(&dir.path().join("t.db")).await.unwrap();
+            let mut write = store.begin_write(Durability::Normal).await.unwrap();
             let begun = write.session_begin("boot", "test", Timestamp(T0), Moment(0)).await.unwrap();
             write.commit().await.unwrap();
             let mut scene = Self { store, session: begun.session_id, run: RunId(0), second: 0, _dir: dir };
@@ -99,19 +105,19 @@ mod tests {
 
         async fn next_run(&mut self) {
             let (job, now) = (JobKind::OrderLines, self.now());
-            let mut write = self.store.begin(Durability::Normal).await.unwrap();
+            let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
             if self.run.0 > 0 {
                 write.run_end(self.run, job, RunOutcome::Ok, "", now).await.unwrap();
             }
-            self.run = write.run_begin(self.session, job, Trigger::Schedule, now).await.unwrap();
+            self.run = write.run_begin(self.session, job, RunTrigger::Schedule, now).await.unwrap();
             write.commit().await.unwrap();
         }
 
         /// Makes an answered call; the caller records its facts.
-        async fn call(&mut self, operation: Operation) -> (Write, ExchangeId) {
+        async fn call(&mut self, operation: Operation) -> (WriteTransaction, ExchangeId) {
             self.second += 1;
-            let mut write = self.store.begin(Durability::Normal).await.unwrap();
-            let begun = Begun {
+            let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
+            let begun = ExchangeBegin {
                 run_id: self.run,
                 operation,
                 target: "/".into(),
@@ -121,8 +127,8 @@ mod tests {
                 sent_moment: Moment(self.second),
             };
             let id = write.exchange_begin(self.session, &begun).await.unwrap();
-            let ended = Ended {
-                outcome: Outcome::Accepted,
+            let ended = ExchangeEnd {
+                outcome: ExchangeOutcome::Accepted,
                 status: Some(200),
                 body: None,
                 message: None,
@@ -141,7 +147,7 @@ mod tests {
             write.commit().await.unwrap();
         }
 
-        async fn look(&mut self, unshipped: i64, listings: i64) {
+        async fn read_counts(&mut self, unshipped: i64, listings: i64) {
             let (mut write, exchange) = self.call(Operation::WorkQueue).await;
             let mut counts: WorkQueueCounts = [Some(0); 12];
             (counts[9], counts[11]) = (Some(unshipped), Some(listings));
@@ -151,14 +157,14 @@ mod tests {
 
         async fn probe(&mut self) {
             let (mut write, exchange) = self.call(Operation::WorkQueue).await;
-            write.exchange_set_aside(exchange).await.unwrap();
+            write.exchange_ignore(exchange).await.unwrap();
             write.commit().await.unwrap();
         }
 
         /// Begins the next run and returns true if the counts confirm the order for it.
-        async fn is_vouched(&mut self) -> bool {
+        async fn is_unchanged(&mut self) -> bool {
             self.next_run().await;
-            let vouched = self.store.orders_vouched(self.run).await.unwrap();
+            let vouched = self.store.orders_unchanged(self.run).await.unwrap();
             vouched.is_some_and(|vouched| vouched.orders.contains(&ORDER))
         }
     }
@@ -190,16 +196,16 @@ mod tests {
             ("the last run left it out", "5 order run 5", false),
         ];
         for (what, script, expected) in cases {
-            let mut scene = Scene::begin().await;
+            let mut scene = OrderScene::begin().await;
             for word in script.split(' ') {
                 match word.trim_end_matches('*').parse() {
-                    Ok(count) => scene.look(count, i64::from(word.ends_with('*'))).await,
+                    Ok(count) => scene.read_counts(count, i64::from(word.ends_with('*'))).await,
                     Err(_) if word == "order" => scene.read_order().await,
                     Err(_) if word == "probe" => scene.probe().await,
                     Err(_) => scene.next_run().await,
                 }
             }
-            assert_eq!(scene.is_vouched().await, expected, "{what}: {script}");
+            assert_eq!(scene.is_unchanged().await, expected, "{what}: {script}");
         }
     }
 }

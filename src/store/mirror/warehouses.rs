@@ -1,8 +1,8 @@
 //! Warehouses.
 
 use crate::model::{ExchangeId, WarehouseId};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -51,19 +51,24 @@ impl Store {
         let sql = "SELECT id, name, type AS kind, is_active, account_number, is_system_generated, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM warehouse ORDER BY id";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the warehouses")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("list the warehouses")
     }
 
     /// Returns the ids of the warehouses that the platform lists.
     pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>, StoreError> {
         let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
-        let ids: Vec<i64> =
-            sqlx::query_scalar(sql).fetch_all(&mut *self.read().await?).await.doing("read the warehouses")?;
+        let ids: Vec<i64> = sqlx::query_scalar(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read the warehouses")?;
         Ok(ids.into_iter().map(WarehouseId).collect())
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records a page of warehouses and returns the number of new or changed ones.
     pub async fn mirror_warehouses(
         &mut self,
@@ -95,7 +100,7 @@ impl Write {
             .bind(exchange.0)
             .execute(&mut *self.tx)
             .await
-            .doing("record a warehouse")?;
+            .context("record a warehouse")?;
             changed += done.rows_affected();
         }
         Ok(changed)

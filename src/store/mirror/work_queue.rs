@@ -1,8 +1,8 @@
 //! Counts of the work queue, as a time series with a row for each difference.
 
 use crate::model::{ExchangeId, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::{Store, StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -11,17 +11,17 @@ pub type WorkQueueCounts = [Option<i64>; 12];
 
 /// Difference between the counts and the newest row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkQueueMoved {
+pub struct WorkQueueDifference {
     /// True if any count differs or there was no row.
-    pub any: bool,
+    pub any_differs: bool,
     /// True if there was a row and a count of sales orders differs.
-    pub orders: bool,
+    pub orders_differ: bool,
 }
 
 /// Indices of the counts of sales orders.
-const ORDERS: [usize; 6] = [4, 5, 6, 7, 9, 10];
+const ORDER_COUNTS: [usize; 6] = [4, 5, 6, 7, 9, 10];
 
-const COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, partially_received_purchase_orders, \
+const COUNT_COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, partially_received_purchase_orders, \
     open_work_orders, awaiting_payment_sales_orders, paid_in_process_sales_orders, cancelled_sales_orders, \
     paid_ready_to_ship_sales_orders, low_inventory_products, unshipped_sales_orders, unshipped_drop_ship_orders, \
     queued_listings";
@@ -38,16 +38,16 @@ pub(super) struct CountsRow {
 /// Returns the counts at a position and each later row, oldest first.
 pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>, StoreError> {
     let sql = format!(
-        "SELECT exchange_id, json_array({COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
+        "SELECT exchange_id, json_array({COUNT_COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
              (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
     );
     let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(position);
-    query.fetch_all(&mut *store.read().await?).await.doing("read the changes of the work queue")
+    query.fetch_all(&mut *store.read_connection().await?).await.context("read the changes of the work queue")
 }
 
-pub(super) fn orders_differ(one: &CountsRow, other: &CountsRow) -> bool {
+pub(super) fn order_counts_differ(one: &CountsRow, other: &CountsRow) -> bool {
     let counts = |row: &CountsRow| serde_json::from_str::<WorkQueueCounts>(&row.counts).ok();
-    let orders = |row: &CountsRow| counts(row).map(|counts| ORDERS.map(|place| counts[place]));
+    let orders = |row: &CountsRow| counts(row).map(|counts| ORDER_COUNTS.map(|place| counts[place]));
     orders(one) != orders(other)
 }
 
@@ -84,42 +84,44 @@ pub struct WorkQueueRow {
 
 impl Store {
     /// Returns the newest counts, newest first; each row holds until the next.
-    pub async fn work_queue(&self, limit: u32) -> Result<Vec<WorkQueueRow>, StoreError> {
+    pub async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>, StoreError> {
         let sql = format!(
-            "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COLUMNS} \
+            "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COUNT_COLUMNS} \
              FROM work_queue ORDER BY exchange_id DESC LIMIT ?1"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(limit);
-        query.fetch_all(&mut *self.read().await?).await.doing("read the work queue")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the work queue")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Records the counts and returns the difference from the newest row.
     pub async fn mirror_work_queue(
         &mut self,
         exchange: ExchangeId,
         observed_at: Timestamp,
         counts: &WorkQueueCounts,
-    ) -> Result<WorkQueueMoved, StoreError> {
+    ) -> Result<WorkQueueDifference, StoreError> {
         let newest =
-            format!("SELECT json_array({COLUMNS}) FROM work_queue ORDER BY exchange_id DESC LIMIT 1");
+            format!("SELECT json_array({COUNT_COLUMNS}) FROM work_queue ORDER BY exchange_id DESC LIMIT 1");
         let known: Option<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(newest))
             .fetch_optional(&mut *self.tx)
             .await
-            .doing("read the newest work queue")?;
-        let json = super::stock_levels::json(counts);
+            .context("read the newest work queue")?;
+        let json = super::stock_levels::json_rows(counts);
         if known.as_deref() == Some(json.as_str()) {
-            return Ok(WorkQueueMoved::default());
+            return Ok(WorkQueueDifference::default());
         }
         let values: String = (0..counts.len()).map(|i| format!(", ?3->>{i}")).collect();
-        let insert =
-            format!("INSERT INTO work_queue (exchange_id, observed_ms, {COLUMNS}) VALUES (?1, ?2{values})");
+        let insert = format!(
+            "INSERT INTO work_queue (exchange_id, observed_ms, {COUNT_COLUMNS}) VALUES (?1, ?2{values})"
+        );
         let query = sqlx::query(sqlx::AssertSqlSafe(insert)).bind(exchange.0).bind(observed_at.0).bind(json);
-        query.execute(&mut *self.tx).await.doing("record the work queue")?;
+        query.execute(&mut *self.tx).await.context("record the work queue")?;
         let known: Option<Vec<Option<i64>>> = known.and_then(|known| serde_json::from_str(&known).ok());
-        let moved =
-            |known: &Vec<Option<i64>>| ORDERS.iter().any(|place| known.get(*place) != counts.get(*place));
-        Ok(WorkQueueMoved { any: true, orders: known.as_ref().is_some_and(moved) })
+        let moved = |known: &Vec<Option<i64>>| {
+            ORDER_COUNTS.iter().any(|place| known.get(*place) != counts.get(*place))
+        };
+        Ok(WorkQueueDifference { any_differs: true, orders_differ: known.as_ref().is_some_and(moved) })
     }
 }

@@ -1,19 +1,19 @@
 //! Brakes: their input, their trips, and the release of held changes.
 
-use super::changes::Verdict;
-use crate::model::{Position, Timestamp, WarehouseId, WishId, cut_reason};
-use crate::outbox::{Reason, State};
-use crate::reconcile::brake::Hour;
-use crate::store::engine::error::Doing;
-use crate::store::journal::event::RELEASED;
+use super::changes::ChangeOutcome;
+use crate::model::{ChangeId, Position, Timestamp, WarehouseId, cut_reason};
+use crate::outbox::{ChangeState, Reason};
+use crate::reconcile::brake::HourCounts;
+use crate::store::engine::error::SqlContext;
+use crate::store::journal::event::BRAKE_RELEASED;
 use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError, Write};
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Trip that is not released yet.
 #[derive(Clone, Debug, FromRow)]
-pub struct TripRow {
+pub struct BrakeTripRow {
     /// Id.
     pub id: i64,
     /// Numbers of the trip, as a sentence.
@@ -29,11 +29,11 @@ impl Store {
     /// A write in flight or in doubt counts, because it may take effect. Stock levels of `flush`, the
     /// projected backlog, do not count as emptied, because the caller counts them. They are named in the
     /// platform's spelling.
-    pub async fn brake_hours(
+    pub async fn brake_hour_counts(
         &self,
         since: Timestamp,
-        flush: &[(&str, i64)],
-    ) -> Result<BTreeMap<WarehouseId, Hour>, StoreError> {
+        projected: &[(&str, i64)],
+    ) -> Result<BTreeMap<WarehouseId, HourCounts>, StoreError> {
         let sql = "WITH zeroed AS ( \
                        SELECT w.product, w.warehouse_id FROM stock_level_write w \
                        JOIN product p ON p.id = w.product \
@@ -48,48 +48,51 @@ impl Store {
                    GROUP BY b.warehouse_id";
         let rows: Vec<(i64, i64, i64)> = sqlx::query_as(sql)
             .bind(since.0)
-            .bind(stock_levels::json(flush))
-            .fetch_all(&mut *self.read().await?)
+            .bind(stock_levels::json_rows(projected))
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("count the cells that were emptied within the hour")?;
+            .context("count the stock levels that were emptied within the hour")?;
         let hour = |(warehouse, zeroed, non_zero): (i64, i64, i64)| {
             (
                 WarehouseId(warehouse),
-                Hour { zeroed: zeroed.unsigned_abs(), non_zero: non_zero.unsigned_abs() },
+                HourCounts { zeroed: zeroed.unsigned_abs(), non_zero: non_zero.unsigned_abs() },
             )
         };
         Ok(rows.into_iter().map(hour).collect())
     }
 
     /// Returns the trips that still hold changes.
-    pub async fn brake_trips(&self) -> Result<Vec<TripRow>, StoreError> {
+    pub async fn brake_trip_list(&self) -> Result<Vec<BrakeTripRow>, StoreError> {
         let sql = "SELECT t.id, t.what, count(o.id) AS held FROM brake_trip t \
                    JOIN brake_trip_change w ON w.trip_id = t.id \
                    JOIN outbox o ON o.id = w.change_id AND o.state = 'held' \
                    WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the brakes' trips")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read the brakes' trips")
     }
 
     /// Returns the releases after this position: the trip, or `None` for changes held without one, and the
     /// number of changes.
-    pub async fn brake_released(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>, StoreError> {
+    pub async fn brake_releases(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>, StoreError> {
         let sql = "SELECT trip, count(*) FROM ( \
                        SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w \
                        WHERE w.change_id = o.id) AS trip \
                        FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > ?1 AND kind = ?2)) \
                    GROUP BY released_ms, trip ORDER BY released_ms, trip";
-        let query = sqlx::query_as(sql).bind(after.0).bind(RELEASED);
-        query.fetch_all(&mut *self.read().await?).await.doing("read what a person released")
+        let query = sqlx::query_as(sql).bind(after.0).bind(BRAKE_RELEASED);
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read what a person released")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Holds the changes of a trip; returns the trip's id and the number of held changes.
-    pub async fn brake_trip(
+    pub async fn brake_trip_hold(
         &mut self,
         reason: Reason,
         what: &str,
-        wishes: &BTreeSet<WishId>,
+        changes: &BTreeSet<ChangeId>,
         at: Timestamp,
     ) -> Result<(i64, u64), StoreError> {
         let sql = "INSERT INTO brake_trip (at_ms, what) VALUES (?1, ?2) RETURNING id";
@@ -98,18 +101,18 @@ impl Write {
             .bind(cut_reason(what))
             .fetch_one(&mut *self.tx)
             .await
-            .doing("trip a brake")?;
+            .context("trip a brake")?;
         let sql = "INSERT INTO brake_trip_change (trip_id, change_id) SELECT ?1, value FROM json_each(?2)";
-        let query = sqlx::query(sql).bind(trip).bind(stock_levels::json(wishes));
-        query.execute(&mut *self.tx).await.doing("freeze what a brake holds")?;
-        let held = |id: &WishId| {
+        let query = sqlx::query(sql).bind(trip).bind(stock_levels::json_rows(changes));
+        query.execute(&mut *self.tx).await.context("freeze what a brake holds")?;
+        let held = |id: &ChangeId| {
             let detail = format!(
-                "{what}; if that is meant: tallyd outbox release --all, or this wish alone by its key"
+                "{what}; if that is meant: tallyd outbox release --all, or this change alone by its key"
             );
-            Verdict::new(*id, State::Held, Some(reason.as_str()), detail)
+            ChangeOutcome::new(*id, ChangeState::Held, Some(reason.as_str()), detail)
         };
-        let moves: Vec<Verdict> = wishes.iter().map(held).collect();
-        Ok((trip, self.outbox_move(State::Pending, &moves, at).await?))
+        let moves: Vec<ChangeOutcome> = changes.iter().map(held).collect();
+        Ok((trip, self.outbox_transition(ChangeState::Pending, &moves, at).await?))
     }
 
     /// Releases held changes once: those with these keys, or with no keys those of all open trips.
@@ -117,8 +120,8 @@ impl Write {
     /// They are read and merged again before they are sent, and trip no brake again. An event records the
     /// release.
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64, StoreError> {
-        let json = stock_levels::json(keys);
-        self.event_append(at, RELEASED, "outbox", Some(&json)).await?;
+        let json = stock_levels::json_rows(keys);
+        self.event_append(at, BRAKE_RELEASED, "outbox", Some(&json)).await?;
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
                    state_changed_ms = ?2, \
                        released_ms = ?2, detail = 'released by the operator' \
@@ -129,12 +132,12 @@ impl Write {
                                     WHERE t.released_ms IS NULL), \
                              key IN (SELECT value FROM json_each(?1)))";
         let query = sqlx::query(sql).bind(&json).bind(at.0);
-        let released = query.execute(&mut *self.tx).await.doing("release held wishes")?.rows_affected();
+        let released = query.execute(&mut *self.tx).await.context("release held changes")?.rows_affected();
         let sql = "UPDATE brake_trip SET released_ms = ?1 WHERE released_ms IS NULL AND NOT EXISTS ( \
                        SELECT 1 FROM brake_trip_change w JOIN outbox o ON o.id = w.change_id \
                        WHERE w.trip_id = brake_trip.id AND o.state = 'held')";
         let closed = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
-        closed.doing("close released trips")?;
+        closed.context("close released trips")?;
         Ok(released)
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Every transition names the state it expects, so no change is moved twice.
 
-use crate::model::{Cell, ExchangeId, Sku, Timestamp, WarehouseId, WishId, cut_reason};
-use crate::outbox::{State, Stored};
-use crate::store::engine::error::Doing;
-use crate::store::engine::lossy_text::{BodyText, Text, body_column};
+use crate::model::{ChangeId, ExchangeId, Sku, StockLevel, Timestamp, WarehouseId, cut_reason};
+use crate::outbox::{ChangeState, StoredBody};
+use crate::store::engine::error::SqlContext;
+use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
 use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError, Write};
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 use sqlx::sqlite::SqliteConnection;
@@ -15,18 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Change, as stored.
 #[derive(Clone, Debug, FromRow)]
-pub struct WishRow {
+pub struct ChangeRow {
     /// Id; the order of ids is the order of commits.
     pub id: i64,
     /// Key, chosen by the caller.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// Kind.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub kind: String,
     /// Body, as inserted.
     #[sqlx(try_from = "BodyText")]
-    pub body: Stored,
+    pub body: StoredBody,
     /// Priority: 1 for an operator's change, 0 for bulk.
     pub priority: i64,
     /// State.
@@ -45,13 +45,13 @@ pub struct WishRow {
     /// Base of a count: the quantity it was made against.
     pub base_quantity: Option<i64>,
     /// Own delta at the base.
-    pub base_ours: Option<i64>,
+    pub base_own_delta: Option<i64>,
     /// Time at which the base was observed.
     pub base_ms: Option<i64>,
     /// Position of the journal at the insertion.
     pub position: Option<i64>,
     /// Number of updates of the row, its revision.
-    pub moves: i64,
+    pub revision: i64,
     /// Exchange that carried the change.
     pub exchange_id: Option<i64>,
     /// Quantity written for the change.
@@ -65,28 +65,28 @@ pub struct WishRow {
     /// Decision of a person on a count in conflict, as JSON `[number, quantity, ours]`.
     ///
     /// `quantity` and `ours` are the fact at the time of the decision. All three null: the count as it is.
-    pub word: Option<String>,
+    pub count_resolution: Option<String>,
     /// True if the host's calendar was set back between the moment that a count names and its insertion.
-    pub is_dated_twice: bool,
+    pub is_date_ambiguous: bool,
 }
 
 /// Open change of a stock level.
 #[derive(Clone, Debug, FromRow)]
-pub struct OpenWish {
+pub struct OpenChange {
     /// The change.
     #[sqlx(flatten)]
-    pub wish: WishRow,
+    pub change: ChangeRow,
     /// SKU of the stock level, in the platform's spelling where that is known.
-    pub cell_sku: String,
+    pub stock_level_sku: String,
     /// Warehouse of the stock level.
-    pub warehouse: i64,
+    pub warehouse_id: i64,
 }
 
 /// Transition of one change.
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
+pub struct ChangeOutcome {
     /// The change.
-    pub id: WishId,
+    pub id: ChangeId,
     /// Target state.
     pub to: &'static str,
     /// Reason, as a code.
@@ -99,9 +99,14 @@ pub struct Verdict {
     pub theirs: Option<String>,
 }
 
-impl Verdict {
+impl ChangeOutcome {
     /// Makes a transition; `detail` is cut to [`crate::model::REASON_MAX_CHARS`].
-    pub fn new(id: WishId, to: State, reason: Option<&'static str>, detail: impl Into<String>) -> Self {
+    pub fn new(
+        id: ChangeId,
+        to: ChangeState,
+        reason: Option<&'static str>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self {
             id,
             to: to.as_str(),
@@ -115,9 +120,9 @@ impl Verdict {
 
 /// Change claimed by an exchange.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Claim {
+pub struct ClaimedChange {
     /// The change.
-    pub id: WishId,
+    pub id: ChangeId,
     /// Quantity written for its stock level; `None` for other kinds.
     pub written: Option<i64>,
 }
@@ -150,23 +155,23 @@ macro_rules! calendar_goes_back {
     };
 }
 
-macro_rules! columns {
+macro_rules! change_columns {
     () => {
         concat!(
             "SELECT id, key, kind, ",
             body_column!(),
             ", priority, state, reason, detail, created_at, dated_at, settled_at, \
-             base_quantity, base_own_delta AS base_ours, base_ms, position, revision AS moves, exchange_id, \
+             base_quantity, base_own_delta, base_ms, position, revision, exchange_id, \
                  written, mine, theirs, released_ms, \
              (SELECT json_array(c.quantity, c.base_quantity, c.base_own_delta) FROM count_resolution c \
-              WHERE c.change_id = outbox.id) AS word, ",
+              WHERE c.change_id = outbox.id) AS count_resolution, ",
             calendar_goes_back!(),
-            " AS is_dated_twice"
+            " AS is_date_ambiguous"
         )
     };
 }
 
-pub(super) const COLUMNS: &str = concat!(columns!(), " FROM outbox");
+pub(super) const CHANGE_ROWS: &str = concat!(change_columns!(), " FROM outbox");
 
 /// Returns true if the insert guard refused the key because another body has it.
 fn is_key_of_another(error: &sqlx::Error) -> bool {
@@ -174,7 +179,7 @@ fn is_key_of_another(error: &sqlx::Error) -> bool {
     said.is_some_and(|said| said.contains("this key already names another change"))
 }
 
-const MOVE: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
+const TRANSITION: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
         reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
         theirs = m.value->>'theirs', state_changed_ms = ?3, \
         settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
@@ -182,40 +187,40 @@ const MOVE: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->
 
 impl Store {
     /// Returns the pending changes, operators' first, then by id.
-    pub async fn outbox_pending(&self) -> Result<Vec<WishRow>, StoreError> {
-        self.outbox_pending_after(WishId(0)).await
+    pub async fn outbox_pending(&self) -> Result<Vec<ChangeRow>, StoreError> {
+        self.outbox_pending_after(ChangeId(0)).await
     }
 
     /// Returns the pending changes with an id above `after`, operators' first, then by id.
-    pub async fn outbox_pending_after(&self, after: WishId) -> Result<Vec<WishRow>, StoreError> {
+    pub async fn outbox_pending_after(&self, after: ChangeId) -> Result<Vec<ChangeRow>, StoreError> {
         // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
         let sql = format!(
-            "{COLUMNS} WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id"
+            "{CHANGE_ROWS} WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0);
-        query.fetch_all(&mut *self.read().await?).await.doing("read the pending wishes")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending changes")
     }
 
     /// Returns the pending shipments and tracking numbers, operators' first, then by id.
-    pub async fn outbox_parcels(&self) -> Result<Vec<WishRow>, StoreError> {
+    pub async fn outbox_shipments(&self) -> Result<Vec<ChangeRow>, StoreError> {
         let sql = format!(
-            "{COLUMNS} WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
+            "{CHANGE_ROWS} WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
              ORDER BY priority DESC, id"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read().await?).await.doing("read the pending parcels")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending parcels")
     }
 
     /// Returns the pending and held changes of these stock levels under all their spellings, by id.
     ///
     /// The stock levels are named as [`Self::cells_meant`] returns them.
-    pub async fn outbox_open_of(&self, cells: &[Cell]) -> Result<Vec<OpenWish>, StoreError> {
-        outbox_open_of(&mut *self.read().await?, cells).await
+    pub async fn outbox_open_changes(&self, levels: &[StockLevel]) -> Result<Vec<OpenChange>, StoreError> {
+        outbox_open_changes(&mut *self.read_connection().await?, levels).await
     }
 
     /// Returns the stock levels of held changes for which a later count was applied, as the changes name
     /// them.
-    pub async fn outbox_overtaken(&self) -> Result<Vec<Cell>, StoreError> {
+    pub async fn outbox_superseded(&self) -> Result<Vec<StockLevel>, StoreError> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
                      AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 FROM outbox s \
@@ -225,94 +230,94 @@ impl Store {
                                          UNION ALL SELECT o.sku) \
                            AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
                            AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
-        let rows: Vec<(Text, i64)> = sqlx::query_as(sql)
-            .fetch_all(&mut *self.read().await?)
+        let rows: Vec<(LossyText, i64)> = sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read which wishes were overtaken")?;
-        let cell = |(sku, warehouse): (Text, i64)| {
-            Some(Cell { sku: Sku::new(String::from(sku)).ok()?, warehouse_id: WarehouseId(warehouse) })
+            .context("read which changes were overtaken")?;
+        let level = |(sku, warehouse): (LossyText, i64)| {
+            Some(StockLevel { sku: Sku::new(String::from(sku)).ok()?, warehouse_id: WarehouseId(warehouse) })
         };
-        Ok(rows.into_iter().filter_map(cell).collect())
+        Ok(rows.into_iter().filter_map(level).collect())
     }
 
     /// Returns the changes that may create a product: pending, sending or in doubt.
-    pub async fn outbox_products_to_come(&self) -> Result<Vec<WishRow>, StoreError> {
+    pub async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>, StoreError> {
         let sql = format!(
-            "{COLUMNS} WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
+            "{CHANGE_ROWS} WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read().await?).await.doing("read the products to come")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the products to come")
     }
 
     /// Lists changes, newest first.
-    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<WishRow>, StoreError> {
+    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>, StoreError> {
         let sql = format!(
-            "{COLUMNS} WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
+            "{CHANGE_ROWS} WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
                AND (?2 IS NULL OR kind = ?2) ORDER BY id DESC LIMIT ?3"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json(&filter.states));
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json_rows(&filter.states));
         let query = query.bind(&filter.kind).bind(filter.limit);
-        query.fetch_all(&mut *self.read().await?).await.doing("list the wishes")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("list the changes")
     }
 
     /// Returns the change with this key.
-    pub async fn outbox_show(&self, key: &str) -> Result<Option<WishRow>, StoreError> {
-        let sql = format!("{COLUMNS} WHERE key = ?1");
+    pub async fn outbox_show(&self, key: &str) -> Result<Option<ChangeRow>, StoreError> {
+        let sql = format!("{CHANGE_ROWS} WHERE key = ?1");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key);
-        query.fetch_optional(&mut *self.read().await?).await.doing("read a wish")
+        query.fetch_optional(&mut *self.read_connection().await?).await.context("read a change")
     }
 
     /// Returns the keys of these changes.
-    pub async fn outbox_keys(&self, wishes: &[WishId]) -> Result<BTreeMap<WishId, String>, StoreError> {
+    pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>, StoreError> {
         let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
-        let query = sqlx::query_as(sql).bind(stock_levels::json(wishes));
-        let rows: Vec<(i64, Text)> =
-            query.fetch_all(&mut *self.read().await?).await.doing("read the keys of wishes")?;
-        Ok(rows.into_iter().map(|(id, key)| (WishId(id), key.into())).collect())
+        let query = sqlx::query_as(sql).bind(stock_levels::json_rows(changes));
+        let rows: Vec<(i64, LossyText)> =
+            query.fetch_all(&mut *self.read_connection().await?).await.context("read the keys of changes")?;
+        Ok(rows.into_iter().map(|(id, key)| (ChangeId(id), key.into())).collect())
     }
 
     /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
-    pub async fn outbox_movements_named(&self, name: &str) -> Result<Vec<(String, String)>, StoreError> {
+    pub async fn outbox_adjusts_by_prefix(&self, name: &str) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT key, body FROM outbox WHERE key > ?1 || ':' AND key < ?1 || ';' \
                      AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
-        let rows: Vec<(Text, Text)> = sqlx::query_as(sql)
+        let rows: Vec<(LossyText, LossyText)> = sqlx::query_as(sql)
             .bind(name)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the movements of earlier files")?;
+            .context("read the movements of earlier files")?;
         Ok(rows.into_iter().map(|(key, body)| (key.into(), body.into())).collect())
     }
 
     /// Returns the number of changes in each state.
     pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count the wishes")
+        sqlx::query_as(sql).fetch_all(&mut *self.read_connection().await?).await.context("count the changes")
     }
 }
 
-pub(in crate::store) async fn outbox_open_of(
+pub(in crate::store) async fn outbox_open_changes(
     from: &mut SqliteConnection,
-    cells: &[Cell],
-) -> Result<Vec<OpenWish>, StoreError> {
+    levels: &[StockLevel],
+) -> Result<Vec<OpenChange>, StoreError> {
     let sql = concat!(
-        "WITH k AS (SELECT value->>0 AS cell_sku, CAST(value->>1 AS INTEGER) AS warehouse, value->>2 AS cell_fold \
+        "WITH k AS (SELECT value->>0 AS stock_level_sku, CAST(value->>1 AS INTEGER) AS warehouse_id, value->>2 AS level_case_key \
                     FROM json_each(?1)) ",
-        columns!(),
-        ", k.cell_sku, k.warehouse \
-         FROM k CROSS JOIN outbox ON outbox.warehouse_id = k.warehouse AND outbox.sku IN ( \
-             SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.cell_fold AND m.sku = k.cell_sku \
-             UNION ALL SELECT k.cell_sku) \
+        change_columns!(),
+        ", k.stock_level_sku, k.warehouse_id \
+         FROM k CROSS JOIN outbox ON outbox.warehouse_id = k.warehouse_id AND outbox.sku IN ( \
+             SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.level_case_key AND m.sku = k.stock_level_sku \
+             UNION ALL SELECT k.stock_level_sku) \
          WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
            AND state IN ('pending', 'held') ORDER BY id"
     );
-    let query = sqlx::query_as(sql).bind(stock_levels::named(cells));
-    query.fetch_all(from).await.doing("read the wishes of some cells")
+    let query = sqlx::query_as(sql).bind(stock_levels::stock_level_names(levels));
+    query.fetch_all(from).await.context("read the changes of some stock levels")
 }
 
-impl Write {
+impl WriteTransaction {
     /// Inserts a change; returns false if its key is known already, and then nothing happens.
     ///
     /// # Errors
@@ -329,84 +334,88 @@ impl Write {
             sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
         match done {
             Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken { key: key.to_owned() }),
-            done => Ok(done.doing("insert a wish")?.rows_affected() > 0),
+            done => Ok(done.context("insert a change")?.rows_affected() > 0),
         }
     }
 
     /// Moves changes that are in `from` and returns their number. Changes in other states are skipped.
-    pub async fn outbox_move(
+    pub async fn outbox_transition(
         &mut self,
-        from: State,
-        moves: &[Verdict],
+        from: ChangeState,
+        moves: &[ChangeOutcome],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        let query = sqlx::query(MOVE).bind(stock_levels::json(moves)).bind(from.as_str());
-        let done = query.bind(at.0).bind(at.rfc3339()).execute(&mut *self.tx).await;
-        Ok(done.doing("move wishes")?.rows_affected())
+        let query = sqlx::query(TRANSITION).bind(stock_levels::json_rows(moves)).bind(from.as_str());
+        let done = query.bind(at.0).bind(at.to_rfc3339()).execute(&mut *self.tx).await;
+        Ok(done.context("move changes")?.rows_affected())
     }
 
     /// Moves changes that are in `from` and returns the ids of those that were moved.
-    pub async fn outbox_move_each(
+    pub async fn outbox_transition_each(
         &mut self,
-        from: State,
-        moves: &[Verdict],
+        from: ChangeState,
+        moves: &[ChangeOutcome],
         at: Timestamp,
-    ) -> Result<BTreeSet<WishId>, StoreError> {
-        let sql = format!("{MOVE} RETURNING id");
-        let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json(moves));
-        let query = query.bind(from.as_str()).bind(at.0).bind(at.rfc3339());
-        let moved: Vec<i64> = query.fetch_all(&mut *self.tx).await.doing("move wishes")?;
-        Ok(moved.into_iter().map(WishId).collect())
+    ) -> Result<BTreeSet<ChangeId>, StoreError> {
+        let sql = format!("{TRANSITION} RETURNING id");
+        let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json_rows(moves));
+        let query = query.bind(from.as_str()).bind(at.0).bind(at.to_rfc3339());
+        let moved: Vec<i64> = query.fetch_all(&mut *self.tx).await.context("move changes")?;
+        Ok(moved.into_iter().map(ChangeId).collect())
     }
 
     /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
-    pub async fn outbox_date(&mut self, wishes: &[WishId], at: Timestamp) -> Result<(), StoreError> {
+    pub async fn outbox_date_future(
+        &mut self,
+        changes: &[ChangeId],
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
         let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
                    WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
-        let query = sqlx::query(sql).bind(stock_levels::json(wishes)).bind(at.rfc3339());
-        query.execute(&mut *self.tx).await.map(drop).doing("date wishes that came from the future")
+        let query = sqlx::query(sql).bind(stock_levels::json_rows(changes)).bind(at.to_rfc3339());
+        query.execute(&mut *self.tx).await.map(drop).context("date changes that came from the future")
     }
 
     /// Claims pending changes for an exchange and returns their number.
     pub async fn outbox_claim(
         &mut self,
         exchange: ExchangeId,
-        claims: &[Claim],
+        claims: &[ClaimedChange],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
                    detail = NULL, \
                        exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
-        let query = sqlx::query(sql).bind(stock_levels::json(claims)).bind(exchange.0).bind(at.0);
-        Ok(query.execute(&mut *self.tx).await.doing("claim wishes")?.rows_affected())
+        let query = sqlx::query(sql).bind(stock_levels::json_rows(claims)).bind(exchange.0).bind(at.0);
+        Ok(query.execute(&mut *self.tx).await.context("claim changes")?.rows_affected())
     }
 
     /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
-    pub async fn outbox_note(
+    pub async fn outbox_reason_update(
         &mut self,
-        state: State,
-        notes: &[Verdict],
+        state: ChangeState,
+        notes: &[ChangeOutcome],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
         let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
                        detail = m.value->>'detail', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
                      AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
-        let query = sqlx::query(sql).bind(stock_levels::json(notes)).bind(state.as_str()).bind(at.0);
-        Ok(query.execute(&mut *self.tx).await.doing("note why wishes wait")?.rows_affected())
+        let query = sqlx::query(sql).bind(stock_levels::json_rows(notes)).bind(state.as_str()).bind(at.0);
+        Ok(query.execute(&mut *self.tx).await.context("note why changes wait")?.rows_affected())
     }
 
     /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
-    pub async fn quantity_policies(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
-        let json = stock_levels::json(policies);
+    pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
+        let json = stock_levels::json_rows(policies);
         sqlx::query("DELETE FROM quantity_policy")
             .execute(&mut *self.tx)
             .await
-            .doing("write the policies")?;
+            .context("write the policies")?;
         let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
                    SELECT value->>0, value->>1 FROM json_each(?1)";
-        sqlx::query(sql).bind(json).execute(&mut *self.tx).await.map(drop).doing("write the policies")
+        sqlx::query(sql).bind(json).execute(&mut *self.tx).await.map(drop).context("write the policies")
     }
 }
 
@@ -417,8 +426,8 @@ mod tests {
 
     #[test]
     fn what_the_service_says_at_length_is_kept_as_a_sentence() {
-        let said = format!("the service refused it: {}", "x".repeat(1_000_000));
-        let verdict = Verdict::new(WishId(1), State::Rejected, Some("service_refused"), said);
+        let said = format!("the platform refused it: {}", "x".repeat(1_000_000));
+        let verdict = ChangeOutcome::new(ChangeId(1), ChangeState::Rejected, Some("service_refused"), said);
         assert_eq!(verdict.detail.unwrap().chars().count(), REASON_MAX_CHARS + 1);
     }
 }

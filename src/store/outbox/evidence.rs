@@ -1,9 +1,9 @@
 //! Evidence of changes other than quantities: their requests and the created objects.
 
-use crate::model::{ShipmentId, WishId};
-use crate::store::engine::error::Doing;
-use crate::store::mirror::stock_levels::json;
-use crate::store::{Store, StoreError, Write};
+use crate::model::{ChangeId, ShipmentId};
+use crate::store::engine::error::SqlContext;
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::FromRow;
@@ -11,94 +11,98 @@ use std::collections::BTreeSet;
 
 /// Evidence stored with the claim of a change that is no quantity; later decisions need nothing else.
 #[derive(Clone, Debug, Serialize)]
-pub struct Kept {
+pub struct ClaimEvidence {
     /// The change.
-    pub id: WishId,
+    pub id: ChangeId,
     /// Name of its kind.
     pub kind: &'static str,
     /// Key for which at most one change may be in flight or in doubt.
-    pub subject: String,
+    pub ordering_key: String,
     /// Lines and quantities, or the ids that existed before.
-    pub claimed: Value,
+    pub evidence: Value,
 }
 
 /// Change that another change names by its key, for the shipment that it creates.
 #[derive(Clone, Debug, FromRow)]
-pub struct NamedWish {
+pub struct ReferencedChange {
     /// Kind.
     pub kind: String,
     /// State.
     pub state: String,
     /// Id of the created object at the platform.
-    pub made_id: Option<i64>,
+    pub created_id: Option<i64>,
 }
 
 impl Store {
     /// Returns the subjects of the changes in flight or in doubt.
-    pub async fn delivery_under_way(&self) -> Result<BTreeSet<String>, StoreError> {
+    pub async fn delivery_keys_in_flight(&self) -> Result<BTreeSet<String>, StoreError> {
         let sql = "SELECT d.ordering_key FROM outbox o JOIN delivery d ON d.change_id = o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state IN ('sending', 'in_doubt')";
         let subjects: Vec<String> = sqlx::query_scalar(sql)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read what is under way")?;
+            .context("read what is under way")?;
         Ok(subjects.into_iter().collect())
     }
 
     /// Returns kind, state and created id of the change with this key.
-    pub async fn delivery_named(&self, key: &str) -> Result<Option<NamedWish>, StoreError> {
-        let sql = "SELECT o.kind, o.state, d.created_id AS made_id FROM outbox o \
+    pub async fn delivery_by_key(&self, key: &str) -> Result<Option<ReferencedChange>, StoreError> {
+        let sql = "SELECT o.kind, o.state, d.created_id FROM outbox o \
                    LEFT JOIN delivery d ON d.change_id = o.id \
                    WHERE o.key = ?1";
-        let named = sqlx::query_as(sql).bind(key).fetch_optional(&mut *self.read().await?).await;
-        named.doing("read the wish that makes a shipment")
+        let named = sqlx::query_as(sql).bind(key).fetch_optional(&mut *self.read_connection().await?).await;
+        named.context("read the change that makes a shipment")
     }
 
     /// Returns the change that created this shipment.
-    pub async fn shipment_owner(&self, shipment: ShipmentId) -> Result<Option<WishId>, StoreError> {
+    pub async fn shipment_creator(&self, shipment: ShipmentId) -> Result<Option<ChangeId>, StoreError> {
         let sql = "SELECT change_id FROM delivery WHERE kind = 'shipment.create' AND created_id = ?1";
         let owner: Option<i64> = sqlx::query_scalar(sql)
             .bind(shipment.0)
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("look for the wish that made a shipment")?;
-        Ok(owner.map(WishId))
+            .context("look for the change that made a shipment")?;
+        Ok(owner.map(ChangeId))
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Stores the evidence of changes, as a part of the claim.
-    pub async fn delivery_claim(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+    pub async fn delivery_evidence_store(&mut self, kept: &[ClaimEvidence]) -> Result<(), StoreError> {
         if kept.is_empty() {
             return Ok(());
         }
         let sql = "INSERT INTO delivery (change_id, kind, ordering_key, evidence) \
-                   SELECT value->>'id', value->>'kind', value->>'subject', json_extract(value, '$.claimed') \
+                   SELECT value->>'id', value->>'kind', value->>'ordering_key', json_extract(value, '$.evidence') \
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (change_id) DO UPDATE SET ordering_key = excluded.ordering_key, \
                        evidence = excluded.evidence";
-        let done = sqlx::query(sql).bind(json(kept)).execute(&mut *self.tx).await;
-        done.map(drop).doing("keep what wishes are sent with")
+        let done = sqlx::query(sql).bind(json_rows(kept)).execute(&mut *self.tx).await;
+        done.map(drop).context("keep what changes are sent with")
     }
 
     /// Stores the id of the object that a change created; a change without a stored claim has no row.
-    pub async fn delivery_made(&mut self, wish: WishId, made_id: i64) -> Result<(), StoreError> {
+    pub async fn delivery_created(&mut self, change: ChangeId, made_id: i64) -> Result<(), StoreError> {
         let sql = "UPDATE delivery SET created_id = ?2 WHERE change_id = ?1";
-        let done = sqlx::query(sql).bind(wish.0).bind(made_id).execute(&mut *self.tx).await;
-        done.map(drop).doing("note what a wish made")
+        let done = sqlx::query(sql).bind(change.0).bind(made_id).execute(&mut *self.tx).await;
+        done.map(drop).context("note what a change made")
     }
 
     /// Requests that `settle` adopts a shipment as the result of a change in doubt.
-    pub async fn adoption_ask(&mut self, wish: WishId, shipment: ShipmentId) -> Result<(), StoreError> {
+    pub async fn adoption_request(
+        &mut self,
+        change: ChangeId,
+        shipment: ShipmentId,
+    ) -> Result<(), StoreError> {
         let sql = "INSERT INTO adoption (change_id, shipment_id) VALUES (?1, ?2) \
                    ON CONFLICT (change_id) DO UPDATE SET shipment_id = excluded.shipment_id";
-        let done = sqlx::query(sql).bind(wish.0).bind(shipment.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("ask for a shipment to be adopted")
+        let done = sqlx::query(sql).bind(change.0).bind(shipment.0).execute(&mut *self.tx).await;
+        done.map(drop).context("ask for a shipment to be adopted")
     }
 
     /// Deletes the request to adopt a shipment.
-    pub async fn adoption_end(&mut self, wish: WishId) -> Result<(), StoreError> {
-        let done = sqlx::query("DELETE FROM adoption WHERE change_id = ?1").bind(wish.0);
-        done.execute(&mut *self.tx).await.map(drop).doing("end an adoption")
+    pub async fn adoption_end(&mut self, change: ChangeId) -> Result<(), StoreError> {
+        let done = sqlx::query("DELETE FROM adoption WHERE change_id = ?1").bind(change.0);
+        done.execute(&mut *self.tx).await.map(drop).context("end an adoption")
     }
 }

@@ -1,11 +1,11 @@
 //! Changes in doubt: the request, the checks since, and the end of the doubt.
 
-use crate::model::{ExchangeId, Timestamp, WishId};
-use crate::outbox::Stored;
-use crate::store::engine::error::Doing;
-use crate::store::engine::lossy_text::{BodyText, Text, body_column};
-use crate::store::mirror::stock_levels::json;
-use crate::store::{Store, StoreError, Write};
+use crate::model::{ChangeId, ExchangeId, Timestamp};
+use crate::outbox::StoredBody;
+use crate::store::engine::error::SqlContext;
+use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::Value;
 use sqlx::FromRow;
 
@@ -13,18 +13,18 @@ use sqlx::FromRow;
 ///
 /// The call's other changes are witnesses.
 #[derive(Clone, Debug, FromRow)]
-pub struct DoubtRow {
+pub struct InDoubtRow {
     /// The change.
     pub id: i64,
     /// Key, chosen by the caller.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// Kind.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub kind: String,
     /// Body.
     #[sqlx(try_from = "BodyText")]
-    pub body: Stored,
+    pub body: StoredBody,
     /// State.
     pub state: String,
     /// Reason, as a code.
@@ -38,13 +38,13 @@ pub struct DoubtRow {
     /// Moment at or before which it was sent, since the boot of the newest session.
     pub sent_moment: Option<i64>,
     /// Evidence stored with the claim, as JSON.
-    pub claimed: Option<String>,
+    pub evidence: Option<String>,
     /// Later checks, oldest first, as JSON `[[milliseconds, moment as above, result], …]`.
-    pub looks: String,
+    pub checks: String,
     /// Product of the written stock level.
     pub product: Option<i64>,
     /// SKU of the written stock level, in the platform's spelling.
-    pub cell_sku: Option<String>,
+    pub stock_level_sku: Option<String>,
     /// Warehouse of the written stock level.
     pub warehouse_id: Option<i64>,
     /// Fact on which the write was decided.
@@ -57,14 +57,14 @@ pub struct DoubtRow {
 #[derive(Clone, Debug, FromRow)]
 pub struct AdoptionRow {
     /// The change.
-    pub wish_id: i64,
+    pub change_id: i64,
     /// Key of the change.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// State of the change.
     pub state: String,
     /// Evidence stored with the claim, as JSON.
-    pub claimed: Option<String>,
+    pub evidence: Option<String>,
     /// Shipment.
     pub shipment_id: i64,
 }
@@ -73,7 +73,7 @@ pub struct AdoptionRow {
 /// stock level, because two products of one case key never share a call. Moments are relative to the boot of
 /// the newest session. An exchange of another boot gets the start of this boot's first session after it,
 /// because only the other boot's calendar dates it more exactly.
-pub(in crate::store) const DOUBTS: &str = concat!(
+pub(in crate::store) const IN_DOUBT_ROWS: &str = concat!(
     "
 WITH newest AS (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1),
      found AS (SELECT s.id, s.boot_id = (SELECT boot_id FROM newest) AS is_same, (
@@ -85,14 +85,14 @@ SELECT o.id, o.key, o.kind, ",
     body_column!(),
     ", o.state, o.reason, o.detail, o.exchange_id, e.sent_ms,
        iif(s.is_same, e.sent_moment, s.since_moment) AS sent_moment,
-       d.evidence AS claimed,
+       d.evidence,
        (SELECT coalesce(json_group_array(json_array(l.sent_ms, l.sent_moment, json(l.shown))), '[]')
         FROM (SELECT k.sent_ms, k.shown,
                      iif(ks.is_same, ke.sent_moment, ks.since_moment) AS sent_moment
               FROM in_doubt_check k JOIN exchange ke ON ke.id = k.exchange_id
               JOIN found ks ON ks.id = ke.session_id
-              WHERE k.change_id = o.id AND k.exchange_id > o.exchange_id ORDER BY k.exchange_id) l) AS looks,
-       w.product, w.sku AS cell_sku, w.warehouse_id, w.before, w.written
+              WHERE k.change_id = o.id AND k.exchange_id > o.exchange_id ORDER BY k.exchange_id) l) AS checks,
+       w.product, w.sku AS stock_level_sku, w.warehouse_id, w.before, w.written
 FROM outbox o
 JOIN exchange e ON e.id = o.exchange_id
 JOIN found s ON s.id = e.session_id
@@ -105,63 +105,64 @@ LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.case_key, w.warehouse_id, w
 
 impl Store {
     /// Returns all changes of every call with at least one change in doubt.
-    pub async fn doubt_list(&self) -> Result<Vec<DoubtRow>, StoreError> {
+    pub async fn in_doubt_list(&self) -> Result<Vec<InDoubtRow>, StoreError> {
         let sql = format!(
-            "{DOUBTS} WHERE o.exchange_id IN (SELECT exchange_id FROM outbox \
+            "{IN_DOUBT_ROWS} WHERE o.exchange_id IN (SELECT exchange_id FROM outbox \
                  WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt') ORDER BY o.id"
         );
-        let rows = sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(&mut *self.read().await?).await;
-        rows.doing("read the wishes in doubt")
+        let rows =
+            sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(&mut *self.read_connection().await?).await;
+        rows.context("read the changes in doubt")
     }
 
     /// Returns the number of stock levels in a call, including those that were decided since.
-    pub async fn call_entries(&self, exchange: ExchangeId) -> Result<i64, StoreError> {
+    pub async fn call_entry_count(&self, exchange: ExchangeId) -> Result<i64, StoreError> {
         let sql = "SELECT count(*) FROM (SELECT DISTINCT w.sku, w.warehouse_id FROM change_transition m \
                        JOIN change_stock_level w ON w.change_id = m.change_id WHERE m.exchange_id = ?1)";
         let query = sqlx::query_scalar(sql).bind(exchange.0);
-        query.fetch_one(&mut *self.read().await?).await.doing("count the stock levels of a call")
+        query.fetch_one(&mut *self.read_connection().await?).await.context("count the stock levels of a call")
     }
 
     /// Returns the shipments to be adopted.
     pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>, StoreError> {
-        let sql = "SELECT a.change_id AS wish_id, o.key, o.state, d.evidence AS claimed, a.shipment_id \
+        let sql = "SELECT a.change_id, o.key, o.state, d.evidence, a.shipment_id \
                    FROM adoption a \
                    JOIN outbox o ON o.id = a.change_id LEFT JOIN delivery d ON d.change_id = a.change_id \
                    ORDER BY 1";
         sqlx::query_as(sql)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the shipments to be adopted")
+            .context("read the shipments to be adopted")
     }
 
     /// Returns the evidence of a change and its later checks as one JSON object.
-    pub async fn evidence(&self, wish: WishId) -> Result<Value, StoreError> {
+    pub async fn change_evidence(&self, change: ChangeId) -> Result<Value, StoreError> {
         let sql = "SELECT json_object('claimed', (SELECT json(evidence) FROM delivery WHERE change_id = ?1), \
                        'made_id', (SELECT created_id FROM delivery WHERE change_id = ?1), \
                        'looks', (SELECT json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
                            strftime('%Y-%m-%dT%H:%M:%fZ', l.sent_ms / 1000.0, 'unixepoch'), 'shown', json(l.shown))) \
                            FROM (SELECT * FROM in_doubt_check WHERE change_id = ?1 ORDER BY exchange_id) l))";
         let text: String = sqlx::query_scalar(sql)
-            .bind(wish.0)
-            .fetch_one(&mut *self.read().await?)
+            .bind(change.0)
+            .fetch_one(&mut *self.read_connection().await?)
             .await
-            .doing("read what was seen of a wish")?;
+            .context("read what was seen of a change")?;
         let seen = serde_json::from_str(&text);
-        seen.map_err(|_| StoreError::Foreign { what: "what was seen of a wish", value: text })
+        seen.map_err(|_| StoreError::UnknownValue { value_kind: "what was seen of a change", value: text })
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Stores the result of a check for some changes.
-    pub async fn look_keep(
+    pub async fn in_doubt_check_store(
         &mut self,
         exchange: ExchangeId,
         sent_at: Timestamp,
-        shown: &[(WishId, Value)],
+        shown: &[(ChangeId, Value)],
     ) -> Result<(), StoreError> {
         let sql = "INSERT OR REPLACE INTO in_doubt_check (change_id, exchange_id, sent_ms, shown) \
                    SELECT value->>0, ?2, ?3, json(value->1) FROM json_each(?1)";
-        let query = sqlx::query(sql).bind(json(shown)).bind(exchange.0).bind(sent_at.0);
-        query.execute(&mut *self.tx).await.map(drop).doing("keep what a look showed")
+        let query = sqlx::query(sql).bind(json_rows(shown)).bind(exchange.0).bind(sent_at.0);
+        query.execute(&mut *self.tx).await.map(drop).context("keep what a look showed")
     }
 }

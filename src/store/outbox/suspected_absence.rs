@@ -3,20 +3,20 @@
 //! They are no facts: a replay builds the same mirror without them.
 
 use crate::model::cut_reason;
-use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId, WishId};
+use crate::model::{ChangeId, LineItemId, OrderId, ShipmentId, ShipmentItemId};
 use crate::outbox::Reason;
-use crate::store::engine::error::Doing;
+use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError, Write};
+use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 
 /// Time after the last check at which a row is deleted, in milliseconds.
-const FORGOTTEN_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+const RETENTION_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Record that answers lacked.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct LackingRow {
-    /// Subject that needs the record: `wish 17`, `warehouse 9`.
+pub struct SuspectedAbsenceRow {
+    /// Subject that needs the record: `change 17`, `warehouse 9`.
     pub subject: String,
     /// Missing record, as a sentence.
     pub what: String,
@@ -30,7 +30,7 @@ pub struct LackingRow {
     pub last_moment: i64,
     /// Number of answers that lacked it.
     #[sqlx(rename = "checks")]
-    pub looks: i64,
+    pub checks: i64,
 }
 
 impl Store {
@@ -38,22 +38,25 @@ impl Store {
     ///
     /// # Errors
     /// Fails where the database cannot be read.
-    pub async fn lacking(&self) -> Result<Vec<LackingRow>, StoreError> {
+    pub async fn suspected_absence_list(&self) -> Result<Vec<SuspectedAbsenceRow>, StoreError> {
         let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, checks \
                    FROM suspected_absence ORDER BY subject";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read what answers lacked")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read what answers lacked")
     }
 
     /// Returns the changes held because answers lacked a record that they name, each with its row.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
-    pub async fn lacking_held(&self) -> Result<Vec<(WishId, LackingRow)>, StoreError> {
+    pub async fn suspected_absence_held(&self) -> Result<Vec<(ChangeId, SuspectedAbsenceRow)>, StoreError> {
         #[derive(FromRow)]
-        struct Held {
+        struct HeldChangeRow {
             id: i64,
             #[sqlx(flatten)]
-            row: LackingRow,
+            row: SuspectedAbsenceRow,
         }
         let sql = "SELECT o.id, l.* FROM outbox o JOIN suspected_absence l ON l.subject = 'change ' || o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
@@ -65,12 +68,12 @@ impl Store {
             Reason::ServiceRefused,
             Reason::NoFact,
         ];
-        let query = sqlx::query_as(sql).bind(stock_levels::json(&reasons.map(Reason::as_str)));
-        let held: Vec<Held> = query
-            .fetch_all(&mut *self.read().await?)
+        let query = sqlx::query_as(sql).bind(stock_levels::json_rows(&reasons.map(Reason::as_str)));
+        let held: Vec<HeldChangeRow> = query
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read which changes name what is lacking")?;
-        Ok(held.into_iter().map(|Held { id, row }| (WishId(id), row)).collect())
+            .context("read which changes name what is lacking")?;
+        Ok(held.into_iter().map(|HeldChangeRow { id, row }| (ChangeId(id), row)).collect())
     }
 
     /// Returns a known line of the order that is not among `shown`; lines known to be gone are left out.
@@ -84,9 +87,9 @@ impl Store {
     ) -> Result<Option<i64>, StoreError> {
         let sql = "SELECT min(line_item_id) FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
                    AND line_item_id NOT IN (SELECT value FROM json_each(?2))";
-        let query = sqlx::query_scalar(sql).bind(order.0).bind(stock_levels::json(shown));
-        let line = query.fetch_one(&mut *self.read().await?).await;
-        line.doing("find a line that an answer lacks")
+        let query = sqlx::query_scalar(sql).bind(order.0).bind(stock_levels::json_rows(shown));
+        let line = query.fetch_one(&mut *self.read_connection().await?).await;
+        line.context("find a line that an answer lacks")
     }
 
     /// Returns an item of the shipment that was shown once and is not among `shown`.
@@ -102,9 +105,9 @@ impl Store {
     ) -> Result<Option<i64>, StoreError> {
         let sql = "SELECT min(item_id) FROM shipment_line WHERE shipment_id = ?1 \
                    AND item_id NOT IN (SELECT value FROM json_each(?2))";
-        let query = sqlx::query_scalar(sql).bind(shipment.0).bind(stock_levels::json(shown));
-        let item = query.fetch_one(&mut *self.read().await?).await;
-        item.doing("find an item that an answer lacks")
+        let query = sqlx::query_scalar(sql).bind(shipment.0).bind(stock_levels::json_rows(shown));
+        let item = query.fetch_one(&mut *self.read_connection().await?).await;
+        item.context("find an item that an answer lacks")
     }
 
     /// Returns true if the mirror contradicts a change.
@@ -114,7 +117,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails where the database cannot be read.
-    pub async fn lacking_is_wrong(&self, wish: WishId) -> Result<bool, StoreError> {
+    pub async fn change_is_contradicted(&self, change: ChangeId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
                        WHERE o.id = ?1 AND o.kind = 'shipment.create' \
                          AND EXISTS (SELECT 1 FROM order_line_item l \
@@ -129,22 +132,22 @@ impl Store {
                                            AND i.item_id = n.value->>'line_item_id')) \
                    OR EXISTS (SELECT 1 FROM outbox o WHERE o.id = ?1 AND o.kind = 'listing_template.create' \
                               AND o.body->>'StorefrontId' NOT IN (SELECT id FROM storefront))";
-        let query = sqlx::query_scalar(sql).bind(wish.0);
-        let is_wrong = query.fetch_one(&mut *self.read().await?).await;
-        is_wrong.doing("look whether a change names what belongs to another")
+        let query = sqlx::query_scalar(sql).bind(change.0);
+        let is_wrong = query.fetch_one(&mut *self.read_connection().await?).await;
+        is_wrong.context("look whether a change names what belongs to another")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Stores the result of a check that lacked a record and replaces the previous one.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
-    pub async fn lacking_note(&mut self, row: &LackingRow) -> Result<(), StoreError> {
+    pub async fn suspected_absence_store(&mut self, row: &SuspectedAbsenceRow) -> Result<(), StoreError> {
         let doing = "note what an answer lacked";
         let forgotten =
-            sqlx::query("DELETE FROM suspected_absence WHERE last_ms < ?1").bind(row.last_ms - FORGOTTEN_MS);
-        forgotten.execute(&mut *self.tx).await.doing(doing)?;
+            sqlx::query("DELETE FROM suspected_absence WHERE last_ms < ?1").bind(row.last_ms - RETENTION_MS);
+        forgotten.execute(&mut *self.tx).await.context(doing)?;
         let sql = "INSERT OR REPLACE INTO suspected_absence \
                        (subject, what, first_ms, first_moment, last_ms, last_moment, checks) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -155,16 +158,16 @@ impl Write {
             .bind(row.first_moment)
             .bind(row.last_ms)
             .bind(row.last_moment)
-            .bind(row.looks);
-        query.execute(&mut *self.tx).await.map(drop).doing(doing)
+            .bind(row.checks);
+        query.execute(&mut *self.tx).await.map(drop).context(doing)
     }
 
     /// Deletes the row of a subject, because the record is present or its change is final.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
-    pub async fn lacking_end(&mut self, subject: &str) -> Result<(), StoreError> {
+    pub async fn suspected_absence_end(&mut self, subject: &str) -> Result<(), StoreError> {
         let query = sqlx::query("DELETE FROM suspected_absence WHERE subject = ?1").bind(subject);
-        query.execute(&mut *self.tx).await.map(drop).doing("forget what was lacking")
+        query.execute(&mut *self.tx).await.map(drop).context("forget what was lacking")
     }
 }

@@ -1,14 +1,14 @@
 //! Call statistics from the journal.
 
 use crate::model::Timestamp;
-use crate::store::engine::error::Doing;
+use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use serde::Serialize;
 use sqlx::FromRow;
 
 /// Calls of one priority class and operation.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
-pub struct SpentRow {
+pub struct CallCount {
     /// Code of the priority class (lane).
     pub lane: String,
     /// Operation, as the interface lists it.
@@ -21,26 +21,30 @@ pub struct SpentRow {
 
 impl Store {
     /// Returns the calls since `since` by priority class and operation.
-    pub async fn spent(&self, since: Timestamp) -> Result<Vec<SpentRow>, StoreError> {
+    pub async fn call_counts(&self, since: Timestamp) -> Result<Vec<CallCount>, StoreError> {
         let sql = "SELECT lane, operation, count(*) AS calls, sum(status IS 429) AS throttled FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
         sqlx::query_as(sql)
             .bind(since.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("count the calls by operation")
+            .context("count the calls by operation")
     }
 
     /// Returns the number of calls in each of the `minutes` minutes before `now`, oldest first.
-    pub async fn spent_minutes(&self, now: Timestamp, minutes: usize) -> Result<Vec<u32>, StoreError> {
+    pub async fn call_counts_by_minute(
+        &self,
+        now: Timestamp,
+        minutes: usize,
+    ) -> Result<Vec<u32>, StoreError> {
         let sql = "SELECT (?1 - sent_ms) / 60000, count(*) FROM exchange \
                    WHERE sent_ms > ?1 - 60000 * ?2 AND sent_ms <= ?1 GROUP BY 1";
         let rows: Vec<(i64, u32)> = sqlx::query_as(sql)
             .bind(now.0)
             .bind(i64::try_from(minutes).unwrap_or(i64::MAX))
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("count the calls by minute")?;
+            .context("count the calls by minute")?;
         let mut spent = vec![0; minutes];
         for (ago, calls) in rows {
             let place = usize::try_from(ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));

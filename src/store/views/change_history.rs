@@ -1,15 +1,15 @@
 //! History of one change, for people: its transitions, decisions, exchanges and possible shipments.
 
-use crate::model::{LineItemId, OrderId, WishId};
-use crate::store::engine::error::Doing;
+use crate::model::{ChangeId, LineItemId, OrderId};
+use crate::store::engine::error::SqlContext;
 use crate::store::journal::run::ExchangeRow;
 use crate::store::outbox::in_doubt;
-use crate::store::{DoubtRow, Store, StoreError};
+use crate::store::{InDoubtRow, Store, StoreError};
 use sqlx::FromRow;
 
 /// State transition of a change.
 #[derive(Clone, Debug, FromRow)]
-pub struct MoveRow {
+pub struct TransitionRow {
     /// Position of the journal; an entry at this position caused the transition.
     pub position: i64,
     /// Time.
@@ -39,7 +39,7 @@ pub struct DecisionRow {
 
 /// Known shipment of an order that no change is known to have created.
 #[derive(Clone, Debug)]
-pub struct CandidateRow {
+pub struct CandidateShipment {
     /// Id.
     pub shipment_id: i64,
     /// Order line and quantity of each item.
@@ -48,47 +48,53 @@ pub struct CandidateRow {
 
 impl Store {
     /// Returns the transitions of a change, oldest first.
-    pub async fn story_moves(&self, wish: WishId) -> Result<Vec<MoveRow>, StoreError> {
+    pub async fn change_transitions(&self, change: ChangeId) -> Result<Vec<TransitionRow>, StoreError> {
         let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM change_transition \
                    WHERE change_id = ?1 ORDER BY revision";
         sqlx::query_as(sql)
-            .bind(wish.0)
-            .fetch_all(&mut *self.read().await?)
+            .bind(change.0)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the moves of a wish")
+            .context("read the moves of a change")
     }
 
     /// Returns the decisions on a change, oldest first.
-    pub async fn story_decisions(&self, key: &str) -> Result<Vec<DecisionRow>, StoreError> {
+    pub async fn change_decisions(&self, key: &str) -> Result<Vec<DecisionRow>, StoreError> {
         let sql = "SELECT position, at_ms, kind, detail FROM event WHERE subject = ?1 ORDER BY position";
         sqlx::query_as(sql)
             .bind(key)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the decisions on a wish")
+            .context("read the decisions on a change")
     }
 
     /// Returns the exchanges that carried a change, in order.
-    pub async fn story_exchanges(&self, wish: WishId) -> Result<Vec<ExchangeRow>, StoreError> {
+    pub async fn change_exchanges(&self, change: ChangeId) -> Result<Vec<ExchangeRow>, StoreError> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE id IN (SELECT exchange_id FROM change_transition WHERE change_id = ?1 \
                                               UNION SELECT exchange_id FROM outbox WHERE id = ?1) ORDER BY id";
         sqlx::query_as(sql)
-            .bind(wish.0)
-            .fetch_all(&mut *self.read().await?)
+            .bind(change.0)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the exchanges of a wish")
+            .context("read the exchanges of a change")
     }
 
     /// Returns the change with its last request; `None`: it was never sent.
-    pub async fn story_sent(&self, wish: WishId) -> Result<Option<DoubtRow>, StoreError> {
-        let sql = format!("{} WHERE o.id = ?1", in_doubt::DOUBTS);
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(wish.0);
-        query.fetch_optional(&mut *self.read().await?).await.doing("read what a wish was sent with")
+    pub async fn change_last_request(&self, change: ChangeId) -> Result<Option<InDoubtRow>, StoreError> {
+        let sql = format!("{} WHERE o.id = ?1", in_doubt::IN_DOUBT_ROWS);
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(change.0);
+        query
+            .fetch_optional(&mut *self.read_connection().await?)
+            .await
+            .context("read what a change was sent with")
     }
 
     /// Returns the shipments of an order that a change in doubt may have created.
-    pub async fn story_candidates(&self, order: OrderId) -> Result<Vec<CandidateRow>, StoreError> {
+    pub async fn change_candidate_shipments(
+        &self,
+        order: OrderId,
+    ) -> Result<Vec<CandidateShipment>, StoreError> {
         let sql = "SELECT i.shipment_id, json_group_array(json_array(i.line_item_id, i.quantity)) \
                    FROM shipment s JOIN shipment_item i ON i.shipment_id = s.id \
                    WHERE (s.order_id = ?1 OR i.line_item_id IN \
@@ -99,12 +105,12 @@ impl Store {
                    GROUP BY i.shipment_id ORDER BY i.shipment_id";
         let rows: Vec<(i64, String)> = sqlx::query_as(sql)
             .bind(order.0)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("look for the shipments of an order")?;
+            .context("look for the shipments of an order")?;
         let candidate = |(shipment_id, items): (i64, String)| match serde_json::from_str(&items) {
-            Ok(items) => Ok(CandidateRow { shipment_id, items }),
-            Err(_) => Err(StoreError::Foreign { what: "the items of a shipment", value: items }),
+            Ok(items) => Ok(CandidateShipment { shipment_id, items }),
+            Err(_) => Err(StoreError::UnknownValue { value_kind: "the items of a shipment", value: items }),
         };
         rows.into_iter().map(candidate).collect()
     }

@@ -2,10 +2,10 @@
 //!
 //! Read-only; a few queries for each stock level. The command line makes the sentences.
 
-use crate::outbox::Stored;
-use crate::store::engine::error::Doing;
-use crate::store::engine::lossy_text::{BodyText, Text, body_column};
-use crate::store::mirror::stock_levels::json;
+use crate::outbox::StoredBody;
+use crate::store::engine::error::SqlContext;
+use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
+use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Store, StoreError};
 use sqlx::FromRow;
 
@@ -18,7 +18,7 @@ pub struct KnownSku {
     pub sku: String,
     /// Row of the product that changes under this spelling refer to; its own row where the spelling stands
     /// for itself.
-    pub meant: i64,
+    pub target_product: i64,
     /// Product id at the platform; `None`: the platform never returned it.
     pub product_id: Option<i64>,
     /// Type of the product, where the platform named it.
@@ -29,7 +29,7 @@ pub struct KnownSku {
 
 /// Current stock level.
 #[derive(Clone, Debug, FromRow)]
-pub struct CellNow {
+pub struct CurrentStockLevel {
     /// Warehouse.
     pub warehouse_id: i64,
     /// Name of the warehouse, where the platform lists it.
@@ -37,26 +37,26 @@ pub struct CellNow {
     /// R, the fact; `None`: unknown.
     pub quantity: Option<i64>,
     /// O, the own delta: the sum over finished writes of (written − fact used).
-    pub ours: Option<i64>,
+    pub own_delta: Option<i64>,
     /// Time at which the fact's request was sent.
     pub fact_ms: Option<i64>,
     /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
     /// Time at which the platform stopped linking the product to the warehouse.
-    pub vanished_ms: Option<i64>,
+    pub unlinked_ms: Option<i64>,
     /// Quantity after the pending changes.
     pub pending_quantity: Option<i64>,
     /// Quantity of a write in flight or in doubt.
-    pub writing: Option<i64>,
+    pub written_in_flight: Option<i64>,
 }
 
 /// Pair (R, O) of the stock level, with the exchange or decision that set it.
 #[derive(Clone, Debug, FromRow)]
-pub struct PairRow {
+pub struct QuantityStateRow {
     /// R.
     pub quantity: i64,
     /// O.
-    pub ours: i64,
+    pub own_delta: i64,
     /// Position at which it was set; `None`: unknown for the first pair.
     pub position: Option<i64>,
     /// Time at which it was first seen.
@@ -69,18 +69,18 @@ pub struct PairRow {
 
 /// Change of the stock level, with the exchange that last carried it.
 #[derive(Clone, Debug, FromRow)]
-pub struct StoryWish {
+pub struct ExplainedChange {
     /// Id.
     pub id: i64,
     /// Key.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// Kind.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub kind: String,
     /// Body.
     #[sqlx(try_from = "BodyText")]
-    pub body: Stored,
+    pub body: StoredBody,
     /// State.
     pub state: String,
     /// Reason, as a code.
@@ -94,11 +94,11 @@ pub struct StoryWish {
     /// Base of a count.
     pub base_quantity: Option<i64>,
     /// Own delta at the base.
-    pub base_ours: Option<i64>,
+    pub base_own_delta: Option<i64>,
     /// Quantity written for the change.
     pub written: Option<i64>,
     /// Time of the last state transition.
-    pub moved_ms: Option<i64>,
+    pub state_changed_ms: Option<i64>,
     /// Exchange that carried the change, or that showed that no call was needed.
     pub exchange_id: Option<i64>,
     /// Operation of that exchange.
@@ -113,7 +113,7 @@ pub struct StoryWish {
 
 /// Event of a change other than a call: a check, a brake's trip, or a decision.
 #[derive(Clone, Debug, FromRow)]
-pub struct StoryEvent {
+pub struct ExplainedEvent {
     /// Position in the journal, where it has one.
     pub position: Option<i64>,
     /// Time.
@@ -121,7 +121,7 @@ pub struct StoryEvent {
     /// `look`, `trip`, or the kind of the event.
     pub kind: String,
     /// Key of the change, or the subject of the event.
-    #[sqlx(try_from = "Text")]
+    #[sqlx(try_from = "LossyText")]
     pub subject: String,
     /// Result of the check, numbers of the trip, or detail of the event as JSON.
     pub detail: Option<String>,
@@ -129,40 +129,48 @@ pub struct StoryEvent {
 
 impl Store {
     /// Returns the SKUs with this case key.
-    pub async fn explain_skus(&self, fold: &str) -> Result<Vec<KnownSku>, StoreError> {
-        let sql = "SELECT p.id, p.sku, m.product AS meant, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
+    pub async fn explain_skus(&self, case_key: &str) -> Result<Vec<KnownSku>, StoreError> {
+        let sql = "SELECT p.id, p.sku, m.product AS target_product, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
                    FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = ?1 \
                    ORDER BY p.id";
-        sqlx::query_as(sql).bind(fold).fetch_all(&mut *self.read().await?).await.doing("read a SKU")
+        sqlx::query_as(sql)
+            .bind(case_key)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read a SKU")
     }
 
     /// Returns the stock levels of a product and those that changes under these spellings name.
-    pub async fn explain_cells(
+    pub async fn explain_stock_levels(
         &self,
         product: Option<i64>,
         spellings: &[String],
-    ) -> Result<Vec<CellNow>, StoreError> {
-        let sql = "WITH cell AS (SELECT warehouse_id FROM balance WHERE product = ?1 \
+    ) -> Result<Vec<CurrentStockLevel>, StoreError> {
+        let sql = "WITH stock_level AS (SELECT warehouse_id FROM balance WHERE product = ?1 \
                        UNION SELECT warehouse_id FROM outbox WHERE sku IN (SELECT value FROM json_each(?2)) \
                            AND warehouse_id IS NOT NULL) \
-                   SELECT c.warehouse_id, w.name AS warehouse_name, b.quantity, b.own_delta AS ours, \
+                   SELECT c.warehouse_id, w.name AS warehouse_name, b.quantity, b.own_delta, \
                           coalesce(b.fact_ms, r.observed_ms) AS fact_ms, \
                           coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
-                              b.unlinked_ms AS vanished_ms, \
+                              b.unlinked_ms, \
                           (SELECT s.pending_quantity FROM stock s WHERE s.sku = p.sku \
                            AND s.warehouse_id = c.warehouse_id) AS pending_quantity, \
                           (SELECT cw.written FROM stock_level_write cw WHERE cw.product = p.id \
-                           AND cw.warehouse_id = c.warehouse_id AND cw.ended IS NULL) AS writing \
-                   FROM cell c LEFT JOIN product p ON p.id = ?1 \
+                           AND cw.warehouse_id = c.warehouse_id AND cw.ended IS NULL) AS written_in_flight \
+                   FROM stock_level c LEFT JOIN product p ON p.id = ?1 \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                    LEFT JOIN balance b ON b.product = ?1 AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN warehouse w ON w.id = c.warehouse_id ORDER BY c.warehouse_id";
-        let query = sqlx::query_as(sql).bind(product).bind(json(spellings));
-        query.fetch_all(&mut *self.read().await?).await.doing("read the cells of a SKU")
+        let query = sqlx::query_as(sql).bind(product).bind(json_rows(spellings));
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the stock levels of a SKU")
     }
 
     /// Returns all pairs of a stock level, oldest first.
-    pub async fn explain_pairs(&self, product: i64, warehouse: i64) -> Result<Vec<PairRow>, StoreError> {
+    pub async fn explain_quantity_states(
+        &self,
+        product: i64,
+        warehouse: i64,
+    ) -> Result<Vec<QuantityStateRow>, StoreError> {
         let sql = "WITH pair AS ( \
                        SELECT position AS until, quantity, own_delta, since_ms FROM balance_history \
                        WHERE product = ?1 AND warehouse_id = ?2 \
@@ -171,46 +179,49 @@ impl Store {
                    came AS (SELECT pair.*, coalesce(lag(until) OVER (ORDER BY until), \
                                 (SELECT min(f.ended) FROM exchange f WHERE f.sent_ms = pair.since_ms)) AS position \
                             FROM pair) \
-                   SELECT c.quantity, c.own_delta AS ours, c.position, c.since_ms, e.id AS exchange_id, \
+                   SELECT c.quantity, c.own_delta, c.position, c.since_ms, e.id AS exchange_id, \
                    e.operation \
                    FROM came c LEFT JOIN exchange e ON e.ended = c.position ORDER BY c.until";
         let query = sqlx::query_as(sql).bind(product).bind(warehouse);
-        query.fetch_all(&mut *self.read().await?).await.doing("read the facts a cell had")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the facts a stock level had")
     }
 
     /// Returns the changes of a stock level under these spellings, by id.
-    pub async fn explain_wishes(
+    pub async fn explain_changes(
         &self,
         spellings: &[String],
         warehouse: i64,
-    ) -> Result<Vec<StoryWish>, StoreError> {
+    ) -> Result<Vec<ExplainedChange>, StoreError> {
         let sql = concat!(
             "SELECT o.id, o.key, o.kind, ",
             body_column!(),
             ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, \
-             o.base_own_delta AS base_ours, o.written, \
-               o.state_changed_ms AS moved_ms, o.exchange_id, e.operation, e.sent_ms, \
+             o.base_own_delta, o.written, \
+               o.state_changed_ms, o.exchange_id, e.operation, e.sent_ms, \
                    e.ended, e.verdict \
              FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
              WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id"
         );
-        let query = sqlx::query_as(sql).bind(json(spellings)).bind(warehouse);
-        query.fetch_all(&mut *self.read().await?).await.doing("read the wishes of a cell")
+        let query = sqlx::query_as(sql).bind(json_rows(spellings)).bind(warehouse);
+        query
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read the changes of a stock level")
     }
 
     /// Returns checks, trips and events of these changes, and the events of their release.
-    pub async fn explain_events(&self, wishes: &[i64]) -> Result<Vec<StoryEvent>, StoreError> {
-        let sql = "WITH wish AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
+    pub async fn explain_events(&self, changes: &[i64]) -> Result<Vec<ExplainedEvent>, StoreError> {
+        let sql = "WITH change AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
                                  WHERE o.id IN (SELECT value FROM json_each(?1))) \
                    SELECT l.exchange_id AS position, l.sent_ms AS at_ms, 'look' AS kind, w.key AS subject, \
-                          l.shown AS detail FROM wish w JOIN in_doubt_check l ON l.change_id = w.id \
-                   UNION ALL SELECT NULL, t.at_ms, 'trip', w.key, t.what FROM wish w \
+                          l.shown AS detail FROM change w JOIN in_doubt_check l ON l.change_id = w.id \
+                   UNION ALL SELECT NULL, t.at_ms, 'trip', w.key, t.what FROM change w \
                        JOIN brake_trip_change b ON b.change_id = w.id JOIN brake_trip t ON t.id = b.trip_id \
                    UNION ALL SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM event e \
-                       WHERE e.subject IN (SELECT key FROM wish) \
-                          OR (e.kind = 'brake.released' AND e.at_ms IN (SELECT released_ms FROM wish)) \
+                       WHERE e.subject IN (SELECT key FROM change) \
+                          OR (e.kind = 'brake.released' AND e.at_ms IN (SELECT released_ms FROM change)) \
                    ORDER BY at_ms, position";
-        let query = sqlx::query_as(sql).bind(json(wishes));
-        query.fetch_all(&mut *self.read().await?).await.doing("read what happened to wishes")
+        let query = sqlx::query_as(sql).bind(json_rows(changes));
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read what happened to changes")
     }
 }

@@ -4,28 +4,28 @@
 //! index and reads only open rows or the last hours of the journal.
 
 use crate::model::{Operation, Timestamp};
-use crate::store::engine::error::Doing;
+use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels;
-use crate::store::{HealthRow, MismatchRow, QuarantineRow, Store, StoreError};
+use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Store, StoreError};
 use sqlx::FromRow;
 use std::time::Duration;
 
 /// Age up to which calls are considered.
-const CALLS_WITHIN: Duration = Duration::from_secs(60 * 60);
+const CALLS_MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// Largest number of calls considered, newest first.
-const CALLS: u32 = 60;
+const CALLS_MAX: u32 = 60;
 /// Number of runs of `push` considered, newest first.
-const PUSHES: u32 = 20;
+const PUSHES_MAX: u32 = 20;
 /// Age up to which parked records are considered: a daily poll shows them twice in this time.
-const PARKED_WITHIN: Duration = Duration::from_secs(50 * 60 * 60);
+const PARKED_MAX_AGE: Duration = Duration::from_secs(50 * 60 * 60);
 
 /// Everything that the health judgement reads from the database.
 #[derive(Clone, Debug, Default)]
 pub struct HealthRows {
     /// Session that worked last; `None`: no daemon ever did.
-    pub worked: Option<WorkedRow>,
+    pub last_session: Option<LastSessionRow>,
     /// State of each enabled job.
-    pub jobs: Vec<HealthRow>,
+    pub jobs: Vec<JobHealthRow>,
     /// State of the job `backup`, if it is enabled.
     pub backup: Option<BackupRow>,
     /// Last run of `prune`, if it could not prune by age and no snapshot was taken since.
@@ -33,11 +33,11 @@ pub struct HealthRows {
     /// A jump of the clock prevents pruning by age.
     pub unpruned: Option<EndedRunRow>,
     /// Number of changes in each state.
-    pub wishes: Vec<(String, i64)>,
+    pub changes: Vec<(String, i64)>,
     /// Pending changes by kind and reason.
     pub waiting: Vec<WaitingRow>,
     /// Pending tracking numbers whose shipment no change creates.
-    pub orphans: Vec<OrphanRow>,
+    pub orphans: Vec<OrphanTrackingRow>,
     /// Rejected changes that are not acknowledged.
     pub rejected: Option<RejectedRow>,
     /// Last calls of any operation, newest first.
@@ -57,12 +57,12 @@ pub struct HealthRows {
     /// Number of SKUs that the platform does not return.
     pub missing_skus: i64,
     /// Persisted state of the limiter, in the limiter's own format.
-    pub limiter_memory: Option<String>,
+    pub limiter_state: Option<String>,
 }
 
 /// Session that worked last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
-pub struct WorkedRow {
+pub struct LastSessionRow {
     /// Start, in milliseconds since 1970.
     pub started_ms: i64,
     /// End, in milliseconds since 1970; `None`: the session is open or was interrupted.
@@ -88,19 +88,19 @@ pub struct BackupRow {
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct WaitingRow {
     /// Kind, as inserted.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
     pub kind: String,
     /// Code of the reason: a reason of the outbox, or `quarantined`, `awaits_nobody`, `behind_held`,
     /// `behind_in_doubt`.
     pub why: Option<String>,
     /// Number of changes.
-    pub wishes: i64,
+    pub changes: i64,
     /// Start of the oldest one's wait, in milliseconds since 1970.
     pub since_ms: i64,
     /// Start of the first session since then, in milliseconds since 1970.
-    pub found_ms: Option<i64>,
+    pub first_session_ms: Option<i64>,
     /// Key of the oldest.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
     pub key: String,
     /// Reason of the oldest, as a sentence.
     pub detail: Option<String>,
@@ -108,13 +108,13 @@ pub struct WaitingRow {
 
 /// Tracking number whose shipment no change creates.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct OrphanRow {
+pub struct OrphanTrackingRow {
     /// Key of the change.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
     pub key: String,
     /// Key that the change names and that no change has.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
-    pub names: String,
+    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
+    pub shipment_key: String,
     /// Time of the insertion, in milliseconds since 1970.
     pub since_ms: i64,
 }
@@ -123,9 +123,9 @@ pub struct OrphanRow {
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct RejectedRow {
     /// Number of changes.
-    pub wishes: i64,
+    pub changes: i64,
     /// Key of the newest.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
     pub key: String,
     /// Reason of the newest, as a code.
     pub reason: Option<String>,
@@ -187,12 +187,12 @@ const WAITING_SINCE: &str = "coalesce(CASE WHEN o.revision > 2 THEN ( \
     unixepoch(o.created_at) * 1000)";
 
 /// SQL: `behind_` and the state of a held or in-doubt change for the stock level of `o`.
-const BEHIND: &str = "(SELECT 'behind_' || b.state FROM outbox b \
+const BLOCKER_REASON: &str = "(SELECT 'behind_' || b.state FROM outbox b \
     WHERE b.state IN ('pending', 'sending', 'held', 'in_doubt') AND b.sku IS NOT NULL \
       AND b.sku = o.sku AND b.warehouse_id = o.warehouse_id AND b.state IN ('held', 'in_doubt') LIMIT 1)";
 
 /// SQL: subject under which the quarantine may hold the entry of the change `o`.
-const SUBJECT: &str = "CASE o.kind \
+const QUARANTINE_SUBJECT: &str = "CASE o.kind \
     WHEN 'shipment.create' THEN CAST(CAST(json_extract(o.body, '$.order_id') AS INTEGER) AS TEXT) \
     WHEN 'tracking.submit' THEN CAST(CAST(json_extract(o.body, '$.shipment_id') AS INTEGER) AS TEXT) \
     WHEN 'product.update' THEN json_extract(o.body, '$.Sku') ELSE o.sku END";
@@ -209,11 +209,11 @@ impl Store {
     /// Fails where the database cannot be read.
     pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows, StoreError> {
         Ok(HealthRows {
-            worked: self.health_worked().await?,
+            last_session: self.health_last_session().await?,
             jobs: self.health_jobs(now).await?,
             backup: self.health_backup().await?,
             unpruned: self.health_unpruned().await?,
-            wishes: self.outbox_counts().await?,
+            changes: self.outbox_counts().await?,
             waiting: self.health_waiting().await?,
             orphans: self.health_orphans().await?,
             rejected: self.health_rejected().await?,
@@ -221,17 +221,17 @@ impl Store {
             writes: self.health_calls(now, "operation IN (SELECT value FROM json_each(?3))").await?,
             pushes: self.health_pushes().await?,
             unreadable: self.health_unreadable(now).await?,
-            quarantined: self.quarantine().await?,
+            quarantined: self.quarantine_list().await?,
             mismatches: self.mismatch_list().await?,
             is_refused: self.key_is_refused().await?,
-            missing_skus: self.state_count().await?.missing_skus,
-            limiter_memory: self.limiter_memory().await?,
+            missing_skus: self.mirror_counts().await?.missing_skus,
+            limiter_state: self.limiter_state().await?,
         })
     }
 
     /// Returns the session of the newest run with a trigger other than `operator`. A command beside the
     /// schedule, such as `verify`, does not show that a daemon works.
-    async fn health_worked(&self) -> Result<Option<WorkedRow>, StoreError> {
+    async fn health_last_session(&self) -> Result<Option<LastSessionRow>, StoreError> {
         let sql = "SELECT s.started_ms, s.ended_ms, \
                           EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
                                   AND r.trigger = 'once') AS is_once, \
@@ -240,26 +240,26 @@ impl Store {
                    FROM (SELECT session_id, max(0, id - 200) AS first FROM run WHERE trigger <> 'operator' \
                          ORDER BY id DESC LIMIT 1) n \
                    JOIN session s ON s.id = n.session_id";
-        let worked = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
-        worked.doing("read who worked last")
+        let worked = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
+        worked.context("read who worked last")
     }
 
     /// Returns the rows of the view `job_health` as of `now`, because the view reads the host's clock.
-    async fn health_jobs(&self, now: Timestamp) -> Result<Vec<HealthRow>, StoreError> {
+    async fn health_jobs(&self, now: Timestamp) -> Result<Vec<JobHealthRow>, StoreError> {
         let sql = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
                           (?1 - last_good_ms) / 1000 AS age_seconds, \
                           interval_ms IS NOT NULL AND ?1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
                           strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
                           last_outcome FROM job_state WHERE enabled ORDER BY job";
-        let jobs = sqlx::query_as(sql).bind(now.0).fetch_all(&mut *self.read().await?).await;
-        jobs.doing("read the health of the jobs")
+        let jobs = sqlx::query_as(sql).bind(now.0).fetch_all(&mut *self.read_connection().await?).await;
+        jobs.context("read the health of the jobs")
     }
 
     async fn health_backup(&self) -> Result<Option<BackupRow>, StoreError> {
         let sql = "SELECT last_good_ms, since_ms, coalesce(interval_ms, 0) AS interval_ms \
                    FROM job_state WHERE job = 'backup' AND enabled";
-        let backup = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
-        backup.doing("read when the last copy was made")
+        let backup = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
+        backup.context("read when the last copy was made")
     }
 
     /// Returns the last run of `prune` if it was partial and no snapshot was taken since. A run of `prune` is
@@ -269,25 +269,25 @@ impl Store {
         let sql = "SELECT outcome, summary, started_ms \
                    FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) \
                    WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
-        let run = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
-        run.doing("read how the last pruning went")
+        let run = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
+        run.context("read how the last pruning went")
     }
 
     async fn health_waiting(&self) -> Result<Vec<WaitingRow>, StoreError> {
         let sql = format!(
-            "SELECT w.kind, w.why, w.wishes, w.since_ms, w.key, w.detail, \
-                    (SELECT min(s.started_ms) FROM session s WHERE s.started_ms >= w.since_ms) AS found_ms \
-             FROM (SELECT kind, why, count(*) AS wishes, min(since_ms) AS since_ms, key, detail \
+            "SELECT w.kind, w.why, w.changes, w.since_ms, w.key, w.detail, \
+                    (SELECT min(s.started_ms) FROM session s WHERE s.started_ms >= w.since_ms) AS first_session_ms \
+             FROM (SELECT kind, why, count(*) AS changes, min(since_ms) AS since_ms, key, detail \
                    FROM (SELECT o.kind, o.key, o.detail, {WAITING_SINCE} AS since_ms, \
                                 coalesce( \
                                     CASE WHEN EXISTS (SELECT 1 FROM quarantine) AND EXISTS ( \
-                                        SELECT 1 FROM quarantine q WHERE q.subject = {SUBJECT} COLLATE NOCASE) \
+                                        SELECT 1 FROM quarantine q WHERE q.subject = {QUARANTINE_SUBJECT} COLLATE NOCASE) \
                                     THEN 'quarantined' END, \
                                     CASE WHEN EXISTS (SELECT 1 FROM outbox h \
                                                       WHERE h.state IN ('sending', 'held', 'in_doubt') \
                                                         AND h.state IN ('held', 'in_doubt')) \
                                          AND coalesce(o.reason, 'awaits_other') = 'awaits_other' \
-                                    THEN {BEHIND} END, \
+                                    THEN {BLOCKER_REASON} END, \
                                     CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, \
                                     o.reason) AS why \
                          FROM outbox o WHERE o.state = 'pending') \
@@ -295,32 +295,35 @@ impl Store {
              ORDER BY w.since_ms"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read().await?).await.doing("read which wishes wait")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read which changes wait")
     }
 
-    async fn health_orphans(&self) -> Result<Vec<OrphanRow>, StoreError> {
+    async fn health_orphans(&self) -> Result<Vec<OrphanTrackingRow>, StoreError> {
         let sql = format!(
-            "SELECT o.key, json_extract(o.body, '$.shipment_key') AS names, \
+            "SELECT o.key, json_extract(o.body, '$.shipment_key') AS shipment_key, \
                     unixepoch(o.created_at) * 1000 AS since_ms \
              FROM outbox o WHERE o.state = 'pending' AND {IS_ORPHAN} ORDER BY o.id LIMIT 1000"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read().await?).await.doing("look for tracking numbers without a shipment")
+        query
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("look for tracking numbers without a shipment")
     }
 
     /// Returns the rejected changes to report. Rejections by a person or by the configured policy need no
     /// acknowledgement and are left out.
     async fn health_rejected(&self) -> Result<Option<RejectedRow>, StoreError> {
-        let sql = "SELECT n.wishes, n.since_ms, o.key, o.reason, o.detail \
-                   FROM (SELECT count(*) AS wishes, min(coalesce(state_changed_ms, 0)) AS since_ms, \
+        let sql = "SELECT n.changes, n.since_ms, o.key, o.reason, o.detail \
+                   FROM (SELECT count(*) AS changes, min(coalesce(state_changed_ms, 0)) AS since_ms, \
                    max(id) AS newest \
                          FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL \
                            AND reason NOT IN ('operator', 'remote_wins')) n \
                    JOIN outbox o ON o.id = n.newest";
         sqlx::query_as(sql)
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("read the rejected wishes that nobody has acknowledged")
+            .context("read the rejected changes that nobody has acknowledged")
     }
 
     /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.
@@ -330,21 +333,21 @@ impl Store {
              WHERE sent_ms >= ?1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT ?2"
         );
         let writes =
-            Operation::ALL.iter().filter(|operation| operation.effect() == crate::model::Effect::Write);
+            Operation::ALL.iter().filter(|operation| operation.effect() == crate::model::CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(now.minus(CALLS_WITHIN).0).bind(CALLS);
-        let query = if which.contains("?3") { query.bind(stock_levels::json(&writes)) } else { query };
-        query.fetch_all(&mut *self.read().await?).await.doing("read how the last calls went")
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(now.minus(CALLS_MAX_AGE).0).bind(CALLS_MAX);
+        let query = if which.contains("?3") { query.bind(stock_levels::json_rows(&writes)) } else { query };
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read how the last calls went")
     }
 
     async fn health_pushes(&self) -> Result<Vec<EndedRunRow>, StoreError> {
         let sql = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
                    ORDER BY id DESC LIMIT ?1";
         sqlx::query_as(sql)
-            .bind(PUSHES)
-            .fetch_all(&mut *self.read().await?)
+            .bind(PUSHES_MAX)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read how the last pushes went")
+            .context("read how the last pushes went")
     }
 
     /// Returns the records that at least two polls could not read and no poll has read since. A record is
@@ -368,9 +371,9 @@ impl Store {
                                        AND g.exchange_id > odd.newest) \
                    ORDER BY job, subject";
         sqlx::query_as(sql)
-            .bind(now.minus(PARKED_WITHIN).0)
-            .fetch_all(&mut *self.read().await?)
+            .bind(now.minus(PARKED_MAX_AGE).0)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read which records no poll can read")
+            .context("read which records no poll can read")
     }
 }

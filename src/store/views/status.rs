@@ -1,6 +1,6 @@
 //! Rows for `status` and `stock`.
 
-use crate::store::engine::error::Doing;
+use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels;
 use crate::store::{Store, StoreError};
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub struct StockRow {
 
 /// Row of the view `job_health`.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct HealthRow {
+pub struct JobHealthRow {
     /// Job.
     pub job: String,
     /// Start of its last `ok` run, RFC 3339.
@@ -51,11 +51,11 @@ pub struct HealthRow {
 
 /// Counts for the summary lines.
 #[derive(Clone, Copy, Debug, Default, FromRow, Serialize)]
-pub struct StateCount {
+pub struct MirrorCounts {
     /// Products that the platform returned.
     pub skus: i64,
     /// Stock levels.
-    pub cells: i64,
+    pub stock_levels: i64,
     /// SKUs that the platform does not return.
     pub missing_skus: i64,
     /// Tracked orders.
@@ -70,14 +70,14 @@ pub struct StateCount {
 
 impl Store {
     /// Returns the stock of these SKUs; of all if `skus` is empty.
-    pub async fn stock(&self, skus: &[String]) -> Result<Vec<StockRow>, StoreError> {
+    pub async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>, StoreError> {
         let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
                    OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
         sqlx::query_as(sql)
-            .bind(stock_levels::json(skus))
-            .fetch_all(&mut *self.read().await?)
+            .bind(stock_levels::json_rows(skus))
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("read the stock")
+            .context("read the stock")
     }
 
     /// Passes the stock to `each` in pages, because an account may have a million SKUs.
@@ -92,38 +92,45 @@ impl Store {
         mut each: impl FnMut(Vec<StockRow>) -> bool,
     ) -> Result<(), StoreError> {
         if !skus.is_empty() {
-            each(self.stock(skus).await?);
+            each(self.stock_list(skus).await?);
             return Ok(());
         }
         let sql = "SELECT sku FROM product WHERE sku > ?1 ORDER BY sku LIMIT ?2";
         let mut after = String::new();
         loop {
             let query = sqlx::query_scalar(sql).bind(&after).bind(STOCK_PAGE);
-            let page: Vec<String> = query.fetch_all(&mut *self.read().await?).await.doing("read the SKUs")?;
+            let page: Vec<String> =
+                query.fetch_all(&mut *self.read_connection().await?).await.context("read the SKUs")?;
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(last);
-            if !each(self.stock(&page).await?) || page.len() < STOCK_PAGE as usize {
+            if !each(self.stock_list(&page).await?) || page.len() < STOCK_PAGE as usize {
                 return Ok(());
             }
         }
     }
 
     /// Returns the health of every enabled job.
-    pub async fn job_health(&self) -> Result<Vec<HealthRow>, StoreError> {
+    pub async fn job_health(&self) -> Result<Vec<JobHealthRow>, StoreError> {
         let sql = "SELECT * FROM job_health ORDER BY job";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the health of the jobs")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read the health of the jobs")
     }
 
     /// Returns the counts of the summary lines.
-    pub async fn state_count(&self) -> Result<StateCount, StoreError> {
+    pub async fn mirror_counts(&self) -> Result<MirrorCounts, StoreError> {
         // One scan of the products serves both of their counts.
-        let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS cells, \
+        let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS stock_levels, \
                           (SELECT count(*) FROM tracked_order) AS orders, \
                           (SELECT count(*) FROM parked) AS parked, \
                           (SELECT count(*) FROM exchange) AS exchanges, \
                           (SELECT count(*) FROM run) AS runs \
                    FROM (SELECT count(product_id) AS skus, count(missing_since_ms) AS missing_skus FROM product) p";
-        sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("count what is there")
+        sqlx::query_as(sql)
+            .fetch_one(&mut *self.read_connection().await?)
+            .await
+            .context("count what is there")
     }
 
     /// Returns the units that others added to each stock level since its first read, negative if they took
@@ -137,7 +144,10 @@ impl Store {
                             WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
                             ORDER BY past.position LIMIT 1), b.quantity - b.own_delta) AS moved \
                        FROM balance b JOIN product p ON p.id = b.product) WHERE moved <> 0";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count what others moved")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("count what others moved")
     }
 
     /// Returns true if the platform refused the key at the last call that was answered.
@@ -145,21 +155,21 @@ impl Store {
         let sql =
             "SELECT verdict = 'refused' FROM exchange WHERE status IS NOT NULL ORDER BY id DESC LIMIT 1";
         let last: Option<bool> = sqlx::query_scalar(sql)
-            .fetch_optional(&mut *self.read().await?)
+            .fetch_optional(&mut *self.read_connection().await?)
             .await
-            .doing("read the last call")?;
+            .context("read the last call")?;
         Ok(last.unwrap_or(false))
     }
 
     /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
-    pub async fn budget_used(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
+    pub async fn call_counts_by_lane(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
         let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";
         let rows: Vec<(String, i64, Option<i64>)> = sqlx::query_as(sql)
             .bind(since_ms)
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("count the calls")?;
+            .context("count the calls")?;
         Ok(rows.into_iter().map(|(lane, calls, throttled)| (lane, calls, throttled.unwrap_or(0))).collect())
     }
 }

@@ -1,8 +1,8 @@
 //! Rows that `verify` compares: the stalest SKUs, their stock levels, and the open changes for them.
 
 use crate::model::{ExchangeId, Sku, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::mirror::stock_levels::json;
+use crate::store::engine::error::SqlContext;
+use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Store, StoreError};
 use sqlx::FromRow;
 
@@ -18,34 +18,34 @@ pub struct VerifyRow {
     /// Quantity after the pending changes.
     pub pending_quantity: Option<i64>,
     /// Quantity of a write in flight or in doubt.
-    pub writing: Option<i64>,
+    pub written_in_flight: Option<i64>,
     /// True if a write ended after the read began, so the read may show either side.
     pub is_overlapped: bool,
     /// Keys of the stock level's open changes, as one text.
-    pub wishes: Option<String>,
+    pub change_keys: Option<String>,
 }
 
 /// Size and age of the mirror.
 #[derive(Clone, Copy, Debug, Default, FromRow)]
 pub struct MirrorAge {
     /// Number of stock levels that have not vanished.
-    pub cells: i64,
+    pub stock_levels: i64,
     /// Time at which the oldest fact was observed.
     pub oldest_ms: Option<i64>,
     /// Time at which the median fact was observed.
     pub median_ms: Option<i64>,
 }
 
-const CELLS: &str = "
+const VERIFY_ROWS: &str = "
 SELECT p.sku, b.warehouse_id,
        iif(b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL, b.quantity, NULL) AS quantity,
-       s.pending_quantity, iif(w.ended IS NULL, w.written, NULL) AS writing,
+       s.pending_quantity, iif(w.ended IS NULL, w.written, NULL) AS written_in_flight,
        coalesce(w.ended > ?2, 0) AS is_overlapped,
        (SELECT group_concat(o.key, ', ') FROM outbox o
         WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
           AND o.sku IN (SELECT m.spelling FROM sku_spelling m WHERE m.case_key = p.case_key
           AND m.product = p.id)
-          AND o.warehouse_id = b.warehouse_id) AS wishes
+          AND o.warehouse_id = b.warehouse_id) AS change_keys
 FROM balance b JOIN product p ON p.id = b.product
 LEFT JOIN stock s ON s.sku = p.sku AND s.warehouse_id = b.warehouse_id
 LEFT JOIN stock_level_write w ON w.product = p.id AND w.warehouse_id = b.warehouse_id
@@ -61,20 +61,20 @@ impl Store {
                    GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
         let skus: Vec<String> = sqlx::query_scalar(sql)
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(&mut *self.read().await?)
+            .fetch_all(&mut *self.read_connection().await?)
             .await
-            .doing("find the SKUs that were read longest ago")?;
+            .context("find the SKUs that were read longest ago")?;
         Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
     }
 
     /// Returns the stock levels of these SKUs in the mirror, after an exchange.
-    pub async fn verify_cells(
+    pub async fn verify_stock_levels(
         &self,
         skus: &[Sku],
         exchange: ExchangeId,
     ) -> Result<Vec<VerifyRow>, StoreError> {
-        let query = sqlx::query_as(CELLS).bind(json(skus)).bind(exchange.0);
-        query.fetch_all(&mut *self.read().await?).await.doing("read the cells to compare")
+        let query = sqlx::query_as(VERIFY_ROWS).bind(json_rows(skus)).bind(exchange.0);
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the stock levels to compare")
     }
 
     /// Returns size and age of the mirror.
@@ -82,16 +82,19 @@ impl Store {
         let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM balance b \
                        JOIN product p ON p.id = b.product LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                        WHERE b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
-                   SELECT count(*) AS cells, min(at) AS oldest_ms, \
+                   SELECT count(*) AS stock_levels, min(at) AS oldest_ms, \
                           (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
                    FROM fact";
-        sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("read the age of the mirror")
+        sqlx::query_as(sql)
+            .fetch_one(&mut *self.read_connection().await?)
+            .await
+            .context("read the age of the mirror")
     }
 }
 
 impl MirrorAge {
     /// Returns the ages of the oldest and the median fact, in seconds.
-    pub fn seconds(&self, now: Timestamp) -> (Option<i64>, Option<i64>) {
+    pub fn ages_seconds(&self, now: Timestamp) -> (Option<i64>, Option<i64>) {
         let age = |at: Option<i64>| at.map(|at| (now.0 - at).max(0) / 1000);
         (age(self.oldest_ms), age(self.median_ms))
     }

@@ -7,7 +7,7 @@
 
 use super::choices::Choices;
 use std::collections::BTreeSet;
-use tallyd::client::wire::{Attribution, UpdateAnswer, UpdateStatus, attribute};
+use tallyd::client::wire::{Attribution, UpdateAnswer, UpdateStatus, attribute_messages};
 use tallyd::model::Sku;
 
 /// SKUs, among them those that look like an index or like a word before one.
@@ -65,10 +65,13 @@ pub(crate) fn check(data: &[u8]) {
         count if count == skus.len() => UpdateStatus::Failure,
         _ => UpdateStatus::PartialSuccess,
     };
-    let found = attribute(&UpdateAnswer { status, messages: messages.clone() }, &skus);
+    let found = attribute_messages(&UpdateAnswer { status, messages: messages.clone() }, &skus);
     consistent(&found, skus.len());
-    let told: BTreeSet<usize> = found.refused.iter().map(|(index, _)| *index).collect();
-    assert!(found.read_back || told == refused, "{messages:?} of {skus:?}: {told:?} instead of {refused:?}");
+    let answer: BTreeSet<usize> = found.refused.iter().map(|(index, _)| *index).collect();
+    assert!(
+        found.read_back || answer == refused,
+        "{messages:?} of {skus:?}: {answer:?} instead of {refused:?}"
+    );
 }
 
 /// Checks arbitrary text: only the form of the result can be judged.
@@ -77,15 +80,15 @@ fn raw(choices: &mut Choices<'_>) {
     let statuses = [UpdateStatus::Success, UpdateStatus::PartialSuccess, UpdateStatus::Failure];
     let status = choices.of(&statuses);
     let messages = String::from_utf8_lossy(choices.rest()).split('\0').map(str::to_owned).collect();
-    consistent(&attribute(&UpdateAnswer { status, messages }, &skus), skus.len());
+    consistent(&attribute_messages(&UpdateAnswer { status, messages }, &skus), skus.len());
 }
 
 /// Returns up to five SKUs of one call, with different case keys.
 fn skus(choices: &mut Choices<'_>) -> Vec<Sku> {
-    let mut folds = BTreeSet::new();
+    let mut case_keys = BTreeSet::new();
     let count = 1 + choices.below(5);
     let named = (0..count).filter_map(|_| Sku::new(choices.text(SKUS)).ok());
-    let mut skus: Vec<Sku> = named.filter(|sku| folds.insert(sku.fold())).collect();
+    let mut skus: Vec<Sku> = named.filter(|sku| case_keys.insert(sku.case_key())).collect();
     if skus.is_empty() {
         skus.extend(Sku::new("A"));
     }

@@ -16,13 +16,13 @@
 )]
 
 mod attribution;
+mod changes;
 mod choices;
 mod configuration;
 mod requests;
 mod shop;
 mod table;
 mod wire;
-mod wishes;
 
 use crate::openapi::interface;
 use proptest::collection::vec;
@@ -194,8 +194,8 @@ fn a_table_is_taken_whole_or_its_lines_are_named() {
 }
 
 #[test]
-fn a_wish_that_is_taken_makes_a_request_that_is_taken() {
-    fuzz("wishes", 600, wishes::check);
+fn a_change_that_is_taken_makes_a_request_that_is_taken() {
+    fuzz("changes", 600, changes::check);
 }
 
 #[test]

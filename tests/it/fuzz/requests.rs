@@ -112,13 +112,13 @@ async fn one(shop: &Shop, choices: &mut Choices<'_>) {
             let operation = choices.of(Operation::ALL);
             let target = format!("{}{}", path(operation, choices), choices.of(QUERIES));
             let body = body(operation, choices);
-            let before = shop.core.stock().await.unwrap();
+            let before = shop.core.stock_levels().await.unwrap();
             let Some(answer) = shop.call(operation.method(), &target, body.clone()).await else { return };
             let asked = || format!("{operation} {target} {}", String::from_utf8_lossy(&body));
             let wrong = interface(|interface| interface.judge(operation.as_str(), &answer));
             assert!(wrong.is_empty(), "{}: {} {:?}: {wrong:#?}", asked(), answer.status(), answer.body());
             assert_ne!(answer.status(), 500, "{}", asked());
-            let changed = shop.core.stock().await.unwrap() != before;
+            let changed = shop.core.stock_levels().await.unwrap() != before;
             assert!(answer.status() == 200 || !changed, "refused, and the stock moved: {}", asked());
         }
     }
@@ -245,16 +245,16 @@ fn good(operation: Operation, choices: &mut Choices<'_>) -> Value {
 
 /// Asserts the invariants of every account.
 async fn in_order(shop: &Shop) {
-    let stock = shop.core.stock().await.unwrap();
+    let stock = shop.core.stock_levels().await.unwrap();
     assert!(stock.iter().all(|row| (0..=i64::from(i32::MAX)).contains(&row.quantity)), "{stock:?}");
-    let skus = shop.core.skus().await.unwrap();
+    let skus = shop.core.all_skus().await.unwrap();
     let balances = shop.ok("POST", "/api/product/getProductBalances", json!({"skus": skus})).await;
     for product in balances.as_array().unwrap() {
-        let cells = product["Warehouses"].as_array().unwrap().iter();
-        let sum: i64 = cells.map(|cell| cell["QuantityOnHand"].as_i64().unwrap()).sum();
+        let levels = product["Warehouses"].as_array().unwrap().iter();
+        let sum: i64 = levels.map(|level| level["QuantityOnHand"].as_i64().unwrap()).sum();
         assert_eq!(product["QuantityOnHand"], sum, "not the sum of its warehouses: {product}");
     }
-    for order in shop.core.orders().await.unwrap() {
+    for order in shop.core.order_ids().await.unwrap() {
         let lines = shop.ok("POST", "/api/orders/getOrderLineItems", json!({"OrderId": order})).await;
         for line in lines["data"].as_array().unwrap() {
             let (sold, left) = (line["QuantitySold"].as_f64(), line["QuantityNotTiedToShipment"].as_f64());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tallyd::sandbox::{Answer, Clock, Core, Options};
+use tallyd::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -32,7 +32,7 @@ pub(crate) struct Known {
 
 /// An account, removed when it is dropped.
 pub(crate) struct Shop {
-    pub(crate) core: Core,
+    pub(crate) core: SandboxCore,
     file: PathBuf,
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn known() -> &'static Known {
     KNOWN.get_or_init(|| block_on(make()))
 }
 
-fn options(file: PathBuf) -> Options {
-    Options {
+fn options(file: PathBuf) -> SandboxOptions {
+    SandboxOptions {
         integration_key: Some(INTEGRATION_KEY.into()),
         gateway_key: Some(GATEWAY_KEY.into()),
         data: Some(file),
@@ -60,15 +60,17 @@ fn options(file: PathBuf) -> Options {
         calls_per_minute: 0,
         concurrency: 0,
         bad_requests_per_day: 0,
-        ..Options::default()
+        ..SandboxOptions::default()
     }
 }
 
 async fn make() -> Known {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("first.db");
-    let shop =
-        Shop { core: Core::open(&options(file.clone()), Clock::from_source(|| NOW_MS)).await.unwrap(), file };
+    let shop = Shop {
+        core: SandboxCore::open(&options(file.clone()), SandboxClock::from_source(|| NOW_MS)).await.unwrap(),
+        file,
+    };
     let list = async |path: &str| shop.ok("GET", path, Value::Null).await["data"].take();
     let houses = list("/api/Warehouses").await;
     let warehouses: Vec<i64> = houses.as_array().unwrap().iter().map(id).collect();
@@ -112,7 +114,12 @@ impl Shop {
         let known = known();
         let file = known.folder.path().join(format!("{}.db", COPIES.fetch_add(1, Ordering::Relaxed)));
         copy(&known.folder.path().join("shop.db"), &file);
-        Self { core: Core::open(&options(file.clone()), Clock::from_source(|| NOW_MS)).await.unwrap(), file }
+        Self {
+            core: SandboxCore::open(&options(file.clone()), SandboxClock::from_source(|| NOW_MS))
+                .await
+                .unwrap(),
+            file,
+        }
     }
 
     /// Sends a call with the right keys.
@@ -124,8 +131,8 @@ impl Shop {
             .header("gateway-subscription-key", GATEWAY_KEY);
         // Text that is no valid request cannot be sent.
         let request = request.body(Bytes::from(body)).ok()?;
-        match self.core.handle(request).await {
-            Answer::Full(response) => Some(response),
+        match self.core.handle_request(request).await {
+            SandboxAnswer::Full(response) => Some(response),
             odd => panic!("{method} {target}: {odd:?}"),
         }
     }

@@ -10,9 +10,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tallyd::client::wire::{self, Asked, Decoded, Malformed};
-use tallyd::client::{FailureKind, Reply, Response, Sent, Throttle, TransportError, Verdict};
-use tallyd::model::{Effect, Operation, Timestamp};
+use tallyd::client::wire::{self, DecodedAnswer, MalformedBody, ParsedRequest};
+use tallyd::client::{
+    CallReply, FailureKind, PlatformResponse, ThrottleKind, TransportError, Verdict, WasSent,
+};
+use tallyd::model::{CallEffect, Operation, Timestamp};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const STATUSES: [u16; 16] = [200, 200, 200, 200, 201, 204, 302, 400, 401, 403, 404, 408, 413, 429, 500, 503];
@@ -64,13 +66,13 @@ pub(crate) fn check(data: &[u8]) {
     let changes = choices.below(4);
     let decisions: Vec<[u8; 6]> = (0..changes).map(|_| std::array::from_fn(|_| choices.byte())).collect();
     let body = changed(choices.rest(), &decisions);
-    let reply = Reply::judge(operation, came(outcome, &body), Timestamp(1_792_065_600_000));
+    let reply = CallReply::from_outcome(operation, came(outcome, &body), Timestamp(1_792_065_600_000));
     judged(&reply);
     if reply.verdict == Verdict::Accepted {
         read_whole(operation, &reply.body);
     }
     drop(decode(operation, &body));
-    drop(Asked::read(operation, operation.path(), &body));
+    drop(ParsedRequest::parse_request(operation, operation.path(), &body));
 }
 
 /// Returns a JSON body with its places changed; another body stays as it is.
@@ -85,24 +87,29 @@ fn changed(body: &[u8], decisions: &[[u8; 6]]) -> Vec<u8> {
 }
 
 /// Returns the outcome of the call: an answer, whole or cut, or none.
-fn came(outcome: u8, body: &[u8]) -> Result<Response, TransportError> {
+fn came(outcome: u8, body: &[u8]) -> Result<PlatformResponse, TransportError> {
     let status = STATUSES[usize::from(outcome & 15)];
     let retry_after = WAITS[usize::from(outcome >> 4) % WAITS.len()].map(str::to_owned);
     if outcome >> 4 < 14 {
-        return Ok(Response { status, retry_after, body: body.to_vec(), ..Response::default() });
+        return Ok(PlatformResponse {
+            status,
+            retry_after,
+            body: body.to_vec(),
+            ..PlatformResponse::default()
+        });
     }
     let what = "lost".to_owned();
     // An answer's head proves that the request was sent.
     Err(match (outcome & 1 == 0, outcome & 2 > 0) {
         (true, _) => TransportError {
-            sent: Sent::No,
+            was_sent: WasSent::No,
             kind: FailureKind::Connect,
             what,
             status: None,
             retry_after: None,
         },
         (false, head) => TransportError {
-            sent: Sent::Maybe,
+            was_sent: WasSent::Maybe,
             kind: FailureKind::Cut,
             what,
             status: head.then_some(status),
@@ -111,24 +118,24 @@ fn came(outcome: u8, body: &[u8]) -> Result<Response, TransportError> {
     })
 }
 
-fn judged(reply: &Reply) {
+fn judged(reply: &CallReply) {
     let is_success = reply.status.is_some_and(|status| (200..300).contains(&status));
     match reply.verdict {
         Verdict::Accepted => assert!(is_success && reply.failure.is_none(), "{reply:?}"),
-        Verdict::Throttled(Throttle::Rate { wait } | Throttle::BadRequests { wait }) => {
+        Verdict::Throttled(ThrottleKind::Rate { wait } | ThrottleKind::BadRequests { wait }) => {
             assert!((Duration::from_secs(1)..=DAY).contains(&wait), "a wait of {wait:?}");
         }
         Verdict::Transient => {
-            assert_eq!(reply.operation.effect(), Effect::Read, "a write is never sent again blindly")
+            assert_eq!(reply.operation.effect(), CallEffect::Read, "a write is never sent again blindly")
         }
-        Verdict::InDoubt => assert_eq!(reply.operation.effect(), Effect::Write),
+        Verdict::InDoubt => assert_eq!(reply.operation.effect(), CallEffect::Write),
         Verdict::Rejected { status } => assert!((400..500).contains(&status) && !is_success),
-        Verdict::Throttled(Throttle::Concurrency) | Verdict::Refused { .. } | Verdict::NotSent => {
+        Verdict::Throttled(ThrottleKind::Concurrency) | Verdict::Refused { .. } | Verdict::NotSent => {
             assert!(!is_success)
         }
     }
-    let told = reply.message.as_ref().map(|message| message.chars().count());
-    assert!(told.is_none_or(|chars| (1..=300).contains(&chars)), "{:?}", reply.message);
+    let answer = reply.message.as_ref().map(|message| message.chars().count());
+    assert!(answer.is_none_or(|chars| (1..=300).contains(&chars)), "{:?}", reply.message);
     assert_eq!(reply.message.is_none(), reply.verdict == Verdict::Accepted);
 }
 
@@ -136,7 +143,7 @@ fn judged(reply: &Reply) {
 fn read_whole(operation: Operation, body: &[u8]) {
     let Some(counts) = decode(operation, body) else {
         // Any object may be a work queue; the decoder rejects an object without a single count.
-        let is_judged_later = operation.effect() == Effect::Write || operation == Operation::WorkQueue;
+        let is_judged_later = operation.effect() == CallEffect::Write || operation == Operation::WorkQueue;
         assert!(is_judged_later, "an accepted read that cannot be decoded: {}", shown(body));
         return;
     };
@@ -150,7 +157,7 @@ fn read_whole(operation: Operation, body: &[u8]) {
 
 /// Returns the raw records of an answer, if its operation lists records.
 fn items(operation: Operation, body: &[u8]) -> Option<Vec<Box<RawValue>>> {
-    if operation.effect() == Effect::Write || operation == Operation::WorkQueue {
+    if operation.effect() == CallEffect::Write || operation == Operation::WorkQueue {
         return None;
     }
     if operation == Operation::GetProductBalances {
@@ -170,7 +177,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of<T>(decoded: Result<Decoded<T>, Malformed>) -> Option<Self> {
+    fn of<T>(decoded: Result<DecodedAnswer<T>, MalformedBody>) -> Option<Self> {
         let decoded = decoded.map_err(|error| assert!(!error.to_string().is_empty())).ok()?;
         let _goes_on = decoded.has_more();
         Some(Self {
@@ -180,7 +187,7 @@ impl Counts {
     }
 
     /// Returns the count of an answer that is a single record; `None` if it cannot be decoded.
-    fn one<T>(decoded: Result<T, Malformed>) -> Option<Self> {
+    fn one<T>(decoded: Result<T, MalformedBody>) -> Option<Self> {
         decoded.ok().map(|_| Self { records: 1, parked: Vec::new() })
     }
 }

@@ -13,13 +13,13 @@ use crate::contract_support::Exchange;
 use serde_json::Value;
 use std::time::Duration;
 use tallyd::client::wire::{self, *};
-use tallyd::client::{Reply, Request, Throttle, Verdict};
+use tallyd::client::{CallReply, PlatformRequest, ThrottleKind, Verdict};
 use tallyd::model::{
     LineItemId, OrderId, ProductId, Quantity, ShipmentId, ShipmentItemId, Sku, StorefrontId, Timestamp,
     WarehouseId,
 };
 
-type Build = fn(&Exchange) -> Result<Request, Invalid>;
+type Build = fn(&Exchange) -> Result<PlatformRequest, InvalidRequest>;
 
 /// The client's way to the request of an exchange.
 pub(crate) enum Writing {
@@ -37,11 +37,11 @@ pub(crate) struct Row {
     pub(crate) writing: Writing,
     pub(crate) verdict: Verdict,
     /// Check of the reading of the answer.
-    pub(crate) read: fn(&Reply),
+    pub(crate) read: fn(&CallReply),
 }
 
 /// Returns the row of a request that is sent and accepted.
-fn accepted(title: &'static str, build: Build, read: fn(&Reply)) -> Row {
+fn accepted(title: &'static str, build: Build, read: fn(&CallReply)) -> Row {
     Row { title, writing: Writing::Sends(build), verdict: Verdict::Accepted, read }
 }
 
@@ -56,7 +56,7 @@ fn refused(title: &'static str, field: &'static str, build: Build) -> Row {
 }
 
 /// Returns the row of a request that the client never builds.
-fn cannot(title: &'static str, why: &'static str, verdict: Verdict, read: fn(&Reply)) -> Row {
+fn cannot(title: &'static str, why: &'static str, verdict: Verdict, read: fn(&CallReply)) -> Row {
     Row { title, writing: Writing::Cannot(why), verdict, read }
 }
 
@@ -69,7 +69,7 @@ const LINES_ALWAYS_NAMED: &str = "the client always names lines and quantities";
 const KEYS_ALWAYS_SENT: &str = "the client always sends both keys";
 
 /// Asserts that an answer that was not accepted has a message for a person.
-fn has_message(reply: &Reply) {
+fn has_message(reply: &CallReply) {
     assert!(reply.message.as_ref().is_some_and(|message| message.len() > 10), "{reply:?}");
 }
 
@@ -101,17 +101,17 @@ fn refusals() -> Vec<Row> {
         not_accepted(
             "the 121st call of a minute",
             ask,
-            Verdict::Throttled(Throttle::Rate { wait: seconds(60) }),
+            Verdict::Throttled(ThrottleKind::Rate { wait: seconds(60) }),
         ),
         not_accepted(
             "the fourth simultaneous call of an operation",
             ask,
-            Verdict::Throttled(Throttle::Concurrency),
+            Verdict::Throttled(ThrottleKind::Concurrency),
         ),
         not_accepted(
             "a call after 500 bad requests in a day",
             ask,
-            Verdict::Throttled(Throttle::BadRequests { wait: seconds(86_100) }),
+            Verdict::Throttled(ThrottleKind::BadRequests { wait: seconds(86_100) }),
         ),
     ]
 }

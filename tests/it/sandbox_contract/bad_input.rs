@@ -3,7 +3,7 @@
 //! Any invalid input gets a 4xx with a `Message`, and the sandbox goes on.
 
 use serde_json::json;
-use tallyd::sandbox::Options;
+use tallyd::sandbox::SandboxOptions;
 
 use super::support::{
     BALANCES, CREATE_SHIPMENTS, INVENTORY, ORDER_LINES, PRODUCTS, Shop, TRACKING, UPDATE, WAREHOUSES,
@@ -23,7 +23,7 @@ const BODIES: [(&str, &str); 9] = [
 ];
 
 async fn unthrottled() -> Shop {
-    Shop::with(Options { calls_per_minute: 0, bad_requests_per_day: 0, ..options() }).await
+    Shop::with(SandboxOptions { calls_per_minute: 0, bad_requests_per_day: 0, ..options() }).await
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn wrong_types_and_missing_fields_are_a_400() {
 #[tokio::test]
 async fn whole_numbers_may_have_a_point() {
     let shop = unthrottled().await;
-    let order_id = shop.sandbox.orders().await.expect("orders")[0];
+    let order_id = shop.sandbox.order_ids().await.expect("orders")[0];
     let body = format!("{{\"OrderId\":{order_id}.0}}");
     let reply = shop.send("POST", ORDER_LINES, &keys(), body.as_bytes()).await;
     assert!(!reply.data().as_array().expect("lines").is_empty());
@@ -164,7 +164,7 @@ async fn nothing_in_a_string_is_understood_by_the_database() {
     let awkward =
         ["%", "_", "O'RING 50%__", "'; DROP TABLE product; --", "\" OR 1=1", "*", "?", "\u{0}", "\u{1F600}"];
     assert_eq!(shop.post(BALANCES, &json!({ "skus": awkward })).await.ok(), json!([]));
-    let first = &shop.sandbox.skus().await.expect("skus")[0];
+    let first = &shop.sandbox.all_skus().await.expect("skus")[0];
     let prefix = format!("{}%", &first[..3]);
     assert_eq!(shop.post(PRODUCTS, &json!({ "idType": "sku", "idList": [prefix] })).await.data(), json!([]));
     for sku in awkward {

@@ -7,28 +7,27 @@ use super::support::{BALANCES, INVENTORY, Shop, WAREHOUSES, WORK_QUEUE, id};
 #[tokio::test]
 async fn an_order_that_is_short_is_refused_and_nothing_has_moved() {
     let shop = Shop::open().await;
-    let before = shop.sandbox.stock().await.expect("stock");
-    let orders = shop.sandbox.orders().await.expect("orders");
+    let before = shop.sandbox.stock_levels().await.expect("stock");
+    let orders = shop.sandbox.order_ids().await.expect("orders");
     let (first, second) = (shop.product(0).await, shop.product(1).await);
     let too_many = id(&second, "QuantityOnHand") + 1;
     let lines =
         json!([{ "Sku": first["Sku"], "Quantity": 1 }, { "Sku": second["Sku"], "Quantity": too_many }]);
     let body = json!({ "Lines": lines }).to_string();
     shop.send("POST", "/_sandbox/orders", &[], body.as_bytes()).await.message(409);
-    assert_eq!(shop.sandbox.stock().await.expect("stock"), before);
-    assert_eq!(shop.sandbox.orders().await.expect("orders"), orders);
+    assert_eq!(shop.sandbox.stock_levels().await.expect("stock"), before);
+    assert_eq!(shop.sandbox.order_ids().await.expect("orders"), orders);
 }
 
 #[tokio::test]
-async fn a_sale_lowers_one_cell() {
+async fn a_sale_lowers_one_stock_level() {
     let shop = Shop::open().await;
     let product = shop.product(0).await;
-    let cell = &product["Warehouses"][0];
-    let there = id(cell, "QuantityOnHand");
-    let sale =
-        |quantity| json!({ "Sku": product["Sku"], "WarehouseId": cell["WarehouseId"], "Quantity": quantity });
-    let told = shop.control("/_sandbox/sales", &sale(there)).await;
-    assert_eq!(told["QuantityOnHand"], 0);
+    let level = &product["Warehouses"][0];
+    let there = id(level, "QuantityOnHand");
+    let sale = |quantity| json!({ "Sku": product["Sku"], "WarehouseId": level["WarehouseId"], "Quantity": quantity });
+    let answer = shop.control("/_sandbox/sales", &sale(there)).await;
+    assert_eq!(answer["QuantityOnHand"], 0);
     assert_eq!(id(&shop.product(0).await["Warehouses"][0], "QuantityOnHand"), 0);
     let refused = sale(1).to_string();
     shop.send("POST", "/_sandbox/sales", &[], refused.as_bytes()).await.message(409);
@@ -38,17 +37,17 @@ async fn a_sale_lowers_one_cell() {
 async fn companies_are_isolated_and_their_ids_unique() {
     let shop = Shop::open().await;
     let fields = json!({ "Name": "A", "Subscribed": true, "MultiWarehousing": true });
-    let told = shop.control("/_sandbox/companies", &fields).await;
-    let key = told["IntegrationKey"].as_str().expect("a key");
+    let answer = shop.control("/_sandbox/companies", &fields).await;
+    let key = answer["IntegrationKey"].as_str().expect("a key");
     let again = shop.control("/_sandbox/companies", &json!({ "Name": "A", "Subscribed": true })).await;
-    assert_ne!(told["CompanyId"], again["CompanyId"]);
-    assert_ne!(told["IntegrationKey"], again["IntegrationKey"]);
+    assert_ne!(answer["CompanyId"], again["CompanyId"]);
+    assert_ne!(answer["IntegrationKey"], again["IntegrationKey"]);
     let warehouses = shop.get_as(key, WAREHOUSES).await.data();
     assert_eq!(warehouses.as_array().expect("warehouses").len(), 2);
     let link = json!([{ "WarehouseId": warehouses[0]["Id"], "QuantityOnHand": 4 }]);
     let body = json!({ "Sku": "THEIRS", "Name": "n", "Warehouses": link });
     let product = shop.post_as(key, INVENTORY, &body).await.data()["Product"].clone();
-    assert_eq!(product["CompanyId"], told["CompanyId"]);
+    assert_eq!(product["CompanyId"], answer["CompanyId"]);
     let order = json!({ "Lines": [{ "Sku": "THEIRS", "Quantity": 1 }], "IntegrationKey": key });
     shop.control("/_sandbox/orders", &order).await;
     assert_eq!(
@@ -94,8 +93,11 @@ async fn what_makes_no_sense_is_refused_with_a_message() {
 
 #[tokio::test]
 async fn it_needs_no_key_and_is_neither_counted_nor_delayed() {
-    let options =
-        tallyd::sandbox::Options { calls_per_minute: 1, latency_ms: 5_000, ..super::support::options() };
+    let options = tallyd::sandbox::SandboxOptions {
+        calls_per_minute: 1,
+        latency_ms: 5_000,
+        ..super::support::options()
+    };
     let shop = Shop::with(options).await;
     for _ in 0..5 {
         shop.control("/_sandbox/clock", &json!({ "AdvanceSeconds": 0 })).await;
@@ -111,10 +113,10 @@ async fn the_calls_are_listed_in_order_with_what_became_of_them() {
     shop.get("/api/Shipments/5/LineItems").await;
     shop.get("/api/nothing").await;
     let calls = shop.send("GET", "/_sandbox/calls", &[], b"").await.ok();
-    let told: Vec<_> =
+    let answer: Vec<_> =
         calls.as_array().expect("calls").iter().map(|call| (&call["Operation"], &call["Status"])).collect();
     assert_eq!(
-        json!(told),
+        json!(answer),
         json!([
             ["GET /api/Company/WorkQueue", 200],
             ["GET /api/Warehouses", 403],
@@ -145,11 +147,11 @@ async fn the_clock_moves_the_dates_of_the_service() {
 async fn a_web_page_of_another_origin_is_refused_and_nothing_is_done() {
     let shop = Shop::open().await;
     let product = shop.product(0).await;
-    let cell = &product["Warehouses"][0];
+    let level = &product["Warehouses"][0];
     let sale =
-        json!({ "Sku": product["Sku"], "WarehouseId": cell["WarehouseId"], "Quantity": 1 }).to_string();
-    let before = shop.sandbox.stock().await.expect("stock");
-    let listed = format!("http://{}", shop.sandbox.addr());
+        json!({ "Sku": product["Sku"], "WarehouseId": level["WarehouseId"], "Quantity": 1 }).to_string();
+    let before = shop.sandbox.stock_levels().await.expect("stock");
+    let listed = format!("http://{}", shop.sandbox.local_addr());
     for headers in [
         [("Origin", "https://evil.example"), ("Content-Type", "text/plain")],
         [("Sec-Fetch-Site", "cross-site"), ("Content-Type", "text/plain")],
@@ -170,7 +172,7 @@ async fn a_web_page_of_another_origin_is_refused_and_nothing_is_done() {
         let with_keys = [&headers[..], &[key, gateway]].concat();
         shop.send("GET", WAREHOUSES, &with_keys, b"").await.message(403);
     }
-    assert_eq!(shop.sandbox.stock().await.expect("stock"), before);
+    assert_eq!(shop.sandbox.stock_levels().await.expect("stock"), before);
     shop.send("POST", "/_sandbox/sales", &[("Sec-Fetch-Site", "none")], sale.as_bytes()).await.ok();
 }
 
@@ -178,7 +180,7 @@ async fn a_web_page_of_another_origin_is_refused_and_nothing_is_done() {
 #[tokio::test]
 async fn a_foreign_host_is_refused_and_addresses_and_local_names_are_not() {
     let shop = Shop::open().await;
-    let port = shop.sandbox.addr().port();
+    let port = shop.sandbox.local_addr().port();
     for (host, status) in [
         ("evil.example".to_owned(), 403),
         (format!("evil.example:{port}"), 403),
@@ -188,7 +190,7 @@ async fn a_foreign_host_is_refused_and_addresses_and_local_names_are_not() {
         (format!("localhost:{port}"), 200),
     ] {
         for path in ["/_sandbox/clock", "/_sandbox/calls"] {
-            let answered = super::support::exchange_as(shop.sandbox.addr(), &host, "GET", path).await;
+            let answered = super::support::exchange_as(shop.sandbox.local_addr(), &host, "GET", path).await;
             assert!(answered.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answered}");
             assert!(status == 200 || answered.contains("--host"), "{answered}");
         }

@@ -65,7 +65,8 @@ async fn a_dropped_call_gets_no_byte_and_is_done_only_when_dropped_after() {
         assert!(received.is_empty(), "{}", String::from_utf8_lossy(&received));
         assert_eq!(is_set(&shop).await, done, "{moment}");
     }
-    let dropped: Vec<_> = shop.sandbox.calls().into_iter().filter(|call| call.operation == SET).collect();
+    let dropped: Vec<_> =
+        shop.sandbox.logged_calls().into_iter().filter(|call| call.operation == SET).collect();
     assert!(dropped.iter().all(|call| call.status.is_none() && call.duration_ms.is_some()));
 }
 
@@ -94,8 +95,8 @@ async fn a_truncated_body_is_shorter_than_its_content_length_says() {
 
 #[tokio::test]
 async fn a_large_body_is_cut_where_it_was_said() {
-    let shop = Shop::with(tallyd::sandbox::Options { skus: 2_000, ..super::support::options() }).await;
-    let body = json!({ "skus": shop.sandbox.skus().await.expect("skus") }).to_string();
+    let shop = Shop::with(tallyd::sandbox::SandboxOptions { skus: 2_000, ..super::support::options() }).await;
+    let body = json!({ "skus": shop.sandbox.all_skus().await.expect("skus") }).to_string();
     fault(
         &shop,
         json!({ "Operation": "POST /api/product/getProductBalances", "Truncate": 800_000, "Times": 1 }),
@@ -127,7 +128,8 @@ async fn a_probability_is_drawn_from_the_seed() {
 #[tokio::test]
 async fn faults_are_counted_against_the_quota_and_refused_calls_use_none_up() {
     let shop =
-        Shop::with(tallyd::sandbox::Options { calls_per_minute: 1, ..super::support::options() }).await;
+        Shop::with(tallyd::sandbox::SandboxOptions { calls_per_minute: 1, ..super::support::options() })
+            .await;
     fault(&shop, json!({ "Operation": QUEUE, "Status": 500, "Times": 2 })).await;
     shop.get_as("unknown", WORK_QUEUE).await.message(403);
     shop.get(WORK_QUEUE).await.message(500);
@@ -139,7 +141,8 @@ async fn faults_are_counted_against_the_quota_and_refused_calls_use_none_up() {
 #[tokio::test]
 async fn an_injected_400_counts_as_a_bad_request() {
     let shop =
-        Shop::with(tallyd::sandbox::Options { bad_requests_per_day: 1, ..super::support::options() }).await;
+        Shop::with(tallyd::sandbox::SandboxOptions { bad_requests_per_day: 1, ..super::support::options() })
+            .await;
     fault(&shop, json!({ "Operation": QUEUE, "Status": 400, "Times": 1 })).await;
     shop.get(WORK_QUEUE).await.message(400);
     shop.get(WORK_QUEUE).await.message(403);
@@ -161,7 +164,7 @@ async fn a_connection_that_was_kept_open_answers_until_it_is_cut() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     let shop = Shop::open().await;
-    let mut stream = tokio::net::TcpStream::connect(shop.sandbox.addr()).await.expect("connects");
+    let mut stream = tokio::net::TcpStream::connect(shop.sandbox.local_addr()).await.expect("connects");
     let request = format!(
         "GET {WORK_QUEUE} HTTP/1.1\r\nHost: s\r\nsvc-subscription-key: {}\r\ngateway-subscription-key: {}\r\n\r\n",
         super::support::INTEGRATION_KEY,

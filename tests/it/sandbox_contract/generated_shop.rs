@@ -3,18 +3,23 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use tallyd::sandbox::Options;
+use tallyd::sandbox::SandboxOptions;
 
 use super::support::{BALANCES, ORDER_LINES, Shop, options};
 
 #[tokio::test]
 async fn one_seed_is_one_shop_and_another_seed_another() {
     let shop = async |seed| {
-        let options = Options { seed, integration_key: None, gateway_key: None, ..options() };
+        let options = SandboxOptions { seed, integration_key: None, gateway_key: None, ..options() };
         let shop = Shop::with(options).await;
         let keys = (shop.sandbox.integration_key().to_owned(), shop.sandbox.gateway_key().to_owned());
-        let stock = shop.sandbox.stock().await.expect("stock");
-        (keys, stock, shop.sandbox.skus().await.expect("skus"), shop.sandbox.orders().await.expect("orders"))
+        let stock = shop.sandbox.stock_levels().await.expect("stock");
+        (
+            keys,
+            stock,
+            shop.sandbox.all_skus().await.expect("skus"),
+            shop.sandbox.order_ids().await.expect("orders"),
+        )
     };
     let first = shop(7).await;
     assert_eq!(first, shop(7).await);
@@ -27,7 +32,7 @@ async fn one_seed_is_one_shop_and_another_seed_another() {
 #[tokio::test]
 async fn upcs_have_valid_check_digits_and_are_unique() {
     let shop = Shop::open().await;
-    let skus = shop.sandbox.skus().await.expect("skus");
+    let skus = shop.sandbox.all_skus().await.expect("skus");
     let balances = shop.post(BALANCES, &json!({ "skus": skus })).await.ok();
     let upcs =
         balances.as_array().expect("balances").iter().map(|balance| balance["UPC"].as_str().expect("text"));
@@ -45,7 +50,7 @@ async fn upcs_have_valid_check_digits_and_are_unique() {
 
 #[tokio::test]
 async fn orders_are_in_several_states_and_some_have_shipments() {
-    let shop = Shop::with(Options { calls_per_minute: 0, orders: 24, ..options() }).await;
+    let shop = Shop::with(SandboxOptions { calls_per_minute: 0, orders: 24, ..options() }).await;
     let queue = shop.get("/api/Company/WorkQueue").await.ok();
     for count in [
         "AwaitingPaymentSalesOrders",
@@ -56,7 +61,7 @@ async fn orders_are_in_several_states_and_some_have_shipments() {
         assert!(queue[count].as_i64() > Some(0), "{count}");
     }
     let mut left = HashSet::new();
-    for order_id in shop.sandbox.orders().await.expect("orders") {
+    for order_id in shop.sandbox.order_ids().await.expect("orders") {
         let lines = shop.post(ORDER_LINES, &json!({ "OrderId": order_id })).await.data();
         let lines = lines.as_array().expect("lines");
         assert!(!lines.is_empty());
@@ -68,14 +73,14 @@ async fn orders_are_in_several_states_and_some_have_shipments() {
 
 #[tokio::test]
 async fn a_large_shop_holds_what_was_asked_for() {
-    let shop = Shop::with(Options { skus: 3_000, orders: 5, warehouses: 6, ..options() }).await;
-    assert_eq!(shop.sandbox.skus().await.expect("skus").len(), 3_000);
-    assert_eq!(shop.sandbox.stock().await.expect("stock").len(), (3_000 - 150) * 6);
+    let shop = Shop::with(SandboxOptions { skus: 3_000, orders: 5, warehouses: 6, ..options() }).await;
+    assert_eq!(shop.sandbox.all_skus().await.expect("skus").len(), 3_000);
+    assert_eq!(shop.sandbox.stock_levels().await.expect("stock").len(), (3_000 - 150) * 6);
     assert_eq!(shop.get("/api/Warehouses").await.data().as_array().expect("warehouses").len(), 6);
 }
 
 #[tokio::test]
 async fn many_orders_of_few_products_all_find_their_goods() {
-    let shop = Shop::with(Options { skus: 10, orders: 200, ..options() }).await;
-    assert!(shop.sandbox.orders().await.expect("orders").len() >= 190);
+    let shop = Shop::with(SandboxOptions { skus: 10, orders: 200, ..options() }).await;
+    assert!(shop.sandbox.order_ids().await.expect("orders").len() >= 190);
 }

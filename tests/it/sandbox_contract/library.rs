@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tallyd::sandbox::{Clock, Core, Error, Options, start};
+use tallyd::sandbox::{SandboxClock, SandboxCore, SandboxError, SandboxOptions, start_sandbox};
 
 use super::support::{Shop, UPDATE, WORK_QUEUE, exchange, id, keys, options, parse, request, status};
 
@@ -12,15 +12,15 @@ use super::support::{Shop, UPDATE, WORK_QUEUE, exchange, id, keys, options, pars
 async fn a_request_is_handled_without_sockets_on_a_clock_that_is_handed_in() {
     let now_ms = Arc::new(AtomicI64::new(1_763_726_400_000));
     let source = Arc::clone(&now_ms);
-    let options = Options { calls_per_minute: 1, ..options() };
-    let core = Core::open(&options, Clock::from_source(move || source.load(Ordering::Relaxed)))
+    let options = SandboxOptions { calls_per_minute: 1, ..options() };
+    let core = SandboxCore::open(&options, SandboxClock::from_source(move || source.load(Ordering::Relaxed)))
         .await
         .expect("opens");
-    assert_eq!(status(&core.handle(request(WORK_QUEUE)).await), 200);
-    assert_eq!(status(&core.handle(request(WORK_QUEUE)).await), 429);
+    assert_eq!(status(&core.handle_request(request(WORK_QUEUE)).await), 200);
+    assert_eq!(status(&core.handle_request(request(WORK_QUEUE)).await), 429);
     now_ms.fetch_add(60_000, Ordering::Relaxed);
-    assert_eq!(status(&core.handle(request(WORK_QUEUE)).await), 200);
-    assert_eq!(core.calls()[2].started_at_ms, 1_763_726_460_000);
+    assert_eq!(status(&core.handle_request(request(WORK_QUEUE)).await), 200);
+    assert_eq!(core.logged_calls()[2].started_at_ms, 1_763_726_460_000);
 }
 
 #[tokio::test]
@@ -31,57 +31,60 @@ async fn orders_and_sales_of_the_library_move_the_same_stock() {
     let warehouse_id = id(&product["Warehouses"][0], "WarehouseId");
     let there = id(&product["Warehouses"][0], "QuantityOnHand");
     let order_id = shop.sandbox.place_order(&[(sku, 2)]).await.expect("an order");
-    assert!(shop.sandbox.orders().await.expect("orders").contains(&order_id));
-    assert_eq!(shop.sandbox.sale(sku, warehouse_id, 1).await.expect("a sale"), there - 3);
-    let refused = shop.sandbox.sale(sku, warehouse_id, there).await;
-    assert!(matches!(refused, Err(Error::Refused { status: 409, .. })), "{refused:?}");
+    assert!(shop.sandbox.order_ids().await.expect("orders").contains(&order_id));
+    assert_eq!(shop.sandbox.sell_units(sku, warehouse_id, 1).await.expect("a sale"), there - 3);
+    let refused = shop.sandbox.sell_units(sku, warehouse_id, there).await;
+    assert!(matches!(refused, Err(SandboxError::Refused { status: 409, .. })), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_file_keeps_the_shop_and_its_keys() {
     let directory = tempfile::tempdir().expect("a directory");
     let options =
-        Options { data: Some(directory.path().join("shop.db")), integration_key: None, ..options() };
-    let first = start(options.clone()).await.expect("starts");
+        SandboxOptions { data: Some(directory.path().join("shop.db")), integration_key: None, ..options() };
+    let first = start_sandbox(options.clone()).await.expect("starts");
     let key = first.integration_key().to_owned();
-    let sku = first.skus().await.expect("skus")[0].clone();
+    let sku = first.all_skus().await.expect("skus")[0].clone();
     first.place_order(&[(&sku, 1)]).await.expect("an order");
-    let (stock, orders) = (first.stock().await.expect("stock"), first.orders().await.expect("orders"));
+    let (stock, orders) =
+        (first.stock_levels().await.expect("stock"), first.order_ids().await.expect("orders"));
     first.stop().await;
-    let again = start(Options { seed: 99, ..options.clone() }).await.expect("starts again");
+    let again = start_sandbox(SandboxOptions { seed: 99, ..options.clone() }).await.expect("starts again");
     assert_eq!(again.integration_key(), key);
-    assert_eq!(again.stock().await.expect("stock"), stock);
-    assert_eq!(again.orders().await.expect("orders"), orders);
-    let taken = start(options.clone()).await;
-    assert!(matches!(taken, Err(Error::Open { .. })), "a second sandbox on the file: {taken:?}");
+    assert_eq!(again.stock_levels().await.expect("stock"), stock);
+    assert_eq!(again.order_ids().await.expect("orders"), orders);
+    let taken = start_sandbox(options.clone()).await;
+    assert!(matches!(taken, Err(SandboxError::Open { .. })), "a second sandbox on the file: {taken:?}");
     again.stop().await;
-    let given = Options { integration_key: Some("given".to_owned()), ..options };
-    assert_eq!(start(given).await.expect("starts").integration_key(), "given");
+    let given = SandboxOptions { integration_key: Some("given".to_owned()), ..options };
+    assert_eq!(start_sandbox(given).await.expect("starts").integration_key(), "given");
 }
 
 #[tokio::test]
 async fn it_does_not_listen_to_the_network_unless_told() {
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
-    let refused = start(Options { listen: everywhere, ..options() }).await;
-    assert!(matches!(&refused, Err(Error::Remote(_))), "{refused:?}");
+    let refused = start_sandbox(SandboxOptions { listen: everywhere, ..options() }).await;
+    assert!(matches!(&refused, Err(SandboxError::RemoteAddress(_))), "{refused:?}");
     assert!(refused.expect_err("refused").to_string().contains("--allow-remote"));
-    let allowed = start(Options { listen: everywhere, allow_remote: true, ..options() }).await;
+    let allowed = start_sandbox(SandboxOptions { listen: everywhere, allow_remote: true, ..options() }).await;
     assert!(allowed.is_ok());
 }
 
 #[tokio::test]
 async fn an_address_that_is_taken_is_named() {
     let shop = Shop::open().await;
-    let taken = start(Options { listen: shop.sandbox.addr(), ..options() }).await.expect_err("taken");
-    assert!(taken.to_string().contains(&shop.sandbox.addr().to_string()), "{taken}");
+    let taken = start_sandbox(SandboxOptions { listen: shop.sandbox.local_addr(), ..options() })
+        .await
+        .expect_err("taken");
+    assert!(taken.to_string().contains(&shop.sandbox.local_addr().to_string()), "{taken}");
 }
 
 #[tokio::test]
 async fn a_stop_answers_the_calls_in_flight() {
-    let shop = Shop::with(Options { latency_ms: 200, ..options() }).await;
-    let (addr, core) = (shop.sandbox.addr(), Arc::clone(shop.sandbox.core()));
+    let shop = Shop::with(SandboxOptions { latency_ms: 200, ..options() }).await;
+    let (addr, core) = (shop.sandbox.local_addr(), Arc::clone(shop.sandbox.core()));
     let call = tokio::spawn(async move { exchange(addr, "POST", UPDATE, &keys(), b"[]").await });
-    while core.calls().is_empty() {
+    while core.logged_calls().is_empty() {
         tokio::task::yield_now().await;
     }
     shop.sandbox.stop().await;

@@ -70,7 +70,8 @@ async fn pages_follow_each_other_without_gap_or_overlap() {
 #[tokio::test]
 async fn a_page_has_25_entries_unless_told_and_never_more_than_200() {
     let shop =
-        Shop::with(tallyd::sandbox::Options { calls_per_minute: 0, ..super::support::options() }).await;
+        Shop::with(tallyd::sandbox::SandboxOptions { calls_per_minute: 0, ..super::support::options() })
+            .await;
     for number in 0..200 {
         shop.post(WAREHOUSES, &json!({ "Name": format!("Hall {number}") })).await.data();
     }
@@ -136,8 +137,8 @@ async fn a_new_warehouse_is_connected_to_all_products_with_multi_warehousing() {
     let created = shop.post(WAREHOUSES, &json!({ "Name": "North Hall" })).await.data();
     let after = shop.product(0).await;
     assert_eq!(after["QuantityOnHand"], before["QuantityOnHand"]);
-    let cell = after["Warehouses"].as_array().expect("cells").last().expect("a cell").clone();
-    assert_eq!((&cell["WarehouseId"], &cell["QuantityOnHand"]), (&created["Id"], &json!(0)));
+    let level = after["Warehouses"].as_array().expect("cells").last().expect("a cell").clone();
+    assert_eq!((&level["WarehouseId"], &level["QuantityOnHand"]), (&created["Id"], &json!(0)));
 }
 
 #[tokio::test]

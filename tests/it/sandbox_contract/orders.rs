@@ -50,16 +50,16 @@ async fn line_items_have_the_documented_fields() {
 async fn an_order_of_somebody_else_has_no_lines() {
     let shop = Shop::open().await;
     let other = shop.company(json!({ "Name": "Other", "Subscribed": true })).await;
-    let order_id = shop.sandbox.orders().await.expect("orders")[0];
+    let order_id = shop.sandbox.order_ids().await.expect("orders")[0];
     for reply in [
         shop.post_as(&other, ORDER_LINES, &json!({ "OrderId": order_id })).await,
         shop.post(ORDER_LINES, &json!({ "OrderId": 1 })).await,
         shop.post(ORDER_LINES, &json!({ "OrderId": -1 })).await,
     ] {
-        let told = reply.ok();
-        assert_eq!(told["data"], json!([]));
-        assert_eq!(told["pagination"]["TotalNumberOfEntries"], 0);
-        assert_eq!(told["messages"].as_array().expect("messages").len(), 1);
+        let answer = reply.ok();
+        assert_eq!(answer["data"], json!([]));
+        assert_eq!(answer["pagination"]["TotalNumberOfEntries"], 0);
+        assert_eq!(answer["messages"].as_array().expect("messages").len(), 1);
     }
 }
 
@@ -125,7 +125,7 @@ async fn a_kit_line_is_allocated_by_its_components() {
 async fn an_allocation_of_an_unknown_order_is_a_404() {
     let shop = Shop::open().await;
     let other = shop.company(json!({ "Name": "Other", "Subscribed": true })).await;
-    let orders = shop.sandbox.orders().await.expect("orders");
+    let orders = shop.sandbox.order_ids().await.expect("orders");
     let line =
         shop.post(ORDER_LINES, &json!({ "OrderId": orders[0] })).await.data()[0]["OrderLineItemId"].clone();
     let path = |order: &str| format!("/api/orders/{order}/lineitems/{line}/warehouseallocation");

@@ -131,7 +131,7 @@ async fn everything_that_is_sent_comes_back() {
 #[tokio::test]
 async fn a_product_that_cannot_be_created_is_a_400() {
     let shop = Shop::open().await;
-    let taken = shop.sandbox.skus().await.expect("skus")[0].clone();
+    let taken = shop.sandbox.all_skus().await.expect("skus")[0].clone();
     let other = shop.company(json!({ "Name": "Other", "Subscribed": true })).await;
     let theirs = shop.get_as(&other, WAREHOUSES).await.data()[0]["Id"].clone();
     for (body, part) in [
@@ -181,9 +181,9 @@ async fn a_price_comes_back_as_a_number_or_is_refused() {
         format!(r#"{{"Sku":"{sku}","Name":"n","GlobalListingAttributes":{{"Price":{price}}}}}"#).into_bytes()
     };
     for (sku, price) in [("CHEAP", "0.01"), ("DEAR", "1e12")] {
-        let told = shop.send("POST", INVENTORY, &keys(), &body(sku, price)).await.data();
+        let answer = shop.send("POST", INVENTORY, &keys(), &body(sku, price)).await.data();
         let price: f64 = price.parse().expect("a number");
-        assert_eq!(told["Product"]["GlobalListingAttributes"]["Price"], price, "{told}");
+        assert_eq!(answer["Product"]["GlobalListingAttributes"]["Price"], price, "{answer}");
     }
     for price in ["1.1e12", "-1.1e12", "1.7976931348623157e308"] {
         shop.send("POST", INVENTORY, &keys(), &body("BEYOND", price)).await.message(400);
@@ -227,7 +227,7 @@ async fn an_update_replaces_the_fields_and_keeps_what_is_not_spoken_of() {
 async fn an_update_that_is_not_valid_is_a_200_without_success() {
     let shop = Shop::open().await;
     let product = created(&shop, &json!({ "Sku": "VAL", "Name": "n" })).await;
-    let taken = shop.sandbox.skus().await.expect("skus")[0].clone();
+    let taken = shop.sandbox.all_skus().await.expect("skus")[0].clone();
     let other = shop.company(json!({ "Name": "Other", "Subscribed": true })).await;
     let with = |field: &str, value: Value| {
         let mut changed = product.clone();
@@ -243,10 +243,10 @@ async fn an_update_that_is_not_valid_is_a_200_without_success() {
         with("Warehouses", json!([{ "WarehouseId": 1 }])),
         with("Type", json!("Kit")),
     ] {
-        let told = shop.put(INVENTORY, &body).await.ok();
-        assert_eq!(told["data"]["WasSuccessful"], false, "{body}");
-        assert!(!told["data"]["Messages"].as_array().expect("messages").is_empty());
-        assert_eq!(told["data"]["Product"], Value::Null);
+        let answer = shop.put(INVENTORY, &body).await.ok();
+        assert_eq!(answer["data"]["WasSuccessful"], false, "{body}");
+        assert!(!answer["data"]["Messages"].as_array().expect("messages").is_empty());
+        assert_eq!(answer["data"]["Product"], Value::Null);
     }
     let theirs =
         shop.send("PUT", INVENTORY, &super::support::keys_of(&other), product.to_string().as_bytes()).await;
@@ -263,11 +263,11 @@ async fn kit_components_carry_the_extra_product_fields() {
     let kit = shop
         .control("/_sandbox/kits", &json!({ "Sku": "SET", "Name": "Set", "Components": components }))
         .await;
-    let told = shop.get(&format!("/api/Inventory/{}/kitcomponents", kit["ProductId"])).await.data();
-    assert_eq!(told.as_array().expect("components").len(), 1);
-    assert_fields(&told[0], &["Id", "QuantityForKit", "Product"]);
-    assert_eq!(told[0]["QuantityForKit"], 3);
-    assert_eq!(told[0]["Product"]["Id"], component["Id"]);
+    let answer = shop.get(&format!("/api/Inventory/{}/kitcomponents", kit["ProductId"])).await.data();
+    assert_eq!(answer.as_array().expect("components").len(), 1);
+    assert_fields(&answer[0], &["Id", "QuantityForKit", "Product"]);
+    assert_eq!(answer[0]["QuantityForKit"], 3);
+    assert_eq!(answer[0]["Product"]["Id"], component["Id"]);
     let extra = [
         "Notes",
         "ParentSku",
@@ -278,7 +278,7 @@ async fn kit_components_carry_the_extra_product_fields() {
         "ReorderLevel",
         "ReserveLevel",
     ];
-    assert_fields(&told[0]["Product"], &[PRODUCT_FIELDS.as_slice(), extra.as_slice()].concat());
+    assert_fields(&answer[0]["Product"], &[PRODUCT_FIELDS.as_slice(), extra.as_slice()].concat());
 }
 
 #[tokio::test]

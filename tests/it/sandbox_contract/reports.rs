@@ -52,8 +52,8 @@ async fn best_sellers_can_be_asked_of_one_storefront() {
 async fn what_is_sold_now_is_in_the_next_months_report() {
     let shop = Shop::open().await;
     let product = shop.product(0).await;
-    let cell = &product["Warehouses"][0];
-    let sale = json!({ "Sku": product["Sku"], "WarehouseId": cell["WarehouseId"], "Quantity": 3 });
+    let level = &product["Warehouses"][0];
+    let sale = json!({ "Sku": product["Sku"], "WarehouseId": level["WarehouseId"], "Quantity": 3 });
     shop.control("/_sandbox/sales", &sale).await;
     shop.order(json!([{ "Sku": product["Sku"], "Quantity": 1 }])).await;
     let now = shop.control("/_sandbox/clock", &json!({ "AdvanceSeconds": 0 })).await;

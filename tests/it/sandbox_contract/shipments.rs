@@ -279,7 +279,7 @@ async fn empty_lists_of_requests_are_answered_with_empty_lists() {
 async fn a_cancelled_shipment_is_a_shipment_too_and_lines_are_required() {
     let shop = Shop::open().await;
     let mut refused = 0;
-    for order_id in shop.sandbox.orders().await.expect("orders") {
+    for order_id in shop.sandbox.order_ids().await.expect("orders") {
         let lines = shop.post(ORDER_LINES, &json!({ "OrderId": order_id })).await.data();
         let whole = |line: &Value| line["QuantityNotTiedToShipment"] == line["QuantitySold"];
         if lines.as_array().expect("lines").iter().all(whole) {

@@ -7,19 +7,19 @@ use super::support::{BALANCES, INVENTORY, PRODUCTS, Shop, UPDATE, assert_fields,
 /// Returns the quantity of a SKU in a warehouse.
 async fn cell(shop: &Shop, sku: &str, warehouse_id: i64) -> i64 {
     let found = shop.post(BALANCES, &json!({ "skus": [sku] })).await.ok();
-    let cells = found[0]["Warehouses"].as_array().expect("cells").clone();
-    let cell = cells.iter().find(|cell| cell["WarehouseId"] == warehouse_id).expect("the cell");
-    id(cell, "QuantityOnHand")
+    let levels = found[0]["Warehouses"].as_array().expect("cells").clone();
+    let level = levels.iter().find(|level| level["WarehouseId"] == warehouse_id).expect("the cell");
+    id(level, "QuantityOnHand")
 }
 
 fn sum_of_cells(balance: &Value) -> i64 {
-    balance["Warehouses"].as_array().expect("cells").iter().map(|cell| id(cell, "QuantityOnHand")).sum()
+    balance["Warehouses"].as_array().expect("cells").iter().map(|level| id(level, "QuantityOnHand")).sum()
 }
 
 #[tokio::test]
 async fn a_balance_has_the_documented_fields_and_the_sum_of_its_warehouses() {
     let shop = Shop::open().await;
-    let skus = shop.sandbox.skus().await.expect("skus");
+    let skus = shop.sandbox.all_skus().await.expect("skus");
     let balances = shop.post(BALANCES, &json!({ "skus": skus })).await.ok();
     let balances = balances.as_array().expect("a bare array");
     assert_eq!(balances.len(), skus.len());
@@ -28,9 +28,9 @@ async fn a_balance_has_the_documented_fields_and_the_sum_of_its_warehouses() {
         assert_eq!(balance["Sku"], **sku, "in the order of asking");
         assert_eq!(id(balance, "QuantityOnHand"), sum_of_cells(balance));
         assert_eq!(balance["Warehouses"].as_array().expect("cells").len(), 3);
-        for cell in balance["Warehouses"].as_array().expect("cells") {
+        for level in balance["Warehouses"].as_array().expect("cells") {
             assert_fields(
-                cell,
+                level,
                 &[
                     "ProductId",
                     "WarehouseId",
@@ -40,8 +40,8 @@ async fn a_balance_has_the_documented_fields_and_the_sum_of_its_warehouses() {
                     "IncludeInSyncBalance",
                 ],
             );
-            assert_eq!(cell["ProductId"], balance["Id"]);
-            assert!(cell["IsActive"].is_boolean() && cell["IncludeInSyncBalance"].is_boolean());
+            assert_eq!(level["ProductId"], balance["Id"]);
+            assert!(level["IsActive"].is_boolean() && level["IncludeInSyncBalance"].is_boolean());
         }
     }
 }
@@ -49,7 +49,7 @@ async fn a_balance_has_the_documented_fields_and_the_sum_of_its_warehouses() {
 #[tokio::test]
 async fn unknown_skus_are_not_returned_and_repeated_ones_once() {
     let shop = Shop::open().await;
-    let sku = shop.sandbox.skus().await.expect("skus")[3].clone();
+    let sku = shop.sandbox.all_skus().await.expect("skus")[3].clone();
     let found = shop.post(BALANCES, &json!({ "skus": ["nobody's", sku, sku, ""] })).await.ok();
     assert_eq!(found.as_array().expect("balances").len(), 1);
     assert_eq!(shop.post(BALANCES, &json!({ "skus": [] })).await.ok(), json!([]));
@@ -73,7 +73,7 @@ async fn the_exact_spelling_of_a_sku_wins_and_another_case_is_found_without_it()
 #[tokio::test]
 async fn a_thousand_skus_are_served_at_once() {
     let shop = Shop::open().await;
-    let known = shop.sandbox.skus().await.expect("skus");
+    let known = shop.sandbox.all_skus().await.expect("skus");
     let asked: Vec<String> =
         (0..1_000).map(|n| format!("unknown-{n}")).chain(known.iter().cloned()).collect();
     let found = shop.post(BALANCES, &json!({ "skus": asked })).await.ok();
@@ -97,10 +97,10 @@ async fn products_are_found_by_sku_and_by_upc_in_the_envelope() {
 async fn another_id_type_is_an_error_inside_the_200() {
     let shop = Shop::open().await;
     for id_type in ["ean", "SKU", ""] {
-        let told = shop.post(PRODUCTS, &json!({ "idType": id_type, "idList": ["A"] })).await.ok();
-        assert_eq!(told["status"], "Error");
-        assert_eq!(told["messages"].as_array().expect("messages").len(), 1);
-        assert_eq!(told["data"], json!([]));
+        let answer = shop.post(PRODUCTS, &json!({ "idType": id_type, "idList": ["A"] })).await.ok();
+        assert_eq!(answer["status"], "Error");
+        assert_eq!(answer["messages"].as_array().expect("messages").len(), 1);
+        assert_eq!(answer["data"], json!([]));
     }
 }
 
@@ -124,14 +124,14 @@ async fn other_companies_records_are_never_returned() {
 async fn quantities_are_set_absolutely_per_warehouse() {
     let shop = Shop::open().await;
     let product = shop.product(1).await;
-    let (sku, cells) =
+    let (sku, levels) =
         (product["Sku"].as_str().expect("a SKU"), product["Warehouses"].as_array().expect("cells"));
-    let warehouse_id = id(&cells[1], "WarehouseId");
-    let told =
+    let warehouse_id = id(&levels[1], "WarehouseId");
+    let answer =
         shop.post(UPDATE, &json!([{ "Sku": sku, "Quantity": 77, "WarehouseId": warehouse_id }])).await.ok();
-    assert_eq!(told["status"], "Success");
-    assert_eq!(told["messages"], json!([]));
-    assert!(told["data"].is_string());
+    assert_eq!(answer["status"], "Success");
+    assert_eq!(answer["messages"], json!([]));
+    assert!(answer["data"].is_string());
     assert_eq!(cell(&shop, sku, warehouse_id).await, 77);
     let after = shop.product(1).await;
     assert_eq!(id(&after, "QuantityOnHand"), sum_of_cells(&after));
@@ -153,9 +153,9 @@ async fn each_failed_entry_is_named_by_its_index() {
         { "Sku": shop.product(3).await["Sku"], "Quantity": -1, "WarehouseId": warehouse_id },
         { "Sku": shop.product(4).await["Sku"], "WarehouseId": warehouse_id },
     ]);
-    let told = shop.post(UPDATE, &entries).await.ok();
-    assert_eq!(told["status"], "Partial Success");
-    let messages: Vec<&str> = told["messages"]
+    let answer = shop.post(UPDATE, &entries).await.ok();
+    assert_eq!(answer["status"], "Partial Success");
+    let messages: Vec<&str> = answer["messages"]
         .as_array()
         .expect("messages")
         .iter()
@@ -178,14 +178,14 @@ async fn each_failed_entry_is_named_by_its_index() {
 #[tokio::test]
 async fn failure_means_that_no_product_was_updated() {
     let shop = Shop::open().await;
-    let before = shop.sandbox.stock().await.expect("stock");
+    let before = shop.sandbox.stock_levels().await.expect("stock");
     let entries = json!([{ "Sku": "nobody's", "Quantity": 1, "WarehouseId": 1 }]);
-    let told = shop.post(UPDATE, &entries).await.ok();
+    let answer = shop.post(UPDATE, &entries).await.ok();
     assert_eq!(
-        (&told["status"], told["messages"].as_array().expect("messages").len()),
+        (&answer["status"], answer["messages"].as_array().expect("messages").len()),
         (&json!("Failure"), 1)
     );
-    assert_eq!(shop.sandbox.stock().await.expect("stock"), before);
+    assert_eq!(shop.sandbox.stock_levels().await.expect("stock"), before);
 }
 
 #[tokio::test]
@@ -196,11 +196,11 @@ async fn an_inactive_product_is_not_updated() {
     product["IsActive"] = json!(false);
     assert_eq!(shop.put(INVENTORY, &product).await.data()["Product"]["IsActive"], false);
     let warehouse_id = id(&product["Warehouses"][0], "WarehouseId");
-    let told = shop
+    let answer = shop
         .post(UPDATE, &json!([{ "Sku": "SLEEPER", "Quantity": 1, "WarehouseId": warehouse_id }]))
         .await
         .ok();
-    assert_eq!(told["status"], "Failure");
+    assert_eq!(answer["status"], "Failure");
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn a_sku_twice_refuses_the_whole_call_also_in_another_warehouse_or_case() 
     let shop = Shop::open().await;
     let product = shop.product(0).await;
     let sku = product["Sku"].as_str().expect("a SKU");
-    let before = shop.sandbox.stock().await.expect("stock");
+    let before = shop.sandbox.stock_levels().await.expect("stock");
     for twin in [sku.to_owned(), sku.to_lowercase()] {
         let entries = json!([
             { "Sku": sku, "Quantity": 1, "WarehouseId": product["Warehouses"][0]["WarehouseId"] },
@@ -233,7 +233,7 @@ async fn a_sku_twice_refuses_the_whole_call_also_in_another_warehouse_or_case() 
         ]);
         shop.post(UPDATE, &entries).await.message(400);
     }
-    assert_eq!(shop.sandbox.stock().await.expect("stock"), before);
+    assert_eq!(shop.sandbox.stock_levels().await.expect("stock"), before);
 }
 
 #[tokio::test]

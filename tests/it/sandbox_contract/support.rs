@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use axum::body::Bytes;
 use axum::http::Request;
 use serde_json::{Value, json};
-use tallyd::sandbox::{Answer, Clock, Core, Options, Sandbox, start};
+use tallyd::sandbox::{Sandbox, SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions, start_sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -72,14 +72,14 @@ pub(crate) struct Shop {
 }
 
 /// Returns the options of a test: a free port, known keys.
-pub(crate) fn options() -> Options {
-    Options {
+pub(crate) fn options() -> SandboxOptions {
+    SandboxOptions {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         integration_key: Some(INTEGRATION_KEY.to_owned()),
         gateway_key: Some(GATEWAY_KEY.to_owned()),
         skus: 20,
         orders: 16,
-        ..Options::default()
+        ..SandboxOptions::default()
     }
 }
 
@@ -88,11 +88,11 @@ impl Shop {
         Self::with(options()).await
     }
 
-    pub(crate) async fn with(options: Options) -> Self {
+    pub(crate) async fn with(options: SandboxOptions) -> Self {
         // The sandbox's log belongs to the output of the test that failed.
         let log = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::WARN);
         let _already_set = log.try_init();
-        Self { sandbox: start(options).await.expect("the sandbox starts") }
+        Self { sandbox: start_sandbox(options).await.expect("the sandbox starts") }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -137,7 +137,7 @@ impl Shop {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Vec<u8> {
-        exchange(self.sandbox.addr(), method, path, headers, body).await
+        exchange(self.sandbox.local_addr(), method, path, headers, body).await
     }
 
     /// Sends a call of the control plane and asserts success.
@@ -147,18 +147,18 @@ impl Shop {
 
     /// Creates a company by the control plane; returns its integration key.
     pub(crate) async fn company(&self, fields: Value) -> String {
-        let told = self.control("/_sandbox/companies", &fields).await;
-        told["IntegrationKey"].as_str().expect("a key").to_owned()
+        let answer = self.control("/_sandbox/companies", &fields).await;
+        answer["IntegrationKey"].as_str().expect("a key").to_owned()
     }
 
     pub(crate) async fn order(&self, lines: Value) -> i64 {
-        let told = self.control("/_sandbox/orders", &json!({ "Lines": lines })).await;
-        told["OrderId"].as_i64().expect("an order id")
+        let answer = self.control("/_sandbox/orders", &json!({ "Lines": lines })).await;
+        answer["OrderId"].as_i64().expect("an order id")
     }
 
     /// Returns a product that is no kit, with its stock levels.
     pub(crate) async fn product(&self, index: usize) -> Value {
-        let skus = self.sandbox.skus().await.expect("skus");
+        let skus = self.sandbox.all_skus().await.expect("skus");
         self.post(BALANCES, &json!({ "skus": [skus[index]] })).await.ok()[0].clone()
     }
 }
@@ -230,12 +230,12 @@ pub(crate) fn id(record: &Value, field: &str) -> i64 {
 }
 
 /// Creates a sandbox without sockets, whose clock is Tokio's paused one.
-pub(crate) async fn core_on_paused_time(options: &Options) -> Core {
+pub(crate) async fn core_on_paused_time(options: &SandboxOptions) -> SandboxCore {
     let started = tokio::time::Instant::now();
-    let clock = Clock::from_source(move || {
+    let clock = SandboxClock::from_source(move || {
         1_763_726_400_000 + i64::try_from(started.elapsed().as_millis()).expect("a test ends before that")
     });
-    Core::open(options, clock).await.expect("opens")
+    SandboxCore::open(options, clock).await.expect("opens")
 }
 
 /// Returns a request for [`Core::handle`].
@@ -248,9 +248,9 @@ pub(crate) fn request(path: &str) -> Request<Bytes> {
 }
 
 /// Returns the status of an answer, 0 if there was none.
-pub(crate) fn status(answer: &Answer) -> u16 {
+pub(crate) fn status(answer: &SandboxAnswer) -> u16 {
     match answer {
-        Answer::Full(response) | Answer::Cut { response, .. } => response.status().as_u16(),
-        Answer::Dropped => 0,
+        SandboxAnswer::Full(response) | SandboxAnswer::Cut { response, .. } => response.status().as_u16(),
+        SandboxAnswer::Dropped => 0,
     }
 }

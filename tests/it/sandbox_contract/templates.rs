@@ -13,10 +13,10 @@ async fn path(shop: &Shop) -> String {
 async fn a_template_is_created_and_listed() {
     let shop = Shop::open().await;
     let path = path(&shop).await;
-    let told = shop.post(&path, &json!({ "Name": "Äpfel & Birnen", "Body": "<b>%_'</b>" })).await.ok();
-    assert_fields(&told, &["ListingTemplate", "WasSuccessful", "Messages"]);
-    assert_eq!(told["WasSuccessful"], true);
-    let template = &told["ListingTemplate"];
+    let answer = shop.post(&path, &json!({ "Name": "Äpfel & Birnen", "Body": "<b>%_'</b>" })).await.ok();
+    assert_fields(&answer, &["ListingTemplate", "WasSuccessful", "Messages"]);
+    assert_eq!(answer["WasSuccessful"], true);
+    let template = &answer["ListingTemplate"];
     assert_fields(template, &["Id", "StorefrontId", "Name", "Body"]);
     assert_eq!((&template["Name"], &template["Body"]), (&json!("Äpfel & Birnen"), &json!("<b>%_'</b>")));
     assert!(shop.get(&path).await.data().as_array().expect("templates").contains(template));
@@ -61,9 +61,9 @@ async fn what_is_missing_is_told_inside_a_200() {
         (json!({}), 2),
         (json!({ "Name": "", "Body": null }), 2),
     ] {
-        let told = shop.post(&path, &body).await.ok();
-        assert_eq!((&told["WasSuccessful"], &told["ListingTemplate"]), (&json!(false), &Value::Null));
-        assert_eq!(told["Messages"].as_array().expect("messages").len(), messages, "{body}");
+        let answer = shop.post(&path, &body).await.ok();
+        assert_eq!((&answer["WasSuccessful"], &answer["ListingTemplate"]), (&json!(false), &Value::Null));
+        assert_eq!(answer["Messages"].as_array().expect("messages").len(), messages, "{body}");
     }
     assert_eq!(shop.get(&path).await.data(), before);
     shop.post(&path, &json!([])).await.message(400);

@@ -19,8 +19,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tallyd::limiter::{Kept, Limiter, Memory, Outcome, Pace, Permit, Place, Settings, Stopped};
-use tallyd::model::time::Sleep;
+use tallyd::limiter::{
+    Limiter, LimiterClosed, LimiterSettings, LimiterState, PacePayment, PastReservation, Permit,
+    PersistedState, QuotaOutcome,
+};
+use tallyd::model::time::SleepFuture;
 use tallyd::model::{Clock, Lane, Moment, Operation, Timestamp};
 
 /// Limits of the account: calls in any minute, calls of an operation at once, and calls reserved from bulk
@@ -167,7 +170,7 @@ struct World<'a> {
     callers: Vec<Caller>,
     /// Journal entry of each call.
     journal: Vec<Claimed>,
-    kept: Kept,
+    kept: LimiterState,
     /// Arrival times at the platform, and the time until which a call that was given up holds its slot.
     arrivals: Vec<i64>,
     lingering: Vec<(Operation, i64)>,
@@ -183,7 +186,7 @@ struct Claimed {
     is_given_up: bool,
 }
 
-type Asking = Pin<Box<dyn Future<Output = Result<Permit, Stopped>>>>;
+type Asking = Pin<Box<dyn Future<Output = Result<Permit, LimiterClosed>>>>;
 
 struct Caller {
     lane: Lane,
@@ -200,7 +203,8 @@ struct Caller {
 impl<'a> World<'a> {
     fn new(rules: &'a Callers) -> Self {
         let clock = Arc::new(Hand { never_rings: rules.fault == Some(Fault::NoTimers), ..Hand::default() });
-        let limiter = Limiter::new(settings(rules.fault), Arc::<Hand>::clone(&clock), Memory::default());
+        let limiter =
+            Limiter::new(settings(rules.fault), Arc::<Hand>::clone(&clock), PersistedState::default());
         let of = |at: usize| (rules.callers[at], rules.calls[at]);
         let caller = |((lane, operation), left)| Caller {
             lane,
@@ -220,7 +224,7 @@ impl<'a> World<'a> {
             limiter,
             callers,
             journal,
-            kept: Kept::default(),
+            kept: LimiterState::default(),
             arrivals,
             lingering,
             steps,
@@ -263,20 +267,24 @@ impl<'a> World<'a> {
             }
             Action::Send(at) => self.send(at),
             Action::Arrive(at) => self.arrive(at)?,
-            Action::Answer(at) => self.conclude(at, Outcome::Answered),
+            Action::Answer(at) => self.conclude(at, QuotaOutcome::Answered),
             Action::Refuse(at, is_rate) => {
                 self.troubles -= 1;
                 let wait = Duration::from_millis(5_000);
                 self.conclude(
                     at,
-                    if is_rate { Outcome::RateThrottled(wait) } else { Outcome::ConcurrencyThrottled },
+                    if is_rate {
+                        QuotaOutcome::RateThrottled(wait)
+                    } else {
+                        QuotaOutcome::ConcurrencyThrottled
+                    },
                 );
             }
             Action::Lose(at) => {
                 if self.callers[at].phase == Phase::Arrived {
                     self.lingering.push((self.callers[at].operation, self.now() + GRACE_MS));
                 }
-                self.conclude(at, Outcome::TimedOut);
+                self.conclude(at, QuotaOutcome::TimedOut);
             }
             Action::Restart => self.restart(),
             Action::Later => self.pass(STEP_MS),
@@ -288,7 +296,7 @@ impl<'a> World<'a> {
     fn ask(&mut self, at: usize) {
         let (limiter, caller) = (self.limiter.clone(), &mut self.callers[at]);
         let (operation, lane) = (caller.operation, caller.lane);
-        let pace = if lane == Lane::Push { Pace::Paid } else { Pace::Paced };
+        let pace = if lane == Lane::Push { PacePayment::Paid } else { PacePayment::Paced };
         let asking: Asking = Box::pin(async move { limiter.acquire(operation, lane, pace).await });
         caller.asking = Some((asking, Arc::new(Flag(AtomicBool::new(true)))));
         caller.phase = Phase::Waits;
@@ -299,7 +307,7 @@ impl<'a> World<'a> {
         let caller = &mut self.callers[at];
         let permit = caller.permit.take().expect("a granted caller has its permit");
         if !permit.may_send() {
-            permit.give_back();
+            permit.return_unused();
             caller.phase = Phase::Idle;
             return;
         }
@@ -323,16 +331,16 @@ impl<'a> World<'a> {
         if busy > SLOTS { Err(format!("{busy} calls of {operation} at once")) } else { Ok(()) }
     }
 
-    fn conclude(&mut self, at: usize, outcome: Outcome) {
+    fn conclude(&mut self, at: usize, outcome: QuotaOutcome) {
         let caller = &mut self.callers[at];
         let permit = caller.permit.take().expect("a call that was sent has its permit");
-        let notices = permit.conclude(outcome);
+        let notices = permit.complete_call(outcome);
         (caller.phase, caller.left) = (Phase::Idle, caller.left - 1);
         let claim = &mut self.journal[caller.claim];
         claim.ended = Some(self.clock.now_ms.load(Ordering::Relaxed));
-        claim.is_given_up = outcome == Outcome::TimedOut;
+        claim.is_given_up = outcome == QuotaOutcome::TimedOut;
         if !notices.is_empty() {
-            self.kept = self.limiter.memory().kept;
+            self.kept = self.limiter.persisted_state().limiter_state;
         }
     }
 
@@ -348,17 +356,22 @@ impl<'a> World<'a> {
             (caller.asking, caller.permit, caller.phase) = (None, None, Phase::Idle);
         }
         let place = |claim: &Claimed| match (claim.ended, claim.is_given_up) {
-            (Some(at), true) => Place::GivenUp(claim.operation, Moment(at)),
-            (Some(at), false) => Place::Answered(Moment(at)),
-            (None, _) => Place::Unanswered(claim.operation),
+            (Some(at), true) => PastReservation::GivenUp(claim.operation, Moment(at)),
+            (Some(at), false) => PastReservation::Answered(Moment(at)),
+            (None, _) => PastReservation::Unanswered(claim.operation),
         };
         let places = self.journal.iter().map(place).collect();
         // Calls left open by the crash end once the limiter was told of them.
         for claim in self.journal.iter_mut().filter(|claim| claim.ended.is_none()) {
             (claim.ended, claim.is_given_up) = (Some(now), true);
         }
-        let memory = Memory { places, kept: self.kept.clone(), ..Memory::default() };
-        let memory = if self.rules.fault == Some(Fault::Forgets) { Memory::default() } else { memory };
+        let memory = PersistedState {
+            reservations: places,
+            limiter_state: self.kept.clone(),
+            ..PersistedState::default()
+        };
+        let memory =
+            if self.rules.fault == Some(Fault::Forgets) { PersistedState::default() } else { memory };
         self.limiter = Limiter::new(settings(self.rules.fault), Arc::<Hand>::clone(&self.clock), memory);
     }
 
@@ -409,7 +422,7 @@ impl<'a> World<'a> {
                 match self.callers[at].phase {
                     Phase::Granted => self.send(at),
                     Phase::Sent => self.arrive(at)?,
-                    Phase::Arrived => self.conclude(at, Outcome::Answered),
+                    Phase::Arrived => self.conclude(at, QuotaOutcome::Answered),
                     Phase::Idle | Phase::Waits => {}
                 }
                 self.settle()?;
@@ -454,14 +467,14 @@ impl Caller {
     }
 }
 
-fn settings(fault: Option<Fault>) -> Settings {
+fn settings(fault: Option<Fault>) -> LimiterSettings {
     let more = |is: Fault| u32::from(fault == Some(is));
     let number = |count: usize| u32::try_from(count).expect("a small number");
-    Settings {
+    LimiterSettings {
         calls_per_minute: number(LIMIT) + more(Fault::OneMorePlace),
         concurrent_calls_per_operation: number(SLOTS) + more(Fault::OneMoreSlot),
         reserved_calls: number(RESERVED) - more(Fault::NoReserve),
-        ..Settings::default()
+        ..LimiterSettings::default()
     }
 }
 
@@ -531,7 +544,7 @@ impl Clock for Hand {
         Moment(self.now_ms.load(Ordering::Relaxed))
     }
 
-    fn sleep(&self, duration: Duration) -> Sleep {
+    fn sleep(&self, duration: Duration) -> SleepFuture {
         let due = self.moment().plus(duration).0;
         let mut naps = self.naps.0.lock().unwrap();
         let number = naps.keys().last().map_or(0, |last| last + 1);

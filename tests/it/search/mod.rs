@@ -25,7 +25,7 @@ use outbox::{Fault, Wishes};
 use runs::Jobs;
 use std::time::Instant;
 use tallyd::model::{Lane, Operation};
-use tallyd::outbox::Kind;
+use tallyd::outbox::ChangeKind;
 
 const STATES_MAX: usize = 5_000_000;
 
@@ -46,19 +46,20 @@ fn found(machine: &impl Machine) -> Violation {
     found
 }
 
-const KINDS: [Kind; 3] = [Kind::ProductCreate, Kind::ShipmentCreate, Kind::QuantitySet];
+const KINDS: [ChangeKind; 3] =
+    [ChangeKind::ProductCreate, ChangeKind::ShipmentCreate, ChangeKind::QuantitySet];
 
 #[test]
-fn no_wish_is_lost_or_done_twice_and_every_path_ends() {
+fn no_change_is_lost_or_done_twice_and_every_path_ends() {
     for kind in KINDS {
         searched(kind.as_str(), &Wishes { kind, fault: None });
     }
 }
 
 #[test]
-fn a_planted_fault_in_the_life_of_a_wish_is_found() {
+fn a_planted_fault_in_the_life_of_a_change_is_found() {
     let planted = |kind, fault| found(&Wishes { kind, fault: Some(fault) }).why;
-    for kind in [Kind::ProductCreate, Kind::ShipmentCreate] {
+    for kind in [ChangeKind::ProductCreate, ChangeKind::ShipmentCreate] {
         assert!(planted(kind, Fault::NoQuietTime).contains("done twice"));
         assert!(planted(kind, Fault::CrashMeansPending).contains("nobody knows"));
         assert!(planted(kind, Fault::BrokenMeansRefused).contains("done all the same"));

@@ -5,7 +5,7 @@
 //! The platform is simulated: a request takes effect at once, never, or late, up to just before the end of
 //! the quiet time; a colleague may do the same. The code between a verdict and a transition (`push/claim.rs`,
 //! `store/journal/run.rs`) reads and writes the database, so it is implemented here a second time, in
-//! [`moved`] and [`Wish::crash`]; tests/program/crash and tests/program/delivery test the real one.
+//! [`moved`] and [`Change::crash`]; tests/program/crash and tests/program/delivery test the real one.
 //!
 //! Time passes in steps of five minutes: two of them are the quiet time of creates. Persons are truthful, and
 //! may decide at any time.
@@ -13,13 +13,15 @@
 use super::explorer::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tallyd::client::wire::{Outcome, decode_created_shipments, decode_product_answer, decode_update};
-use tallyd::client::{FailureKind, Response, Sent, TransportError, Verdict, classify};
+use tallyd::client::wire::{WriteOutcome, decode_created_shipments, decode_product_answer, decode_update};
+use tallyd::client::{FailureKind, PlatformResponse, TransportError, Verdict, WasSent, classify_outcome};
 use tallyd::model::{LineItemId, Operation, OrderId, OrderLine, Quantity, ShipmentId, Timestamp};
-use tallyd::outbox::{Kind, Reason, Resolution, ShipmentCreate, ShipmentLine, Stand, State, Step};
-use tallyd::reconcile::doubt::{self, QUIET_CREATE, Settlement, WriteInDoubt, settle_write};
-use tallyd::reconcile::shipment::{ClaimedLine, OrderFact};
-use tallyd::reconcile::{Plan, create, shipment};
+use tallyd::outbox::{
+    ChangeKind, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep, ShipmentCreate, ShipmentLine,
+};
+use tallyd::reconcile::in_doubt::{self, QUIET_CREATE, Settlement, WriteInDoubt, settle_write};
+use tallyd::reconcile::shipments::{ClaimedLine, OrderFact};
+use tallyd::reconcile::{ChangePlan, creates, shipments};
 
 const STEP: Duration = Duration::from_secs(300);
 /// Number of steps after which an outstanding request never arrives.
@@ -51,14 +53,14 @@ pub(crate) enum Fault {
 /// The kind of change, and the planted fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wishes {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChangeKind,
     pub(crate) fault: Option<Fault>,
 }
 
 /// A change, and its true effects at the platform.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
-    state: State,
+    state: ChangeState,
     reason: Option<Reason>,
     /// Steps since the last send.
     since: u8,
@@ -129,7 +131,7 @@ impl Machine for Wishes {
 
     fn start(&self) -> Wish {
         Wish {
-            state: State::Pending,
+            state: ChangeState::Pending,
             reason: None,
             since: 0,
             is_on_its_way: false,
@@ -142,34 +144,34 @@ impl Machine for Wishes {
         }
     }
 
-    fn actions(&self, wish: &Wish) -> Vec<Action> {
+    fn actions(&self, change: &Wish) -> Vec<Action> {
         let mut actions = Vec::new();
-        match wish.state {
-            State::Pending => {
+        match change.state {
+            ChangeState::Pending => {
                 actions.push(Action::Claim);
-                actions.extend((!wish.was_braked).then_some(Action::Brake));
+                actions.extend((!change.was_braked).then_some(Action::Brake));
             }
-            State::Sending => {
+            ChangeState::Sending => {
                 actions.extend(ENDS.map(Action::Answer));
                 actions.extend([End::LostBefore, End::LostAfter, End::LostLate].map(Action::Crash));
             }
-            State::InDoubt => actions.extend(self.is_look_due(wish).then_some(Action::Look)),
-            State::Held | State::Applied | State::Rejected | State::Cancelled => {}
+            ChangeState::InDoubt => actions.extend(self.is_look_due(change).then_some(Action::Look)),
+            ChangeState::Held | ChangeState::Applied | ChangeState::Rejected | ChangeState::Cancelled => {}
         }
-        actions.extend(wish.is_on_its_way.then_some(Action::Arrives));
-        actions.extend((!wish.rival).then_some(Action::Rival));
-        let time_matters = wish.is_on_its_way || wish.state == State::InDoubt;
-        actions.extend((time_matters && wish.since < STEPS_MAX).then_some(Action::FiveMinutes));
-        actions.extend(self.words(wish));
+        actions.extend(change.is_on_its_way.then_some(Action::Arrives));
+        actions.extend((!change.rival).then_some(Action::Rival));
+        let time_matters = change.is_on_its_way || change.state == ChangeState::InDoubt;
+        actions.extend((time_matters && change.since < STEPS_MAX).then_some(Action::FiveMinutes));
+        actions.extend(self.words(change));
         actions
     }
 
-    fn step(&self, wish: &Wish, action: &Action) -> Result<Wish, String> {
-        let mut next = wish.clone();
+    fn step(&self, change: &Wish, action: &Action) -> Result<Wish, String> {
+        let mut next = change.clone();
         match *action {
             Action::Brake => {
                 next.was_braked = true;
-                next.go(State::Held, Some(Reason::Brake))?;
+                next.go(ChangeState::Held, Some(Reason::Brake))?;
             }
             Action::Claim => self.claim(&mut next)?,
             Action::Answer(end) => self.answer(&mut next, end)?,
@@ -182,38 +184,39 @@ impl Machine for Wishes {
             }
             Action::Rival => next.rival = true,
             Action::Say(word) => self.said(&mut next, word)?,
-            Action::Retry | Action::Release => next.go(State::Pending, None)?,
-            Action::Cancel => next.go(State::Cancelled, Some(Reason::Operator))?,
+            Action::Retry | Action::Release => next.go(ChangeState::Pending, None)?,
+            Action::Cancel => next.go(ChangeState::Cancelled, Some(Reason::Operator))?,
         }
         Ok(next)
     }
 
-    fn check(&self, wish: &Wish) -> Result<(), String> {
-        if wish.done > 1 && self.kind != Kind::QuantitySet {
+    fn check(&self, change: &Wish) -> Result<(), String> {
+        if change.done > 1 && self.kind != ChangeKind::QuantitySet {
             return Err("done twice".into());
         }
-        if wish.state == State::Applied && wish.done == 0 {
+        if change.state == ChangeState::Applied && change.done == 0 {
             return Err("applied, and never done".into());
         }
-        let is_lost = wish.state == State::Rejected && wish.done > 0 && self.kind != Kind::QuantitySet;
-        if is_lost && wish.reason != Some(Reason::Operator) {
+        let is_lost =
+            change.state == ChangeState::Rejected && change.done > 0 && self.kind != ChangeKind::QuantitySet;
+        if is_lost && change.reason != Some(Reason::Operator) {
             return Err("rejected, and done all the same".into());
         }
-        let is_claimed = wish.state.is_under_way();
-        if wish.is_unknown && !is_claimed && wish.reason != Some(Reason::Undecided) {
+        let is_claimed = change.state.is_in_flight();
+        if change.is_unknown && !is_claimed && change.reason != Some(Reason::Undecided) {
             return Err("nobody knows what became of the last send, and nobody asks".into());
         }
         Ok(())
     }
 
-    fn is_end(&self, wish: &Wish) -> bool {
-        wish.state.is_settled()
+    fn is_end(&self, change: &Wish) -> bool {
+        change.state.is_final()
     }
 }
 
 impl Wish {
     /// Makes a transition, if the product's table has it.
-    fn go(&mut self, to: State, reason: Option<Reason>) -> Result<(), String> {
+    fn go(&mut self, to: ChangeState, reason: Option<Reason>) -> Result<(), String> {
         if !self.state.may_become(to) {
             return Err(format!("{} to {to} is no move", self.state));
         }
@@ -238,9 +241,10 @@ impl Wish {
 }
 
 /// Returns the platform's records of the name: ours, and the colleague's.
-fn found(done: u8, rival: bool) -> Vec<create::Found> {
-    let ours = (0..done).map(|n| create::Found { id: 100 + i64::from(n), name: NAME.into(), equal: true });
-    let theirs = rival.then(|| create::Found { id: 9, name: NAME.to_lowercase(), equal: false });
+fn found(done: u8, rival: bool) -> Vec<creates::FoundRecord> {
+    let ours =
+        (0..done).map(|n| creates::FoundRecord { id: 100 + i64::from(n), name: NAME.into(), equal: true });
+    let theirs = rival.then(|| creates::FoundRecord { id: 9, name: NAME.to_lowercase(), equal: false });
     ours.chain(theirs).collect()
 }
 
@@ -251,87 +255,104 @@ fn at(step: u8) -> Timestamp {
 impl Wishes {
     fn operation(&self) -> Operation {
         match self.kind {
-            Kind::ShipmentCreate => Operation::CreateShipments,
-            Kind::QuantitySet => Operation::UpdateQuantityOnHand,
+            ChangeKind::ShipmentCreate => Operation::CreateShipments,
+            ChangeKind::QuantitySet => Operation::UpdateQuantityOnHand,
             _ => Operation::CreateProduct,
         }
     }
 
     /// Does the preflight, the product's plan, and the claim.
-    fn claim(&self, wish: &mut Wish) -> Result<(), String> {
-        if wish.is_unknown {
+    fn claim(&self, change: &mut Wish) -> Result<(), String> {
+        if change.is_unknown {
             return Err("sent again while nobody knows what became of the last send".into());
         }
         let stop = match self.kind {
-            Kind::ShipmentCreate => stop(shipment::plan(&order(), OrderFact::Known(&[line(wish.left())]))),
-            Kind::QuantitySet => None,
-            _ => stop(create::plan(NAME, Some(&found(wish.done, wish.rival)))),
+            ChangeKind::ShipmentCreate => {
+                stop(shipments::plan_shipment(&order(), OrderFact::Known(&[line(change.left())])))
+            }
+            ChangeKind::QuantitySet => None,
+            _ => stop(creates::plan_create(NAME, Some(&found(change.done, change.rival)))),
         };
         if let Some((state, reason)) = stop {
-            return wish.go(state, Some(reason));
+            return change.go(state, Some(reason));
         }
-        wish.go(State::Sending, None)?;
-        (wish.since, wish.seen, wish.is_unknown) = (0, (wish.rival, wish.left()), true);
-        wish.looks.clear();
+        change.go(ChangeState::Sending, None)?;
+        (change.since, change.seen, change.is_unknown) = (0, (change.rival, change.left()), true);
+        change.looks.clear();
         Ok(())
     }
 
     /// Applies the outcome of the call, as the client judges it.
-    fn answer(&self, wish: &mut Wish, end: End) -> Result<(), String> {
-        wish.done += u8::from(matches!(end, End::Done | End::BrokeAfter | End::LostAfter));
-        wish.is_on_its_way = end == End::LostLate;
+    fn answer(&self, change: &mut Wish, end: End) -> Result<(), String> {
+        change.done += u8::from(matches!(end, End::Done | End::BrokeAfter | End::LostAfter));
+        change.is_on_its_way = end == End::LostLate;
         let came = self.came(end);
-        let (to, reason) = match classify(self.operation(), &came, at(0)) {
+        let (to, reason) = match classify_outcome(self.operation(), &came, at(0)) {
             Verdict::Accepted => self.told(&came.map(|answer| answer.body).unwrap_or_default()),
             _ if self.fault == Some(Fault::BrokenMeansRefused)
                 && matches!(end, End::BrokeBefore | End::BrokeAfter) =>
             {
-                (State::Rejected, Some(Reason::ServiceRefused))
+                (ChangeState::Rejected, Some(Reason::ServiceRefused))
             }
             verdict => moved(verdict),
         };
-        wish.is_unknown = to == State::InDoubt;
-        wish.go(to, reason)?;
+        change.is_unknown = to == ChangeState::InDoubt;
+        change.go(to, reason)?;
         // A change that is refused in isolation is rejected, once it is pending again (`Deliver::refused`).
-        if end == End::BadRequest { wish.go(State::Rejected, Some(Reason::ServiceRefused)) } else { Ok(()) }
+        if end == End::BadRequest {
+            change.go(ChangeState::Rejected, Some(Reason::ServiceRefused))
+        } else {
+            Ok(())
+        }
     }
 
     /// Applies the next start, which finds the change `sending` (`Write::session_begin`).
-    fn crash(&self, wish: &mut Wish, end: End) -> Result<(), String> {
-        wish.done += u8::from(end == End::LostAfter);
-        wish.is_on_its_way = end == End::LostLate;
+    fn crash(&self, change: &mut Wish, end: End) -> Result<(), String> {
+        change.done += u8::from(end == End::LostAfter);
+        change.is_on_its_way = end == End::LostLate;
         if self.fault == Some(Fault::CrashMeansPending) {
-            return wish.go(State::Pending, Some(Reason::NotSent));
+            return change.go(ChangeState::Pending, Some(Reason::NotSent));
         }
-        wish.go(State::InDoubt, Some(Reason::NoAnswer))
+        change.go(ChangeState::InDoubt, Some(Reason::NoAnswer))
     }
 
-    fn came(&self, end: End) -> Result<Response, TransportError> {
-        let answer = |status, body: &str| Ok(Response { status, body: body.into(), ..Response::default() });
-        let lost =
-            |sent, kind| TransportError { sent, kind, what: "lost".into(), status: None, retry_after: None };
+    fn came(&self, end: End) -> Result<PlatformResponse, TransportError> {
+        let answer = |status, body: &str| {
+            Ok(PlatformResponse { status, body: body.into(), ..PlatformResponse::default() })
+        };
+        let lost = |sent, kind| TransportError {
+            was_sent: sent,
+            kind,
+            what: "lost".into(),
+            status: None,
+            retry_after: None,
+        };
         match end {
             End::Done => answer(200, self.body(true)),
             End::Refused => answer(200, self.body(false)),
             End::Throttled => answer(429, ""),
             End::BadRequest => answer(400, r#"{"Message":"no"}"#),
             End::BrokeBefore | End::BrokeAfter => answer(500, "<html>"),
-            End::NoConnection => Err(lost(Sent::No, FailureKind::Connect)),
-            End::LostBefore | End::LostAfter | End::LostLate => Err(lost(Sent::Maybe, FailureKind::Timeout)),
+            End::NoConnection => Err(lost(WasSent::No, FailureKind::Connect)),
+            End::LostBefore | End::LostAfter | End::LostLate => {
+                Err(lost(WasSent::Maybe, FailureKind::Timeout))
+            }
         }
     }
 
     fn body(&self, done: bool) -> &'static str {
         match (self.kind, done) {
-            (Kind::ShipmentCreate, true) => {
+            (ChangeKind::ShipmentCreate, true) => {
                 r#"{"status":"Success","messages":[],"data":[{"Request":{"OrderId":5},"Shipment":{"Id":80,
                     "Items":[{"Id":81,"ShipmentId":80,"OrderLineItemId":7,"QuantityShipped":2}]},"WasSuccessful":true}]}"#
             }
-            (Kind::ShipmentCreate, false) => {
+            (ChangeKind::ShipmentCreate, false) => {
                 r#"{"status":"Success","data":[{"Request":{"OrderId":5},"WasSuccessful":false,"Messages":["no"]}]}"#
             }
-            (Kind::QuantitySet, true) => r#"{"status":"Success","messages":[],"data":""}"#,
-            (Kind::QuantitySet, false) => r#"{"status":"Failure","messages":["Index 0: no"],"data":""}"#,
+            (ChangeKind::QuantitySet, true) => r#"{"status":"Success","messages":[],"data":""}"#,
+            (ChangeKind::QuantitySet, false) => {
+                r#"{"status":"Failure","messages":["Index 0: no"],"data":""}"#
+            }
             (_, true) => {
                 r#"{"status":"Success","data":{"Product":{"Id":100,"Sku":"NEW-1"},"WasSuccessful":true,"Messages":[]}}"#
             }
@@ -342,164 +363,166 @@ impl Wishes {
     }
 
     /// Decodes an answer of the expected form with the product's decoder.
-    fn told(&self, body: &[u8]) -> (State, Option<Reason>) {
+    fn told(&self, body: &[u8]) -> (ChangeState, Option<Reason>) {
         use tallyd::client::wire::UpdateStatus;
         let outcome = match self.kind {
-            Kind::ShipmentCreate => {
-                decode_created_shipments(body).ok().and_then(|told| Some(told.records.first()?.outcome()))
+            ChangeKind::ShipmentCreate => {
+                decode_created_shipments(body).ok().and_then(|answer| Some(answer.records.first()?.outcome()))
             }
-            Kind::QuantitySet => decode_update(body).ok().map(|told| match told.status {
-                UpdateStatus::Success => Outcome::Done,
-                UpdateStatus::Failure => Outcome::Refused,
-                UpdateStatus::PartialSuccess | UpdateStatus::Unknown(_) => Outcome::Unclear,
+            ChangeKind::QuantitySet => decode_update(body).ok().map(|answer| match answer.status {
+                UpdateStatus::Success => WriteOutcome::Done,
+                UpdateStatus::Failure => WriteOutcome::Refused,
+                UpdateStatus::PartialSuccess | UpdateStatus::Unknown(_) => WriteOutcome::Unclear,
             }),
-            _ => decode_product_answer(body).ok().map(|told| told.outcome()),
+            _ => decode_product_answer(body).ok().map(|answer| answer.outcome()),
         };
         match outcome {
-            Some(Outcome::Done) => (State::Applied, None),
-            Some(Outcome::Refused) => (State::Rejected, Some(Reason::ServiceRefused)),
-            Some(Outcome::Unclear) | None => (State::InDoubt, Some(Reason::Unmatched)),
+            Some(WriteOutcome::Done) => (ChangeState::Applied, None),
+            Some(WriteOutcome::Refused) => (ChangeState::Rejected, Some(Reason::ServiceRefused)),
+            Some(WriteOutcome::Unclear) | None => (ChangeState::InDoubt, Some(Reason::Unmatched)),
         }
     }
 
     /// Returns the decision of the checks so far.
-    fn settlement(&self, wish: &Wish) -> Settlement<()> {
+    fn settlement(&self, change: &Wish) -> Settlement<()> {
         // With the fault, the request counts as sent long ago.
         let sent_at = if self.fault == Some(Fault::NoQuietTime) { at(0).minus(QUIET_CREATE) } else { at(0) };
-        let looks = wish
+        let looks = change
             .looks
             .iter()
-            .map(|(step, done, rival)| (at(*step), Wish { done: *done, rival: *rival, ..wish.clone() }));
+            .map(|(step, done, rival)| (at(*step), Wish { done: *done, rival: *rival, ..change.clone() }));
         match self.kind {
-            Kind::ShipmentCreate => {
+            ChangeKind::ShipmentCreate => {
                 let claimed =
-                    [ClaimedLine { line_item_id: LINE, quantity: PARCEL, left_before: Some(wish.seen.1) }];
-                let look = |(sent_at, then): (Timestamp, Wish)| shipment::Look {
+                    [ClaimedLine { line_item_id: LINE, quantity: PARCEL, left_before: Some(change.seen.1) }];
+                let look = |(sent_at, then): (Timestamp, Wish)| shipments::ShipmentCheck {
                     sent_at,
                     left: BTreeMap::from([(LINE, then.left())]),
                 };
-                shipment::settle(&claimed, sent_at, &looks.map(look).collect::<Vec<_>>())
+                shipments::settle_shipment(&claimed, sent_at, &looks.map(look).collect::<Vec<_>>())
             }
-            Kind::QuantitySet => {
-                let quiet = doubt::quiet_quantity(STEP);
+            ChangeKind::QuantitySet => {
+                let quiet = in_doubt::quiet_quantity(STEP);
                 let write = WriteInDoubt { before: Some(BEFORE), target: TARGET, sent_at, quiet };
-                let look = |(sent_at, then): (Timestamp, Wish)| doubt::Look {
+                let look = |(sent_at, then): (Timestamp, Wish)| in_doubt::WriteCheck {
                     sent_at,
-                    shown: doubt::Shown::Cell(Some(then.quantity())),
+                    result: in_doubt::CheckResult::Returned(Some(then.quantity())),
                 };
                 settle_write(&write, &looks.map(look).collect::<Vec<_>>(), &[]).map(|_| ())
             }
-            _ if wish.looks.is_empty() => Settlement::LookAgain { not_before: sent_at },
+            _ if change.looks.is_empty() => Settlement::CheckAgain { not_before: sent_at },
             _ => {
-                let seen: BTreeSet<i64> = wish.seen.0.then_some(9).into_iter().collect();
-                let look = |(sent_at, then): (Timestamp, Wish)| create::Look {
+                let seen: BTreeSet<i64> = change.seen.0.then_some(9).into_iter().collect();
+                let look = |(sent_at, then): (Timestamp, Wish)| creates::CreateCheck {
                     sent_at,
                     found: Some(found(then.done, then.rival)),
                 };
-                create::settle(NAME, &seen, sent_at, &looks.map(look).collect::<Vec<_>>()).map(|_| ())
+                creates::settle_create(NAME, &seen, sent_at, &looks.map(look).collect::<Vec<_>>()).map(|_| ())
             }
         }
     }
 
-    fn is_look_due(&self, wish: &Wish) -> bool {
-        let looked_now = wish.looks.last().is_some_and(|(step, ..)| *step == wish.since);
-        match self.settlement(wish) {
-            Settlement::LookAgain { not_before } => !looked_now && not_before <= at(wish.since),
-            Settlement::Landed(()) | Settlement::NotLanded | Settlement::Undecided { .. } => false,
+    fn is_look_due(&self, change: &Wish) -> bool {
+        let looked_now = change.looks.last().is_some_and(|(step, ..)| *step == change.since);
+        match self.settlement(change) {
+            Settlement::CheckAgain { not_before } => !looked_now && not_before <= at(change.since),
+            Settlement::TookEffect(()) | Settlement::HadNoEffect | Settlement::Undecided { .. } => false,
         }
     }
 
     /// Makes a check and applies its decision (`settle/decide.rs`).
-    fn look(&self, wish: &mut Wish) -> Result<(), String> {
-        wish.looks.push((wish.since, wish.done, wish.rival));
-        match self.settlement(wish) {
-            Settlement::LookAgain { .. } => Ok(()),
-            Settlement::Landed(()) => {
-                wish.is_unknown = false;
-                wish.go(State::Applied, None)
+    fn look(&self, change: &mut Wish) -> Result<(), String> {
+        change.looks.push((change.since, change.done, change.rival));
+        match self.settlement(change) {
+            Settlement::CheckAgain { .. } => Ok(()),
+            Settlement::TookEffect(()) => {
+                change.is_unknown = false;
+                change.go(ChangeState::Applied, None)
             }
-            Settlement::NotLanded => {
-                wish.is_unknown = false;
-                wish.go(State::Pending, Some(Reason::NotLanded))
+            Settlement::HadNoEffect => {
+                change.is_unknown = false;
+                change.go(ChangeState::Pending, Some(Reason::NotLanded))
             }
             Settlement::Undecided { reason: Reason::LandedOrAnother, .. } => {
-                wish.reason = Some(Reason::LandedOrAnother);
+                change.reason = Some(Reason::LandedOrAnother);
                 Ok(())
             }
-            Settlement::Undecided { reason, .. } => wish.go(State::Held, Some(reason)),
+            Settlement::Undecided { reason, .. } => change.go(ChangeState::Held, Some(reason)),
         }
     }
 
-    fn stand<'a>(&self, wish: &Wish) -> Stand<'a> {
-        Stand { key: "k", kind: self.kind, state: wish.state, reason: wish.reason }
+    fn stand<'a>(&self, change: &Wish) -> ChangeStatus<'a> {
+        ChangeStatus { key: "k", kind: self.kind, state: change.state, reason: change.reason }
     }
 
     /// Returns every true decision that the product accepts.
-    fn words(&self, wish: &Wish) -> Vec<Action> {
-        let stand = self.stand(wish);
+    fn words(&self, change: &Wish) -> Vec<Action> {
+        let stand = self.stand(change);
         let is_true = |word: &Resolution| match word {
-            Resolution::Landed | Resolution::Shipment(_) => wish.done > 0,
-            Resolution::NotLanded => wish.done == 0 && !wish.is_on_its_way,
+            Resolution::TookEffect | Resolution::Shipment(_) => change.done > 0,
+            Resolution::HadNoEffect => change.done == 0 && !change.is_on_its_way,
             Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_) => true,
         };
         let words = [
-            Resolution::Landed,
-            Resolution::NotLanded,
+            Resolution::TookEffect,
+            Resolution::HadNoEffect,
             Resolution::Shipment(OURS),
             Resolution::Mine,
             Resolution::Theirs,
             Resolution::Exactly(TARGET),
         ];
-        let sensible = words.into_iter().filter(|word| is_true(word) && stand.resolve(*word).is_ok());
+        let sensible = words.into_iter().filter(|word| is_true(word) && stand.resolution_step(*word).is_ok());
         let mut actions: Vec<Action> = sensible.map(Action::Say).collect();
-        actions.extend(stand.retry().is_ok().then_some(Action::Retry));
-        let is_braked = wish.state == State::Held && wish.reason == Some(Reason::Brake);
+        actions.extend(stand.check_retry().is_ok().then_some(Action::Retry));
+        let is_braked = change.state == ChangeState::Held && change.reason == Some(Reason::Brake);
         actions.extend(is_braked.then_some(Action::Release));
         // A person who knows of the effect does not withdraw the change; a person who does not has to look
         // first.
-        let may_cancel = wish.state.may_become(State::Cancelled) && !wish.is_unknown;
+        let may_cancel = change.state.may_become(ChangeState::Cancelled) && !change.is_unknown;
         actions.extend(may_cancel.then_some(Action::Cancel));
         actions
     }
 
     /// Applies a decision (`store/outbox/resolve.rs`).
-    fn said(&self, wish: &mut Wish, word: Resolution) -> Result<(), String> {
-        let step = self.stand(wish).resolve(word)?;
-        wish.is_unknown = false;
+    fn said(&self, change: &mut Wish, word: Resolution) -> Result<(), String> {
+        let step = self.stand(change).resolution_step(word)?;
+        change.is_unknown = false;
         match step {
-            Step::Applied => wish.go(State::Applied, None),
-            Step::Over => wish.go(State::Cancelled, Some(Reason::Landed)),
-            Step::Again => wish.go(State::Pending, Some(Reason::NotLanded)),
-            Step::Count(_) => wish.go(State::Pending, None),
-            Step::Dropped => wish.go(State::Rejected, Some(Reason::Operator)),
-            Step::Adopt(_) => {
+            ResolutionStep::Apply => change.go(ChangeState::Applied, None),
+            ResolutionStep::Finish => change.go(ChangeState::Cancelled, Some(Reason::Landed)),
+            ResolutionStep::Requeue => change.go(ChangeState::Pending, Some(Reason::NotLanded)),
+            ResolutionStep::ReplaceCount(_) => change.go(ChangeState::Pending, None),
+            ResolutionStep::Reject => change.go(ChangeState::Rejected, Some(Reason::Operator)),
+            ResolutionStep::Adopt(_) => {
                 let claimed =
-                    [ClaimedLine { line_item_id: LINE, quantity: PARCEL, left_before: Some(wish.seen.1) }];
-                shipment::adopt(&claimed, &[(LINE, PARCEL)], None)?;
-                wish.go(State::Applied, None)
+                    [ClaimedLine { line_item_id: LINE, quantity: PARCEL, left_before: Some(change.seen.1) }];
+                shipments::check_adoption(&claimed, &[(LINE, PARCEL)], None)?;
+                change.go(ChangeState::Applied, None)
             }
         }
     }
 }
 
 /// Returns the transition for an answer without records (`carry::unanswered`).
-fn moved(verdict: Verdict) -> (State, Option<Reason>) {
+fn moved(verdict: Verdict) -> (ChangeState, Option<Reason>) {
     match verdict {
-        Verdict::Transient | Verdict::InDoubt => (State::InDoubt, Some(Reason::NoAnswer)),
+        Verdict::Transient | Verdict::InDoubt => (ChangeState::InDoubt, Some(Reason::NoAnswer)),
         Verdict::Throttled(_) | Verdict::NotSent | Verdict::Rejected { .. } | Verdict::Refused { .. } => {
-            (State::Pending, Some(Reason::NotSent))
+            (ChangeState::Pending, Some(Reason::NotSent))
         }
-        Verdict::Accepted => (State::InDoubt, Some(Reason::Unmatched)),
+        Verdict::Accepted => (ChangeState::InDoubt, Some(Reason::Unmatched)),
     }
 }
 
 /// Returns the transition for a plan that does not send.
-fn stop<T>(plan: Plan<T>) -> Option<(State, Reason)> {
+fn stop<T>(plan: ChangePlan<T>) -> Option<(ChangeState, Reason)> {
     match plan {
-        Plan::Go(_) | Plan::Read => None,
-        Plan::Held { reason, .. } => Some((State::Held, reason)),
+        ChangePlan::Send(_) | ChangePlan::ReadFirst => None,
+        ChangePlan::Held { reason, .. } => Some((ChangeState::Held, reason)),
         // The simulated platform answers completely, so a record that an answer lacks does not exist.
-        Plan::Lacking { reason, .. } | Plan::Rejected { reason, .. } => Some((State::Rejected, reason)),
+        ChangePlan::PartMissing { reason, .. } | ChangePlan::Rejected { reason, .. } => {
+            Some((ChangeState::Rejected, reason))
+        }
     }
 }
 

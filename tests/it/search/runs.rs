@@ -12,11 +12,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
-use tallyd::daemon::Turns;
+use tallyd::daemon::JobSlots;
 use tallyd::journal::RunOutcome;
-use tallyd::model::time::millis;
-use tallyd::model::{JobKind, Moment, RunId, Timestamp, Trigger};
-use tallyd::store::{Durability, Lock, Store};
+use tallyd::model::time::whole_millis;
+use tallyd::model::{JobKind, Moment, RunId, RunTrigger, Timestamp};
+use tallyd::store::{DatabaseLock, Durability, Store};
 use tokio::runtime::Runtime;
 
 /// A push, which changes trigger, and a poll, which a schedule triggers.
@@ -57,7 +57,7 @@ enum Run {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     /// Job slots; `None` while the program is down.
-    turns: Option<Turns<At>>,
+    turns: Option<JobSlots<At>>,
     /// Runs of each kind; those that wait, in their order.
     runs: [Vec<Run>; 2],
     /// Number of running entries of each kind in the table.
@@ -74,7 +74,7 @@ struct At(i64);
 
 impl At {
     fn plus(self, delay: Duration) -> Self {
-        Self(self.0 + millis(delay))
+        Self(self.0 + whole_millis(delay))
     }
 }
 
@@ -95,7 +95,7 @@ impl Hash for State {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    Trigger(usize, Trigger),
+    Trigger(usize, RunTrigger),
     /// A person requests a run, beside the slots.
     Person(usize),
     /// The next waiting run begins.
@@ -121,11 +121,11 @@ impl State {
         self.owed[kind] = false;
     }
 
-    fn begin(&mut self, kind: usize, trigger: Trigger, fault: Option<Fault>) {
+    fn begin(&mut self, kind: usize, trigger: RunTrigger, fault: Option<Fault>) {
         let Some(turns) = &mut self.turns else { return };
         if fault == Some(Fault::ForgetsTriggers) && turns.is_busy(KINDS[kind]) {
             self.owed[kind] = true;
-        } else if turns.begin(KINDS[kind], trigger) {
+        } else if turns.take_slot(KINDS[kind], trigger) {
             self.started(kind);
         } else {
             self.owed[kind] = true;
@@ -139,7 +139,7 @@ impl Machine for Jobs {
 
     fn start(&self) -> State {
         State {
-            turns: Some(Turns::default()),
+            turns: Some(JobSlots::default()),
             runs: Default::default(),
             open: [0; 2],
             owed: [false; 2],
@@ -153,7 +153,8 @@ impl Machine for Jobs {
         let mut actions = Vec::new();
         for (kind, runs) in state.runs.iter().enumerate() {
             if state.events > 0 {
-                let trigger = if KINDS[kind] == JobKind::Push { Trigger::Outbox } else { Trigger::Schedule };
+                let trigger =
+                    if KINDS[kind] == JobKind::Push { RunTrigger::Outbox } else { RunTrigger::Schedule };
                 actions.extend([Action::Trigger(kind, trigger), Action::Person(kind)]);
             }
             let is_taken = runs.iter().any(|run| matches!(run, Run::Runs { .. }));
@@ -201,9 +202,9 @@ impl Machine for Jobs {
             }
             Action::UntilRetry => self.retry(&mut next),
             Action::Healed => {
-                let healed = next.turns.as_mut().map(Turns::healed).unwrap_or_default();
+                let healed = next.turns.as_mut().map(JobSlots::take_refused).unwrap_or_default();
                 for kind in (0..KINDS.len()).filter(|kind| healed.contains(&KINDS[*kind])) {
-                    next.begin(kind, Trigger::Retry, self.fault);
+                    next.begin(kind, RunTrigger::Retry, self.fault);
                 }
             }
             Action::Crash => {
@@ -211,7 +212,7 @@ impl Machine for Jobs {
                 (next.turns, next.runs, next.owed) = (None, Default::default(), [false; 2]);
             }
             Action::Start => {
-                next.turns = Some(Turns::default());
+                next.turns = Some(JobSlots::default());
                 if self.fault != Some(Fault::NoMending) {
                     next.open = self.book.borrow_mut().ask(next.open, Entry::Start);
                 }
@@ -271,7 +272,7 @@ impl Jobs {
         let again = next
             .turns
             .as_mut()
-            .and_then(|turns| turns.ended(KINDS[kind], outcome, is_refused, |delay| now.plus(delay)).0);
+            .and_then(|turns| turns.end_run(KINDS[kind], outcome, is_refused, |delay| now.plus(delay)).0);
         if let Some(trigger) = again {
             next.begin(kind, trigger, self.fault);
         }
@@ -282,7 +283,7 @@ impl Jobs {
         next.now = turns.next_retry().unwrap_or(next.now).max(next.now);
         let due = turns.retries_due(next.now, next.now.plus(PUT_OFF));
         for kind in (0..KINDS.len()).filter(|kind| due.contains(&KINDS[*kind])) {
-            next.begin(kind, Trigger::Retry, self.fault);
+            next.begin(kind, RunTrigger::Retry, self.fault);
         }
     }
 }
@@ -299,7 +300,7 @@ enum Entry {
 struct Book {
     runtime: Runtime,
     store: Store,
-    _lock: Lock,
+    _lock: DatabaseLock,
     _folder: tempfile::TempDir,
     known: HashMap<([u8; 2], String), [u8; 2]>,
 }
@@ -309,7 +310,7 @@ impl Book {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tallyd.db");
-        let lock = Lock::take(&path).unwrap();
+        let lock = DatabaseLock::acquire(&path).unwrap();
         let store = runtime.block_on(Store::open(&path, &lock)).unwrap();
         Self { runtime, store, _lock: lock, _folder: folder, known: HashMap::new() }
     }
@@ -328,18 +329,18 @@ impl Book {
 
 async fn entered(store: &Store, open: [u8; 2], entry: Entry) -> [u8; 2] {
     let at = Timestamp(1_800_000_000_000);
-    let mut write = store.begin(Durability::Normal).await.unwrap();
+    let mut write = store.begin_write(Durability::Normal).await.unwrap();
     // Earlier calls left runs open: these are closed, and those of this call are opened.
     let session = write.session_begin("boot", "test", at, Moment(0)).await.unwrap().session_id;
     let mut runs: BTreeMap<usize, RunId> = BTreeMap::new();
     for (kind, count) in open.into_iter().enumerate() {
         for _ in 0..count {
-            runs.insert(kind, write.run_begin(session, KINDS[kind], Trigger::Schedule, at).await.unwrap());
+            runs.insert(kind, write.run_begin(session, KINDS[kind], RunTrigger::Schedule, at).await.unwrap());
         }
     }
     match entry {
         Entry::Begin(kind) => {
-            let _run = write.run_begin(session, KINDS[kind], Trigger::Schedule, at).await.unwrap();
+            let _run = write.run_begin(session, KINDS[kind], RunTrigger::Schedule, at).await.unwrap();
         }
         Entry::End(kind, outcome) => {
             let run = runs.get(&kind).copied().expect("a run that ends was begun");

@@ -32,7 +32,7 @@ async fn a_second_daemon_by_a_link_is_refused_whichever_came_first() {
         assert!(said.contains("another tallyd already works on this database"), "{said}");
         // The daemon on one path notices a change inserted by the other.
         world.wish(&format!("by {}", first.display()), "no.kind", "{}").await;
-        running.until("outbox.settled").await;
+        running.until("outbox.finished").await;
         assert_eq!(running.stop().await, Some(0));
     }
     for beside in ["link.db.lock", "link.db.position", "link.db-wal"] {
@@ -48,7 +48,7 @@ async fn a_start_waits_for_a_foreign_lock_and_says_so() {
     let mut other = world.outsider().await;
     other.execute("BEGIN IMMEDIATE").await.unwrap();
     let mut running = Running::start(&config).await;
-    let line = running.until("database.stuck").await;
+    let line = running.until("database.write_failed").await;
     assert!(
         line.contains("cannot open the database yet") && line.contains("another program holds"),
         "{line}"
@@ -69,7 +69,7 @@ async fn a_start_waits_where_not_even_a_read_is_let_in_and_a_stop_ends_the_wait(
     other.execute("BEGIN EXCLUSIVE").await.unwrap();
     other.execute("UPDATE journal_sequence SET position = position").await.unwrap();
     let mut running = Running::start(&config).await;
-    running.until("database.stuck").await;
+    running.until("database.write_failed").await;
     assert_eq!(running.stop().await, Some(0), "a start that is broken off is no failure");
 }
 
@@ -107,7 +107,7 @@ async fn a_reload_beside_a_foreign_lock_does_not_end_the_daemon() {
     other.execute("BEGIN IMMEDIATE").await.unwrap();
     running.signal("-HUP");
     // Other work of the daemon waits for the lock too, and logs that.
-    while !running.until("database.stuck").await.contains("put the changed configuration in force") {}
+    while !running.until("database.write_failed").await.contains("put the changed configuration in force") {}
     other.execute("ROLLBACK").await.unwrap();
     running.until("config.reloaded").await;
     assert_eq!(running.stop().await, Some(0));

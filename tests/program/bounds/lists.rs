@@ -25,7 +25,7 @@ async fn a_tracked_sku_that_is_no_utf8_is_listed_and_left_out_of_every_read() {
     assert!(String::from_utf8(listed.stdout).unwrap().contains("\u{fffd}A"));
     let listed = tallyd(&config, &["sku", "list", "--json"]).await;
     let listed: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap();
-    let skus = world.sandbox.skus().await.unwrap();
+    let skus = world.sandbox.all_skus().await.unwrap();
     assert_eq!(listed.len(), skus.len() + 1500);
     let once = tallyd(&config, &["run", "--once"]).await;
     assert_eq!(once.status.code(), Some(0), "{}", String::from_utf8_lossy(&once.stdout));
@@ -108,7 +108,7 @@ async fn where_nobody_answers_one_job_finds_out_for_all() {
     let world = World::new().await;
     world.track_all().await;
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let toml = world.toml("").replace(&world.sandbox.addr().to_string(), &nobody.to_string());
+    let toml = world.toml("").replace(&world.sandbox.local_addr().to_string(), &nobody.to_string());
     let config = world.path.with_file_name("tallyd.toml");
     std::fs::write(&config, toml.replace("enabled = false", "enabled = true")).unwrap();
     let begun = Instant::now();

@@ -77,7 +77,7 @@ async fn ten_answers_of_100_mb_are_cut_off_and_not_loaded() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let toml = world
             .toml("")
-            .replace(&world.sandbox.addr().to_string(), &listener.local_addr().unwrap().to_string());
+            .replace(&world.sandbox.local_addr().to_string(), &listener.local_addr().unwrap().to_string());
         let config = world.path.with_file_name("tallyd.toml");
         std::fs::write(&config, toml).unwrap();
         let mut running = Running::start(&config).await;

@@ -16,7 +16,7 @@ use crate::support::{self, World};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
-use tallyd::store::{Holder, Lock};
+use tallyd::store::{DatabaseLock, LockState};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
@@ -34,7 +34,7 @@ pub fn program(config: &Path) -> Command {
 async fn unlocked(config: &Path) {
     let database = config.with_file_name("tallyd.db");
     for _ in 0..100 {
-        if !matches!(Lock::look(&database), Ok(Holder::Somebody { .. })) {
+        if !matches!(DatabaseLock::inspect(&database), Ok(LockState::Held { .. })) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

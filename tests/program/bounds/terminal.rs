@@ -4,7 +4,7 @@ use super::support::World;
 use super::{configured, program, tallyd};
 use serde_json::Value;
 use std::path::Path;
-use tallyd::sandbox::Options;
+use tallyd::sandbox::SandboxOptions;
 
 /// Control characters: clear screen, set title, carriage return, line feed, text direction, hidden
 /// characters.
@@ -42,7 +42,7 @@ async fn prints_safely(config: &Path, args: &[&str]) -> String {
 /// Creates a world in which every foreign text is hostile: changes in every state, names, messages, details.
 async fn evil_world() -> (World, std::path::PathBuf, String) {
     let world = World::with(
-        Options { skus: 6, orders: 3, calls_per_minute: 0, ..Options::default() },
+        SandboxOptions { skus: 6, orders: 3, calls_per_minute: 0, ..SandboxOptions::default() },
         "[quantities]\npolicy = \"ask\"\n",
     )
     .await;
@@ -113,7 +113,7 @@ async fn poison(world: &World) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_lets_text_of_others_act_on_the_terminal() {
     let (world, config, sku) = evil_world().await;
-    let order = world.sandbox.orders().await.unwrap()[0].to_string();
+    let order = world.sandbox.order_ids().await.unwrap()[0].to_string();
     let end = world.number("SELECT position FROM journal_sequence").await;
     let (end, exchange) = (end.to_string(), world.number("SELECT max(id) FROM exchange").await.to_string());
     let run = world.number("SELECT max(id) FROM run").await.to_string();
@@ -177,7 +177,7 @@ async fn no_command_lets_text_of_others_act_on_the_terminal() {
     for args in [
         vec!["outbox", "show", EVIL],
         vec!["outbox", "retry", &rejected],
-        vec!["outbox", "resolve", &rejected, "--landed"],
+        vec!["outbox", "resolve", &rejected, "--done"],
         vec!["outbox", "cancel", &pending, EVIL],
         vec!["outbox", "release", EVIL],
         vec!["explain", EVIL],

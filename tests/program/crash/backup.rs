@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tallyd::config::Config;
 use tallyd::daemon::Daemon;
-use tallyd::model::{Clock, JobKind, Trigger};
-use tallyd::store::{Store, scheduled_name};
+use tallyd::model::{Clock, JobKind, RunTrigger};
+use tallyd::store::{Store, scheduled_copy_name};
 
 /// Returns the number of rows of a table in a file, as any program with SQLite sees them.
 async fn count(file: &Path, table: &str) -> i64 {
@@ -33,8 +33,8 @@ async fn a_copy_beside_a_running_daemon_is_whole_private_and_marked() {
     let args = ["backup", file.to_str().unwrap(), "--json"];
     let (output, ()) = tokio::join!(rig::program(&config, &args), inserting);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let names: Vec<&String> = told.as_object().unwrap().keys().collect();
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&String> = answer.as_object().unwrap().keys().collect();
     assert_eq!(names, ["elapsed_ms", "file", "made_at", "position", "rows", "size_bytes", "tables"]);
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     assert_eq!(count(&file, "backup_marker").await, 1);
@@ -56,7 +56,7 @@ async fn a_copy_that_cannot_be_written_says_so_and_leaves_nothing() {
     let store = Store::open_beside(&world.path).await.unwrap();
     let now = tallyd::daemon::SystemClock.now();
     let nowhere = world.path.with_file_name("no").join("copy.db");
-    let error = store.backup(&nowhere, now, |_, _| {}).await.unwrap_err().to_string();
+    let error = store.backup_create(&nowhere, now, |_, _| {}).await.unwrap_err().to_string();
     assert!(error.contains("no/copy.db") && error.contains("check that the folder exists"), "{error}");
     assert!(!nowhere.exists());
 }
@@ -69,18 +69,19 @@ async fn the_job_keeps_the_newest_and_removes_nothing_it_did_not_make() {
     let moved = rig::Moved::new();
     let daemon = rig::daemon(&world, &more, &moved).await;
     std::fs::create_dir(&folder).unwrap();
-    let strange = scheduled_name(tallyd::model::Timestamp(1_000));
+    let strange = scheduled_copy_name(tallyd::model::Timestamp(1_000));
     std::fs::write(folder.join(&strange), "no copy of anything").unwrap();
     std::fs::write(folder.join("tallyd.db"), "somebody's own").unwrap();
     let another = World::new().await;
     another.make().await;
-    let foreign = folder.join(scheduled_name(tallyd::model::Timestamp(2_000)));
+    let foreign = folder.join(scheduled_copy_name(tallyd::model::Timestamp(2_000)));
     let other = Store::open_beside(&another.path).await.unwrap();
-    other.backup(&foreign, moved.now(), |_, _| {}).await.unwrap();
+    other.backup_create(&foreign, moved.now(), |_, _| {}).await.unwrap();
     for _ in 0..4 {
         moved.later(1_000);
-        let finished =
-            tallyd::daemon::run_job::run(daemon.context(), JobKind::Backup, Trigger::Once).await.unwrap();
+        let finished = tallyd::daemon::run_job::run_job(daemon.context(), JobKind::Backup, RunTrigger::Once)
+            .await
+            .unwrap();
         assert!(finished.summary.contains("rows compared"), "{}", finished.summary);
     }
     let names = std::fs::read_dir(&folder).unwrap();
@@ -102,7 +103,7 @@ async fn a_single_run_keeps_the_house_only_when_its_hour_has_passed() {
         moved.later(later_ms);
         let config = Config::from_toml(&kept_house(&world, more)).unwrap();
         let once =
-            Daemon::start(config, Arc::<rig::Moved>::clone(&moved)).await.unwrap().once().await.unwrap();
+            Daemon::start(config, Arc::<rig::Moved>::clone(&moved)).await.unwrap().run_once().await.unwrap();
         assert!(once.runs.iter().any(|run| run.kind == JobKind::Warehouses), "what reads is read each time");
         seen.push(once.runs.iter().filter(|run| run.kind == JobKind::Backup).count());
     }

@@ -7,7 +7,7 @@ use crate::support::{UPDATE, World};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tallyd::client::{HttpTransport, Request, Sending, Transport};
+use tallyd::client::{HttpTransport, PlatformRequest, SendFuture, Transport};
 use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::model::Operation;
 use tokio::sync::{mpsc, oneshot};
@@ -23,8 +23,8 @@ async fn settled_world() -> (World, std::path::PathBuf) {
     let config = rig::config_file(&world, "");
     let output = rig::program(&config, &["run", "--once"]).await;
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let cell = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
-    let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": -1});
+    let level = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
+    let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": -1});
     world.wish("a", "quantity.adjust", &body.to_string()).await;
     (world, config)
 }
@@ -42,12 +42,12 @@ async fn another_companys_key_refuses_the_start_before_anything_is_sent() {
     let own = world.sandbox.integration_key().to_owned();
     world.write_key(&another_company(&world).await);
     for _ in 0..2 {
-        let calls = world.sandbox.calls().len();
+        let calls = world.sandbox.logged_calls().len();
         let output = rig::program(&config, &["run", "--once"]).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("another company's account and nothing was sent: put the right key"), "{said}");
-        let made: Vec<_> = world.sandbox.calls()[calls..].iter().map(|call| call.operation).collect();
+        let made: Vec<_> = world.sandbox.logged_calls()[calls..].iter().map(|call| call.operation).collect();
         assert_eq!(made, ["GET /api/Warehouses"]);
     }
     assert_eq!(world.fate("a").await.0, "pending");
@@ -84,15 +84,15 @@ async fn another_companys_key_read_while_running_sends_nothing_until_the_right_o
     working.reload.send(world.config()).await.unwrap();
     world.until("the company was looked at", async |w| w.number(DIFFERS).await == 1).await;
     world.sql("UPDATE outbox SET revision = revision + 1, state_changed_ms = 2, state = 'pending', reason = NULL").await;
-    let cell = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
-    let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": -1});
+    let level = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
+    let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": -1});
     world.wish("b", "quantity.adjust", &body.to_string()).await;
     let refused = "SELECT count(*) FROM run WHERE job = 'push' AND summary LIKE '%refuses the key%'";
     world.until("a push was refused", async |w| w.number(refused).await > 0).await;
     assert_eq!(world.calls(UPDATE), 0);
     world.write_key(&own);
     working.reload.send(world.config()).await.unwrap();
-    world.until("the wishes are applied", async |w| w.fate("b").await.0 == "applied").await;
+    world.until("the changes are applied", async |w| w.fate("b").await.0 == "applied").await;
     working.stop().await;
 }
 
@@ -107,7 +107,7 @@ struct Held {
 }
 
 impl Transport for Held {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         Box::pin(async move {
             let lists = request.operation == Operation::ListWarehouses;
             if lists && self.is_first.swap(false, Ordering::SeqCst) {
@@ -131,7 +131,8 @@ async fn a_call_that_has_its_place_when_another_companys_key_comes_goes_out_with
     let http = rig::transport(&world.config());
     let (leaving, mut asking) = mpsc::unbounded_channel();
     let way = Arc::new(Held { http: Arc::clone(&http), is_first: AtomicBool::new(true), leaving });
-    let daemon = Daemon::start_over(world.config(), Arc::new(SystemClock), way, Some(http)).await.unwrap();
+    let daemon =
+        Daemon::start_with_transport(world.config(), Arc::new(SystemClock), way, Some(http)).await.unwrap();
     let (stop, (reload, changed)) = (CancellationToken::new(), mpsc::channel(1));
     let working = tokio::spawn(daemon.run(stop.clone(), changed));
     let open = asking.recv().await.unwrap();

@@ -87,8 +87,8 @@ async fn every_stage_of_a_checkpoint_that_a_power_cut_leaves_opens_as_it_was_and
         std::fs::write(&path, &stage).unwrap();
         std::fs::write(power::beside(&path, "-wal"), &wal).unwrap();
         power::check(&path, wal.len(), &left).await;
-        let told = told_of(&path).await;
-        assert_eq!(&told, expected.get_or_insert_with(|| told.clone()), "stage {n}");
+        let answer = told_of(&path).await;
+        assert_eq!(&answer, expected.get_or_insert_with(|| answer.clone()), "stage {n}");
         let mut db = power::open(&path).await;
         sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut db).await.unwrap();
         drop(db);

@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteConnection;
 use std::sync::Arc;
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};
-use tallyd::store::Opening;
+use tallyd::store::StoreOptions;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -49,18 +49,18 @@ impl Blocker {
 
 /// Inserts a change of one stock level; returns that stock level.
 async fn wish(world: &World) -> (String, i64, i64) {
-    let cell = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
-    let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":-4}}"#, cell.0, cell.1);
+    let level = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
+    let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":-4}}"#, level.0, level.1);
     world.wish("a", "quantity.adjust", &body).await;
-    cell
+    level
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_held_beyond_the_busy_timeout_delays_the_conclusion_and_loses_nothing() {
     let world = World::new().await;
     let blocker = Blocker::new(&world).await;
-    let cell = wish(&world).await;
-    let opening = Opening { busy: Duration::from_millis(20), ..Opening::default() };
+    let level = wish(&world).await;
+    let opening = StoreOptions { busy_timeout: Duration::from_millis(20), ..StoreOptions::default() };
     let life = Life::begin(&world, &Moved::new(), blocker.wire(&world), opening).await.unwrap();
     let push = tokio::spawn(async move { life.run(JobKind::Push).await });
     blocker.has_lock.notified().await;
@@ -70,8 +70,8 @@ async fn a_lock_held_beyond_the_busy_timeout_delays_the_conclusion_and_loses_not
     assert_eq!(world.fate("a").await.0, "sending", "the answer is kept, not given up");
     blocker.let_go().await;
     let summary = push.await.unwrap();
-    assert!(summary.starts_with("1 wish(es) applied in 1 call(s)"), "{summary}");
-    assert_eq!(world.shop_cell(&cell.0, cell.1).await, cell.2 - 4);
+    assert!(summary.starts_with("1 change(s) applied in 1 call(s)"), "{summary}");
+    assert_eq!(world.shop_cell(&level.0, level.1).await, level.2 - 4);
     assert_eq!(world.calls(UPDATE), 1);
 }
 
@@ -79,27 +79,27 @@ async fn a_lock_held_beyond_the_busy_timeout_delays_the_conclusion_and_loses_not
 async fn a_stop_does_not_wait_for_somebody_elses_lock_and_the_next_start_finds_out_what_was_done() {
     let world = World::new().await;
     let blocker = Blocker::new(&world).await;
-    let cell = wish(&world).await;
+    let level = wish(&world).await;
     let daemon = rig::daemon_over(rig::config(&world, ""), &Moved::new(), blocker.wire(&world)).await;
     let stop = tokio_util::sync::CancellationToken::new();
     let (_reload, changed) = tokio::sync::mpsc::channel(1);
     let working = tokio::spawn(daemon.run(stop.clone(), changed));
     blocker.has_lock.notified().await;
-    let told = Instant::now();
+    let answer = Instant::now();
     stop.cancel();
     timeout(Duration::from_secs(10), working).await.expect("within 10 s").unwrap().unwrap();
-    assert!(told.elapsed() >= Duration::from_secs(8), "it tried as long as it may");
+    assert!(answer.elapsed() >= Duration::from_secs(8), "it tried as long as it may");
     assert_eq!(world.fate("a").await.0, "sending");
     blocker.let_go().await;
 
     let clock = Moved::new();
     let daemon = rig::daemon(&world, "", &clock).await;
     assert_eq!(world.fate("a").await.0, "in_doubt");
-    tallyd::daemon::run_job::run(daemon.context(), JobKind::Settle, tallyd::model::Trigger::Once)
+    tallyd::daemon::run_job::run_job(daemon.context(), JobKind::Settle, tallyd::model::RunTrigger::Once)
         .await
         .unwrap();
     assert_eq!(world.fate("a").await.0, "applied");
-    assert_eq!(world.shop_cell(&cell.0, cell.1).await, cell.2 - 4);
+    assert_eq!(world.shop_cell(&level.0, level.1).await, level.2 - 4);
     assert_eq!(world.calls(UPDATE), 1);
 }
 
@@ -107,13 +107,15 @@ async fn a_stop_does_not_wait_for_somebody_elses_lock_and_the_next_start_finds_o
 async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above_it() {
     let world = World::new().await;
     world.make().await;
-    let cell = wish(&world).await;
+    let level = wish(&world).await;
     let daemon = world.daemon().await;
     let context = daemon.context();
     let wide = context.settings();
-    context.reconfigure(tallyd::exec::Settings { free_floor_bytes: u64::MAX, ..(*wide).clone() });
+    context.reconfigure(tallyd::exec::JobSettings { free_floor_bytes: u64::MAX, ..(*wide).clone() });
     let push = async || {
-        tallyd::daemon::run_job::run(context, JobKind::Push, tallyd::model::Trigger::Once).await.unwrap()
+        tallyd::daemon::run_job::run_job(context, JobKind::Push, tallyd::model::RunTrigger::Once)
+            .await
+            .unwrap()
     };
     let summary = push().await.summary;
     assert!(summary.contains("MiB are free on the disk of") && summary.contains("free space"), "{summary}");
@@ -121,7 +123,7 @@ async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above
     context.reconfigure((*wide).clone());
     push().await;
     assert_eq!(world.fate("a").await.0, "applied");
-    assert_eq!(world.shop_cell(&cell.0, cell.1).await, cell.2 - 4);
+    assert_eq!(world.shop_cell(&level.0, level.1).await, level.2 - 4);
 }
 
 /// The same on a disk that is really full: `sudo cargo test --test program -- --ignored small_disk`.
@@ -137,7 +139,7 @@ async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() 
     assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", &target]), "are you root?");
     world.path = disk.join("tallyd.db");
     world.make().await;
-    let cell = wish(&world).await;
+    let level = wish(&world).await;
     let ballast = disk.join("ballast");
     let (fill, full) = (ballast.clone(), Arc::new(Notify::new()));
     let filled = Arc::clone(&full);
@@ -151,18 +153,19 @@ async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() 
         Box::pin(async { true })
     });
     let inner = rig::transport(&rig::config(&world, ""));
-    let life = Life::begin(&world, &Moved::new(), Arc::new(Wire { inner, hook }), Opening::default()).await;
+    let life =
+        Life::begin(&world, &Moved::new(), Arc::new(Wire { inner, hook }), StoreOptions::default()).await;
     let life = life.unwrap();
     let settings = (*life.context.settings()).clone();
-    life.context.reconfigure(tallyd::exec::Settings { free_floor_bytes: 0, ..settings });
+    life.context.reconfigure(tallyd::exec::JobSettings { free_floor_bytes: 0, ..settings });
     let push = tokio::spawn(async move { life.run(JobKind::Push).await });
     full.notified().await;
     sleep(Duration::from_millis(500)).await;
     assert!(!push.is_finished());
     std::fs::remove_file(&ballast).unwrap();
     let summary = push.await.unwrap();
-    assert!(summary.starts_with("1 wish(es) applied in 1 call(s)"), "{summary}");
-    assert_eq!(world.shop_cell(&cell.0, cell.1).await, cell.2 - 4);
+    assert!(summary.starts_with("1 change(s) applied in 1 call(s)"), "{summary}");
+    assert_eq!(world.shop_cell(&level.0, level.1).await, level.2 - 4);
     let sound =
         world.number("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'").await;
     assert_eq!(sound, 1);

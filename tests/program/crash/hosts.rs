@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tallyd::daemon::Daemon;
 use tallyd::daemon::run_job;
-use tallyd::model::{JobKind, Operation, Trigger};
+use tallyd::model::{JobKind, Operation, RunTrigger};
 
 /// The quiet time of a create, with a margin.
 const QUIET_MS: i64 = 601_000;
@@ -17,7 +17,7 @@ const QUIET_MS: i64 = 601_000;
 const LOOKS_APART_MS: i64 = 6_000;
 
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
-    run_job::run(daemon.context(), kind, Trigger::Once).await.unwrap().summary
+    run_job::run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap().summary
 }
 
 async fn end(daemon: Daemon) {
@@ -29,7 +29,7 @@ async fn end(daemon: Daemon) {
 /// Starts a daemon whose host dies while the create of a shipment is on its way, before a byte arrives.
 async fn dies_while_shipping(world: &World, clock: &Arc<Moved>) {
     let daemon = rig::daemon(world, "", clock).await;
-    let (sku, ..) = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
+    let (sku, ..) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     let order = world.sandbox.place_order(&[(sku.as_str(), 1)]).await.unwrap();
     world.wish("ship", "shipment.create", &format!(r#"{{"order_id":{order}}}"#)).await;
     end(daemon).await;
@@ -46,7 +46,7 @@ async fn dies_while_shipping(world: &World, clock: &Arc<Moved>) {
         }),
     };
     let daemon = rig::daemon_over(config, clock, Arc::new(wire)).await;
-    let push = run_job::run(daemon.context(), JobKind::Push, Trigger::Once);
+    let push = run_job::run_job(daemon.context(), JobKind::Push, RunTrigger::Once);
     tokio::select! {
         _ = push => panic!("the create is answered by nobody"),
         _ = dead.recv() => {}
@@ -116,7 +116,7 @@ async fn looks_of_another_host_do_not_shorten_the_quiet_time() {
 async fn with_a_movement(world: &World, clock: &Arc<Moved>) {
     let daemon = rig::daemon(world, "", clock).await;
     run(&daemon, JobKind::Warehouses).await;
-    let (sku, warehouse, _) = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
+    let (sku, warehouse, _) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     let body = format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"delta":-1}}"#);
     world.wish("move", "quantity.adjust", &body).await;
     end(daemon).await;

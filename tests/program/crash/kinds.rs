@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tallyd::daemon::run_job;
-use tallyd::model::{JobKind, Trigger};
-use tallyd::outbox::Kind;
-use tallyd::sandbox::Answer;
+use tallyd::model::{JobKind, RunTrigger};
+use tallyd::outbox::ChangeKind;
+use tallyd::sandbox::SandboxAnswer;
 
 /// Changes that one life of the process delivers; kinds that share no call would only add up the events.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ impl Shop {
         let world = World::new().await;
         let daemon = rig::daemon(&world, "", clock).await;
         for kind in [JobKind::Warehouses, JobKind::Storefronts] {
-            run_job::run(daemon.context(), kind, Trigger::Once).await.unwrap();
+            run_job::run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap();
         }
         daemon.context().store.clone().close().await.unwrap();
         drop(daemon);
@@ -69,41 +69,41 @@ impl Shop {
     pub async fn judge(&self, when: &str) {
         for row in &self.rows {
             let fate = self.world.fate(row.key).await;
-            let told = format!("{when}: {} {fate:?}", row.key);
+            let answer = format!("{when}: {} {fate:?}", row.key);
             match (row.kind, fate.0.as_str()) {
                 (_, "applied") => {}
                 // It took effect, but only a person can tell which change made it; its tracking waits for
                 // that.
-                ("shipment.create", "in_doubt") => assert_eq!(fate.1, "landed_or_another", "{told}"),
+                ("shipment.create", "in_doubt") => assert_eq!(fate.1, "landed_or_another", "{answer}"),
                 ("tracking.submit", "pending") => {
-                    assert_eq!(self.world.fate("ship").await.0, "in_doubt", "{told}");
+                    assert_eq!(self.world.fate("ship").await.0, "in_doubt", "{answer}");
                     continue;
                 }
-                _ => panic!("{told}"),
+                _ => panic!("{answer}"),
             }
-            self.judge_proof(&row.proof, &told).await;
+            self.judge_proof(&row.proof, &answer).await;
         }
     }
 
-    async fn judge_proof(&self, proof: &Proof, told: &str) {
+    async fn judge_proof(&self, proof: &Proof, answer: &str) {
         let world = &self.world;
         match proof {
             Proof::Holds(sku, warehouse, quantity) => {
-                assert_eq!(world.shop_cell(sku, *warehouse).await, *quantity, "{told}");
+                assert_eq!(world.shop_cell(sku, *warehouse).await, *quantity, "{answer}");
             }
-            Proof::Made(operation, times) => assert_eq!(made(world, operation), *times, "{told}"),
+            Proof::Made(operation, times) => assert_eq!(made(world, operation), *times, "{answer}"),
             Proof::Updated(sku, before) => {
-                assert!(made(world, UPDATE_PRODUCT) >= 1, "{told}");
-                assert_eq!(held(world, sku).await, *before, "{told}");
+                assert!(made(world, UPDATE_PRODUCT) >= 1, "{answer}");
+                assert_eq!(held(world, sku).await, *before, "{answer}");
             }
             Proof::Shipped(order, shipment) => {
-                assert_eq!(left(world, *order).await, 0, "{told}");
-                assert!(!numbers(world, *shipment).await.is_empty(), "{told}");
-                assert_eq!(numbers(world, shipment + 1).await, [""; 0], "{told}: a second parcel");
+                assert_eq!(left(world, *order).await, 0, "{answer}");
+                assert!(!numbers(world, *shipment).await.is_empty(), "{answer}");
+                assert_eq!(numbers(world, shipment + 1).await, [""; 0], "{answer}: a second parcel");
             }
             Proof::Tracked(shipment, number) => {
                 let numbers = numbers(world, *shipment).await;
-                assert!(!numbers.is_empty() && numbers.iter().all(|n| n == number), "{told}: {numbers:?}");
+                assert!(!numbers.is_empty() && numbers.iter().all(|n| n == number), "{answer}: {numbers:?}");
             }
         }
     }
@@ -123,19 +123,19 @@ impl Flow {
 
 /// Returns stock levels of different products with enough stock.
 async fn full_cells(world: &World) -> Vec<(String, i64, i64)> {
-    let mut cells: Vec<_> = world.shop().await.into_iter().filter(|cell| cell.2 > 20).collect();
-    cells.dedup_by(|a, b| a.0 == b.0);
-    cells
+    let mut levels: Vec<_> = world.shop().await.into_iter().filter(|level| level.2 > 20).collect();
+    levels.dedup_by(|a, b| a.0 == b.0);
+    levels
 }
 
 /// Inserts two adjusts and a count, which share a call, and a product update.
 async fn quantities(world: &World) -> Vec<Row> {
-    let cells = full_cells(world).await;
-    let cell = |n: usize, name: &str, value: i64| {
-        let (sku, warehouse, _) = &cells[n];
+    let levels = full_cells(world).await;
+    let level = |n: usize, name: &str, value: i64| {
+        let (sku, warehouse, _) = &levels[n];
         json!({"sku": sku, "warehouse_id": warehouse, name: value})
     };
-    let holds = |n: usize, quantity: i64| Proof::Holds(cells[n].0.clone(), cells[n].1, quantity);
+    let holds = |n: usize, quantity: i64| Proof::Holds(levels[n].0.clone(), levels[n].1, quantity);
     let made = world.post("/api/Inventory", &json!({"Sku": "UPD-1", "Name": "Before"})).await;
     let mut update = made["data"]["Product"].clone();
     // The UPC shows in a lookup; a name alone would be left to a person.
@@ -152,16 +152,16 @@ async fn quantities(world: &World) -> Vec<Row> {
         Row {
             key: "less",
             kind: "quantity.adjust",
-            body: cell(0, "delta", -2),
-            proof: holds(0, cells[0].2 - 2),
+            body: level(0, "delta", -2),
+            proof: holds(0, levels[0].2 - 2),
         },
         Row {
             key: "more",
             kind: "quantity.adjust",
-            body: cell(1, "delta", 5),
-            proof: holds(1, cells[1].2 + 5),
+            body: level(1, "delta", 5),
+            proof: holds(1, levels[1].2 + 5),
         },
-        Row { key: "count", kind: "quantity.set", body: cell(2, "quantity", 19), proof: holds(2, 19) },
+        Row { key: "count", kind: "quantity.set", body: level(2, "quantity", 19), proof: holds(2, 19) },
         Row { key: "update", kind: "product.update", body: update, proof: updated },
     ]
 }
@@ -180,9 +180,9 @@ async fn creates(world: &World) -> Vec<Row> {
 
 /// Inserts a shipment with its tracking, and the tracking of an older shipment.
 async fn shipping(world: &World) -> Vec<Row> {
-    let cells = full_cells(world).await;
-    let order = world.sandbox.place_order(&[(&cells[0].0, 2), (&cells[1].0, 1)]).await.unwrap();
-    let earlier = world.sandbox.place_order(&[(&cells[2].0, 2)]).await.unwrap();
+    let levels = full_cells(world).await;
+    let order = world.sandbox.place_order(&[(&levels[0].0, 2), (&levels[1].0, 1)]).await.unwrap();
+    let earlier = world.sandbox.place_order(&[(&levels[2].0, 2)]).await.unwrap();
     let made = world.post("/api/Shipments/Create", &json!([{"OrderId": earlier}])).await;
     let shipment = whole(&made["data"][0]["Shipment"]["Id"]);
     let (ship, track, known) = (
@@ -199,13 +199,13 @@ async fn shipping(world: &World) -> Vec<Row> {
 
 /// Returns the number of calls of an operation that the platform carried out.
 fn made(world: &World, operation: &str) -> usize {
-    let calls = world.sandbox.calls();
+    let calls = world.sandbox.logged_calls();
     calls.iter().filter(|call| call.operation == operation && call.status.is_some_and(|s| s < 300)).count()
 }
 
 /// Returns the platform's quantities of a SKU.
 async fn held(world: &World, sku: &str) -> Vec<i64> {
-    world.shop().await.into_iter().filter(|cell| cell.0 == sku).map(|cell| cell.2).collect()
+    world.shop().await.into_iter().filter(|level| level.0 == sku).map(|level| level.2).collect()
 }
 
 /// Returns the units of an order that are in no shipment.
@@ -221,7 +221,9 @@ async fn numbers(world: &World, shipment: i64) -> Vec<String> {
         .header("gateway-subscription-key", world.sandbox.gateway_key())
         .body(axum::body::Bytes::new())
         .unwrap();
-    let Answer::Full(answer) = world.sandbox.core().handle(request).await else { panic!("no fault is on") };
+    let SandboxAnswer::Full(answer) = world.sandbox.core().handle_request(request).await else {
+        panic!("no fault is on")
+    };
     let answer: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
     let items = answer["data"].as_array().cloned().unwrap_or_default();
     items.iter().map(|item| item["TrackingNumber"].as_str().unwrap_or_default().to_owned()).collect()
@@ -243,6 +245,6 @@ fn every_kind_is_killed_somewhere() {
         }
         killed
     });
-    let kinds: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let kinds: BTreeSet<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
     assert_eq!(killed, kinds);
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tallyd::client::Transport;
 use tallyd::daemon::run_job;
-use tallyd::model::{JobKind, Trigger};
-use tallyd::store::Opening;
+use tallyd::model::{JobKind, RunTrigger};
+use tallyd::store::StoreOptions;
 use tokio_util::sync::CancellationToken;
 
 /// Longer than the quiet time of a create, and than the distance of two checks.
@@ -43,9 +43,9 @@ impl Fuse {
         lives
     }
 
-    fn opening(self: &Arc<Self>) -> Opening {
+    fn opening(self: &Arc<Self>) -> StoreOptions {
         let fuse = Arc::clone(self);
-        Opening { at_commit: Some(Arc::new(move || fuse.step())), ..Opening::default() }
+        StoreOptions { commit_hook: Some(Arc::new(move || fuse.step())), ..StoreOptions::default() }
     }
 
     fn hook(self: &Arc<Self>) -> Hook {
@@ -78,7 +78,7 @@ impl Scene {
         let context = life.context.clone();
         let work = async {
             for kind in [JobKind::Push, JobKind::Settle] {
-                if run_job::run(&context, kind, Trigger::Once).await.is_err() {
+                if run_job::run_job(&context, kind, RunTrigger::Once).await.is_err() {
                     return;
                 }
             }
@@ -100,7 +100,7 @@ impl Scene {
         assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'sending'").await, 0);
         for _ in 0..4 {
             for kind in [JobKind::Push, JobKind::Settle] {
-                run_job::run(daemon.context(), kind, Trigger::Once).await.unwrap();
+                run_job::run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap();
             }
             self.clock.later(LONG_MS);
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tallyd::model::JobKind;
-use tallyd::store::Opening;
+use tallyd::store::StoreOptions;
 
 /// A push and a settle as the disk sees them: the database before, and the log of all writes since.
 pub struct History {
@@ -44,7 +44,7 @@ async fn record(world: &World) -> History {
     });
     let inner = rig::transport(&rig::config(world, ""));
     let wire = Arc::new(Wire { inner, hook });
-    let life = Life::begin(world, &Moved::new(), wire, Opening::default()).await.unwrap();
+    let life = Life::begin(world, &Moved::new(), wire, StoreOptions::default()).await.unwrap();
     // The life keeps the database open, so that no other connection checkpoints the log when it closes.
     let base = std::fs::read(&world.path).unwrap();
     life.run(JobKind::Push).await;
@@ -95,7 +95,7 @@ pub async fn check(path: &Path, cut: usize, left: &[Left]) {
     let odd = "SELECT count(*) FROM outbox o WHERE o.state IN ('sending', 'in_doubt', 'applied') \
                AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.id = o.exchange_id)";
     let odd: i64 = sqlx::query_scalar(odd).fetch_one(&mut db).await.unwrap();
-    assert_eq!(odd, 0, "cut at {cut}: a wish is under way in a call nobody knows");
+    assert_eq!(odd, 0, "cut at {cut}: a change is under way in a call nobody knows");
     let pending = sqlx::query_scalar("SELECT key FROM outbox WHERE state = 'pending'").fetch_all(&mut db);
     let pending: Vec<String> = pending.await.unwrap();
     let position: i64 =
@@ -115,17 +115,17 @@ pub async fn check(path: &Path, cut: usize, left: &[Left]) {
 pub async fn history() -> History {
     let world = World::new().await;
     world.make().await;
-    let cells: Vec<_> = world.shop().await.into_iter().filter(|cell| cell.2 > 20).take(30).collect();
-    for (n, cell) in cells.iter().enumerate() {
-        let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": -1});
+    let levels: Vec<_> = world.shop().await.into_iter().filter(|level| level.2 > 20).take(30).collect();
+    for (n, level) in levels.iter().enumerate() {
+        let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": -1});
         world.wish(&format!("w{n}"), "quantity.adjust", &body.to_string()).await;
     }
-    let order = world.sandbox.place_order(&[(&cells[0].0, 1)]).await.unwrap();
+    let order = world.sandbox.place_order(&[(&levels[0].0, 1)]).await.unwrap();
     world.wish("ship", "shipment.create", &json!({"order_id": order}).to_string()).await;
     world.wish("house", "warehouse.create", &json!({"Name": "Annex"}).to_string()).await;
     let history = record(&world).await;
     let carried: BTreeSet<&String> = history.left.iter().flat_map(|call| &call.carried).collect();
-    assert_eq!(carried.len(), cells.len() + 2, "every wish left");
+    assert_eq!(carried.len(), levels.len() + 2, "every change left");
     history
 }
 

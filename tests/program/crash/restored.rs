@@ -7,11 +7,11 @@ use crate::support::World;
 use std::path::Path;
 use tallyd::daemon::Daemon;
 use tallyd::daemon::run_job;
-use tallyd::model::{Clock, JobKind, Trigger};
+use tallyd::model::{Clock, JobKind, RunTrigger};
 use tallyd::store::Store;
 
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
-    run_job::run(daemon.context(), kind, Trigger::Once).await.unwrap().summary
+    run_job::run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap().summary
 }
 
 /// Ends a daemon as a kill would, and releases its connections.
@@ -51,13 +51,13 @@ async fn a_restored_copy_holds_what_may_have_been_done_until_it_is_released() {
     let clock = Moved::new();
     let daemon = rig::daemon(&world, "", &clock).await;
     run(&daemon, JobKind::Warehouses).await;
-    let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
-    let other = world.shop().await.into_iter().find(|cell| cell.0 != sku && cell.2 > 20).unwrap();
+    let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
+    let other = world.shop().await.into_iter().find(|level| level.0 != sku && level.2 > 20).unwrap();
     let doubles = wishes(&world, &sku, warehouse).await;
     let count = format!(r#"{{"sku":"{}","warehouse_id":{},"quantity":17}}"#, other.0, other.1);
     world.wish("count", "quantity.set", &count).await;
     let copy = world.path.with_file_name("copy.db");
-    daemon.context().store.backup(&copy, clock.now(), |_, _| {}).await.unwrap();
+    daemon.context().store.backup_create(&copy, clock.now(), |_, _| {}).await.unwrap();
     let sold = world.shop_cell(&sku, warehouse).await;
     assert!(sold <= quantity);
     run(&daemon, JobKind::Push).await;
@@ -78,7 +78,7 @@ async fn a_restored_copy_holds_what_may_have_been_done_until_it_is_released() {
     kill(daemon).await;
 
     let daemon = rig::daemon(&world, "", &clock).await;
-    let mut write = daemon.context().store.begin(tallyd::store::Durability::Full).await.unwrap();
+    let mut write = daemon.context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     assert_eq!(write.brake_release(&[], clock.now()).await.unwrap(), 4, "they stand in one trip");
     write.commit().await.unwrap();
     run(&daemon, JobKind::Push).await;
@@ -91,7 +91,7 @@ async fn a_database_put_back_by_hand_is_noticed_and_counted_on_from_where_it_was
     let world = World::new().await;
     let clock = Moved::new();
     let daemon = rig::daemon(&world, "", &clock).await;
-    let (sku, warehouse, _) = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
+    let (sku, warehouse, _) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     world.wish("old", "quantity.adjust", &adjust(&sku, warehouse, -1)).await;
     kill(daemon).await;
     let old = world.path.with_file_name("old.db");
@@ -100,12 +100,15 @@ async fn a_database_put_back_by_hand_is_noticed_and_counted_on_from_where_it_was
     let daemon = rig::daemon(&world, "", &clock).await;
     run(&daemon, JobKind::Push).await;
     assert_eq!(world.fate("old").await.0, "applied");
-    let reached = daemon.context().store.position().await.unwrap();
+    let reached = daemon.context().store.journal_position().await.unwrap();
     kill(daemon).await;
 
     put_back(&old, &world.path);
     let daemon = rig::daemon(&world, "", &clock).await;
-    assert!(daemon.context().store.position().await.unwrap() >= reached, "no position means two things");
+    assert!(
+        daemon.context().store.journal_position().await.unwrap() >= reached,
+        "no position means two things"
+    );
     run(&daemon, JobKind::Push).await;
     let (state, reason, detail) = world.fate("old").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "restored"), "{detail}");
@@ -122,16 +125,16 @@ async fn a_count_in_a_restored_copy_does_not_take_our_own_write_for_a_sale() {
     let world = World::new().await;
     let clock = Moved::new();
     let daemon = rig::daemon(&world, "", &clock).await;
-    let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
+    let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     world.sql(&format!("INSERT INTO tracked_sku (sku) VALUES ('{sku}')")).await;
     run(&daemon, JobKind::Balances).await;
     let count = format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"quantity":{}}}"#, quantity - 3);
     world.wish("count", "quantity.set", &count).await;
-    let other = world.shop().await.into_iter().find(|cell| cell.0 != sku && cell.2 > 20).unwrap();
+    let other = world.shop().await.into_iter().find(|level| level.0 != sku && level.2 > 20).unwrap();
     let seen =
         format!(r#"{{"sku":"{}","warehouse_id":{},"quantity":9,"seen":{}}}"#, other.0, other.1, other.2);
     let copy = world.path.with_file_name("copy.db");
-    daemon.context().store.backup(&copy, clock.now(), |_, _| {}).await.unwrap();
+    daemon.context().store.backup_create(&copy, clock.now(), |_, _| {}).await.unwrap();
     run(&daemon, JobKind::Push).await;
     assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 3);
     kill(daemon).await;
@@ -154,7 +157,7 @@ async fn a_kill_right_after_a_commit_is_no_restore() {
         run(&daemon, JobKind::Warehouses).await;
         drop(daemon);
         let store = Store::open_beside(&world.path).await.unwrap();
-        assert!(store.restored(None).await.unwrap().is_none());
+        assert!(store.rollback_sign(None).await.unwrap().is_none());
     }
     assert_eq!(world.number("SELECT count(*) FROM brake_trip").await, 0);
 }

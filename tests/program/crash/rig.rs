@@ -8,13 +8,15 @@ use std::pin::Pin;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use tallyd::client::{Client, HttpSettings, HttpTransport, Keys, Request, Sending, Transport};
+use tallyd::client::{
+    AccountKeys, Client, HttpSettings, HttpTransport, PlatformRequest, SendFuture, Transport,
+};
 use tallyd::config::Config;
 use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock, boot_id};
-use tallyd::exec::Context;
-use tallyd::model::{Clock, JobKind, Moment, Operation, Timestamp, Trigger};
-use tallyd::store::{Durability, Lock, Opening, Store, StoreError};
+use tallyd::exec::JobContext;
+use tallyd::model::{Clock, JobKind, Moment, Operation, RunTrigger, Timestamp};
+use tallyd::store::{DatabaseLock, Durability, Store, StoreError, StoreOptions};
 
 /// The host's clock, advanced by hand.
 pub struct Moved(AtomicI64);
@@ -51,8 +53,8 @@ pub fn config(world: &World, more: &str) -> Config {
 
 /// Creates the transport to the world's sandbox.
 pub fn transport(config: &Config) -> Arc<HttpTransport> {
-    let keys = config.service.keys.read().unwrap();
-    let keys = Keys { integration: keys.integration, gateway: keys.gateway };
+    let keys = config.service.keys.read_keys().unwrap();
+    let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
     Arc::new(HttpTransport::new(&HttpSettings::new(&config.service.base_url), &keys).unwrap())
 }
 
@@ -64,7 +66,7 @@ pub async fn daemon(world: &World, more: &str, clock: &Arc<Moved>) -> Daemon {
 }
 
 pub async fn daemon_over(config: Config, clock: &Arc<Moved>, transport: Arc<dyn Transport>) -> Daemon {
-    Daemon::start_over(config, Arc::<Moved>::clone(clock), transport, None).await.unwrap()
+    Daemon::start_with_transport(config, Arc::<Moved>::clone(clock), transport, None).await.unwrap()
 }
 
 /// The state of a call.
@@ -87,7 +89,7 @@ pub struct Wire {
 }
 
 impl Transport for Wire {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         Box::pin(async move {
             let operation = request.operation;
             if !(self.hook)(operation, Side::Before).await {
@@ -104,8 +106,8 @@ impl Transport for Wire {
 
 /// A life of the process: the parts of a daemon on a database that the test opens.
 pub struct Life {
-    pub context: Context,
-    _lock: Lock,
+    pub context: JobContext,
+    _lock: DatabaseLock,
 }
 
 impl Life {
@@ -113,28 +115,28 @@ impl Life {
         world: &World,
         clock: &Arc<Moved>,
         transport: Arc<dyn Transport>,
-        opening: Opening,
+        opening: StoreOptions,
     ) -> Result<Self, StoreError> {
         // The parts except the store are those of a daemon on a scratch database.
         let scrap = tempfile::tempdir().unwrap();
         let mut settings = config(world, "");
         settings.database.path = scrap.path().join("scrap.db");
         let daemon = daemon_over(settings, clock, Arc::clone(&transport)).await;
-        let lock = Lock::take(&world.path)?;
-        let store = Store::open_as(&world.path, &lock, opening).await?;
-        let mut write = store.begin(Durability::Full).await?;
+        let lock = DatabaseLock::acquire(&world.path)?;
+        let store = Store::open_with(&world.path, &lock, opening).await?;
+        let mut write = store.begin_write(Durability::Full).await?;
         let started = write.session_begin(&boot_id(&**clock), "test", clock.now(), clock.moment()).await?;
         write.commit().await?;
         let settings = (*daemon.context().settings()).clone();
         let limiter = daemon.context().limiter.clone();
         let client = Client::new(transport, Arc::<Moved>::clone(clock));
         let context =
-            Context::new(store, client, limiter, Arc::<Moved>::clone(clock), started.session_id, settings);
+            JobContext::new(store, client, limiter, Arc::<Moved>::clone(clock), started.session_id, settings);
         Ok(Self { context, _lock: lock })
     }
 
     pub async fn run(&self, kind: JobKind) -> String {
-        run_job::run(&self.context, kind, Trigger::Once).await.unwrap().summary
+        run_job::run_job(&self.context, kind, RunTrigger::Once).await.unwrap().summary
     }
 }
 

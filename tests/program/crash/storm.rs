@@ -51,18 +51,18 @@ async fn waiting(world: &World) -> String {
 type Cells = Vec<(String, i64, i64)>;
 
 /// Inserts adjusts until the time is over; returns the expected quantity of each stock level.
-async fn insert(world: &World, cells: &Cells, until: Instant) -> BTreeMap<(String, i64), i64> {
+async fn insert(world: &World, levels: &Cells, until: Instant) -> BTreeMap<(String, i64), i64> {
     let mut dice = Dice(7);
-    let mut expected: BTreeMap<_, _> = cells.iter().map(|c| ((c.0.clone(), c.1), c.2)).collect();
+    let mut expected: BTreeMap<_, _> = levels.iter().map(|c| ((c.0.clone(), c.1), c.2)).collect();
     let mut other = world.outsider().await;
     let mut n = 0;
     while Instant::now() < until {
-        let cell = &cells[usize::try_from(dice.throw(cells.len() as u64)).unwrap()];
+        let level = &levels[usize::try_from(dice.throw(levels.len() as u64)).unwrap()];
         let delta = if dice.throw(3) == 0 { -1 } else { 2 };
-        let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":{delta}}}"#, cell.0, cell.1);
+        let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":{delta}}}"#, level.0, level.1);
         let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.adjust', ?2)";
         other.execute(sqlx::query(sql).bind(format!("w{n}")).bind(body)).await.unwrap();
-        *expected.get_mut(&(cell.0.clone(), cell.1)).unwrap() += delta;
+        *expected.get_mut(&(level.0.clone(), level.1)).unwrap() += delta;
         n += 1;
         sleep(Duration::from_millis(15)).await;
     }
@@ -85,9 +85,9 @@ async fn storm(lasts: Duration) {
     let world = World::new().await;
     world.make().await;
     let config = rig::config_file(&world, "");
-    let cells: Cells = world.shop().await.into_iter().filter(|cell| cell.2 > 20).take(12).collect();
+    let levels: Cells = world.shop().await.into_iter().filter(|level| level.2 > 20).take(12).collect();
     let until = Instant::now() + lasts;
-    let (expected, kills) = tokio::join!(insert(&world, &cells, until), kill(&config, until));
+    let (expected, kills) = tokio::join!(insert(&world, &levels, until), kill(&config, until));
     let sessions = world.number("SELECT coalesce(max(id), 0) FROM session").await;
     let mut last = Running::start(&config);
     let (calm, open) = (Instant::now(), "SELECT count(*) FROM outbox WHERE state <> 'applied'");
@@ -111,9 +111,9 @@ async fn storm(lasts: Duration) {
     assert_eq!(number("SELECT count(*) FROM brake_trip").await, 0, "no kill is a restore");
     let sound = "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";
     assert_eq!(number(sound).await, 1);
-    let wishes = number("SELECT count(*) FROM outbox").await;
-    let doubts = number("SELECT count(*) FROM event WHERE kind = 'outbox.settled'").await;
-    println!("{kills} kills, {wishes} wishes, {doubts} doubts settled, calm after {took:?}");
+    let changes = number("SELECT count(*) FROM outbox").await;
+    let doubts = number("SELECT count(*) FROM event WHERE kind = 'outbox.finished'").await;
+    println!("{kills} kills, {changes} changes, {doubts} doubts settled, calm after {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@
 use super::rig;
 use crate::support::World;
 use std::path::Path;
-use tallyd::store::{Lock, Store, StoreError};
+use tallyd::store::{DatabaseLock, Store, StoreError};
 
 /// Returns the exit code and the message of `tallyd run` on the database.
 async fn refused(world: &World) -> (i32, String) {
@@ -14,7 +14,7 @@ async fn refused(world: &World) -> (i32, String) {
 }
 
 async fn open(path: &Path) -> Result<Store, StoreError> {
-    let lock = Lock::take(path).unwrap();
+    let lock = DatabaseLock::acquire(path).unwrap();
     Store::open(path, &lock).await
 }
 
@@ -69,9 +69,9 @@ async fn a_database_of_a_newer_version_is_named_and_left_alone() {
 async fn a_folder_that_is_not_there_is_named() {
     let world = World::new().await;
     let path = world.path.with_file_name("nowhere").join("t.db");
-    let said = Lock::take(&path).unwrap_err().to_string();
+    let said = DatabaseLock::acquire(&path).unwrap_err().to_string();
     all_in(&said, &["nowhere", "check that the folder exists and may be written"]);
-    let lock = Lock::take(&world.path).unwrap();
+    let lock = DatabaseLock::acquire(&world.path).unwrap();
     let said = Store::open(&path, &lock).await.unwrap_err().to_string();
     all_in(&said, &["nowhere", "check that the folder exists"]);
 }
@@ -90,7 +90,7 @@ async fn a_killed_migration_leaves_no_half_of_it() {
         )
         .await;
     let store = open(&world.path).await.unwrap();
-    assert!(store.restored(None).await.unwrap().is_none());
+    assert!(store.rollback_sign(None).await.unwrap().is_none());
     store.close().await.unwrap();
     assert_eq!(world.number("SELECT count(*) FROM account_binding").await, 1);
 }

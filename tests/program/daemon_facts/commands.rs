@@ -112,11 +112,11 @@ async fn every_reading_command_answers_from_the_mirror() {
 #[tokio::test]
 async fn a_product_is_found_at_the_service_recorded_and_not_tracked() {
     let shop = Shop::open().await;
-    let cell = shop.sandbox.stock().await.unwrap().remove(0);
-    let found = shop.cli_json(&["product", "find", &cell.sku, "NO-SUCH-SKU"]).await;
+    let level = shop.sandbox.stock_levels().await.unwrap().remove(0);
+    let found = shop.cli_json(&["product", "find", &level.sku, "NO-SUCH-SKU"]).await;
     assert_eq!(found.as_array().unwrap().len(), 1);
     let (upc, product) = (found[0]["upc"].as_str().unwrap(), &found[0]["product_id"]);
-    let quantity = json!({"warehouse_id": cell.warehouse_id, "quantity": cell.quantity});
+    let quantity = json!({"warehouse_id": level.warehouse_id, "quantity": level.quantity});
     assert!(found[0]["warehouses"].as_array().unwrap().contains(&quantity), "{found}");
     assert_eq!(shop.cli_json(&["product", "find", "--upc", upc]).await[0]["product_id"], *product);
 
@@ -130,14 +130,14 @@ async fn a_product_is_found_at_the_service_recorded_and_not_tracked() {
     assert_eq!(runs, json!([["balances", "operator", "ok"], ["balances", "operator", "ok"]]));
     let good = shop.rows("count(*)", "job_state WHERE last_good_ms IS NOT NULL").await;
     assert_eq!(good, json!([[0.0]]), "one question makes no job's data fresh");
-    let text = shop.cli(&["product", "find", &cell.sku, "NO-SUCH-SKU"]).await;
+    let text = shop.cli(&["product", "find", &level.sku, "NO-SUCH-SKU"]).await;
     assert!(String::from_utf8(text.stdout).unwrap().contains("not found: NO-SUCH-SKU"));
 }
 
 #[tokio::test]
 async fn beside_a_daemon_a_product_is_asked_for_by_the_daemon() {
     let shop = Shop::open().await;
-    let sku = shop.sandbox.stock().await.unwrap().remove(0).sku;
+    let sku = shop.sandbox.stock_levels().await.unwrap().remove(0).sku;
     let (stop, (_changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
     let running = tokio::spawn(shop.daemon().await.run(stop.clone(), reload));
     let found = shop.cli_json(&["product", "find", &sku]).await;
@@ -151,7 +151,7 @@ async fn beside_a_daemon_a_product_is_asked_for_by_the_daemon() {
 #[tokio::test(flavor = "multi_thread")]
 async fn beside_a_daemon_a_job_is_run_by_the_daemon() {
     let shop = Shop::open().await;
-    let sku = shop.sandbox.stock().await.unwrap().remove(0).sku;
+    let sku = shop.sandbox.stock_levels().await.unwrap().remove(0).sku;
     let (stop, (_changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
     let running = tokio::spawn(shop.daemon().await.run(stop.clone(), reload));
     let input = json!({"skus": [sku]}).to_string();
@@ -173,5 +173,5 @@ async fn a_kit_nobody_ordered_is_asked_for_and_what_is_no_kit_is_said_to_be_none
     assert_eq!(types, json!([[product as f64]]));
     let no_kit = shop.cli(&["product", "components", components[0][2].as_str().unwrap()]).await;
     assert_eq!(no_kit.status.code(), Some(1));
-    assert!(String::from_utf8(no_kit.stderr).unwrap().contains("it is no kit"), "the service's own words");
+    assert!(String::from_utf8(no_kit.stderr).unwrap().contains("it is no kit"), "the platform's own words");
 }

@@ -4,7 +4,7 @@ use super::support::Shop;
 use serde_json::json;
 use tallyd::journal::RunOutcome;
 use tallyd::model::JobKind;
-use tallyd::sandbox::Options;
+use tallyd::sandbox::SandboxOptions;
 
 #[tokio::test]
 async fn every_list_of_the_mirror_is_the_services() {
@@ -44,7 +44,7 @@ async fn every_list_of_the_mirror_is_the_services() {
 
 #[tokio::test]
 async fn a_list_is_read_to_its_last_page() {
-    let shop = Shop::with(Options { warehouses: 205, ..Options::default() }).await;
+    let shop = Shop::with(SandboxOptions { warehouses: 205, ..SandboxOptions::default() }).await;
     shop.good_once().await;
     assert_eq!(shop.rows("count(*)", "warehouse WHERE missing_since_ms IS NULL").await, json!([[205.0]]));
     assert_eq!(shop.calls_of("GET /api/Warehouses"), 2);

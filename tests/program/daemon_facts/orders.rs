@@ -19,7 +19,7 @@ async fn order(shop: &Shop, lines: &[(&str, i64)]) -> (i64, Value) {
 
 /// Returns two SKUs with enough stock.
 async fn goods(shop: &Shop) -> [String; 2] {
-    let mut stock = shop.sandbox.stock().await.unwrap();
+    let mut stock = shop.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 5);
     let first = stock[0].sku.clone();
     let other = stock.into_iter().map(|row| row.sku).find(|sku| *sku != first).unwrap();
@@ -57,9 +57,11 @@ async fn a_lines_allocation_is_read_once_and_teaches_kits_their_components_and_t
     shop.good_once().await;
     assert_eq!(shop.calls_of(ALLOCATION), read, "known, and not asked for again");
 
-    let wish = format!(r#"{{"sku":"{kit}","warehouse_id":1,"quantity":3}}"#);
-    shop.execute(&format!("INSERT INTO outbox (key, kind, body) VALUES ('count', 'quantity.set', '{wish}')"))
-        .await;
+    let change = format!(r#"{{"sku":"{kit}","warehouse_id":1,"quantity":3}}"#);
+    shop.execute(&format!(
+        "INSERT INTO outbox (key, kind, body) VALUES ('count', 'quantity.set', '{change}')"
+    ))
+    .await;
     shop.good_once().await;
     assert_eq!(shop.rows("state, reason", "outbox").await, json!([["rejected", "kit"]]));
 }

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use tallyd::config::Config;
-use tallyd::daemon::{Daemon, Once, SystemClock};
-use tallyd::sandbox::{Answer, Options, Sandbox, start};
+use tallyd::daemon::{Daemon, OnceReport, SystemClock};
+use tallyd::sandbox::{Sandbox, SandboxAnswer, SandboxOptions, start_sandbox};
 
 /// A sandbox, and a folder with the configuration, the keys and the database of a daemon.
 pub(crate) struct Shop {
@@ -22,20 +22,25 @@ pub(crate) struct Shop {
 
 impl Shop {
     pub(crate) async fn open() -> Self {
-        Self::with(Options::default()).await
+        Self::with(SandboxOptions::default()).await
     }
 
     /// Creates an account with these options; address and limits are the test's own, and no call waits.
-    pub(crate) async fn with(shop: Options) -> Self {
-        let options =
-            Options { listen: ([127, 0, 0, 1], 0).into(), skus: 20, orders: 6, calls_per_minute: 0, ..shop };
-        let sandbox = start(options).await.unwrap();
+    pub(crate) async fn with(shop: SandboxOptions) -> Self {
+        let options = SandboxOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            skus: 20,
+            orders: 6,
+            calls_per_minute: 0,
+            ..shop
+        };
+        let sandbox = start_sandbox(options).await.unwrap();
         let shop = Self { sandbox, dir: tempfile::tempdir().unwrap() };
         shop.write("integration-key", shop.sandbox.integration_key());
         shop.write("gateway-key", shop.sandbox.gateway_key());
         let text = format!(
             "[service]\nbase_url = \"http://{}\"\n[limits]\ncalls_per_minute = 60000\n[database]\npath = {:?}\n",
-            shop.sandbox.addr(),
+            shop.sandbox.local_addr(),
             shop.path("tallyd.db")
         );
         shop.write("tallyd.toml", &text);
@@ -63,12 +68,12 @@ impl Shop {
         Daemon::start(self.config(), Arc::new(SystemClock)).await.unwrap()
     }
 
-    pub(crate) async fn once(&self) -> Once {
-        self.daemon().await.once().await.unwrap()
+    pub(crate) async fn once(&self) -> OnceReport {
+        self.daemon().await.run_once().await.unwrap()
     }
 
     /// Runs `run --once` and asserts that every run succeeded.
-    pub(crate) async fn good_once(&self) -> Once {
+    pub(crate) async fn good_once(&self) -> OnceReport {
         let once = self.once().await;
         assert!(once.is_good(), "{:?}", once.runs);
         once
@@ -127,8 +132,8 @@ impl Shop {
             .header("svc-subscription-key", self.sandbox.integration_key())
             .header("gateway-subscription-key", self.sandbox.gateway_key())
             .header("content-type", "application/json");
-        match self.sandbox.core().handle(request.body(body).unwrap()).await {
-            Answer::Full(response) if response.status() == 200 => {
+        match self.sandbox.core().handle_request(request.body(body).unwrap()).await {
+            SandboxAnswer::Full(response) if response.status() == 200 => {
                 serde_json::from_slice(response.body()).unwrap()
             }
             other => panic!("{other:?}"),
@@ -137,12 +142,12 @@ impl Shop {
 
     /// Returns the number of calls of the operation so far.
     pub(crate) fn calls_of(&self, operation: &str) -> usize {
-        self.sandbox.calls().iter().filter(|call| call.operation == operation).count()
+        self.sandbox.logged_calls().iter().filter(|call| call.operation == operation).count()
     }
 
     /// Creates a kit; returns its SKU, its product id and its components as the platform lists them.
     pub(crate) async fn kit(&self) -> (String, i64, Value) {
-        let component = self.sandbox.stock().await.unwrap().remove(0).sku;
+        let component = self.sandbox.stock_levels().await.unwrap().remove(0).sku;
         let body = json!({"Sku": "KIT-OF-TWO", "Name": "Two of them",
                           "Components": [{"Sku": component, "Quantity": 2}]});
         let id = self.post("/_sandbox/kits", body).await["ProductId"].as_i64().unwrap();

@@ -7,10 +7,10 @@ use super::support::{LINES, LONG, SHIP};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};
-use tallyd::reconcile::proof::LOOKS_APART;
+use tallyd::reconcile::proof::ABSENCE_CHECKS_APART;
 
 /// Longer than the distance of two checks that prove an absence, with the duration of a check.
-const MINUTES: Duration = Duration::from_secs(LOOKS_APART.as_secs() + 10);
+const MINUTES: Duration = Duration::from_secs(ABSENCE_CHECKS_APART.as_secs() + 10);
 
 #[tokio::test]
 async fn an_order_without_lines_is_unknown_only_after_two_looks_minutes_apart() {
@@ -115,8 +115,8 @@ async fn a_shipment_without_items_waits_for_a_better_answer() {
 #[tokio::test]
 async fn a_warehouse_is_unknown_only_if_two_lists_minutes_apart_lack_it() {
     let (dock, sick) = Sick::dock().await;
-    let cells = cells(&dock, 3).await;
-    let elsewhere = |warehouse: i64| (cells[0].0.clone(), warehouse, 0);
+    let levels = cells(&dock, 3).await;
+    let elsewhere = |warehouse: i64| (levels[0].0.clone(), warehouse, 0);
     adjust(&dock, "before", &elsewhere(999_999)).await;
     sick.answers(Operation::ListWarehouses, &Instead::Answer(200, NO_LINES));
     for _ in 0..3 {
@@ -130,7 +130,7 @@ async fn a_warehouse_is_unknown_only_if_two_lists_minutes_apart_lack_it() {
     dock.later(LONG);
     dock.push().await;
     assert_eq!(dock.state("before").await, "pending", "that list is the first");
-    adjust(&dock, "other", &cells[1]).await;
+    adjust(&dock, "other", &levels[1]).await;
     dock.push().await;
     assert_eq!(dock.state("other").await, "applied", "nobody waits for it");
     dock.later(MINUTES);

@@ -6,7 +6,7 @@ use super::told::{Rules, data_counted, told};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tallyd::model::{JobKind, Operation};
-use tallyd::reconcile::proof::LOOKS_APART;
+use tallyd::reconcile::proof::ABSENCE_CHECKS_APART;
 
 /// Creates a product as another program; returns the answer of *Create product*.
 pub async fn product(dock: &Dock, sku: &str) -> Value {
@@ -22,7 +22,7 @@ pub async fn storefront(dock: &Dock) -> i64 {
 async fn known() -> (Dock, Rules) {
     let (dock, rules) = told().await;
     let track = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+        .bind(json!(dock.sandbox.all_skus().await.unwrap()).to_string());
     track.execute(&mut dock.outsider().await).await.unwrap();
     for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::Storefronts, JobKind::ListingTemplates] {
         dock.run(kind).await;
@@ -47,13 +47,13 @@ async fn a_product_is_made_once_and_learnt() {
     assert_eq!(dock.number("SELECT count(*) FROM stock WHERE sku = 'NEW-1' AND quantity = 0").await, 3);
     assert_eq!((dock.state("again").await, dock.reason("again").await), ("held".into(), "exists".into()));
     assert_eq!(dock.calls(PRODUCT), 1);
-    assert!(dock.sandbox.skus().await.unwrap().contains(&"NEW-1".to_owned()));
+    assert!(dock.sandbox.all_skus().await.unwrap().contains(&"NEW-1".to_owned()));
 }
 
 #[tokio::test]
 async fn a_count_of_a_product_that_is_about_to_be_made_waits_for_it() {
     let dock = Dock::open().await;
-    let warehouse = dock.sandbox.stock().await.unwrap()[0].warehouse_id;
+    let warehouse = dock.sandbox.stock_levels().await.unwrap()[0].warehouse_id;
     dock.wish("p", "product.create", json!({"Sku": "NEW-2", "Name": "New"})).await;
     dock.wish("q", "quantity.set", json!({"sku": "NEW-2", "warehouse_id": warehouse, "quantity": 7})).await;
     dock.push().await;
@@ -129,7 +129,7 @@ async fn an_update_undoes_no_sale_and_changes_no_quantity() {
     let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
     dock.wish("q", "quantity.set", json!({"sku": "UPD-1", "warehouse_id": warehouse, "quantity": 9})).await;
     dock.push().await;
-    dock.sandbox.sale("UPD-1", warehouse, 2).await.unwrap();
+    dock.sandbox.sell_units("UPD-1", warehouse, 2).await.unwrap();
     dock.wish("u", "product.update", update_of(&made, "After")).await;
     dock.push().await;
     let (state, _, detail) = dock.fate("u").await;
@@ -146,7 +146,7 @@ async fn an_update_undoes_no_sale_and_changes_no_quantity() {
 ///
 /// An update writes the same quantities again, and that must not make room for another flood.
 #[tokio::test]
-async fn an_update_does_not_hide_an_emptied_cell_from_the_brake() {
+async fn an_update_does_not_hide_an_emptied_stock_level_from_the_brake() {
     let dock = Dock::open().await;
     let made = product(&dock, "UPD-5").await;
     let own = whole(&made["Warehouses"][0]["WarehouseId"]);
@@ -154,13 +154,13 @@ async fn an_update_does_not_hide_an_emptied_cell_from_the_brake() {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity});
         dock.wish(key, "quantity.set", body).await;
     };
-    let mut cells = dock.sandbox.stock().await.unwrap();
-    cells.retain(|cell| cell.quantity > 0 && cell.sku != "UPD-5");
+    let mut levels = dock.sandbox.stock_levels().await.unwrap();
+    levels.retain(|level| level.quantity > 0 && level.sku != "UPD-5");
     set("filled", "UPD-5", own, 9).await;
     dock.push().await;
     set("emptied", "UPD-5", own, 0).await;
-    for cell in &cells[..5] {
-        set(&format!("{} {}", cell.sku, cell.warehouse_id), &cell.sku, cell.warehouse_id, 0).await;
+    for level in &levels[..5] {
+        set(&format!("{} {}", level.sku, level.warehouse_id), &level.sku, level.warehouse_id, 0).await;
     }
     dock.push().await;
     assert_eq!(dock.state("emptied").await, "applied");
@@ -168,10 +168,10 @@ async fn an_update_does_not_hide_an_emptied_cell_from_the_brake() {
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied");
     // With the six of this hour these are ten, and more than a fifth of all stock.
-    for cell in &cells[5..9] {
-        set(&format!("{} {}", cell.sku, cell.warehouse_id), &cell.sku, cell.warehouse_id, 0).await;
+    for level in &levels[5..9] {
+        set(&format!("{} {}", level.sku, level.warehouse_id), &level.sku, level.warehouse_id, 0).await;
     }
-    let last = format!("{} {}", cells[8].sku, cells[8].warehouse_id);
+    let last = format!("{} {}", levels[8].sku, levels[8].warehouse_id);
     dock.push().await;
     assert_eq!((dock.state(&last).await, dock.reason(&last).await), ("held".into(), "brake".into()));
 }
@@ -192,7 +192,7 @@ async fn an_update_that_wants_a_quantity_is_pointed_to_a_count() {
 }
 
 #[tokio::test]
-async fn an_update_waits_while_a_cell_of_its_product_is_in_doubt() {
+async fn an_update_waits_while_a_stock_level_of_its_product_is_in_doubt() {
     let dock = Dock::open().await;
     let made = product(&dock, "UPD-3").await;
     let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
@@ -238,12 +238,12 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
     dock.run(JobKind::ListingTemplates).await;
     let mut template = old;
     template["Name"] = "New".into();
-    let wishes = [
+    let changes = [
         ("p", "product.create", json!({"Sku": "NEW-9", "Name": "New"}), PRODUCT),
         ("w", "warehouse.create", json!({"Name": "Dock 9"}), WAREHOUSE),
         ("t", "listing_template.create", template, TEMPLATE),
     ];
-    for (key, kind, body, operation) in wishes {
+    for (key, kind, body, operation) in changes {
         dock.fault(operation, json!({"Drop": "after"})).await;
         dock.wish(key, kind, body).await;
         dock.push().await;
@@ -271,7 +271,7 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
             );
         }
         rules.clear();
-        dock.later(LOOKS_APART);
+        dock.later(ABSENCE_CHECKS_APART);
         dock.settle().await;
         assert_eq!(
             (dock.state(key).await.as_str(), dock.calls(operation)),
@@ -287,12 +287,12 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
 async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks() {
     let (dock, rules) = known().await;
     let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
-    let wishes = [
+    let changes = [
         ("p", "product.create", json!({"Sku": "NEW-9", "Name": "New"}), PRODUCT, Operation::GetProducts),
         ("w", "warehouse.create", json!({"Name": "Dock 9"}), WAREHOUSE, Operation::ListWarehouses),
         ("t", "listing_template.create", template, TEMPLATE, Operation::ListListingTemplates),
     ];
-    for (key, kind, body, operation, read) in wishes {
+    for (key, kind, body, operation, read) in changes {
         dock.fault(operation, json!({"Drop": "after"})).await;
         dock.wish(key, kind, body).await;
         dock.push().await;

@@ -5,7 +5,7 @@ use super::support::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
-use tallyd::reconcile::proof::LOOKS_APART;
+use tallyd::reconcile::proof::ABSENCE_CHECKS_APART;
 
 /// Returns the ways to lose an answer after the effect.
 fn after_the_deed() -> [Value; 3] {
@@ -14,7 +14,7 @@ fn after_the_deed() -> [Value; 3] {
 
 /// Returns a stock level with enough stock.
 async fn cell(dock: &Dock) -> (String, i64, i64) {
-    let stock = dock.sandbox.stock().await.unwrap();
+    let stock = dock.sandbox.stock_levels().await.unwrap();
     let row = stock.into_iter().find(|row| row.quantity >= 20).unwrap();
     (row.sku, row.warehouse_id, row.quantity)
 }
@@ -63,7 +63,7 @@ async fn what_was_not_done_is_done_after_two_looks_and_once() {
     assert_eq!(dock.state("lost").await, "in_doubt", "it may still be carried out");
     dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     dock.push().await;
-    assert_eq!(dock.state("next").await, "pending", "later wishes of the cell wait");
+    assert_eq!(dock.state("next").await, "pending", "later changes of the stock level wait");
     dock.later(A_MOMENT);
     dock.settle().await;
     assert_eq!(dock.state("lost").await, "in_doubt", "one look after the quiet time is not enough");
@@ -91,13 +91,13 @@ async fn a_write_whose_product_is_not_returned_any_more_is_left_to_a_person_afte
         dock.settle().await;
         dock.later(A_MOMENT);
     }
-    dock.later(LOOKS_APART);
+    dock.later(ABSENCE_CHECKS_APART);
     dock.settle().await;
     assert!(dock.calls(BALANCES) - looks <= 4, "{} looks", dock.calls(BALANCES) - looks);
     let (state, reason, detail) = dock.fate("lost").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "undecided"), "{detail}");
-    assert!(detail.contains("does not show this cell"), "{detail}");
-    assert_eq!(tallyd::settle::due(dock.daemon().context()).await.unwrap(), None);
+    assert!(detail.contains("does not show this stock level"), "{detail}");
+    assert_eq!(tallyd::settle::next_check_at(dock.daemon().context()).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -109,15 +109,15 @@ async fn a_settle_that_is_not_due_makes_no_call() {
         dock.settle().await;
     }
     assert_eq!(dock.calls(BALANCES), looks);
-    let due = tallyd::settle::due(dock.daemon().context()).await.unwrap().unwrap();
-    let wait = due.since(dock.daemon().context().now());
+    let due = tallyd::settle::next_check_at(dock.daemon().context()).await.unwrap().unwrap();
+    let wait = due.duration_since(dock.daemon().context().now());
     assert!(wait > Duration::from_secs(3) && wait <= Duration::from_secs(5), "{wait:?}");
 }
 
 #[tokio::test]
-async fn a_cell_that_others_moved_too_is_held_with_its_numbers_until_a_person_says() {
+async fn a_stock_level_that_others_moved_too_is_held_with_its_numbers_until_a_person_says() {
     let (dock, (sku, warehouse, quantity)) = lost("after").await;
-    dock.sandbox.sale(&sku, warehouse, 5).await.unwrap();
+    dock.sandbox.sell_units(&sku, warehouse, 5).await.unwrap();
     dock.settle().await;
     assert_eq!(dock.state("lost").await, "in_doubt");
     dock.settle_after(A_MOMENT).await;
@@ -127,21 +127,21 @@ async fn a_cell_that_others_moved_too_is_held_with_its_numbers_until_a_person_sa
     assert!(detail.contains(&numbers), "{detail}");
     dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     dock.push().await;
-    assert_eq!(dock.state("next").await, "pending", "later wishes wait for the person too");
+    assert_eq!(dock.state("next").await, "pending", "later changes wait for the person too");
 }
 
 #[tokio::test]
 async fn the_other_entries_of_a_call_speak_for_one_that_was_sold_from() {
     let dock = Dock::open().await;
-    let stock = dock.sandbox.stock().await.unwrap();
-    let mut cells: Vec<_> = stock.into_iter().filter(|row| row.quantity >= 20).collect();
-    cells.dedup_by(|a, b| a.sku == b.sku);
-    for (n, row) in cells.iter().take(4).enumerate() {
+    let stock = dock.sandbox.stock_levels().await.unwrap();
+    let mut levels: Vec<_> = stock.into_iter().filter(|row| row.quantity >= 20).collect();
+    levels.dedup_by(|a, b| a.sku == b.sku);
+    for (n, row) in levels.iter().take(4).enumerate() {
         dock.wish(&format!("a{n}"), "quantity.adjust", adjust(&row.sku, row.warehouse_id, -2)).await;
     }
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
     dock.push().await;
-    dock.sandbox.sale(&cells[0].sku, cells[0].warehouse_id, 5).await.unwrap();
+    dock.sandbox.sell_units(&levels[0].sku, levels[0].warehouse_id, 5).await.unwrap();
     dock.settle().await;
     // The call can be decided once all its entries were checked.
     dock.settle().await;
@@ -149,9 +149,9 @@ async fn the_other_entries_of_a_call_speak_for_one_that_was_sold_from() {
         assert_eq!(dock.state(&format!("a{n}")).await, "applied", "a{n}");
     }
     dock.run(tallyd::model::JobKind::Balances).await;
-    dock.wish("set", "quantity.adjust", adjust(&cells[0].sku, cells[0].warehouse_id, 1)).await;
+    dock.wish("set", "quantity.adjust", adjust(&levels[0].sku, levels[0].warehouse_id, 1)).await;
     dock.push().await;
-    assert_eq!(dock.cell(&cells[0].sku, cells[0].warehouse_id).await, cells[0].quantity - 6);
+    assert_eq!(dock.cell(&levels[0].sku, levels[0].warehouse_id).await, levels[0].quantity - 6);
 }
 
 #[tokio::test]
@@ -246,8 +246,9 @@ async fn an_adopted_shipment_must_be_the_one_that_was_sent() {
     let theirs = whole(&theirs[0]["Shipment"]["Id"]);
     let adopt = async |shipment: i64| {
         let row = dock.daemon().context().store.outbox_show("s").await.unwrap().unwrap();
-        let mut write = dock.daemon().context().store.begin(tallyd::store::Durability::Full).await.unwrap();
-        write.adoption_ask(row.id.into(), shipment.into()).await.unwrap();
+        let mut write =
+            dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
+        write.adoption_request(row.id.into(), shipment.into()).await.unwrap();
         write.commit().await.unwrap();
         dock.settle().await;
     };
@@ -344,7 +345,7 @@ async fn a_create_that_was_not_done_is_done_after_the_quiet_time_and_once() {
         dock.push().await;
         let now = (dock.state(kind).await, dock.calls(operation));
         assert_eq!(now, ("in_doubt".to_owned(), 1), "{kind}: two looks seconds apart prove nothing");
-        dock.later(LOOKS_APART);
+        dock.later(ABSENCE_CHECKS_APART);
         dock.settle().await;
         dock.push().await;
         assert_eq!((dock.state(kind).await.as_str(), dock.calls(operation)), ("applied", 2), "{kind}");

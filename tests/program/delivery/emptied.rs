@@ -56,7 +56,7 @@ async fn an_empty_answer_observes_no_line() {
         (&json!("empty"), &json!(2), &json!(3))
     );
     let observed = row["observed_at"].as_str().unwrap();
-    let age = dock.clock().now().since(tallyd::model::Timestamp::parse(observed).unwrap());
+    let age = dock.clock().now().duration_since(tallyd::model::Timestamp::parse(observed).unwrap());
     assert!(age >= MINUTE, "the list tells the lines' age: {age:?}");
     let shown = dock.done(&["order", "list"]).await;
     assert!(shown.contains("empty"), "{shown}");

@@ -19,12 +19,13 @@ impl Cell {
     }
 
     async fn of_fifty_at(dock: Dock) -> Self {
-        let row = dock.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity > 0).unwrap();
-        let cell = Self { dock, sku: row.sku, warehouse: row.warehouse_id };
-        cell.set("start", 50, json!({})).await;
-        cell.dock.push().await;
-        assert_eq!(cell.shop().await, 50);
-        cell
+        let row =
+            dock.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity > 0).unwrap();
+        let level = Self { dock, sku: row.sku, warehouse: row.warehouse_id };
+        level.set("start", 50, json!({})).await;
+        level.dock.push().await;
+        assert_eq!(level.shop().await, 50);
+        level
     }
 
     async fn set(&self, key: &str, quantity: i64, more: Value) {
@@ -39,7 +40,7 @@ impl Cell {
     }
 
     async fn sell(&self, units: i64) {
-        self.dock.sandbox.sale(&self.sku, self.warehouse, units).await.unwrap();
+        self.dock.sandbox.sell_units(&self.sku, self.warehouse, units).await.unwrap();
     }
 
     async fn shop(&self) -> i64 {
@@ -60,98 +61,98 @@ impl Cell {
 
 #[tokio::test]
 async fn a_count_of_47_made_at_50_of_which_two_were_sold_makes_45() {
-    let cell = Cell::of_fifty().await;
-    cell.set("count", 47, json!({})).await;
-    cell.sell(2).await;
-    assert_eq!(cell.pushed().await, (45, 1));
-    cell.applied("count").await;
+    let level = Cell::of_fifty().await;
+    level.set("count", 47, json!({})).await;
+    level.sell(2).await;
+    assert_eq!(level.pushed().await, (45, 1));
+    level.applied("count").await;
 }
 
 #[tokio::test]
 async fn three_taken_after_four_of_50_were_sold_leave_43() {
-    let cell = Cell::of_fifty().await;
-    cell.sell(4).await;
-    cell.adjust("taken", -3).await;
-    assert_eq!(cell.pushed().await, (43, 1));
-    cell.applied("taken").await;
+    let level = Cell::of_fifty().await;
+    level.sell(4).await;
+    level.adjust("taken", -3).await;
+    assert_eq!(level.pushed().await, (43, 1));
+    level.applied("taken").await;
 }
 
 #[tokio::test]
 async fn a_count_of_30_and_five_more_make_35_in_one_entry() {
-    let cell = Cell::of_fifty().await;
-    cell.set("count", 30, json!({})).await;
-    cell.adjust("more", 5).await;
-    assert_eq!(cell.pushed().await, (35, 1));
-    cell.applied("count").await;
-    cell.applied("more").await;
+    let level = Cell::of_fifty().await;
+    level.set("count", 30, json!({})).await;
+    level.adjust("more", 5).await;
+    assert_eq!(level.pushed().await, (35, 1));
+    level.applied("count").await;
+    level.applied("more").await;
 }
 
 #[tokio::test]
 async fn a_count_of_44_that_saw_46_where_50_are_makes_48() {
-    let cell = Cell::of_fifty().await;
-    cell.set("count", 44, json!({"seen": 46})).await;
-    assert_eq!(cell.pushed().await, (48, 1));
-    cell.applied("count").await;
+    let level = Cell::of_fifty().await;
+    level.set("count", 44, json!({"seen": 46})).await;
+    assert_eq!(level.pushed().await, (48, 1));
+    level.applied("count").await;
 }
 
 #[tokio::test]
 async fn seventy_taken_of_50_are_held_and_the_rest_goes() {
-    let cell = Cell::of_fifty().await;
-    cell.adjust("too many", -70).await;
-    cell.adjust("some", -1).await;
-    assert_eq!(cell.pushed().await, (49, 1));
-    assert_eq!(cell.dock.reason("too many").await, "negative");
-    cell.applied("some").await;
+    let level = Cell::of_fifty().await;
+    level.adjust("too many", -70).await;
+    level.adjust("some", -1).await;
+    assert_eq!(level.pushed().await, (49, 1));
+    assert_eq!(level.dock.reason("too many").await, "negative");
+    level.applied("some").await;
 }
 
 #[tokio::test]
 async fn the_same_key_twice_is_done_once() {
-    let cell = Cell::of_fifty().await;
-    cell.adjust("once", -3).await;
-    cell.adjust("once", -3).await;
-    assert_eq!(cell.pushed().await, (47, 1));
-    cell.adjust("once", -3).await;
-    assert_eq!(cell.pushed().await, (47, 0));
+    let level = Cell::of_fifty().await;
+    level.adjust("once", -3).await;
+    level.adjust("once", -3).await;
+    assert_eq!(level.pushed().await, (47, 1));
+    level.adjust("once", -3).await;
+    assert_eq!(level.pushed().await, (47, 0));
 }
 
 #[tokio::test]
 async fn a_count_made_while_our_own_adjust_is_in_flight_is_no_sale() {
     let (dock, mut gate) = gated().await;
-    let cell = Cell::of_fifty_at(dock).await;
-    cell.adjust("flying", -3).await;
+    let level = Cell::of_fifty_at(dock).await;
+    level.adjust("flying", -3).await;
     gate.close();
-    let (pushed, ()) = tokio::join!(cell.dock.push(), async {
+    let (pushed, ()) = tokio::join!(level.dock.push(), async {
         let flying = gate.leaving_to(Operation::UpdateQuantityOnHand).await;
-        assert_eq!(cell.dock.state("flying").await, "sending");
-        cell.set("count", 47, json!({})).await;
+        assert_eq!(level.dock.state("flying").await, "sending");
+        level.set("count", 47, json!({})).await;
         gate.open();
         flying.go();
     });
     assert!(pushed.contains("applied"), "{pushed}");
-    cell.dock.push().await;
-    assert_eq!(cell.shop().await, 47);
-    cell.applied("flying").await;
-    cell.applied("count").await;
+    level.dock.push().await;
+    assert_eq!(level.shop().await, 47);
+    level.applied("flying").await;
+    level.applied("count").await;
 }
 
 #[tokio::test]
 async fn a_count_that_names_its_moment_is_measured_against_the_fact_of_that_moment() {
-    let cell = Cell::of_fifty().await;
+    let level = Cell::of_fifty().await;
     let sql = format!(
         "SELECT observed_at FROM stock WHERE sku = '{}' AND warehouse_id = {}",
-        cell.sku, cell.warehouse
+        level.sku, level.warehouse
     );
     let moment: String = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-        .fetch_one(&mut cell.dock.outsider().await)
+        .fetch_one(&mut level.dock.outsider().await)
         .await
         .unwrap();
-    cell.adjust("taken", -3).await;
-    assert_eq!(cell.pushed().await, (47, 1));
-    cell.sell(2).await;
+    level.adjust("taken", -3).await;
+    assert_eq!(level.pushed().await, (47, 1));
+    level.sell(2).await;
     // 47 were counted at 50, then three were taken and two sold.
-    cell.set("count", 47, json!({"counted_at": moment})).await;
-    assert_eq!(cell.pushed().await, (42, 1));
-    let (state, _, detail) = cell.dock.fate("count").await;
+    level.set("count", 47, json!({"counted_at": moment})).await;
+    assert_eq!(level.pushed().await, (42, 1));
+    let (state, _, detail) = level.dock.fate("count").await;
     assert_eq!(state, "applied");
     assert!(detail.contains("set 47 counted at 50, 2 sold since, adjusted -3 since: 42"), "{detail}");
 }
@@ -159,11 +160,11 @@ async fn a_count_that_names_its_moment_is_measured_against_the_fact_of_that_mome
 #[tokio::test]
 async fn a_count_of_a_moment_nobody_read_is_held_and_says_so() {
     let dock = Dock::open().await;
-    let row = dock.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity > 0).unwrap();
-    let cell = Cell { dock, sku: row.sku, warehouse: row.warehouse_id };
-    cell.set("count", row.quantity + 3, json!({"counted_at": "2020-02-02T10:00:00Z"})).await;
-    assert_eq!(cell.pushed().await, (row.quantity, 0));
-    let (state, reason, detail) = cell.dock.fate("count").await;
+    let row = dock.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity > 0).unwrap();
+    let level = Cell { dock, sku: row.sku, warehouse: row.warehouse_id };
+    level.set("count", row.quantity + 3, json!({"counted_at": "2020-02-02T10:00:00Z"})).await;
+    assert_eq!(level.pushed().await, (row.quantity, 0));
+    let (state, reason, detail) = level.dock.fate("count").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "stale_base"), "{detail}");
     assert!(detail.contains("count again"), "{detail}");
 }
@@ -173,23 +174,23 @@ async fn a_count_of_a_moment_nobody_read_is_held_and_says_so() {
 async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
     for (ahead, expected) in [(0, "applied"), (600, "held")] {
         let ahead = Duration::from_secs(ahead);
-        let cell = Cell::of_fifty().await;
+        let level = Cell::of_fifty().await;
         let sql = "SELECT observed_at FROM stock WHERE observed_at IS NOT NULL ORDER BY 1 DESC LIMIT 1";
         let moment: String =
-            sqlx::query_scalar(sql).fetch_one(&mut cell.dock.outsider().await).await.unwrap();
-        cell.adjust("taken", -3).await;
-        assert_eq!(cell.pushed().await, (47, 1));
-        let back = |at: &str| tallyd::model::Timestamp::parse(at).unwrap().minus(ahead).rfc3339();
-        cell.set("count", 47, json!({"counted_at": back(&moment)})).await;
+            sqlx::query_scalar(sql).fetch_one(&mut level.dock.outsider().await).await.unwrap();
+        level.adjust("taken", -3).await;
+        assert_eq!(level.pushed().await, (47, 1));
+        let back = |at: &str| tallyd::model::Timestamp::parse(at).unwrap().minus(ahead).to_rfc3339();
+        level.set("count", 47, json!({"counted_at": back(&moment)})).await;
         let sql = "SELECT created_at FROM outbox WHERE key = 'count'";
         let created: String =
-            sqlx::query_scalar(sql).fetch_one(&mut cell.dock.outsider().await).await.unwrap();
-        let told =
+            sqlx::query_scalar(sql).fetch_one(&mut level.dock.outsider().await).await.unwrap();
+        let answer =
             sqlx::query("UPDATE outbox SET dated_at = ?1, revision = revision + 1 WHERE key = 'count'")
                 .bind(back(&created));
-        told.execute(&mut cell.dock.outsider().await).await.unwrap();
-        cell.pushed().await;
-        let (state, reason, detail) = cell.dock.fate("count").await;
+        answer.execute(&mut level.dock.outsider().await).await.unwrap();
+        level.pushed().await;
+        let (state, reason, detail) = level.dock.fate("count").await;
         assert_eq!(state, expected, "{ahead:?}: {detail}");
         if expected == "held" {
             assert_eq!(reason, "stale_base");
@@ -200,29 +201,29 @@ async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
 
 #[tokio::test]
 async fn a_count_of_an_earlier_moment_supersedes_only_what_moved_before_it() {
-    let cell = Cell::of_fifty().await;
-    cell.adjust("before", -1).await;
+    let level = Cell::of_fifty().await;
+    level.adjust("before", -1).await;
     let sql = "SELECT created_at FROM outbox WHERE key = 'before'";
-    let moment: String = sqlx::query_scalar(sql).fetch_one(&mut cell.dock.outsider().await).await.unwrap();
+    let moment: String = sqlx::query_scalar(sql).fetch_one(&mut level.dock.outsider().await).await.unwrap();
     // Insertions are distinguished by their millisecond.
     tokio::time::sleep(Duration::from_millis(2)).await;
-    cell.adjust("after", -4).await;
-    cell.set("count", 48, json!({"counted_at": moment})).await;
-    assert_eq!(cell.pushed().await, (44, 1));
-    assert_eq!(cell.dock.reason("before").await, "superseded");
-    cell.applied("after").await;
+    level.adjust("after", -4).await;
+    level.set("count", 48, json!({"counted_at": moment})).await;
+    assert_eq!(level.pushed().await, (44, 1));
+    assert_eq!(level.dock.reason("before").await, "superseded");
+    level.applied("after").await;
 }
 
 #[tokio::test]
 async fn a_fact_that_aged_is_read_again_before_the_write() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"30m\"\n").await;
-    let cell = Cell::of_fifty_at(dock).await;
-    let reads = cell.dock.calls(BALANCES);
-    cell.adjust("taken", -3).await;
-    cell.sell(1).await;
-    cell.dock.later(Duration::from_secs(3_600));
-    assert_eq!(cell.pushed().await, (46, 1));
-    assert_eq!(cell.dock.calls(BALANCES), reads + 1);
+    let level = Cell::of_fifty_at(dock).await;
+    let reads = level.dock.calls(BALANCES);
+    level.adjust("taken", -3).await;
+    level.sell(1).await;
+    level.dock.later(Duration::from_secs(3_600));
+    assert_eq!(level.pushed().await, (46, 1));
+    assert_eq!(level.dock.calls(BALANCES), reads + 1);
 }
 
 /// A fact from before a reboot is read again before the write.
@@ -231,17 +232,17 @@ async fn a_fact_that_aged_is_read_again_before_the_write() {
 #[tokio::test]
 async fn a_fact_from_before_a_reboot_is_read_again_before_the_write() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"30m\"\n").await;
-    let cell = Cell::of_fifty_at(dock).await;
-    let reads = cell.dock.calls(BALANCES);
-    cell.adjust("taken", -3).await;
-    cell.sell(1).await;
+    let level = Cell::of_fifty_at(dock).await;
+    let reads = level.dock.calls(BALANCES);
+    level.adjust("taken", -3).await;
+    level.sell(1).await;
     let before = [
         "INSERT INTO session (id, boot_id, version, started_ms) VALUES (0, 'another boot', '0.1.0', 0)",
         "UPDATE exchange SET session_id = 0",
     ];
     for sql in before {
-        sqlx::query(sql).execute(&mut cell.dock.outsider().await).await.unwrap();
+        sqlx::query(sql).execute(&mut level.dock.outsider().await).await.unwrap();
     }
-    assert_eq!(cell.pushed().await, (46, 1));
-    assert_eq!(cell.dock.calls(BALANCES), reads + 1);
+    assert_eq!(level.pushed().await, (46, 1));
+    assert_eq!(level.dock.calls(BALANCES), reads + 1);
 }

@@ -27,7 +27,7 @@ fn in_order(text: &str, expected: &[&str]) {
 }
 
 async fn cell(dock: &Dock) -> (String, i64, i64) {
-    let stock = dock.sandbox.stock().await.unwrap();
+    let stock = dock.sandbox.stock_levels().await.unwrap();
     let row = stock.into_iter().find(|row| row.quantity >= 20).unwrap();
     (row.sku, row.warehouse_id, row.quantity)
 }
@@ -47,7 +47,7 @@ async fn a_quantity_tells_its_sales_counts_merges_and_doubts_in_order() {
     dock.wish("start", "quantity.set", set(&sku, warehouse, 50)).await;
     dock.push().await;
     dock.wish("count", "quantity.set", set(&sku, warehouse, 47)).await;
-    dock.sandbox.sale(&sku, warehouse, 2).await.unwrap();
+    dock.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
     dock.push().await;
     dock.wish("full", "quantity.set", set(&sku, warehouse, 30)).await;
     dock.wish("more", "quantity.adjust", adjust(&sku, warehouse, 5)).await;
@@ -64,26 +64,26 @@ async fn a_quantity_tells_its_sales_counts_merges_and_doubts_in_order() {
         &text,
         &[
             &format!("{sku} in warehouse {warehouse} ("),
-            "the wish `start` is inserted: set 50, counted when the service showed",
-            "(POST /api/product/getProductBalances): the service says",
-            "sends 50: `start` set 50 counted when the service showed",
+            "the change `start` is inserted: set 50, counted when the platform showed",
+            "(POST /api/product/getProductBalances): the platform says",
+            "sends 50: `start` set 50 counted when the platform showed",
             "-> 50; our writes moved it by",
-            "the wish `count` is inserted: set 47, counted when the service showed 50",
+            "the change `count` is inserted: set 47, counted when the platform showed 50",
             "50 -> 48; others moved it by -2 since exchange",
-            "sends 45: `count` set 47 counted when the service showed 50; 2 sold since; sent 45",
+            "sends 45: `count` set 47 counted when the platform showed 50; 2 sold since; sent 45",
             "48 -> 45; our writes moved it by -3",
-            "the wish `full` is inserted: set 30",
-            "the wish `more` is inserted: adjust +5; now applied",
-            "sends 35, 2 wishes in one entry: `full` set 30 counted when the service showed 45",
+            "the change `full` is inserted: set 30",
+            "the change `more` is inserted: adjust +5; now applied",
+            "sends 35, 2 changes in one entry: `full` set 30 counted when the platform showed 45",
             "45 -> 35; our writes moved it by -10",
-            "the wish `lost` is inserted: adjust -4; now applied",
+            "the change `lost` is inserted: adjust -4; now applied",
             "sends 31",
             "a look for `lost` in exchange",
             "settled: what `lost` sent was done",
             "35 -> 31; our writes moved it by -4",
-            "the wish `too many` is inserted: adjust -70; now held (negative)",
-            "the wish `next` is inserted: adjust -1; now pending",
-            "the wish `too many` is held (negative)",
+            "the change `too many` is inserted: adjust -70; now held (negative)",
+            "the change `next` is inserted: adjust -1; now pending",
+            "the change `too many` is held (negative)",
             "becomes 30 once what is pending applies",
             "next: `too many` waits for a person",
             "next: `next` goes with the next push, after a fresh read",
@@ -94,30 +94,31 @@ async fn a_quantity_tells_its_sales_counts_merges_and_doubts_in_order() {
 #[tokio::test]
 async fn a_conflict_and_a_brake_are_told_with_their_numbers_and_their_release() {
     let dock =
-        Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\npolicy = \"ask\"\nhold_jump_over = 5\n").await;
+        Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\npolicy = \"ask\"\nmax_quantity_jump = 5\n")
+            .await;
     let (sku, warehouse, quantity) = cell(&dock).await;
     dock.wish("read", "quantity.adjust", adjust(&sku, warehouse, 0)).await;
     dock.push().await;
     dock.wish("jump", "quantity.adjust", adjust(&sku, warehouse, 9)).await;
     dock.push().await;
-    let mut write = dock.daemon().context().store.begin(tallyd::store::Durability::Full).await.unwrap();
+    let mut write = dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     write.brake_release(&[], dock.daemon().context().now()).await.unwrap();
     write.commit().await.unwrap();
     dock.push().await;
     dock.wish("count", "quantity.set", set(&sku, warehouse, quantity + 7)).await;
-    dock.sandbox.sale(&sku, warehouse, 1).await.unwrap();
+    dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
     dock.push().await;
     let text = told(&dock, &[&sku, &warehouse.to_string()]).await;
     in_order(
         &text,
         &[
             &format!("showed {quantity} already, no call: `read` adjust +0"),
-            "the wish `jump` is inserted: adjust +9; now applied",
+            "the change `jump` is inserted: adjust +9; now applied",
             "a brake holds `jump`: ",
             "a person releases what the brake held",
             &format!("sends {}: `jump` adjust +9 on {quantity}", quantity + 9),
             "others moved it by -1 since exchange",
-            "the wish `count` is held (conflict)",
+            "the change `count` is held (conflict)",
             "next: `count` waits for a person",
         ],
     );
@@ -137,11 +138,11 @@ async fn a_long_story_is_cut_and_says_so_and_every_warehouse_has_its_own() {
     let all: Value = serde_json::from_str(&told(&dock, &[&sku.to_lowercase(), "--json"]).await).unwrap();
     assert_eq!(all["sku"], sku);
     let of = |cell: &&Value| cell["warehouse_id"] == warehouse;
-    let cell = all["cells"].as_array().unwrap().iter().find(of).unwrap().clone();
-    assert_eq!((&cell["quantity"], &cell["earlier_steps"]), (&json!(quantity + 4), &json!(0)));
-    assert_eq!(cell["steps"].as_array().unwrap().len(), 13);
+    let level = all["stock_levels"].as_array().unwrap().iter().find(of).unwrap().clone();
+    assert_eq!((&level["quantity"], &level["earlier_steps"]), (&json!(quantity + 4), &json!(0)));
+    assert_eq!(level["steps"].as_array().unwrap().len(), 13);
     let positions: Vec<i64> =
-        cell["steps"].as_array().unwrap().iter().filter_map(|step| step["position"].as_i64()).collect();
+        level["steps"].as_array().unwrap().iter().filter_map(|step| step["position"].as_i64()).collect();
     assert!(positions.is_sorted(), "{positions:?}");
 }
 
@@ -163,7 +164,7 @@ async fn a_sku_nobody_knows_and_one_that_may_be_several_are_named() {
                WHERE sku = ?2";
     sqlx::query(sql).bind(&twin).bind(&sku).execute(&mut dock.outsider().await).await.unwrap();
     assert!(failed(&[&sku.to_lowercase()]).await.contains("name one of them exactly"));
-    assert!(told(&dock, &[&sku]).await.contains("the wish `a`"));
+    assert!(told(&dock, &[&sku]).await.contains("the change `a`"));
     // No exchange brought this product, so it is removed again: the test ends with a comparison of projection
     // and mirror.
     let sql = "DELETE FROM product WHERE product_id = 4711";

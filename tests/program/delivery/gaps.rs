@@ -4,7 +4,7 @@ use super::gate::gated;
 use super::support::{A_MOMENT, BALANCES, Dock, UPDATE};
 use serde_json::{Value, json};
 use tallyd::exec;
-use tallyd::limiter::Reason;
+use tallyd::limiter::HoldReason;
 use tallyd::model::{JobKind, Operation};
 use tallyd::store::Durability;
 
@@ -13,14 +13,14 @@ const SUPPLIERS: &str = "GET /api/Suppliers";
 /// Tracks every SKU and reads all of them.
 async fn read_all(dock: &Dock) {
     let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+        .bind(json!(dock.sandbox.all_skus().await.unwrap()).to_string());
     known.execute(&mut dock.outsider().await).await.unwrap();
     dock.run(JobKind::Balances).await;
 }
 
 /// Returns stock levels with enough stock, each of another SKU: SKU, warehouse, quantity.
 async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
-    let mut stock = dock.sandbox.stock().await.unwrap();
+    let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 20);
     stock.dedup_by(|one, other| one.sku == other.sku);
     stock.into_iter().map(|row| (row.sku, row.warehouse_id, row.quantity)).collect()
@@ -39,20 +39,20 @@ async fn kit(dock: &Dock, component: &str) -> i64 {
 
 /// A release applies to the changes it names: a flood beside a released change that still waits trips again.
 #[tokio::test]
-async fn a_second_flood_beside_a_released_wish_trips_again() {
-    let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nhold_jump_over = 5\n").await;
+async fn a_second_flood_beside_a_released_change_trips_again() {
+    let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nmax_quantity_jump = 5\n").await;
     read_all(&dock).await;
-    let mut cells = dock.sandbox.stock().await.unwrap();
-    cells.retain(|row| row.quantity > 0);
-    let jump = cells.remove(0);
+    let mut levels = dock.sandbox.stock_levels().await.unwrap();
+    levels.retain(|row| row.quantity > 0);
+    let jump = levels.remove(0);
     adjust(&dock, "jump", &jump.sku, jump.warehouse_id, 9).await;
     dock.push().await;
     assert_eq!(dock.reason("jump").await, "jump");
     let context = dock.daemon().context();
-    let mut write = context.store.begin(Durability::Full).await.unwrap();
+    let mut write = context.store.begin_write(Durability::Full).await.unwrap();
     assert_eq!(write.brake_release(&["jump".into()], context.now()).await.unwrap(), 1);
     write.commit().await.unwrap();
-    for (n, row) in cells.iter().enumerate() {
+    for (n, row) in levels.iter().enumerate() {
         let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 0});
         dock.wish(&format!("z{n}"), "quantity.set", body).await;
     }
@@ -64,9 +64,9 @@ async fn a_second_flood_beside_a_released_wish_trips_again() {
 
 /// A change of a known kit is rejected without a call, because its quantity follows from its components.
 #[tokio::test]
-async fn a_wish_for_a_known_kit_is_rejected_before_the_send() {
+async fn a_change_for_a_known_kit_is_rejected_before_the_send() {
     let mut dock = Dock::open().await;
-    let component = dock.sandbox.stock().await.unwrap().remove(0);
+    let component = dock.sandbox.stock_levels().await.unwrap().remove(0);
     let product = kit(&dock, &component.sku).await;
     read_all(&dock).await;
     dock.leave();
@@ -88,12 +88,12 @@ async fn a_wish_for_a_known_kit_is_rejected_before_the_send() {
 #[tokio::test]
 async fn of_a_partial_success_the_named_entry_alone_is_refused() {
     let dock = Dock::open().await;
-    let cells = cells(&dock).await;
-    kit(&dock, &cells[5].0).await;
-    adjust(&dock, "first", &cells[0].0, cells[0].1, 1).await;
-    let body = json!({"sku": "KIT-OF-TWO", "warehouse_id": cells[5].1, "quantity": 3});
+    let levels = cells(&dock).await;
+    kit(&dock, &levels[5].0).await;
+    adjust(&dock, "first", &levels[0].0, levels[0].1, 1).await;
+    let body = json!({"sku": "KIT-OF-TWO", "warehouse_id": levels[5].1, "quantity": 3});
     dock.wish("kit", "quantity.set", body).await;
-    adjust(&dock, "last", &cells[1].0, cells[1].1, 1).await;
+    adjust(&dock, "last", &levels[1].0, levels[1].1, 1).await;
     dock.push().await;
     let (state, reason, detail) = dock.fate("kit").await;
     assert_eq!((state.as_str(), reason.as_str()), ("rejected", "service_refused"), "{detail}");
@@ -103,7 +103,7 @@ async fn of_a_partial_success_the_named_entry_alone_is_refused() {
 
 /// Two adjusts in one entry are both final with it, because one left pending would be applied a second time.
 #[tokio::test]
-async fn movements_of_one_cell_go_in_one_entry_and_once() {
+async fn movements_of_one_stock_level_go_in_one_entry_and_once() {
     let dock = Dock::open().await;
     let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
     adjust(&dock, "three", &sku, warehouse, -3).await;
@@ -136,10 +136,10 @@ async fn what_is_sold_while_a_call_waits_for_its_place_still_counts() {
     drop(limiter.hold_operation(Operation::UpdateQuantityOnHand, "a test lets it wait"));
     adjust(&dock, "taken", &sku, warehouse, -3).await;
     tokio::join!(dock.push(), async {
-        while dock.calls(BALANCES) == 0 || limiter.budget().waiting.push == 0 {
+        while dock.calls(BALANCES) == 0 || limiter.quota_usage().waiting.push == 0 {
             tokio::task::yield_now().await;
         }
-        dock.sandbox.sale(&sku, warehouse, 1).await.unwrap();
+        dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
         dock.later(A_MOMENT);
         limiter.release_operation(Operation::UpdateQuantityOnHand);
     });
@@ -164,20 +164,20 @@ async fn a_wait_that_the_service_ordered_outlives_the_program() {
         () = async { while dock.number(kept).await == 0 {} } => {}
     }
     dock.restart().await;
-    let holds = dock.daemon().context().limiter.budget().holds;
-    assert!(holds.iter().any(|hold| hold.reason == Reason::Rate), "{holds:?}");
+    let holds = dock.daemon().context().limiter.quota_usage().holds;
+    assert!(holds.iter().any(|hold| hold.reason == HoldReason::Rate), "{holds:?}");
 
     let context = dock.daemon().context();
     let lifted = exec::lift_wait(&context.store, context.now()).await.unwrap();
-    assert!(lifted.is_some_and(|wait| wait.reason == Reason::Rate), "a person ends it");
+    assert!(lifted.is_some_and(|wait| wait.reason == HoldReason::Rate), "a person ends it");
     assert_eq!(exec::lift_wait(&context.store, context.now()).await.unwrap(), None);
     dock.restart().await;
-    assert_eq!(dock.daemon().context().limiter.budget().holds, []);
+    assert_eq!(dock.daemon().context().limiter.quota_usage().holds, []);
 }
 
 /// The product is sent in the platform's spelling, and the plan shows that spelling.
 #[tokio::test]
-async fn a_wish_in_another_spelling_is_planned_in_the_services() {
+async fn a_change_in_another_spelling_is_planned_in_the_services() {
     let dock = Dock::open().await;
     read_all(&dock).await;
     let (sku, warehouse, _) = cells(&dock).await.remove(0);

@@ -6,7 +6,7 @@
 use super::support::Dock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tallyd::client::{HttpTransport, Request, Sending, Transport};
+use tallyd::client::{HttpTransport, PlatformRequest, SendFuture, Transport};
 use tallyd::model::Operation;
 use tokio::sync::{mpsc, oneshot};
 
@@ -77,7 +77,7 @@ struct Way {
 }
 
 impl Transport for Way {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         Box::pin(async move {
             if self.closed.load(Ordering::SeqCst) {
                 let (go, gone) = oneshot::channel();

@@ -57,7 +57,7 @@ async fn an_update_takes_no_quantity_that_the_answer_did_not_show() {
     for way in 0..4 {
         let scene = Scene::open().await;
         let (made, warehouse) = nine(&scene, "UPD-9").await;
-        scene.sandbox.sale("UPD-9", warehouse, 2).await.unwrap();
+        scene.sandbox.sell_units("UPD-9", warehouse, 2).await.unwrap();
         let odd = match way {
             0 => Odd::Lacks("UPD-9".into()),
             1 => Odd::Unreadable("UPD-9".into()),

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tallyd::client::{HttpTransport, Request, Sending, Transport};
-use tallyd::daemon::{boot_id, limits};
+use tallyd::client::{HttpTransport, PlatformRequest, SendFuture, Transport};
+use tallyd::daemon::{boot_id, limiter_settings};
 use tallyd::health;
-use tallyd::health::{Code, DaemonState, Finding, Health, Look};
+use tallyd::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport};
 use tallyd::model::{JobKind, Operation};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -23,26 +23,26 @@ async fn quiet() -> Dock {
 
 /// Inserts a change that adjusts a stock level with stock.
 async fn moved(dock: &Dock, key: &str) {
-    let stock = dock.sandbox.stock().await.unwrap();
-    let cell = stock.iter().find(|row| row.quantity >= 10).unwrap();
-    let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "delta": 1});
+    let stock = dock.sandbox.stock_levels().await.unwrap();
+    let level = stock.iter().find(|row| row.quantity >= 10).unwrap();
+    let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "delta": 1});
     dock.wish(key, "quantity.adjust", body).await;
 }
 
-async fn health(dock: &Dock) -> Health {
+async fn health(dock: &Dock) -> HealthReport {
     let clock = dock.clock();
-    let look = Look {
-        daemon: DaemonState::Works,
-        limits: limits(&dock.config()),
+    let look = HealthInputs {
+        daemon: DaemonState::Running,
+        limits: limiter_settings(&dock.config()),
         boot_id: boot_id(&*clock),
         now: clock.now(),
         moment: clock.moment(),
     };
-    health::health(&dock.daemon().context().store, &look).await.unwrap()
+    health::check_health(&dock.daemon().context().store, &look).await.unwrap()
 }
 
 /// Returns the finding of a code; panics if there is none.
-async fn finding(dock: &Dock, code: Code) -> Finding {
+async fn finding(dock: &Dock, code: FindingCode) -> Finding {
     let health = health(dock).await;
     let found = health.findings.iter().find(|finding| finding.code == code);
     found.unwrap_or_else(|| panic!("no {code}: {:?}", health.findings)).clone()
@@ -62,34 +62,34 @@ async fn ordinary_trade_is_well_at_every_moment() {
         dock.wish(&format!("s{round}"), "shipment.create", json!({"order_id": order})).await;
         let tracking = json!({"shipment_key": format!("s{round}"), "tracking_number": format!("T{round}")});
         dock.wish(&format!("t{round}"), "tracking.submit", tracking).await;
-        assert_eq!(health(&dock).await.verdict(), "all is well", "inserted just now");
+        assert_eq!(health(&dock).await.status_line(), "all is well", "inserted just now");
         for _ in 0..3 {
             dock.push().await;
-            assert_eq!(health(&dock).await.verdict(), "all is well", "{:?}", codes(&dock).await);
+            assert_eq!(health(&dock).await.status_line(), "all is well", "{:?}", codes(&dock).await);
             dock.later(A_MOMENT);
             dock.settle().await;
         }
     }
     assert_eq!(dock.number("SELECT count(*) FROM outbox WHERE state <> 'applied'").await, 0);
     dock.later(LONG);
-    assert_eq!(health(&dock).await.verdict(), "all is well", "{:?}", codes(&dock).await);
+    assert_eq!(health(&dock).await.status_line(), "all is well", "{:?}", codes(&dock).await);
 }
 
 #[tokio::test]
-async fn a_tracking_number_whose_shipment_no_wish_makes_is_named() {
+async fn a_tracking_number_whose_shipment_no_change_makes_is_named() {
     let dock = quiet().await;
     let body = json!({"shipment_key": "tpyo", "tracking_number": "T"});
     dock.wish("t", "tracking.submit", body).await;
     dock.push().await;
     assert_eq!(dock.reason("t").await, "awaits_shipment");
-    assert!(health(&dock).await.is_well(), "the shipment may be inserted next");
+    assert!(health(&dock).await.is_healthy(), "the shipment may be inserted next");
     dock.later(3 * MINUTE);
-    let found = finding(&dock, Code::AwaitsNobody).await;
+    let found = finding(&dock, FindingCode::AwaitsNoShipment).await;
     assert_eq!((found.count, &found.subjects[..]), (1, &["t".to_owned()][..]));
     assert!(found.text.contains("`t` names `tpyo`"), "{}", found.text);
     assert_eq!(codes(&dock).await, ["awaits_nobody"], "it is one finding, not two");
     dock.done(&["outbox", "cancel", "t"]).await;
-    assert!(health(&dock).await.is_well());
+    assert!(health(&dock).await.is_healthy());
 }
 
 #[tokio::test]
@@ -98,25 +98,25 @@ async fn pushes_that_fail_again_and_again_are_named_with_the_services_words() {
     dock.faults(json!([{"Operation": UPDATE, "Status": 404, "Times": 4}])).await;
     moved(&dock, "a").await;
     dock.push().await;
-    assert!(health(&dock).await.is_well(), "one failure is none: {:?}", codes(&dock).await);
+    assert!(health(&dock).await.is_healthy(), "one failure is none: {:?}", codes(&dock).await);
     for _ in 0..4 {
         dock.later(MINUTE);
         dock.push().await;
     }
-    let found = finding(&dock, Code::PushFails).await;
+    let found = finding(&dock, FindingCode::PushFails).await;
     assert!(found.text.contains(UPDATE) && found.text.contains("404"), "{}", found.text);
     assert!(found.count >= 3 && found.since.is_some(), "{found:?}");
-    let waits = finding(&dock, Code::Waiting).await;
+    let waits = finding(&dock, FindingCode::Waiting).await;
     assert!(waits.text.contains("`a` for 4 min"), "{}", waits.text);
     // After four failures without a success of others, the retry waits two minutes.
     dock.later(2 * MINUTE);
     dock.push().await;
     assert_eq!(dock.state("a").await, "applied");
-    assert!(health(&dock).await.is_well(), "{:?}", codes(&dock).await);
+    assert!(health(&dock).await.is_healthy(), "{:?}", codes(&dock).await);
 }
 
 #[tokio::test]
-async fn a_wish_that_waits_is_late_only_beyond_the_holds_in_force() {
+async fn a_change_that_waits_is_late_only_beyond_the_holds_in_force() {
     let dock = quiet().await;
     let hold = json!({"Operation": BALANCES, "Status": 429, "RetryAfter": 600, "Times": 1});
     dock.faults(json!([hold])).await;
@@ -142,7 +142,7 @@ async fn a_change_whose_calls_are_never_answered_waits_since_it_was_inserted() {
         dock.settle_after(LONG).await;
         assert_eq!(dock.state("w").await, "pending", "it had no effect");
     }
-    let waiting = finding(&dock, Code::Waiting).await;
+    let waiting = finding(&dock, FindingCode::Waiting).await;
     assert!(waiting.text.contains("`w` for 33 min"), "{}", waiting.text);
 }
 
@@ -156,8 +156,8 @@ async fn a_shipment_that_somebody_may_have_made_is_in_doubt_and_not_held() {
     dock.push().await;
     dock.settle_after(LONG).await;
     assert_eq!(dock.reason("s").await, "landed_or_another");
-    let found = finding(&dock, Code::InDoubt).await;
-    assert_eq!((found.count, health(&dock).await.count(Code::Held)), (1, 0));
+    let found = finding(&dock, FindingCode::InDoubt).await;
+    assert_eq!((found.count, health(&dock).await.count_of(FindingCode::Held)), (1, 0));
 }
 
 /// A transport that makes the balances record of one SKU unreadable.
@@ -168,7 +168,7 @@ struct Garbled {
 }
 
 impl Transport for Garbled {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         let is_balances = request.operation == Operation::GetProductBalances;
         Box::pin(async move {
             let mut response = self.http.send(request).await?;
@@ -198,13 +198,13 @@ async fn a_record_that_no_poll_can_read_is_named_until_one_can() {
         dock.done(&["sku", "add", sku]).await;
     }
     dock.run(JobKind::Balances).await;
-    let unreadable = async || health(&dock).await.count(Code::Unreadable);
+    let unreadable = async || health(&dock).await.count_of(FindingCode::Unreadable);
     assert_eq!(unreadable().await, 0, "one answer may be broken");
     dock.later(A_MOMENT);
     dock.run(JobKind::Balances).await;
-    let found = finding(&dock, Code::Unreadable).await;
+    let found = finding(&dock, FindingCode::Unreadable).await;
     assert_eq!(found.subjects, std::slice::from_ref(&bad), "{found:?}");
-    assert!(found.text.contains("balances") && found.needs_a_person(), "{}", found.text);
+    assert!(found.text.contains("balances") && found.needs_operator(), "{}", found.text);
     is_at_work.store(false, Ordering::SeqCst);
     dock.later(A_MOMENT);
     dock.run(JobKind::Balances).await;
@@ -218,24 +218,24 @@ async fn a_rejection_is_a_finding_until_a_person_acknowledges_it() {
         dock.wish(key, "no.such.kind", json!({})).await;
     }
     dock.push().await;
-    let found = finding(&dock, Code::Rejected).await;
+    let found = finding(&dock, FindingCode::Rejected).await;
     assert_eq!(found.count, 3);
     assert!(found.text.contains("`z` (unknown_kind"), "{}", found.text);
     assert!(found.what_to_do.contains("tallyd outbox acknowledge"), "{}", found.what_to_do);
     dock.done(&["outbox", "acknowledge", "x"]).await;
-    assert_eq!(finding(&dock, Code::Rejected).await.count, 2);
+    assert_eq!(finding(&dock, FindingCode::Rejected).await.count, 2);
     let event = "SELECT count(*) FROM event WHERE kind = 'outbox.acknowledged' AND subject = 'x'";
     assert_eq!(dock.number(event).await, 1, "it stands in the journal");
     assert!(dock.done(&["outbox", "acknowledge", "x"]).await.contains("acknowledged"), "again is no mistake");
     assert_eq!(dock.number(event).await, 1);
-    assert!(dock.done(&["outbox", "acknowledge", "--all"]).await.contains("2 rejected wish(es)"));
-    assert!(health(&dock).await.is_well());
+    assert!(dock.done(&["outbox", "acknowledge", "--all"]).await.contains("2 rejected change(s)"));
+    assert!(health(&dock).await.is_healthy());
     assert!(
-        dock.refused(&["outbox", "acknowledge", "nobody"]).await.contains("there is no wish with this key")
+        dock.refused(&["outbox", "acknowledge", "nobody"]).await.contains("there is no change with this key")
     );
     dock.wish("p", "tracking.submit", json!({"shipment_key": "later", "tracking_number": "T"})).await;
     let said = dock.refused(&["outbox", "acknowledge", "p"]).await;
-    assert!(said.contains("only a rejected wish is acknowledged"), "{said}");
+    assert!(said.contains("only a rejected change is acknowledged"), "{said}");
 }
 
 #[tokio::test]

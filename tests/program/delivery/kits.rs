@@ -4,7 +4,7 @@ use super::support::Dock;
 use super::told::{Rules, data, fail, told};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tallyd::client::Response;
+use tallyd::client::PlatformResponse;
 use tallyd::model::{JobKind, Operation};
 
 const COMPONENTS: &str = "GET /api/Inventory/{productid}/kitcomponents";
@@ -22,10 +22,10 @@ struct Plain {
 async fn plain() -> (Dock, Rules, Plain) {
     let (dock, rules) = told().await;
     let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+        .bind(json!(dock.sandbox.all_skus().await.unwrap()).to_string());
     known.execute(&mut dock.outsider().await).await.unwrap();
     dock.run(JobKind::Balances).await;
-    let mut stock = dock.sandbox.stock().await.unwrap();
+    let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 20);
     let row = stock.remove(0);
     let product = dock.number(&format!("SELECT product_id FROM product WHERE sku = '{}'", row.sku)).await;
@@ -57,7 +57,11 @@ fn name_components(rules: &Rules) {
     rules.say(Operation::KitComponents, |_, response| {
         let part = json!({"Id": 1, "Sku": "PART", "Name": "Part", "Type": "Product"});
         let body = json!({"status": "Success", "data": [{"Id": 9, "QuantityForKit": 2, "Product": part}]});
-        *response = Response { status: 200, body: body.to_string().into_bytes(), ..Response::default() };
+        *response = PlatformResponse {
+            status: 200,
+            body: body.to_string().into_bytes(),
+            ..PlatformResponse::default()
+        };
     });
 }
 
@@ -81,7 +85,7 @@ async fn an_allocation_of_another_product_refuses_no_movement() {
     dock.push().await;
     assert_eq!(fate(&dock, "sale").await, is("applied", ""));
     assert_eq!(dock.cell(&plain.sku, plain.warehouse).await, plain.quantity - 2);
-    assert_eq!(dock.calls(COMPONENTS), 1, "the service was asked, and says that it is no kit");
+    assert_eq!(dock.calls(COMPONENTS), 1, "the platform was asked, and says that it is no kit");
     adjust(&dock, "next", &plain).await;
     dock.push().await;
     assert_eq!((fate(&dock, "next").await, dock.calls(COMPONENTS)), (is("applied", ""), 1), "and that holds");
@@ -90,7 +94,7 @@ async fn an_allocation_of_another_product_refuses_no_movement() {
 }
 
 #[tokio::test]
-async fn a_guess_that_the_components_prove_refuses_the_wish() {
+async fn a_guess_that_the_components_prove_refuses_the_change() {
     let (dock, rules, plain) = guessed().await;
     name_components(&rules);
     adjust(&dock, "sale", &plain).await;
@@ -164,11 +168,11 @@ async fn a_sku_that_is_another_product_by_now_is_refused_for_no_kit() {
 /// While the platform fails for this one product, its changes wait, visible and within bounds, and others go
 /// on.
 #[tokio::test]
-async fn while_the_service_does_not_say_the_wish_waits_and_goes_on_by_itself() {
+async fn while_the_service_does_not_say_the_change_waits_and_goes_on_by_itself() {
     let (dock, rules, plain) = guessed().await;
     rules.clear();
     rules.say(Operation::KitComponents, |_, response| fail(response, 500));
-    let mut stock = dock.sandbox.stock().await.unwrap();
+    let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 20 && row.sku != plain.sku);
     adjust(&dock, "sale", &plain).await;
     let other = json!({"sku": stock[0].sku, "warehouse_id": stock[0].warehouse_id, "delta": -1});
@@ -214,7 +218,7 @@ async fn an_empty_list_of_components_is_believed_minutes_later() {
     rules.clear();
     rules.say(Operation::KitComponents, |_, response| {
         let body = br#"{"status":"Success","data":[]}"#.to_vec();
-        *response = Response { status: 200, body, ..Response::default() };
+        *response = PlatformResponse { status: 200, body, ..PlatformResponse::default() };
     });
     adjust(&dock, "sale", &plain).await;
     dock.push().await;

@@ -3,10 +3,10 @@
 use super::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tallyd::reconcile::proof::LOOKS_APART;
+use tallyd::reconcile::proof::ABSENCE_CHECKS_APART;
 
 /// Longer than the first retry delay.
-const MINUTES: Duration = Duration::from_secs(LOOKS_APART.as_secs() + 10);
+const MINUTES: Duration = Duration::from_secs(ABSENCE_CHECKS_APART.as_secs() + 10);
 
 /// Passes the quiet time and runs two checks.
 async fn settled(dock: &Dock) {
@@ -89,7 +89,7 @@ async fn a_lost_update_that_nothing_shows_is_left_to_a_person() {
     assert!(detail.contains("UPD-3"), "{detail}");
     let open = dock.number("SELECT count(*) FROM stock_level_write WHERE ended IS NULL").await;
     assert_eq!(open, 0, "the product's quantities wait for no person");
-    dock.done(&["outbox", "resolve", "u", "--not-landed"]).await;
+    dock.done(&["outbox", "resolve", "u", "--not-done"]).await;
     dock.push().await;
     assert_eq!((dock.state("u").await, dock.calls(PRODUCT_PUT)), ("applied".into(), 2));
 }
@@ -115,8 +115,8 @@ async fn a_lost_update_of_a_product_that_others_changed_too_is_left_to_a_person(
 async fn a_namesake_with_fields_that_we_did_not_send_is_not_taken_for_ours() {
     let dock = Dock::open().await;
     let shop = super::creates::storefront(&dock).await;
-    let house = dock.sandbox.stock().await.unwrap()[0].warehouse_id;
-    let wishes = [
+    let house = dock.sandbox.stock_levels().await.unwrap()[0].warehouse_id;
+    let changes = [
         (
             "product.create",
             PRODUCT,
@@ -146,7 +146,7 @@ async fn a_namesake_with_fields_that_we_did_not_send_is_not_taken_for_ours() {
             vec![json!({"Name": "Mine", "Body": "theirs"})],
         ),
     ];
-    for (kind, operation, body, path, namesakes) in wishes {
+    for (kind, operation, body, path, namesakes) in changes {
         for (n, namesake) in namesakes.into_iter().enumerate() {
             let key = format!("{kind} {n}");
             let unlike = |text: &Value| json!(format!("{} {n}", text.as_str().unwrap()));

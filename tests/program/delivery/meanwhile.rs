@@ -57,10 +57,10 @@ fn done(path: &Path, sql: &str) -> bool {
 /// Plans a decision for a moment of the next push; the flag tells later that it was executed.
 fn arm(dock: &Dock, moment: usize, sql: String) -> Arc<AtomicBool> {
     let happened = Arc::new(AtomicBool::new(false));
-    let (told, path, mut passed) = (Arc::clone(&happened), dock.path().to_owned(), 0);
+    let (answer, path, mut passed) = (Arc::clone(&happened), dock.path().to_owned(), 0);
     dock.at_now(Some(Box::new(move || {
-        if passed >= moment && !told.load(Ordering::SeqCst) {
-            told.store(done(&path, &sql), Ordering::SeqCst);
+        if passed >= moment && !answer.load(Ordering::SeqCst) {
+            answer.store(done(&path, &sql), Ordering::SeqCst);
         }
         passed += 1;
     })));
@@ -73,20 +73,20 @@ type Wishes<'a> = &'a [(&'a str, &'a str, Value)];
 /// Pushes the changes on a stock level of 50, once with the decision at each moment of a push.
 ///
 /// `expected` returns the platform's final quantity for the final states of the changes.
-async fn at_every_moment(wishes: Wishes<'_>, act: Act, expected: impl Fn(&[String]) -> Option<i64>) {
+async fn at_every_moment(changes: Wishes<'_>, act: Act, expected: impl Fn(&[String]) -> Option<i64>) {
     let dock = Dock::open().await;
-    let mut stock = dock.sandbox.stock().await.unwrap();
+    let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.dedup_by(|a, b| a.sku == b.sku);
     for case in 0.. {
-        let cell = &stock[case % stock.len()];
+        let level = &stock[case % stock.len()];
         let with_cell = |mut body: Value| {
-            body["sku"] = json!(cell.sku);
-            body["warehouse_id"] = json!(cell.warehouse_id);
+            body["sku"] = json!(level.sku);
+            body["warehouse_id"] = json!(level.warehouse_id);
             body
         };
         dock.wish(&format!("{case} begin"), "quantity.set", with_cell(json!({"quantity": 50}))).await;
         dock.push().await;
-        for (key, kind, body) in wishes {
+        for (key, kind, body) in changes {
             dock.wish(&format!("{case} {key}"), kind, with_cell(body.clone())).await;
         }
         let happened = arm(&dock, case, act.sql(case));
@@ -94,10 +94,10 @@ async fn at_every_moment(wishes: Wishes<'_>, act: Act, expected: impl Fn(&[Strin
         dock.at_now(None);
         dock.push().await;
         let mut states = Vec::new();
-        for (key, ..) in wishes {
+        for (key, ..) in changes {
             states.push(dock.state(&format!("{case} {key}")).await);
         }
-        let holds = dock.cell(&cell.sku, cell.warehouse_id).await;
+        let holds = dock.cell(&level.sku, level.warehouse_id).await;
         assert_eq!(Some(holds), expected(&states), "moment {case}: {states:?}");
         if !happened.load(Ordering::SeqCst) {
             assert!(case > 3, "a push reads its clock a few times");
@@ -114,9 +114,9 @@ fn moved(states: &[String], deltas: &[i64]) -> Option<i64> {
 
 #[tokio::test]
 async fn one_of_two_movements_that_cancel_out_is_withdrawn_at_any_moment() {
-    let wishes =
+    let changes =
         [("a", "quantity.adjust", json!({"delta": -2})), ("b", "quantity.adjust", json!({"delta": 2}))];
-    at_every_moment(&wishes, Act::Cancel("a"), |states| {
+    at_every_moment(&changes, Act::Cancel("a"), |states| {
         assert_eq!(states[1], "applied");
         moved(states, &[-2, 2])
     })
@@ -125,9 +125,9 @@ async fn one_of_two_movements_that_cancel_out_is_withdrawn_at_any_moment() {
 
 #[tokio::test]
 async fn a_count_is_withdrawn_at_any_moment_and_the_movement_before_it_is_not_lost() {
-    let wishes =
+    let changes =
         [("a", "quantity.adjust", json!({"delta": 5})), ("b", "quantity.set", json!({"quantity": 47}))];
-    at_every_moment(&wishes, Act::Cancel("b"), |states| match [&*states[0], &*states[1]] {
+    at_every_moment(&changes, Act::Cancel("b"), |states| match [&*states[0], &*states[1]] {
         ["cancelled", "applied"] => Some(47),
         ["applied", "cancelled"] => Some(55),
         _ => None,
@@ -137,9 +137,9 @@ async fn a_count_is_withdrawn_at_any_moment_and_the_movement_before_it_is_not_lo
 
 #[tokio::test]
 async fn a_movement_that_keeps_another_above_zero_is_withdrawn_at_any_moment() {
-    let wishes =
+    let changes =
         [("a", "quantity.adjust", json!({"delta": 5})), ("b", "quantity.adjust", json!({"delta": -53}))];
-    at_every_moment(&wishes, Act::Cancel("a"), |states| match [&*states[0], &*states[1]] {
+    at_every_moment(&changes, Act::Cancel("a"), |states| match [&*states[0], &*states[1]] {
         ["applied", "applied"] => Some(2),
         ["cancelled", "held"] => Some(50),
         _ => None,
@@ -149,12 +149,12 @@ async fn a_movement_that_keeps_another_above_zero_is_withdrawn_at_any_moment() {
 
 #[tokio::test]
 async fn a_held_movement_is_tried_again_at_any_moment_beside_one_that_cancels_out() {
-    let wishes = [
+    let changes = [
         ("a", "quantity.adjust", json!({"delta": -60})),
         ("b", "quantity.adjust", json!({"delta": 3})),
         ("c", "quantity.adjust", json!({"delta": -3})),
     ];
-    at_every_moment(&wishes, Act::Retry("a"), |states| {
+    at_every_moment(&changes, Act::Retry("a"), |states| {
         assert_eq!([&*states[0], &*states[1], &*states[2]], ["held", "applied", "applied"]);
         Some(50)
     })

@@ -8,7 +8,7 @@ use tallyd::model::{JobKind, Timestamp};
 
 /// Creates a stock level of 50 units that was just read.
 async fn cell_of_50(dock: &Dock) -> (String, i64) {
-    let row = dock.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
+    let row = dock.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
     let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&row.sku);
     insert.execute(&mut dock.outsider().await).await.unwrap();
     let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 50});
@@ -34,19 +34,19 @@ async fn a_movement_of_5_0_is_one_of_5_to_every_count() {
     for five in ["5", "5.0", "5e0", "0.5E+1"] {
         let dock = Dock::open().await;
         let (sku, warehouse) = cell_of_50(&dock).await;
-        let counted_at = now(&dock).rfc3339();
+        let counted_at = now(&dock).to_rfc3339();
         dock.later(Duration::from_millis(5));
         tokio::time::sleep(Duration::from_millis(5)).await;
-        let cell = format!(r#""sku":{},"warehouse_id":{warehouse}.0"#, json!(sku));
-        wish(&dock, "in", "quantity.adjust", &format!(r#"{{{cell},"delta":{five}}}"#)).await;
-        wish(&dock, "out", "quantity.adjust", &format!(r#"{{{cell},"delta":-1}}"#)).await;
+        let level = format!(r#""sku":{},"warehouse_id":{warehouse}.0"#, json!(sku));
+        wish(&dock, "in", "quantity.adjust", &format!(r#"{{{level},"delta":{five}}}"#)).await;
+        wish(&dock, "out", "quantity.adjust", &format!(r#"{{{level},"delta":-1}}"#)).await;
         dock.push().await;
         assert_eq!(
             (dock.state("in").await, dock.cell(&sku, warehouse).await),
             ("applied".into(), 54),
             "{five}"
         );
-        let body = format!(r#"{{{cell},"quantity":4.7e1,"counted_at":"{counted_at}"}}"#);
+        let body = format!(r#"{{{level},"quantity":4.7e1,"counted_at":"{counted_at}"}}"#);
         wish(&dock, "count", "quantity.set", &body).await;
         dock.push().await;
         assert_eq!(dock.state("count").await, "applied", "{:?}", dock.fate("count").await);
@@ -66,7 +66,7 @@ async fn a_moment_is_one_moment_however_it_is_spelled() {
     for spelled in spellings {
         let dock = Dock::open().await;
         let (sku, warehouse) = cell_of_50(&dock).await;
-        let counted_at = spelled(&now(&dock).rfc3339());
+        let counted_at = spelled(&now(&dock).to_rfc3339());
         tokio::time::sleep(Duration::from_millis(5)).await;
         let adjust = json!({"sku": sku, "warehouse_id": warehouse, "delta": 5});
         dock.wish("in", "quantity.adjust", adjust).await;
@@ -86,21 +86,21 @@ async fn ahead(dock: &Dock, key: &str, kind: &str, body: Value, by: Duration) {
     let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
     let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string());
     insert.execute(&mut other).await.unwrap();
-    let at = now(dock).plus(by).rfc3339();
+    let at = now(dock).plus(by).to_rfc3339();
     let dated = sqlx::query("UPDATE outbox SET revision = revision + 1, created_at = ?2 WHERE key = ?1");
     dated.bind(key).bind(at).execute(&mut other).await.unwrap();
     other.execute("COMMIT").await.unwrap();
 }
 
 #[tokio::test]
-async fn a_wish_from_a_program_whose_clock_is_ahead_was_inserted_now() {
+async fn a_change_from_a_program_whose_clock_is_ahead_was_inserted_now() {
     for minutes in [1, 20, 2 * 60, 400 * 24 * 60] {
         let by = Duration::from_secs(minutes * 60);
         let dock = Dock::open().await;
         let (sku, warehouse) = cell_of_50(&dock).await;
         let set = |quantity: i64| json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity});
         ahead(&dock, "count", "quantity.set", set(47), by).await;
-        dock.sandbox.sale(&sku, warehouse, 2).await.unwrap();
+        dock.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
         dock.push().await;
         assert_eq!(dock.state("count").await, "applied", "{minutes} min: {:?}", dock.fate("count").await);
         assert_eq!(dock.cell(&sku, warehouse).await, 45, "{minutes} min");
@@ -109,7 +109,7 @@ async fn a_wish_from_a_program_whose_clock_is_ahead_was_inserted_now() {
         dock.push().await;
         tokio::time::sleep(Duration::from_millis(5)).await;
         let mut later = set(40);
-        later["counted_at"] = json!(now(&dock).rfc3339());
+        later["counted_at"] = json!(now(&dock).to_rfc3339());
         tokio::time::sleep(Duration::from_millis(5)).await;
         dock.wish("later", "quantity.set", later).await;
         dock.push().await;
@@ -118,7 +118,7 @@ async fn a_wish_from_a_program_whose_clock_is_ahead_was_inserted_now() {
 }
 
 #[tokio::test]
-async fn the_same_key_with_the_same_wish_is_the_same_however_it_is_written() {
+async fn the_same_key_with_the_same_change_is_the_same_however_it_is_written() {
     let dock = Dock::open().await;
     let (sku, warehouse) = cell_of_50(&dock).await;
     let body =
@@ -141,11 +141,11 @@ async fn the_same_key_with_the_same_wish_is_the_same_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_command_with_the_key_of_another_wish_says_what_to_do() {
+async fn a_command_with_the_key_of_another_change_says_what_to_do() {
     let dock = Dock::open().await;
     let (sku, warehouse) = cell_of_50(&dock).await;
     let said = dock.refused(&["quantity", "set", &sku, &warehouse.to_string(), "5", "--key", "begin"]).await;
-    assert!(said.contains("the key `begin` already names another wish"), "{said}");
+    assert!(said.contains("the key `begin` already names another change"), "{said}");
     assert!(said.contains("tallyd outbox show begin"), "{said}");
     assert!(!said.contains("1811") && !said.contains("error returned from database"), "{said}");
 }

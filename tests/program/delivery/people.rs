@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Returns a stock level with enough stock.
 async fn cell(dock: &Dock) -> (String, i64, i64) {
-    let stock = dock.sandbox.stock().await.unwrap();
+    let stock = dock.sandbox.stock_levels().await.unwrap();
     let row = stock.into_iter().find(|row| row.quantity >= 20).unwrap();
     (row.sku, row.warehouse_id, row.quantity)
 }
@@ -30,7 +30,7 @@ async fn lost_and_sold_from(dock: &Dock, key: &str, sku: &str, warehouse: i64) {
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
     dock.wish(key, "quantity.adjust", adjust(sku, warehouse, -2)).await;
     dock.push().await;
-    dock.sandbox.sale(sku, warehouse, 5).await.unwrap();
+    dock.sandbox.sell_units(sku, warehouse, 5).await.unwrap();
     assert_eq!(dock.state(key).await, "in_doubt");
 }
 
@@ -48,14 +48,14 @@ async fn landed_by_a_persons_word_is_ours_and_the_working_daemon_goes_on_at_once
     lost_and_sold_from(&dock, "lost", &sku, warehouse).await;
     let _at_work = dock.work();
     dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
-    let said = dock.done(&["outbox", "resolve", "lost", "--landed"]).await;
+    let said = dock.done(&["outbox", "resolve", "lost", "--done"]).await;
     assert!(said.starts_with("lost: applied; the operator says"), "{said}");
     dock.until("next", "applied").await;
     assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2 - 5 - 1);
     assert_eq!(ours(&dock, &sku, warehouse).await, -3, "the sale is others', the rest ours");
-    let told = "SELECT count(*) FROM event WHERE kind = 'outbox.resolved' AND subject = 'lost' \
-                AND detail->>'said' = 'landed' AND detail->'write'->'cell'->>'written' > 0";
-    assert_eq!(dock.number(told).await, 1);
+    let answer = "SELECT count(*) FROM event WHERE kind = 'outbox.resolved' AND subject = 'lost' \
+                AND detail->>'said' = 'landed' AND detail->'write'->'stock_level'->>'written' > 0";
+    assert_eq!(dock.number(answer).await, 1);
 }
 
 #[tokio::test]
@@ -66,18 +66,18 @@ async fn not_landed_by_a_persons_word_is_sent_again_at_once() {
     dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
     dock.push().await;
     let _at_work = dock.work();
-    dock.done(&["outbox", "resolve", "lost", "--not-landed"]).await;
+    dock.done(&["outbox", "resolve", "lost", "--not-done"]).await;
     dock.until("lost", "applied").await;
     assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2);
     assert_eq!(ours(&dock, &sku, warehouse).await, -2);
 }
 
 #[tokio::test]
-async fn the_wishes_of_one_entry_stand_and_fall_together() {
-    for (word, state) in [("--landed", "applied"), ("--not-landed", "pending")] {
+async fn the_changes_of_one_entry_stand_and_fall_together() {
+    for (word, state) in [("--done", "applied"), ("--not-done", "pending")] {
         let dock = Dock::open().await;
         let (sku, warehouse, quantity) = cell(&dock).await;
-        let stock = dock.sandbox.stock().await.unwrap();
+        let stock = dock.sandbox.stock_levels().await.unwrap();
         let other = stock.into_iter().find(|row| row.sku != sku && row.quantity >= 2).unwrap();
         dock.fault(UPDATE, json!({"Drop": "after"})).await;
         for key in ["a", "b"] {
@@ -90,13 +90,13 @@ async fn the_wishes_of_one_entry_stand_and_fall_together() {
         assert_eq!((dock.state("a").await, dock.state("b").await), (state.into(), state.into()));
         assert_eq!(dock.state("c").await, "in_doubt", "the call's other entry is not meant");
         dock.push().await;
-        let twice = if word == "--landed" { 4 } else { 8 };
+        let twice = if word == "--done" { 4 } else { 8 };
         assert_eq!(dock.cell(&sku, warehouse).await, quantity - twice, "who says not landed is believed");
     }
 }
 
 #[tokio::test]
-async fn an_undecided_wish_that_had_landed_is_over_and_counts_as_done() {
+async fn an_undecided_change_that_had_landed_is_over_and_counts_as_done() {
     let dock = Dock::open_with("policy = \"ask\"").await;
     let (sku, warehouse, quantity) = cell(&dock).await;
     dock.run(tallyd::model::JobKind::Warehouses).await;
@@ -104,11 +104,11 @@ async fn an_undecided_wish_that_had_landed_is_over_and_counts_as_done() {
     dock.push().await;
     assert_eq!(dock.state("count").await, "applied");
     dock.wish("again", "quantity.set", count(&sku, warehouse, quantity + 20)).await;
-    dock.sandbox.sale(&sku, warehouse, 1).await.unwrap();
+    dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
     dock.push().await;
     assert_eq!(dock.reason("again").await, "conflict");
     undecided(&dock, "lost", &sku, warehouse).await;
-    let said = dock.done(&["outbox", "resolve", "lost", "--landed"]).await;
+    let said = dock.done(&["outbox", "resolve", "lost", "--done"]).await;
     assert!(said.starts_with("lost: cancelled"), "{said}");
     assert_eq!(
         (dock.state("lost").await, dock.reason("lost").await),
@@ -121,12 +121,12 @@ async fn an_undecided_wish_that_had_landed_is_over_and_counts_as_done() {
 }
 
 #[tokio::test]
-async fn an_undecided_wish_that_had_not_landed_is_planned_anew_and_frees_its_cell() {
+async fn an_undecided_change_that_had_not_landed_is_planned_anew_and_frees_its_stock_level() {
     let dock = Dock::open().await;
     let (sku, warehouse, quantity) = cell(&dock).await;
     undecided(&dock, "lost", &sku, warehouse).await;
     dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
-    dock.done(&["outbox", "resolve", "lost", "--not-landed"]).await;
+    dock.done(&["outbox", "resolve", "lost", "--not-done"]).await;
     dock.push().await;
     assert_eq!((dock.state("lost").await, dock.state("next").await), ("applied".into(), "applied".into()));
     assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2 - 5 - 2 - 1);
@@ -145,13 +145,13 @@ async fn a_lost_shipment_is_adopted_by_its_id_and_its_tracking_follows_at_once()
     let theirs = json!([{"OrderId": order, "LineItems": [{"LineItemId": lines[0], "Quantity": 3}]}]);
     let theirs = dock.data("POST", "/api/Shipments/Create", &theirs.to_string()).await;
     let theirs = whole(&theirs[0]["Shipment"]["Id"]);
-    let refused = dock.refused(&["outbox", "resolve", "s", "--landed"]).await;
+    let refused = dock.refused(&["outbox", "resolve", "s", "--done"]).await;
     assert!(refused.contains("tallyd outbox resolve s --shipment ID"), "{refused}");
     let _at_work = dock.work();
     let wrong = theirs.to_string();
     dock.done(&["outbox", "resolve", "s", "--shipment", &wrong]).await;
-    let told = format!("shipment {wrong} was not adopted");
-    dock.until_fate("s", |(state, _, detail)| state == "in_doubt" && detail.contains(&told)).await;
+    let answer = format!("shipment {wrong} was not adopted");
+    dock.until_fate("s", |(state, _, detail)| state == "in_doubt" && detail.contains(&answer)).await;
     let shown = dock.done(&["outbox", "show", "s"]).await;
     assert!(shown.contains(&format!("shipment {wrong} is not it: of line")), "{shown}");
     dock.done(&["outbox", "resolve", "s", "--shipment", &(theirs - 1).to_string()]).await;
@@ -169,7 +169,7 @@ async fn a_shipment_that_was_not_made_is_made_on_a_persons_word() {
     dock.wish("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     dock.done(&["outbox", "resolve", "s", "--shipment", "999999"]).await;
-    dock.done(&["outbox", "resolve", "s", "--not-landed"]).await;
+    dock.done(&["outbox", "resolve", "s", "--not-done"]).await;
     assert_eq!(dock.number("SELECT count(*) FROM adoption").await, 0, "the later word stands");
     dock.push().await;
     assert_eq!((dock.state("s").await, dock.left(order).await), ("applied".into(), vec![0]));
@@ -185,7 +185,7 @@ async fn a_lost_create_is_applied_or_made_on_a_persons_word() {
         (TEMPLATE, "listing_template.create", json!({"StorefrontId": shop, "Name": "N", "Body": "<i>b</i>"})),
     ];
     for (operation, kind, body) in creates {
-        for (drop, word, made) in [("before", "--not-landed", "pending"), ("after", "--landed", "applied")] {
+        for (drop, word, made) in [("before", "--not-done", "pending"), ("after", "--done", "applied")] {
             let mut body = body.clone();
             for name in ["Sku", "Name"] {
                 if body[name].is_string() {
@@ -212,7 +212,7 @@ async fn in_conflict(dock: &Dock) -> (String, i64, i64) {
     dock.wish("first", "quantity.adjust", adjust(&sku, warehouse, 0)).await;
     dock.push().await;
     dock.wish("count", "quantity.set", count(&sku, warehouse, quantity + 10)).await;
-    dock.sandbox.sale(&sku, warehouse, 3).await.unwrap();
+    dock.sandbox.sell_units(&sku, warehouse, 3).await.unwrap();
     dock.push().await;
     assert_eq!(dock.reason("count").await, "conflict");
     (sku, warehouse, quantity)
@@ -250,7 +250,7 @@ async fn what_is_sold_after_a_person_said_a_number_still_counts() {
     let pending =
         format!("SELECT pending_quantity FROM stock WHERE sku = '{sku}' AND warehouse_id = {warehouse}");
     assert_eq!(dock.number(&pending).await, quantity + 7);
-    dock.sandbox.sale(&sku, warehouse, 4).await.unwrap();
+    dock.sandbox.sell_units(&sku, warehouse, 4).await.unwrap();
     dock.push().await;
     assert_eq!(dock.state("count").await, "applied");
     assert_eq!(dock.cell(&sku, warehouse).await, quantity + 7 - 4);
@@ -274,7 +274,7 @@ async fn a_number_is_refused_where_nobody_knows_what_it_is_measured_against() {
 }
 
 #[tokio::test]
-async fn a_held_wish_is_planned_anew_once_its_cause_is_mended() {
+async fn a_held_change_is_planned_anew_once_its_cause_is_mended() {
     let mut dock = Dock::open().await;
     let (sku, warehouse, quantity) = cell(&dock).await;
     dock.wish("much", "quantity.adjust", adjust(&sku, warehouse, -quantity - 5)).await;
@@ -288,7 +288,7 @@ async fn a_held_wish_is_planned_anew_once_its_cause_is_mended() {
     assert_eq!(code, 1);
     assert!(said.contains("nonsense: not retried: it is rejected, which is final"), "{said}");
     assert!(
-        said.contains("much: pending") && said.contains("nobody: not retried: there is no wish"),
+        said.contains("much: pending") && said.contains("nobody: not retried: there is no change"),
         "{said}"
     );
     dock.until("much", "applied").await;
@@ -319,13 +319,13 @@ async fn a_word_that_makes_no_sense_changes_nothing_and_names_the_one_that_does(
     dock.wish("waits", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     let before = dock.number("SELECT position FROM journal_sequence").await;
     let cases: [(&[&str], i32, &str); 9] = [
-        (&["resolve", "lost", "--use", "mine"], 1, "tallyd outbox resolve lost --not-landed"),
-        (&["resolve", "lost", "--shipment", "5"], 1, "tallyd outbox resolve lost --landed"),
-        (&["retry", "lost"], 1, "tallyd outbox resolve lost --not-landed"),
-        (&["resolve", "waits", "--landed"], 1, "tallyd outbox cancel waits"),
-        (&["resolve", "nobody", "--landed"], 1, "there is no wish with this key"),
-        (&["resolve", "lost"], 2, "--not-landed"),
-        (&["resolve", "lost", "--landed", "--not-landed"], 2, "cannot be used with"),
+        (&["resolve", "lost", "--use", "mine"], 1, "tallyd outbox resolve lost --not-done"),
+        (&["resolve", "lost", "--shipment", "5"], 1, "tallyd outbox resolve lost --done"),
+        (&["retry", "lost"], 1, "tallyd outbox resolve lost --not-done"),
+        (&["resolve", "waits", "--done"], 1, "tallyd outbox cancel waits"),
+        (&["resolve", "nobody", "--done"], 1, "there is no change with this key"),
+        (&["resolve", "lost"], 2, "--not-done"),
+        (&["resolve", "lost", "--done", "--not-done"], 2, "cannot be used with"),
         (&["resolve", "lost", "--use", "-3"], 2, "say mine, theirs or a number"),
         (&["resolve", "lost", "--shipment", "0"], 2, "0"),
     ];
@@ -340,7 +340,7 @@ async fn a_word_that_makes_no_sense_changes_nothing_and_names_the_one_that_does(
 
 #[tokio::test]
 async fn what_a_brake_holds_goes_by_a_release_alone_and_then_at_once() {
-    let mut dock = Dock::open_with("hold_jump_over = 3").await;
+    let mut dock = Dock::open_with("max_quantity_jump = 3").await;
     let (sku, warehouse, quantity) = cell(&dock).await;
     dock.wish("first", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     dock.push().await;
@@ -382,7 +382,7 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
     assert!(evidence["next_look_at"].is_string(), "{evidence}");
     assert_eq!(all["exchanges"][0]["operation"], UPDATE);
     dock.settle_after(A_MOMENT).await;
-    dock.done(&["outbox", "resolve", "lost", "--not-landed"]).await;
+    dock.done(&["outbox", "resolve", "lost", "--not-done"]).await;
     let all: Value = serde_json::from_str(&dock.done(&["outbox", "show", "lost", "--json"]).await).unwrap();
     let states: Vec<&str> =
         all["moves"].as_array().unwrap().iter().map(|step| step["state"].as_str().unwrap()).collect();
@@ -405,8 +405,8 @@ async fn the_list_is_grouped_by_reason_and_says_what_to_do() {
     dock.wish("odd", "quantity.move", json!({})).await;
     dock.push().await;
     let said = dock.done(&["outbox", "list"]).await;
-    let held = said.find("held, negative: 2 wish(es)\nwhat to do: count the cell").expect(&said);
-    let rejected = said.find("rejected, unknown_kind: 1 wish(es)").expect(&said);
+    let held = said.find("held, negative: 2 change(s)\nwhat to do: count the stock level").expect(&said);
+    let rejected = said.find("rejected, unknown_kind: 1 change(s)").expect(&said);
     assert!(held < rejected, "what waits for a person comes first: {said}");
     let only = dock.done(&["outbox", "list", "--state", "rejected"]).await;
     assert!(only.contains("odd") && !only.contains("much"), "{only}");

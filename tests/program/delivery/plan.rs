@@ -6,19 +6,19 @@ use super::support::{Dock, whole};
 use serde_json::json;
 use sqlx::Executor;
 use std::collections::BTreeSet;
-use tallyd::journal::Body;
+use tallyd::journal::PackedBody;
 use tallyd::model::JobKind;
 use tallyd::push;
-use tallyd::push::Preview;
+use tallyd::push::PushPreview;
 
-async fn preview(dock: &Dock) -> Preview {
+async fn preview(dock: &Dock) -> PushPreview {
     let context = dock.daemon().context();
-    push::preview(&context.store, &context.settings(), (context.now(), context.moment())).await.unwrap()
+    push::preview_push(&context.store, &context.settings(), (context.now(), context.moment())).await.unwrap()
 }
 
 /// Returns method, path and query, and body of every planned request.
-fn planned(preview: &Preview) -> Vec<(String, String)> {
-    let shown = |planned: &push::Planned| {
+fn planned(preview: &PushPreview) -> Vec<(String, String)> {
+    let shown = |planned: &push::PlannedRequest| {
         let request = &planned.request;
         let body = request.body.as_deref().map(|body| String::from_utf8(body.to_vec()).unwrap());
         (format!("{} {}", request.operation.method(), request.target()), body.unwrap_or_default())
@@ -34,7 +34,7 @@ async fn sent(dock: &Dock, position: i64) -> Vec<(String, String)> {
         sqlx::query_as(sql).bind(position).fetch_all(&mut dock.outsider().await).await.unwrap();
     let shown = |(operation, target, packed, size): (String, String, Option<Vec<u8>>, i64)| {
         let method = operation.split(' ').next().unwrap();
-        let unpack = |packed: Vec<u8>| Body::unpack(&packed, usize::try_from(size).unwrap()).unwrap();
+        let unpack = |packed: Vec<u8>| PackedBody::unpack(&packed, usize::try_from(size).unwrap()).unwrap();
         let body = packed.map(|packed| String::from_utf8(unpack(packed)).unwrap());
         (format!("{method} {target}"), body.unwrap_or_default())
     };
@@ -71,7 +71,7 @@ async fn one_of_each(dock: &Dock) {
     }
     let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
     let shipment = dock.made("parcel").await;
-    let wishes = [
+    let changes = [
         ("set", "quantity.set", json!({"sku": "UPD-1", "warehouse_id": warehouse, "quantity": 9})),
         ("adjust", "quantity.adjust", json!({"sku": a, "warehouse_id": warehouse, "delta": 2})),
         ("ship", "shipment.create", json!({"order_id": order})),
@@ -89,7 +89,7 @@ async fn one_of_each(dock: &Dock) {
             json!({"StorefrontId": storefront(dock).await, "Name": "Spring sale", "Body": "<b>&</b>"}),
         ),
     ];
-    for (key, kind, body) in wishes {
+    for (key, kind, body) in changes {
         dock.wish(key, kind, body).await;
     }
 }
@@ -100,7 +100,7 @@ async fn what_is_planned_is_what_is_sent_byte_for_byte_for_every_kind() {
     one_of_each(&dock).await;
     let before = position(&dock).await;
     let preview = preview(&dock).await;
-    assert_eq!((preview.without_call.as_slice(), preview.reads.len()), (&[][..], 2));
+    assert_eq!((preview.changes_without_call.as_slice(), preview.reads.len()), (&[][..], 2));
     assert_eq!(position(&dock).await, before, "a plan writes nothing");
     dock.push().await;
     assert_eq!(planned(&preview), sent(&dock, before).await);
@@ -116,7 +116,7 @@ async fn what_is_planned_is_what_is_sent_byte_for_byte_for_every_kind() {
 async fn a_backlog_beyond_one_read_is_planned_as_it_is_sent() {
     let dock =
         Dock::open_with("[quantities]\nmax_fact_age = \"1h\"\n[jobs.balances]\nskus_per_call = 25\n").await;
-    let mut stock = dock.sandbox.stock().await.unwrap();
+    let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.sort_by(|a, b| (a.quantity, &a.sku).cmp(&(b.quantity, &b.sku)));
     for row in &stock {
         track(&dock, &row.sku).await;
@@ -141,7 +141,7 @@ async fn a_backlog_beyond_one_read_is_planned_as_it_is_sent() {
 async fn what_cannot_be_known_without_a_call_is_named_and_not_guessed() {
     let dock = Dock::open().await;
     let (a, _) = dock.two_skus().await;
-    let warehouse = dock.sandbox.stock().await.unwrap()[0].warehouse_id;
+    let warehouse = dock.sandbox.stock_levels().await.unwrap()[0].warehouse_id;
     let (order, lines) = dock.order(&[(&a, 4)]).await;
     let two = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 2}]});
     dock.wish("unread", "quantity.adjust", json!({"sku": a, "warehouse_id": warehouse, "delta": 1})).await;
@@ -150,15 +150,15 @@ async fn what_cannot_be_known_without_a_call_is_named_and_not_guessed() {
     dock.wish("number", "tracking.submit", json!({"shipment_key": "first", "tracking_number": "T"})).await;
     dock.wish("nonsense", "quantity.set", json!({"sku": a})).await;
     let preview = preview(&dock).await;
-    let told = |key: &str| {
-        let of = |(id, _): &&(tallyd::model::WishId, String)| preview.keys[id] == key;
-        preview.without_call.iter().find(of).map_or("", |(_, how)| how.as_str())
+    let answer = |key: &str| {
+        let of = |(id, _): &&(tallyd::model::ChangeId, String)| preview.change_keys[id] == key;
+        preview.changes_without_call.iter().find(of).map_or("", |(_, how)| how.as_str())
     };
-    assert!(told("unread").starts_with("decided once"), "{}", told("unread"));
-    assert_eq!(told("first"), "decided once its order was read");
-    assert!(told("second").starts_with("goes after the wish `first`"), "{}", told("second"));
-    assert!(told("number").starts_with("waits: the wish `first`"), "{}", told("number"));
-    assert!(told("nonsense").starts_with("rejected: `warehouse_id` is missing"), "{}", told("nonsense"));
+    assert!(answer("unread").starts_with("decided once"), "{}", answer("unread"));
+    assert_eq!(answer("first"), "decided once its order was read");
+    assert!(answer("second").starts_with("goes after the change `first`"), "{}", answer("second"));
+    assert!(answer("number").starts_with("waits: the change `first`"), "{}", answer("number"));
+    assert!(answer("nonsense").starts_with("rejected: `warehouse_id` is missing"), "{}", answer("nonsense"));
     assert_eq!(preview.reads.len(), 1);
     assert_eq!(planned(&preview).len(), 2, "the looks are all that is certain");
 }
@@ -166,7 +166,7 @@ async fn what_cannot_be_known_without_a_call_is_named_and_not_guessed() {
 #[tokio::test]
 async fn what_a_brake_would_hold_is_planned_as_held() {
     let dock = Dock::open().await;
-    let stock = dock.sandbox.stock().await.unwrap();
+    let stock = dock.sandbox.stock_levels().await.unwrap();
     for row in &stock {
         track(&dock, &row.sku).await;
     }
@@ -177,7 +177,7 @@ async fn what_a_brake_would_hold_is_planned_as_held() {
     }
     let preview = preview(&dock).await;
     dock.push().await;
-    let held = preview.without_call.iter().filter(|(_, how)| how.starts_with("held: ")).count();
+    let held = preview.changes_without_call.iter().filter(|(_, how)| how.starts_with("held: ")).count();
     let expected = dock.number("SELECT count(*) FROM outbox WHERE state = 'held'").await;
     assert_eq!(i64::try_from(held).unwrap(), expected);
     assert!(expected >= 10);

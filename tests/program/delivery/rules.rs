@@ -8,7 +8,7 @@ const WORK_QUEUE: &str = "GET /api/Company/WorkQueue";
 
 /// Returns stock levels with enough stock, each of another SKU.
 async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
-    let mut stock = dock.sandbox.stock().await.unwrap();
+    let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 20);
     stock.dedup_by(|a, b| a.sku == b.sku);
     stock.into_iter().map(|row| (row.sku, row.warehouse_id, row.quantity)).collect()
@@ -28,7 +28,7 @@ async fn a_throttled_write_is_planned_anew_and_never_the_old_body() {
         while dock.calls(UPDATE) == 0 {
             tokio::task::yield_now().await;
         }
-        dock.sandbox.sale(&sku, warehouse, 1).await.unwrap();
+        dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
     });
     assert_eq!(dock.state("taken").await, "applied");
     assert_eq!((dock.cell(&sku, warehouse).await, dock.calls(UPDATE)), (quantity - 4, 2));
@@ -56,9 +56,9 @@ async fn a_sku_in_another_case_is_sent_as_the_service_spells_it() {
 #[tokio::test]
 async fn a_call_refused_as_a_whole_is_halved_once_the_key_is_proved() {
     let dock = Dock::open().await;
-    let cells = cells(&dock).await;
+    let levels = cells(&dock).await;
     dock.fault(UPDATE, json!({"Status": 400})).await;
-    for (n, (sku, warehouse, _)) in cells.iter().take(4).enumerate() {
+    for (n, (sku, warehouse, _)) in levels.iter().take(4).enumerate() {
         dock.wish(&format!("a{n}"), "quantity.adjust", adjust(sku, *warehouse, 1)).await;
     }
     dock.push().await;
@@ -69,7 +69,7 @@ async fn a_call_refused_as_a_whole_is_halved_once_the_key_is_proved() {
 }
 
 #[tokio::test]
-async fn a_400_that_means_the_key_judges_no_wish() {
+async fn a_400_that_means_the_key_judges_no_change() {
     let dock = Dock::open().await;
     let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
     dock.faults(json!([
@@ -106,14 +106,14 @@ async fn what_a_person_shipped_is_not_taken_for_ours() {
 
 #[tokio::test]
 async fn a_dribble_of_zeroings_is_counted_over_the_hour() {
-    let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nhold_zeroing_over = 0.05\n").await;
-    let cells = cells(&dock).await;
+    let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nmax_zeroing_fraction = 0.05\n").await;
+    let levels = cells(&dock).await;
     let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+        .bind(json!(dock.sandbox.all_skus().await.unwrap()).to_string());
     known.execute(&mut dock.outsider().await).await.unwrap();
     dock.run(tallyd::model::JobKind::Balances).await;
     let zero = async |from: usize, to: usize| {
-        for (n, (sku, warehouse, _)) in cells.iter().enumerate().take(to).skip(from) {
+        for (n, (sku, warehouse, _)) in levels.iter().enumerate().take(to).skip(from) {
             let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0});
             dock.wish(&format!("z{n}"), "quantity.set", body).await;
         }
@@ -131,19 +131,20 @@ async fn a_dribble_of_zeroings_is_counted_over_the_hour() {
 #[tokio::test]
 async fn a_flood_over_several_batches_trips_its_brake_once() {
     let dock =
-        Dock::open_with("[quantities]\nhold_zeroing_over = 0.05\n[jobs.balances]\nskus_per_call = 3\n").await;
-    let cells = cells(&dock).await;
-    let skus = json!(dock.sandbox.skus().await.unwrap()).to_string();
+        Dock::open_with("[quantities]\nmax_zeroing_fraction = 0.05\n[jobs.balances]\nskus_per_call = 3\n")
+            .await;
+    let levels = cells(&dock).await;
+    let skus = json!(dock.sandbox.all_skus().await.unwrap()).to_string();
     let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)").bind(skus);
     known.execute(&mut dock.outsider().await).await.unwrap();
     dock.run(tallyd::model::JobKind::Balances).await;
-    for (n, (sku, warehouse, _)) in cells.iter().enumerate().take(15) {
+    for (n, (sku, warehouse, _)) in levels.iter().enumerate().take(15) {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0});
         dock.wish(&format!("z{n}"), "quantity.set", body).await;
     }
     dock.push().await;
     assert_eq!((dock.reason("z0").await, dock.reason("z14").await), ("brake".into(), "brake".into()));
-    let trips = dock.daemon().context().store.brake_trips().await.unwrap();
+    let trips = dock.daemon().context().store.brake_trip_list().await.unwrap();
     assert_eq!(trips.iter().map(|trip| trip.held).collect::<Vec<_>>(), [15]);
     let written: i64 = sqlx::query_scalar("SELECT count(*) FROM brake_trip")
         .fetch_one(&mut dock.outsider().await)
@@ -153,8 +154,8 @@ async fn a_flood_over_several_batches_trips_its_brake_once() {
 }
 
 #[tokio::test]
-async fn a_released_wish_is_read_again_and_merged_before_it_is_sent() {
-    let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nhold_jump_over = 5\n").await;
+async fn a_released_change_is_read_again_and_merged_before_it_is_sent() {
+    let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nmax_quantity_jump = 5\n").await;
     let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
     let known = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&sku);
     known.execute(&mut dock.outsider().await).await.unwrap();
@@ -162,9 +163,9 @@ async fn a_released_wish_is_read_again_and_merged_before_it_is_sent() {
     dock.wish("jump", "quantity.adjust", adjust(&sku, warehouse, 9)).await;
     dock.push().await;
     assert_eq!((dock.reason("jump").await, dock.calls(UPDATE)), ("jump".into(), 0));
-    dock.sandbox.sale(&sku, warehouse, 4).await.unwrap();
+    dock.sandbox.sell_units(&sku, warehouse, 4).await.unwrap();
     dock.later(A_MOMENT);
-    let mut write = dock.daemon().context().store.begin(tallyd::store::Durability::Full).await.unwrap();
+    let mut write = dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     assert_eq!(write.brake_release(&[], dock.daemon().context().now()).await.unwrap(), 1);
     write.commit().await.unwrap();
     dock.push().await;

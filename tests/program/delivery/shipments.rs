@@ -96,7 +96,7 @@ async fn more_than_is_left_is_held_and_never_sent() {
 }
 
 #[tokio::test]
-async fn the_services_refusal_rejects_that_wish_with_its_words() {
+async fn the_services_refusal_rejects_that_change_with_its_words() {
     let (dock, mut gate) = gated().await;
     let (a, _) = dock.two_skus().await;
     let (good, _) = dock.order(&[(&a, 1)]).await;
@@ -159,9 +159,9 @@ async fn a_parcel_does_not_wait_behind_a_backlog_of_counts() {
     let (a, _) = dock.two_skus().await;
     let (early, _) = dock.order(&[(&a, 1)]).await;
     let (late, _) = dock.order(&[(&a, 1)]).await;
-    for cell in dock.sandbox.stock().await.unwrap() {
-        let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "delta": 1});
-        dock.wish(&format!("{} {}", cell.sku, cell.warehouse_id), "quantity.adjust", body).await;
+    for level in dock.sandbox.stock_levels().await.unwrap() {
+        let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "delta": 1});
+        dock.wish(&format!("{} {}", level.sku, level.warehouse_id), "quantity.adjust", body).await;
     }
     dock.wish("early", "shipment.create", json!({"order_id": early})).await;
     gate.close();
@@ -180,7 +180,7 @@ async fn a_parcel_does_not_wait_behind_a_backlog_of_counts() {
             parcel.go();
             if key == "early" {
                 dock.wish("late", "shipment.create", json!({"order_id": late})).await;
-                dock.daemon().context().wishes_came();
+                dock.daemon().context().notify_changes();
             }
         }
         gate.open();

@@ -5,9 +5,10 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tallyd::client::{
-    FailureKind, HttpTransport, Request, Response, Sending, Sent, Transport, TransportError,
+    FailureKind, HttpTransport, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError,
+    WasSent,
 };
-use tallyd::model::{JobKind, Operation, Trigger, WarehouseId};
+use tallyd::model::{JobKind, Operation, RunTrigger, WarehouseId};
 use tallyd::store::Durability;
 use tallyd::sync;
 
@@ -62,9 +63,9 @@ impl Sick {
 }
 
 impl Transport for Way {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         let lost = |sent, kind| TransportError {
-            sent,
+            was_sent: sent,
             kind,
             what: "the network lost it".into(),
             status: None,
@@ -73,11 +74,13 @@ impl Transport for Way {
         match self.sick.instead(request.operation) {
             None => self.http.send(request),
             Some(Instead::Answer(status, body)) => {
-                let response = Response { status, body: body.into(), ..Response::default() };
+                let response = PlatformResponse { status, body: body.into(), ..PlatformResponse::default() };
                 Box::pin(async move { Ok(response) })
             }
-            Some(Instead::Cut) => Box::pin(async move { Err(lost(Sent::Maybe, FailureKind::Cut)) }),
-            Some(Instead::NoConnection) => Box::pin(async move { Err(lost(Sent::No, FailureKind::Connect)) }),
+            Some(Instead::Cut) => Box::pin(async move { Err(lost(WasSent::Maybe, FailureKind::Cut)) }),
+            Some(Instead::NoConnection) => {
+                Box::pin(async move { Err(lost(WasSent::No, FailureKind::Connect)) })
+            }
         }
     }
 }
@@ -99,7 +102,7 @@ pub const NOT_KNOWN: [Instead; 11] = [
 
 /// Returns stock levels of different SKUs, with their quantities.
 pub async fn cells(dock: &Dock, count: usize) -> Vec<(String, i64, i64)> {
-    let mut stock = dock.sandbox.stock().await.unwrap();
+    let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.dedup_by(|a, b| a.sku == b.sku);
     stock.into_iter().take(count).map(|row| (row.sku, row.warehouse_id, row.quantity)).collect()
 }
@@ -117,11 +120,11 @@ pub async fn sent(dock: &Dock, operation: Operation) -> i64 {
 async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
     for instead in &NOT_KNOWN {
         let (dock, sick) = Sick::dock().await;
-        let cells = cells(&dock, 28).await;
+        let levels = cells(&dock, 28).await;
         sick.answers(Operation::UpdateQuantityOnHand, &LAPSED);
         sick.answers(Operation::WorkQueue, instead);
-        for (n, cell) in cells.iter().enumerate() {
-            adjust(&dock, &format!("a{n}"), cell).await;
+        for (n, level) in levels.iter().enumerate() {
+            adjust(&dock, &format!("a{n}"), level).await;
         }
         for _ in 0..5 {
             dock.push().await;
@@ -132,8 +135,8 @@ async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
         assert!(probes <= 2, "{instead:?}: {probes} probes at once");
         let waits = dock.number("SELECT count(*) FROM outbox WHERE state = 'pending'").await;
         assert_eq!(waits, 28, "{instead:?}");
-        let told = dock.number("SELECT count(*) FROM outbox WHERE reason = 'operation_held'").await;
-        assert!(told > 0, "{instead:?}: the wishes of the call say what they wait for");
+        let answer = dock.number("SELECT count(*) FROM outbox WHERE reason = 'operation_held'").await;
+        assert!(answer > 0, "{instead:?}: the changes of the call say what they wait for");
         dock.later(LONG);
         dock.push().await;
         assert_eq!(sent(&dock, Operation::UpdateQuantityOnHand).await, burnt, "{instead:?}");
@@ -141,7 +144,7 @@ async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
         sick.is_well();
         dock.later(LONG);
         dock.push().await;
-        for (n, (sku, warehouse, quantity)) in cells.iter().enumerate() {
+        for (n, (sku, warehouse, quantity)) in levels.iter().enumerate() {
             let key = format!("a{n}");
             assert_eq!(dock.state(&key).await, "applied", "{instead:?}: {:?}", dock.fate(&key).await);
             assert_eq!(dock.cell(sku, *warehouse).await, quantity + 1, "{instead:?}");
@@ -152,24 +155,24 @@ async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
 #[tokio::test]
 async fn a_key_that_comes_back_between_the_refusal_and_the_probe_refuses_no_change() {
     let (dock, sick) = Sick::dock().await;
-    let cell = cells(&dock, 1).await.remove(0);
+    let level = cells(&dock, 1).await.remove(0);
     sick.times(Operation::UpdateQuantityOnHand, &LAPSED, 1);
-    adjust(&dock, "a", &cell).await;
+    adjust(&dock, "a", &level).await;
     dock.push().await;
     assert_eq!(dock.state("a").await, "applied", "{:?}", dock.fate("a").await);
-    assert_eq!(dock.cell(&cell.0, cell.1).await, cell.2 + 1);
+    assert_eq!(dock.cell(&level.0, level.1).await, level.2 + 1);
 }
 
 #[tokio::test]
 async fn a_change_refused_alone_between_two_proofs_of_the_key_is_refused_for_good() {
     let (dock, sick) = Sick::dock().await;
-    let cells = cells(&dock, 2).await;
+    let levels = cells(&dock, 2).await;
     sick.answers(Operation::UpdateQuantityOnHand, &LAPSED);
-    adjust(&dock, "a", &cells[0]).await;
+    adjust(&dock, "a", &levels[0]).await;
     dock.push().await;
     assert_eq!(dock.fate("a").await.1, "service_refused");
     assert_eq!(sent(&dock, Operation::UpdateQuantityOnHand).await, 2, "the second is the proof");
-    adjust(&dock, "b", &cells[1]).await;
+    adjust(&dock, "b", &levels[1]).await;
     dock.push().await;
     assert_eq!(dock.fate("b").await.1, "service_refused");
     assert_eq!(sent(&dock, Operation::UpdateQuantityOnHand).await, 3, "the key was proved a moment ago");
@@ -219,11 +222,11 @@ async fn a_refusal_is_lifted_by_a_well_formed_answer_alone() {
     drop(dock.daemon().context().limiter.refuse_key("a 403"));
     for instead in &NOT_KNOWN {
         sick.answers(Operation::WorkQueue, instead);
-        assert!(!dock.daemon().probe().await.unwrap(), "{instead:?}");
+        assert!(!dock.daemon().probe_key().await.unwrap(), "{instead:?}");
         assert!(dock.daemon().context().limiter.is_refused(), "{instead:?}");
     }
     sick.is_well();
-    assert!(dock.daemon().probe().await.unwrap());
+    assert!(dock.daemon().probe_key().await.unwrap());
     assert!(!dock.daemon().context().limiter.is_refused());
 }
 
@@ -232,18 +235,21 @@ async fn a_list_of_warehouses_that_is_empty_or_unreadable_is_no_other_company() 
     let (dock, sick) = Sick::dock().await;
     let context = dock.daemon().context();
     let known = context.store.warehouse_ids().await.unwrap().into_iter().collect();
-    let mut write = context.store.begin(Durability::Normal).await.unwrap();
+    let mut write = context.store.begin_write(Durability::Normal).await.unwrap();
     let run =
-        write.run_begin(context.session_id, JobKind::Warehouses, Trigger::Operator, context.now()).await;
+        write.run_begin(context.session_id, JobKind::Warehouses, RunTrigger::Operator, context.now()).await;
     write.commit().await.unwrap();
     let run = run.unwrap();
     let unreadable = r#"{"status":"Success","messages":[],"pagination":null,"data":[{"Id":"many"}]}"#;
     for body in [NO_LINES, unreadable] {
         sick.answers(Operation::ListWarehouses, &Instead::Answer(200, body));
-        let told = sync::lists_any(context, run, &known).await;
-        assert!(told.is_err(), "{body}: {told:?}");
+        let answer = sync::lists_any_warehouse(context, run, &known).await;
+        assert!(answer.is_err(), "{body}: {answer:?}");
     }
     sick.is_well();
-    assert!(sync::lists_any(context, run, &known).await.unwrap());
-    assert!(!sync::lists_any(context, run, &[WarehouseId(1)].into()).await.unwrap(), "that is another's");
+    assert!(sync::lists_any_warehouse(context, run, &known).await.unwrap());
+    assert!(
+        !sync::lists_any_warehouse(context, run, &[WarehouseId(1)].into()).await.unwrap(),
+        "that is another's"
+    );
 }

@@ -6,14 +6,14 @@ use sqlx::Connection;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tallyd::client::{HttpTransport, Request, Sending, Transport};
+use tallyd::client::{HttpTransport, PlatformRequest, SendFuture, Transport};
 use tallyd::model::{JobKind, Operation};
 
 /// A platform that returns a product only for its exact spelling.
 struct Exact(HttpTransport);
 
 impl Transport for Exact {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         Box::pin(async move {
             let asked: Option<Value> = (request.operation == Operation::GetProductBalances)
                 .then(|| serde_json::from_slice(request.body.as_deref().unwrap()).unwrap());
@@ -32,7 +32,7 @@ impl Transport for Exact {
 struct Hides(HttpTransport, &'static str, Arc<AtomicBool>);
 
 impl Transport for Hides {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         Box::pin(async move {
             let asked = request.body.as_deref().map(|body| String::from_utf8_lossy(body).into_owned());
             let is_hidden = request.operation == Operation::GetProductBalances
@@ -47,8 +47,8 @@ impl Transport for Hides {
     }
 }
 
-async fn dock(folds: bool) -> Dock {
-    match folds {
+async fn dock(case_keys: bool) -> Dock {
+    match case_keys {
         true => Dock::open().await,
         false => Dock::open_over(|http| Some(Arc::new(Exact(http)))).await,
     }
@@ -56,7 +56,7 @@ async fn dock(folds: bool) -> Dock {
 
 /// Tracks and reads stock levels with enough stock, each of another SKU with letters of the other case.
 async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
-    let mut stock = dock.sandbox.stock().await.unwrap();
+    let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 20 && row.sku.to_lowercase() != row.sku);
     stock.dedup_by(|a, b| a.sku == b.sku);
     for row in &stock {
@@ -68,10 +68,10 @@ async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
 }
 
 /// Inserts changes (key, SKU, priority, rest of the body) for one warehouse in one transaction.
-async fn wishes(dock: &Dock, warehouse: i64, wishes: &[(&str, &str, i64, Value)]) {
+async fn wishes(dock: &Dock, warehouse: i64, changes: &[(&str, &str, i64, Value)]) {
     let mut other = dock.outsider().await;
     let mut insertion = other.begin().await.unwrap();
-    for (key, sku, priority, rest) in wishes {
+    for (key, sku, priority, rest) in changes {
         let kind = if rest.get("delta").is_some() { "quantity.adjust" } else { "quantity.set" };
         let mut body = rest.clone();
         body["sku"] = json!(sku);
@@ -85,8 +85,8 @@ async fn wishes(dock: &Dock, warehouse: i64, wishes: &[(&str, &str, i64, Value)]
 
 #[tokio::test]
 async fn a_count_and_a_movement_in_two_spellings_are_one_write() {
-    for folds in [true, false] {
-        let dock = dock(folds).await;
+    for case_keys in [true, false] {
+        let dock = dock(case_keys).await;
         for (n, (sku, warehouse, _)) in cells(&dock).await.into_iter().take(5).enumerate() {
             let (count, more) = (format!("{n} count"), format!("{n} more"));
             let low = sku.to_lowercase();
@@ -98,21 +98,21 @@ async fn a_count_and_a_movement_in_two_spellings_are_one_write() {
                 (dock.state(&count).await, dock.state(&more).await),
                 ("applied".into(), "applied".into())
             );
-            assert_eq!(dock.cell(&sku, warehouse).await, 52, "{folds}");
+            assert_eq!(dock.cell(&sku, warehouse).await, 52, "{case_keys}");
         }
     }
 }
 
 #[tokio::test]
 async fn the_later_count_counts_whatever_it_spells() {
-    for folds in [true, false] {
-        let dock = dock(folds).await;
+    for case_keys in [true, false] {
+        let dock = dock(case_keys).await;
         let (sku, warehouse, _) = cells(&dock).await.remove(0);
         let low = sku.to_lowercase();
         let both = [("old", &*sku, 0, json!({"quantity": 60})), ("new", &*low, 1, json!({"quantity": 67}))];
         wishes(&dock, warehouse, &both).await;
         dock.push().await;
-        assert_eq!(dock.cell(&sku, warehouse).await, 67, "{folds}");
+        assert_eq!(dock.cell(&sku, warehouse).await, 67, "{case_keys}");
         assert_eq!(
             (dock.state("new").await, dock.reason("old").await),
             ("applied".into(), "superseded".into())
@@ -120,15 +120,15 @@ async fn the_later_count_counts_whatever_it_spells() {
         let earlier = json!({"quantity": 9, "counted_at": "2001-01-01T00:00:00Z"});
         wishes(&dock, warehouse, &[("earlier", &*sku, 0, earlier)]).await;
         dock.push().await;
-        assert_eq!(dock.reason("earlier").await, "superseded", "{folds}");
+        assert_eq!(dock.reason("earlier").await, "superseded", "{case_keys}");
         assert_eq!(dock.cell(&sku, warehouse).await, 67);
     }
 }
 
 #[tokio::test]
-async fn two_movements_in_two_spellings_are_both_done_and_nothing_waits_for_the_next_wish() {
-    for folds in [true, false] {
-        let dock = dock(folds).await;
+async fn two_movements_in_two_spellings_are_both_done_and_nothing_waits_for_the_next_change() {
+    for case_keys in [true, false] {
+        let dock = dock(case_keys).await;
         for (n, (sku, warehouse, quantity)) in cells(&dock).await.into_iter().take(8).enumerate() {
             let (less, more, low) = (format!("{n} less"), format!("{n} more"), sku.to_lowercase());
             let both = [(&*less, &*sku, 0, json!({"delta": -3})), (&*more, &*low, 0, json!({"delta": 5}))];
@@ -138,25 +138,29 @@ async fn two_movements_in_two_spellings_are_both_done_and_nothing_waits_for_the_
                 (dock.state(&less).await, dock.state(&more).await),
                 ("applied".into(), "applied".into())
             );
-            assert_eq!(dock.cell(&sku, warehouse).await, quantity + 2, "{folds}");
+            assert_eq!(dock.cell(&sku, warehouse).await, quantity + 2, "{case_keys}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_count_in_another_spelling_stands_on_the_fact_at_its_insertion() {
-    for folds in [true, false] {
-        let dock = dock(folds).await;
+    for case_keys in [true, false] {
+        let dock = dock(case_keys).await;
         let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
         let low = sku.to_lowercase();
         for (n, sold) in [(0, 2), (1, 3)] {
             let before = dock.cell(&sku, warehouse).await;
             let count = format!("{n}");
             wishes(&dock, warehouse, &[(&*count, &*low, 0, json!({"quantity": before - 1}))]).await;
-            dock.sandbox.sale(&sku, warehouse, sold).await.unwrap();
+            dock.sandbox.sell_units(&sku, warehouse, sold).await.unwrap();
             dock.push().await;
-            assert_eq!(dock.state(&count).await, "applied", "{folds}: {:?}", dock.fate(&count).await);
-            assert_eq!(dock.cell(&sku, warehouse).await, before - 1 - sold, "{folds}: the sales still count");
+            assert_eq!(dock.state(&count).await, "applied", "{case_keys}: {:?}", dock.fate(&count).await);
+            assert_eq!(
+                dock.cell(&sku, warehouse).await,
+                before - 1 - sold,
+                "{case_keys}: the sales still count"
+            );
         }
         assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2 - 5);
     }
@@ -179,8 +183,8 @@ async fn what_is_pending_in_another_spelling_shows_in_the_stock_view() {
         .await
         .unwrap();
     assert_eq!((pending, dock.cell(&sku, warehouse).await), (42, quantity + 1));
-    let told = dock.done(&["explain", &sku, &warehouse.to_string()]).await;
-    assert!(told.contains("`a`") && told.contains("`b`"), "{told}");
+    let answer = dock.done(&["explain", &sku, &warehouse.to_string()]).await;
+    assert!(answer.contains("`a`") && answer.contains("`b`"), "{answer}");
 }
 
 /// Creates a product with 50 units in the warehouse.
@@ -244,9 +248,9 @@ async fn a_spelling_never_asked_for_is_asked_for_before_it_is_taken_for_another(
 }
 
 #[tokio::test]
-async fn a_cell_in_flight_by_one_spelling_waits_for_it_by_the_other() {
-    for folds in [true, false] {
-        let dock = dock(folds).await;
+async fn a_stock_level_in_flight_by_one_spelling_waits_for_it_by_the_other() {
+    for case_keys in [true, false] {
+        let dock = dock(case_keys).await;
         let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
         let low = sku.to_lowercase();
         wishes(&dock, warehouse, &[("known", &*low, 0, json!({"delta": 1}))]).await;
@@ -258,13 +262,13 @@ async fn a_cell_in_flight_by_one_spelling_waits_for_it_by_the_other() {
                 tokio::task::yield_now().await;
             }
             wishes(&dock, warehouse, &[("second", &*low, 1, json!({"delta": 5}))]).await;
-            dock.daemon().context().wishes_came();
+            dock.daemon().context().notify_changes();
         });
         assert_eq!(
             (dock.state("first").await, dock.state("second").await),
             ("applied".into(), "applied".into())
         );
-        assert_eq!(dock.cell(&sku, warehouse).await, quantity + 3, "{folds}");
+        assert_eq!(dock.cell(&sku, warehouse).await, quantity + 3, "{case_keys}");
         assert!(dock.calls(BALANCES) > 0);
     }
 }

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tallyd::client::{HttpSettings, HttpTransport, Keys, Transport};
+use tallyd::client::{AccountKeys, HttpSettings, HttpTransport, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock};
-use tallyd::model::{Clock, JobKind, Moment, Timestamp, Trigger};
-use tallyd::sandbox::{self, Options, Sandbox};
+use tallyd::model::{Clock, JobKind, Moment, RunTrigger, Timestamp};
+use tallyd::sandbox::{self, Sandbox, SandboxOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
@@ -111,15 +111,18 @@ impl Dock {
 
     async fn over(more: &str, between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>) -> Self {
         let listen = ([127, 0, 0, 1], 0).into();
-        let options = Options { listen, skus: 30, orders: 0, calls_per_minute: 0, ..Options::default() };
-        let sandbox = sandbox::start(options).await.unwrap();
+        let options =
+            SandboxOptions { listen, skus: 30, orders: 0, calls_per_minute: 0, ..SandboxOptions::default() };
+        let sandbox = sandbox::start_sandbox(options).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
         let path = dir.path().join("tallyd.db");
-        let keys =
-            Keys { integration: sandbox.integration_key().into(), gateway: sandbox.gateway_key().into() };
-        let address = format!("http://{}", sandbox.addr());
+        let keys = AccountKeys {
+            integration: sandbox.integration_key().into(),
+            gateway: sandbox.gateway_key().into(),
+        };
+        let address = format!("http://{}", sandbox.local_addr());
         let settings = HttpSettings { timeout: TIMEOUT, ..HttpSettings::new(&address) };
         let between = between(HttpTransport::new(&settings, &keys).unwrap());
         let mut dock =
@@ -136,7 +139,7 @@ impl Dock {
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
              timeout = \"{}s\"\n[database]\npath = {:?}\n[limits]\ncalls_per_minute = 6000\n\
              {}{}",
-            self.sandbox.addr(),
+            self.sandbox.local_addr(),
             dir.join("i"),
             dir.join("g"),
             TIMEOUT.as_secs(),
@@ -158,7 +161,7 @@ impl Dock {
         drop(self.daemon.take());
         let (config, clock) = (self.config(), self.clock());
         let daemon = match self.between.clone() {
-            Some(between) => Daemon::start_over(config, clock, between, None).await,
+            Some(between) => Daemon::start_with_transport(config, clock, between, None).await,
             None => Daemon::start(config, clock).await,
         };
         self.daemon = Some(daemon.unwrap());
@@ -252,7 +255,7 @@ impl Dock {
 
     /// Runs a job once; returns its summary.
     pub async fn run(&self, kind: JobKind) -> String {
-        run_job::run(self.daemon().context(), kind, Trigger::Once).await.unwrap().summary
+        run_job::run_job(self.daemon().context(), kind, RunTrigger::Once).await.unwrap().summary
     }
 
     pub async fn push(&self) -> String {
@@ -329,7 +332,7 @@ impl Dock {
 
     /// Returns the number of calls of one operation so far.
     pub fn calls(&self, operation: &str) -> usize {
-        self.sandbox.calls().iter().filter(|call| call.operation == operation).count()
+        self.sandbox.logged_calls().iter().filter(|call| call.operation == operation).count()
     }
 
     /// Sets faults at the platform.
@@ -377,7 +380,7 @@ impl Dock {
 
     /// Returns two SKUs that are no kits and have enough stock.
     pub async fn two_skus(&self) -> (String, String) {
-        let stock = self.sandbox.stock().await.unwrap();
+        let stock = self.sandbox.stock_levels().await.unwrap();
         let mut skus: Vec<String> =
             stock.into_iter().filter(|row| row.quantity >= 10).map(|row| row.sku).collect();
         skus.dedup();
@@ -385,13 +388,13 @@ impl Dock {
     }
 
     pub async fn cell(&self, sku: &str, warehouse: i64) -> i64 {
-        let stock = self.sandbox.stock().await.unwrap();
+        let stock = self.sandbox.stock_levels().await.unwrap();
         stock.iter().find(|row| row.sku == sku && row.warehouse_id == warehouse).unwrap().quantity
     }
 
     /// Sends a raw call, as a person on the platform's own pages would cause it.
     pub async fn request(&self, method: &str, path: &str, body: &str) -> Value {
-        let mut stream = tokio::net::TcpStream::connect(self.sandbox.addr()).await.unwrap();
+        let mut stream = tokio::net::TcpStream::connect(self.sandbox.local_addr()).await.unwrap();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: s\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
              svc-subscription-key: {}\r\ngateway-subscription-key: {}\r\nConnection: close\r\n\r\n{body}",

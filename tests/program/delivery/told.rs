@@ -3,10 +3,10 @@
 use super::support::Dock;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
-use tallyd::client::{HttpTransport, Request, Response, Sending, Transport};
+use tallyd::client::{HttpTransport, PlatformRequest, PlatformResponse, SendFuture, Transport};
 use tallyd::model::Operation;
 
-type Rule = Box<dyn Fn(&Request, &mut Response) + Send>;
+type Rule = Box<dyn Fn(&PlatformRequest, &mut PlatformResponse) + Send>;
 
 /// The rules in force; each is applied to every answer.
 #[derive(Clone, Default)]
@@ -26,8 +26,12 @@ pub async fn told() -> (Dock, Rules) {
 
 impl Rules {
     /// Applies `rule` to the answers of `operation` from now on.
-    pub fn say(&self, operation: Operation, rule: impl Fn(&Request, &mut Response) + Send + 'static) {
-        let rule = move |request: &Request, response: &mut Response| {
+    pub fn say(
+        &self,
+        operation: Operation,
+        rule: impl Fn(&PlatformRequest, &mut PlatformResponse) + Send + 'static,
+    ) {
+        let rule = move |request: &PlatformRequest, response: &mut PlatformResponse| {
             if request.operation == operation {
                 rule(request, response);
             }
@@ -68,20 +72,23 @@ impl Rules {
 }
 
 /// Replaces an answer by this status and a message.
-pub fn fail(response: &mut Response, status: u16) {
-    *response =
-        Response { status, body: br#"{"Message":"Something went wrong."}"#.to_vec(), ..Response::default() };
+pub fn fail(response: &mut PlatformResponse, status: u16) {
+    *response = PlatformResponse {
+        status,
+        body: br#"{"Message":"Something went wrong."}"#.to_vec(),
+        ..PlatformResponse::default()
+    };
 }
 
 /// Changes the answer's records; the answer still counts the former ones.
-pub fn data(response: &mut Response, change: impl FnOnce(&mut Vec<Value>)) {
+pub fn data(response: &mut PlatformResponse, change: impl FnOnce(&mut Vec<Value>)) {
     let mut answer: Value = serde_json::from_slice(&response.body).unwrap();
     change(answer["data"].as_array_mut().unwrap());
     response.body = serde_json::to_vec(&answer).unwrap();
 }
 
 /// Changes the answer's records, and the number that it counts.
-pub fn data_counted(response: &mut Response, change: impl FnOnce(&mut Vec<Value>)) {
+pub fn data_counted(response: &mut PlatformResponse, change: impl FnOnce(&mut Vec<Value>)) {
     data(response, change);
     let mut answer: Value = serde_json::from_slice(&response.body).unwrap();
     let count = answer["data"].as_array().unwrap().len();
@@ -91,13 +98,13 @@ pub fn data_counted(response: &mut Response, change: impl FnOnce(&mut Vec<Value>
     response.body = serde_json::to_vec(&answer).unwrap();
 }
 
-fn asks_for(request: &Request, order: i64) -> bool {
+fn asks_for(request: &PlatformRequest, order: i64) -> bool {
     let body: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
     body["OrderId"] == order
 }
 
 impl Transport for Told {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         Box::pin(async move {
             let mut response = self.http.send(request.clone()).await?;
             for rule in self.rules.0.lock().unwrap().iter() {

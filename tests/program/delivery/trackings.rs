@@ -34,11 +34,11 @@ async fn a_tracking_follows_its_shipment_in_the_same_push() {
 async fn a_tracking_without_its_shipment_waits_and_makes_no_call() {
     let dock = Dock::open().await;
     dock.wish("t", "tracking.submit", json!({"shipment_key": "later", "tracking_number": "T"})).await;
-    let before = dock.sandbox.calls().len();
+    let before = dock.sandbox.logged_calls().len();
     for _ in 0..3 {
         dock.push().await;
     }
-    assert_eq!(dock.sandbox.calls().len(), before);
+    assert_eq!(dock.sandbox.logged_calls().len(), before);
     assert_eq!((dock.state("t").await, dock.reason("t").await), ("pending".into(), "awaits_shipment".into()));
 }
 
@@ -64,7 +64,7 @@ async fn a_rejected_or_cancelled_shipment_rejects_its_tracking() {
     assert_eq!(dock.fate("t1").await.1, "no_shipment");
     assert_eq!(dock.state("t2").await, "pending", "its shipment is held");
     assert_eq!(dock.fate("t3").await.1, "no_shipment", "a tracking makes no shipment");
-    let mut write = dock.daemon().context().store.begin(tallyd::store::Durability::Full).await.unwrap();
+    let mut write = dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     assert!(write.outbox_cancel("many", tallyd::model::Timestamp(0)).await.unwrap());
     write.commit().await.unwrap();
     dock.push().await;

@@ -83,7 +83,7 @@ async fn what_a_person_corrected_is_tried_with_the_next_run() {
     assert_eq!(quarantined(&dock).await.len(), 1, "its delay is half an hour by now");
 
     let context = dock.daemon().context();
-    let mut write = context.store.begin(Durability::Full).await.unwrap();
+    let mut write = context.store.begin_write(Durability::Full).await.unwrap();
     assert!(!write.quarantine_retry("7", context.now()).await.unwrap(), "not set aside");
     assert!(write.quarantine_retry(&bad.to_string(), context.now()).await.unwrap());
     write.commit().await.unwrap();
@@ -119,7 +119,7 @@ async fn one_that_is_answered_again_has_the_others_tried_at_once() {
 #[tokio::test]
 async fn a_sku_that_is_gone_is_not_left_aside_as_one_that_fails() {
     let (dock, rules) = told().await;
-    let skus = dock.sandbox.skus().await.unwrap();
+    let skus = dock.sandbox.all_skus().await.unwrap();
     let track = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)");
     track.bind(json!(skus).to_string()).execute(&mut dock.outsider().await).await.unwrap();
     dock.run(JobKind::Balances).await;
@@ -234,9 +234,9 @@ async fn the_log_tells_when_an_order_is_set_aside_and_when_it_is_taken_back() {
     dock.run(JobKind::OrderLines).await;
     let log = std::fs::read_to_string(&path).unwrap();
     for event in ["entry.set_aside", "entry.taken_back"] {
-        let told = log.lines().filter(|line| line.contains(&format!("event=\"{event}\"")));
-        let told: Vec<&str> = told.collect();
-        assert!(matches!(told[..], [line] if line.contains(&format!("entry=\"{bad}\""))), "{event}: {log}");
+        let answer = log.lines().filter(|line| line.contains(&format!("event=\"{event}\"")));
+        let answer: Vec<&str> = answer.collect();
+        assert!(matches!(answer[..], [line] if line.contains(&format!("entry=\"{bad}\""))), "{event}: {log}");
     }
 }
 

@@ -6,7 +6,7 @@ use super::between::{Cell, Odd, Scene};
 use super::support::{A_MOMENT, BALANCES, UPDATE};
 use std::time::Duration;
 use tallyd::journal::RunOutcome;
-use tallyd::model::{JobKind, Trigger};
+use tallyd::model::{JobKind, RunTrigger};
 
 /// Longer than the distance of two checks that prove a SKU absent.
 const MINUTES: Duration = Duration::from_secs(125);
@@ -14,20 +14,20 @@ const MINUTES: Duration = Duration::from_secs(125);
 const ALWAYS: usize = usize::MAX;
 
 /// Returns the three ways in which an answer does not show a stock level.
-fn unshown(cell: &Cell) -> [Odd; 3] {
-    let sku = &cell.sku;
-    [Odd::Lacks(sku.clone()), Odd::Unreadable(sku.clone()), Odd::Null(sku.clone(), cell.warehouse)]
+fn unshown(level: &Cell) -> [Odd; 3] {
+    let sku = &level.sku;
+    [Odd::Lacks(sku.clone()), Odd::Unreadable(sku.clone()), Odd::Null(sku.clone(), level.warehouse)]
 }
 
 /// Sells ten units at the platform.
-async fn sell_ten(scene: &Scene, cell: &Cell) {
-    scene.sandbox.sale(&cell.sku, cell.warehouse, 10).await.unwrap();
+async fn sell_ten(scene: &Scene, level: &Cell) {
+    scene.sandbox.sell_units(&level.sku, level.warehouse, 10).await.unwrap();
 }
 
 /// Returns the time of observation of the stock level in the view `stock`.
-async fn observed_at(scene: &Scene, cell: &Cell) -> Option<String> {
+async fn observed_at(scene: &Scene, level: &Cell) -> Option<String> {
     let sql = "SELECT observed_at FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
-    let query = sqlx::query_scalar(sql).bind(&cell.sku).bind(cell.warehouse);
+    let query = sqlx::query_scalar(sql).bind(&level.sku).bind(level.warehouse);
     query.fetch_optional(&mut scene.outsider().await).await.unwrap()
 }
 
@@ -37,37 +37,37 @@ async fn missing(scene: &Scene) -> i64 {
 
 /// Runs a job and returns its outcome.
 async fn outcome(scene: &Scene, kind: JobKind) -> RunOutcome {
-    tallyd::daemon::run_job::run(scene.daemon().context(), kind, Trigger::Once).await.unwrap().outcome
+    tallyd::daemon::run_job::run_job(scene.daemon().context(), kind, RunTrigger::Once).await.unwrap().outcome
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_show_a_cell_makes_no_old_fact_fresh() {
+async fn an_answer_that_does_not_show_a_stock_level_makes_no_old_fact_fresh() {
     for way in 0..3 {
         let scene = Scene::open().await;
-        let cell = scene.cells().await.remove(0);
-        sell_ten(&scene, &cell).await;
-        scene.odd(unshown(&cell)[way].clone(), 1);
-        scene.adjust("ours", &cell, -1).await;
+        let level = scene.cells().await.remove(0);
+        sell_ten(&scene, &level).await;
+        scene.odd(unshown(&level)[way].clone(), 1);
+        scene.adjust("ours", &level, -1).await;
         scene.push().await;
         assert_eq!(scene.state("ours").await, "applied", "{way}: {:?}", scene.fate("ours").await);
-        assert_eq!(scene.holds(&cell).await, cell.quantity - 11, "{way}");
+        assert_eq!(scene.holds(&level).await, level.quantity - 11, "{way}");
     }
 }
 
 #[tokio::test]
-async fn a_cell_that_no_answer_shows_is_held_and_goes_on_by_itself() {
+async fn a_stock_level_that_no_answer_shows_is_held_and_goes_on_by_itself() {
     for way in 0..3 {
         let scene = Scene::open().await;
-        let cell = scene.cells().await.remove(0);
-        sell_ten(&scene, &cell).await;
-        scene.odd(unshown(&cell)[way].clone(), ALWAYS);
-        scene.adjust("ours", &cell, -1).await;
+        let level = scene.cells().await.remove(0);
+        sell_ten(&scene, &level).await;
+        scene.odd(unshown(&level)[way].clone(), ALWAYS);
+        scene.adjust("ours", &level, -1).await;
         let reads = scene.calls(BALANCES);
         scene.push().await;
         let (state, reason, detail) = scene.fate("ours").await;
         assert_eq!((state.as_str(), reason.as_str()), ("held", "no_fact"), "{way}: {detail}");
-        assert!(detail.contains(&cell.sku) && detail.contains("by itself"), "{way}: {detail}");
-        assert_eq!((scene.calls(UPDATE), scene.holds(&cell).await), (0, cell.quantity - 10), "{way}");
+        assert!(detail.contains(&level.sku) && detail.contains("by itself"), "{way}: {detail}");
+        assert_eq!((scene.calls(UPDATE), scene.holds(&level).await), (0, level.quantity - 10), "{way}");
         assert!(scene.calls(BALANCES) - reads <= 6, "{way}: {} reads", scene.calls(BALANCES) - reads);
 
         scene.later(A_MOMENT);
@@ -78,7 +78,7 @@ async fn a_cell_that_no_answer_shows_is_held_and_goes_on_by_itself() {
         scene.settle().await;
         scene.push().await;
         assert_eq!(scene.state("ours").await, "applied", "{way}: {:?}", scene.fate("ours").await);
-        assert_eq!((scene.calls(UPDATE), scene.holds(&cell).await), (1, cell.quantity - 11), "{way}");
+        assert_eq!((scene.calls(UPDATE), scene.holds(&level).await), (1, level.quantity - 11), "{way}");
     }
 }
 
@@ -86,39 +86,39 @@ async fn a_cell_that_no_answer_shows_is_held_and_goes_on_by_itself() {
 async fn a_number_is_as_old_as_the_last_answer_that_held_it() {
     for way in 0..3 {
         let scene = Scene::open().await;
-        let cells = scene.cells().await;
-        let before = observed_at(&scene, &cells[0]).await;
-        let other = observed_at(&scene, &cells[1]).await;
-        scene.odd(unshown(&cells[0])[way].clone(), ALWAYS);
+        let levels = scene.cells().await;
+        let before = observed_at(&scene, &levels[0]).await;
+        let other = observed_at(&scene, &levels[1]).await;
+        scene.odd(unshown(&levels[0])[way].clone(), ALWAYS);
         for _ in 0..2 {
             scene.later(A_MOMENT);
             scene.run(JobKind::Balances).await;
         }
-        assert_eq!(observed_at(&scene, &cells[0]).await, before, "{way}");
-        assert!(observed_at(&scene, &cells[1]).await > other, "{way}: the others were read");
+        assert_eq!(observed_at(&scene, &levels[0]).await, before, "{way}");
+        assert!(observed_at(&scene, &levels[1]).await > other, "{way}: the others were read");
         scene.even();
         scene.later(A_MOMENT);
         scene.run(JobKind::Balances).await;
-        assert!(observed_at(&scene, &cells[0]).await > before, "{way}: shown again");
+        assert!(observed_at(&scene, &levels[0]).await > before, "{way}: shown again");
         scene.later(A_MOMENT);
-        let shown = observed_at(&scene, &cells[0]).await;
+        let shown = observed_at(&scene, &levels[0]).await;
         scene.run(JobKind::Balances).await;
-        assert!(observed_at(&scene, &cells[0]).await > shown, "{way}: the same answer again");
+        assert!(observed_at(&scene, &levels[0]).await > shown, "{way}: the same answer again");
     }
 }
 
 #[tokio::test]
 async fn an_unreadable_record_is_not_absence_and_refuses_nothing() {
     let scene = Scene::open().await;
-    let cell = scene.cells().await.remove(4);
-    scene.odd(Odd::Unreadable(cell.sku.clone()), ALWAYS);
+    let level = scene.cells().await.remove(4);
+    scene.odd(Odd::Unreadable(level.sku.clone()), ALWAYS);
     for _ in 0..3 {
         scene.later(MINUTES);
         scene.run(JobKind::Balances).await;
     }
     assert_eq!(missing(&scene).await, 0);
     for key in ["a", "b", "c"] {
-        scene.adjust(key, &cell, -1).await;
+        scene.adjust(key, &level, -1).await;
         scene.push().await;
         assert_eq!(scene.state(key).await, "held", "{:?}", scene.fate(key).await);
     }
@@ -129,17 +129,17 @@ async fn an_unreadable_record_is_not_absence_and_refuses_nothing() {
     for key in ["a", "b", "c"] {
         assert_eq!(scene.state(key).await, "applied", "{:?}", scene.fate(key).await);
     }
-    assert_eq!(scene.holds(&cell).await, cell.quantity - 3);
+    assert_eq!(scene.holds(&level).await, level.quantity - 3);
 }
 
 #[tokio::test]
 async fn an_answer_that_is_empty_where_all_were_known_decides_nothing_in_a_small_shop() {
     let scene = Scene::open().await;
-    let cells = scene.some_cells(8).await;
-    let before = observed_at(&scene, &cells[0]).await;
+    let levels = scene.some_cells(8).await;
+    let before = observed_at(&scene, &levels[0]).await;
     scene.odd(Odd::Silent(usize::MAX), ALWAYS);
-    for (n, cell) in cells.iter().take(4).enumerate() {
-        scene.adjust(&format!("w{n}"), cell, -1).await;
+    for (n, level) in levels.iter().take(4).enumerate() {
+        scene.adjust(&format!("w{n}"), level, -1).await;
     }
     for _ in 0..3 {
         assert_eq!(outcome(&scene, JobKind::Balances).await, RunOutcome::Failed);
@@ -147,23 +147,23 @@ async fn an_answer_that_is_empty_where_all_were_known_decides_nothing_in_a_small
         scene.later(MINUTES);
     }
     assert_eq!((missing(&scene).await, scene.calls(UPDATE)), (0, 0));
-    assert_eq!(observed_at(&scene, &cells[0]).await, before);
+    assert_eq!(observed_at(&scene, &levels[0]).await, before);
     scene.even();
     scene.push().await;
-    for (n, cell) in cells.iter().take(4).enumerate() {
+    for (n, level) in levels.iter().take(4).enumerate() {
         assert_eq!(scene.state(&format!("w{n}")).await, "applied", "w{n}");
-        assert_eq!(scene.holds(cell).await, cell.quantity - 1);
+        assert_eq!(scene.holds(level).await, level.quantity - 1);
     }
 }
 
 #[tokio::test]
 async fn small_reads_that_are_answered_with_nothing_decide_nothing_in_a_large_shop() {
     let scene = Scene::open().await;
-    let cells = scene.cells().await;
-    sell_ten(&scene, &cells[0]).await;
+    let levels = scene.cells().await;
+    sell_ten(&scene, &levels[0]).await;
     scene.odd(Odd::Silent(9), ALWAYS);
     for key in ["a", "b", "c"] {
-        scene.adjust(key, &cells[0], -1).await;
+        scene.adjust(key, &levels[0], -1).await;
         scene.push().await;
         assert!(
             ["pending", "held"].contains(&scene.state(key).await.as_str()),
@@ -179,15 +179,15 @@ async fn small_reads_that_are_answered_with_nothing_decide_nothing_in_a_large_sh
     for key in ["a", "b", "c"] {
         assert_eq!(scene.state(key).await, "applied", "{:?}", scene.fate(key).await);
     }
-    assert_eq!(scene.holds(&cells[0]).await, cells[0].quantity - 13);
+    assert_eq!(scene.holds(&levels[0]).await, levels[0].quantity - 13);
 }
 
 #[tokio::test]
 async fn in_a_shop_of_one_sku_an_empty_answer_holds_its_changes_for_a_person() {
     let scene = Scene::open().await;
-    let cell = scene.some_cells(1).await.remove(0);
+    let level = scene.some_cells(1).await.remove(0);
     scene.odd(Odd::Silent(usize::MAX), ALWAYS);
-    scene.adjust("ours", &cell, -1).await;
+    scene.adjust("ours", &level, -1).await;
     scene.push().await;
     let (state, reason, detail) = scene.fate("ours").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "no_fact"), "{detail}");
@@ -202,15 +202,18 @@ async fn in_a_shop_of_one_sku_an_empty_answer_holds_its_changes_for_a_person() {
     scene.later(MINUTES * 4);
     scene.settle().await;
     scene.push().await;
-    assert_eq!((scene.state("ours").await, scene.holds(&cell).await), ("applied".into(), cell.quantity - 1));
+    assert_eq!(
+        (scene.state("ours").await, scene.holds(&level).await),
+        ("applied".into(), level.quantity - 1)
+    );
 }
 
 #[tokio::test]
 async fn a_sku_is_gone_by_two_looks_minutes_apart_that_showed_others() {
     let scene = Scene::open().await;
-    let cell = scene.cells().await.remove(0);
-    scene.odd(Odd::Lacks(cell.sku.clone()), ALWAYS);
-    scene.adjust("ours", &cell, -1).await;
+    let level = scene.cells().await.remove(0);
+    scene.odd(Odd::Lacks(level.sku.clone()), ALWAYS);
+    scene.adjust("ours", &level, -1).await;
     scene.push().await;
     assert_eq!((scene.state("ours").await, missing(&scene).await), ("held".into(), 0));
     scene.later(Duration::from_secs(100));
@@ -225,7 +228,7 @@ async fn a_sku_is_gone_by_two_looks_minutes_apart_that_showed_others() {
         (scene.state("ours").await, scene.reason("ours").await),
         ("rejected".into(), "unknown_sku".into())
     );
-    assert_eq!((scene.calls(UPDATE), observed_at(&scene, &cell).await), (0, None));
+    assert_eq!((scene.calls(UPDATE), observed_at(&scene, &level).await), (0, None));
 }
 
 /// A read proves nothing if it lacks other SKUs too, or if a SKU that was missing comes again.
@@ -234,8 +237,8 @@ async fn a_sku_is_gone_by_two_looks_minutes_apart_that_showed_others() {
 #[tokio::test]
 async fn a_look_proves_nothing_if_it_lacks_others_too_or_if_one_that_was_lacking_comes_again() {
     let scene = Scene::open().await;
-    let cells = scene.some_cells(6).await;
-    let lacks = |at: usize, times: usize| scene.odd(Odd::Lacks(cells[at].sku.clone()), times);
+    let levels = scene.some_cells(6).await;
+    let lacks = |at: usize, times: usize| scene.odd(Odd::Lacks(levels[at].sku.clone()), times);
     lacks(0, ALWAYS);
     for (other, expected) in [(Some(1), 0), (None, 0), (Some(2), 0), (None, 0), (None, 1)] {
         if let Some(other) = other {
@@ -253,31 +256,34 @@ async fn a_look_proves_nothing_if_it_lacks_others_too_or_if_one_that_was_lacking
 #[tokio::test]
 async fn a_sku_that_is_gone_keeps_no_other_from_being_read_in_pages_of_one() {
     let scene = Scene::open_with("[jobs.balances]\nskus_per_call = 1\n").await;
-    let cells = scene.some_cells(6).await;
-    scene.odd(Odd::Lacks(cells[0].sku.clone()), ALWAYS);
+    let levels = scene.some_cells(6).await;
+    scene.odd(Odd::Lacks(levels[0].sku.clone()), ALWAYS);
     for expected in [0, 1] {
-        let before = observed_at(&scene, &cells[5]).await;
+        let before = observed_at(&scene, &levels[5]).await;
         scene.later(MINUTES);
         assert_eq!(outcome(&scene, JobKind::Balances).await, RunOutcome::Ok);
-        assert!(observed_at(&scene, &cells[5]).await > before);
+        assert!(observed_at(&scene, &levels[5]).await > before);
         assert_eq!(missing(&scene).await, expected);
     }
 }
 
 #[tokio::test]
-async fn a_wish_for_a_sku_that_was_gone_is_judged_by_a_fresh_look() {
+async fn a_change_for_a_sku_that_was_gone_is_judged_by_a_fresh_look() {
     let scene = Scene::open().await;
-    let cell = scene.cells().await.remove(0);
-    scene.odd(Odd::Lacks(cell.sku.clone()), ALWAYS);
+    let level = scene.cells().await.remove(0);
+    scene.odd(Odd::Lacks(level.sku.clone()), ALWAYS);
     for _ in 0..2 {
         scene.run(JobKind::Balances).await;
         scene.later(MINUTES);
     }
     assert_eq!(missing(&scene).await, 1);
     scene.even();
-    scene.adjust("back", &cell, -1).await;
+    scene.adjust("back", &level, -1).await;
     scene.push().await;
-    assert_eq!((scene.state("back").await, scene.holds(&cell).await), ("applied".into(), cell.quantity - 1));
+    assert_eq!(
+        (scene.state("back").await, scene.holds(&level).await),
+        ("applied".into(), level.quantity - 1)
+    );
 }
 
 #[tokio::test]
@@ -298,30 +304,30 @@ async fn a_sku_nobody_ever_saw_is_rejected_once_others_came_beside_it() {
 async fn what_stands_twice_and_differs_is_no_fact_and_what_agrees_is_one() {
     for way in 0..2 {
         let scene = Scene::open().await;
-        let cells = scene.cells().await;
-        let (cell, other) = (&cells[0], &cells[1]);
+        let levels = scene.cells().await;
+        let (level, other) = (&levels[0], &levels[1]);
         let odd = |cell: &Cell, by: i64| match way {
             0 => Odd::Twice(cell.sku.clone(), by),
             _ => Odd::CellTwice(cell.sku.clone(), cell.warehouse, by),
         };
-        let before = observed_at(&scene, cell).await;
-        scene.odd(odd(cell, -17), ALWAYS);
+        let before = observed_at(&scene, level).await;
+        scene.odd(odd(level, -17), ALWAYS);
         scene.odd(odd(other, 0), ALWAYS);
         scene.later(A_MOMENT);
         scene.run(JobKind::Balances).await;
         assert_eq!(
-            (scene.fact(cell).await, observed_at(&scene, cell).await),
-            (cell.quantity, before.clone())
+            (scene.fact(level).await, observed_at(&scene, level).await),
+            (level.quantity, before.clone())
         );
         assert!(observed_at(&scene, other).await > before, "{way}: both say the same");
         assert!(scene.number("SELECT count(*) FROM parked WHERE why LIKE '%twice%'").await > 0, "{way}");
-        scene.adjust("ours", cell, -1).await;
+        scene.adjust("ours", level, -1).await;
         scene.adjust("theirs", other, -1).await;
         scene.push().await;
         assert_eq!(
             (scene.state("ours").await, scene.state("theirs").await),
             ("held".into(), "applied".into())
         );
-        assert_eq!(scene.holds(cell).await, cell.quantity);
+        assert_eq!(scene.holds(level).await, level.quantity);
     }
 }

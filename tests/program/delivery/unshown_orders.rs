@@ -8,9 +8,9 @@ use super::support::{Dock, SHIP, whole};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};
-use tallyd::reconcile::proof::LOOKS_APART;
+use tallyd::reconcile::proof::ABSENCE_CHECKS_APART;
 
-const MINUTES: Duration = Duration::from_secs(LOOKS_APART.as_secs() + 10);
+const MINUTES: Duration = Duration::from_secs(ABSENCE_CHECKS_APART.as_secs() + 10);
 
 /// Pushes twice, minutes apart.
 async fn two_looks(dock: &Dock) {
@@ -67,7 +67,7 @@ async fn a_person_has_an_order_looked_at_at_once() {
     sick.answers(Operation::GetOrderLineItems, &Instead::Answer(200, NO_LINES));
     two_looks(&dock).await;
     sick.is_well();
-    let mut write = dock.daemon().context().store.begin(tallyd::store::Durability::Full).await.unwrap();
+    let mut write = dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     let now = dock.daemon().context().clock.now();
     write.outbox_retry("s", now).await.unwrap().unwrap();
     write.commit().await.unwrap();
@@ -158,7 +158,7 @@ async fn a_line_that_stands_twice_and_differs_ships_nothing_and_what_agrees_is_o
 #[tokio::test]
 async fn a_warehouse_that_was_ever_listed_is_never_unknown() {
     let (dock, sick) = Sick::dock().await;
-    let cells = cells(&dock, 1).await;
+    let levels = cells(&dock, 1).await;
     let warehouse = dock.number("SELECT max(id) FROM warehouse").await;
     let first = dock.number("SELECT min(id) FROM warehouse").await;
     assert_ne!(warehouse, first);
@@ -166,9 +166,9 @@ async fn a_warehouse_that_was_ever_listed_is_never_unknown() {
         "data": [{"Id": first, "Name": "Main"}]});
     sick.answers(Operation::ListWarehouses, &Instead::Answer(200, one.to_string().leak()));
     dock.run(JobKind::Warehouses).await;
-    let unlinked = json!([{"Id": 1, "Sku": cells[0].0, "QuantityOnHand": 0, "UPC": null, "Warehouses": []}]);
+    let unlinked = json!([{"Id": 1, "Sku": levels[0].0, "QuantityOnHand": 0, "UPC": null, "Warehouses": []}]);
     sick.answers(Operation::GetProductBalances, &Instead::Answer(200, unlinked.to_string().leak()));
-    adjust(&dock, "q", &(cells[0].0.clone(), warehouse, 0)).await;
+    adjust(&dock, "q", &(levels[0].0.clone(), warehouse, 0)).await;
     for _ in 0..6 {
         two_looks(&dock).await;
         assert_ne!(dock.state("q").await, "rejected", "{:?}", dock.fate("q").await);

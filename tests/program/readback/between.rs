@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
-use tallyd::client::{HttpTransport, Request, Response, Sending, Transport};
+use tallyd::client::{HttpTransport, PlatformRequest, PlatformResponse, SendFuture, Transport};
 use tallyd::model::{JobKind, Operation};
 
 /// An odd answer to a read of balances.
@@ -48,7 +48,7 @@ pub struct Between {
 }
 
 impl Transport for Between {
-    fn send(&self, mut request: Request) -> Sending<'_> {
+    fn send(&self, mut request: PlatformRequest) -> SendFuture<'_> {
         let operation = request.operation;
         if operation == Operation::UpdateQuantityOnHand {
             self.lose_entries(&mut request);
@@ -71,39 +71,39 @@ impl Transport for Between {
 }
 
 impl Between {
-    fn lose_entries(&self, request: &mut Request) {
+    fn lose_entries(&self, request: &mut PlatformRequest) {
         let rules = self.rules.lock().unwrap();
         let mut entries: Vec<Value> = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
         entries.retain(|entry| !rules.lost.contains(entry["Sku"].as_str().unwrap()));
         request.body = Some(serde_json::to_vec(&entries).unwrap());
     }
 
-    fn show(&self, response: &mut Response) {
+    fn show(&self, response: &mut PlatformResponse) {
         let rules = self.rules.lock().unwrap();
         if rules.is_blind && rules.is_updated {
-            *response = Response { status: 404, ..Response::default() };
+            *response = PlatformResponse { status: 404, ..PlatformResponse::default() };
             return;
         }
         let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
         products.retain(|product| !rules.left_out.contains(product["Sku"].as_str().unwrap()));
         for product in &mut products {
             let sku = product["Sku"].as_str().unwrap().to_owned();
-            let cells = product["Warehouses"].as_array_mut().unwrap();
+            let levels = product["Warehouses"].as_array_mut().unwrap();
             let rule = |cell: &Value| {
                 let warehouse = super::support::whole(&cell["WarehouseId"]);
                 rules.shown.get(&(sku.clone(), warehouse)).copied()
             };
-            cells.retain(|cell| rule(cell) != Some(None));
-            for cell in cells {
-                if let Some(Some(quantity)) = rule(cell) {
-                    cell["QuantityOnHand"] = json!(quantity);
+            levels.retain(|level| rule(level) != Some(None));
+            for level in levels {
+                if let Some(Some(quantity)) = rule(level) {
+                    level["QuantityOnHand"] = json!(quantity);
                 }
             }
         }
         response.body = serde_json::to_vec(&products).unwrap();
     }
 
-    fn make_odd(&self, asked: usize, response: &mut Response) {
+    fn make_odd(&self, asked: usize, response: &mut PlatformResponse) {
         let mut rules = self.rules.lock().unwrap();
         rules.odd.retain(|(_, times)| *times > 0);
         if response.status != 200 || rules.odd.is_empty() {
@@ -118,7 +118,7 @@ impl Between {
         response.body = serde_json::to_vec(&products).unwrap();
     }
 
-    fn say(&self, response: &mut Response) {
+    fn say(&self, response: &mut PlatformResponse) {
         let mut rules = self.rules.lock().unwrap();
         rules.is_updated = true;
         if let Some(words) = &rules.words {
@@ -149,8 +149,8 @@ impl Odd {
     fn befalls_one(&self, at: usize, products: &mut Vec<Value>) -> bool {
         let product = &mut products[at];
         let place = |product: &Value, warehouse: i64| {
-            let cells = product["Warehouses"].as_array().unwrap();
-            cells.iter().position(|cell| super::support::whole(&cell["WarehouseId"]) == warehouse).unwrap()
+            let levels = product["Warehouses"].as_array().unwrap();
+            levels.iter().position(|level| super::support::whole(&level["WarehouseId"]) == warehouse).unwrap()
         };
         let more = |cell: &mut Value, by: i64| {
             cell["QuantityOnHand"] = json!(super::support::whole(&cell["QuantityOnHand"]) + by);
@@ -158,12 +158,12 @@ impl Odd {
         match self {
             Odd::Unreadable(_) => product["QuantityOnHand"] = json!("many"),
             Odd::Null(_, warehouse) => {
-                let cell = place(product, *warehouse);
-                product["Warehouses"][cell]["QuantityOnHand"] = Value::Null;
+                let level = place(product, *warehouse);
+                product["Warehouses"][level]["QuantityOnHand"] = Value::Null;
             }
             Odd::Twice(_, by) => {
                 let mut twin = product.clone();
-                twin["Warehouses"].as_array_mut().unwrap().iter_mut().for_each(|cell| more(cell, *by));
+                twin["Warehouses"].as_array_mut().unwrap().iter_mut().for_each(|level| more(level, *by));
                 products.push(twin);
             }
             Odd::CellTwice(_, warehouse, by) => {
@@ -232,11 +232,11 @@ impl Scene {
 
     /// Tracks and reads the first `most` stock levels; no other SKU is known.
     pub async fn some_cells(&self, most: usize) -> Vec<Cell> {
-        let mut cells = self.stocked().await;
-        cells.truncate(most);
-        self.track(&cells).await;
+        let mut levels = self.stocked().await;
+        levels.truncate(most);
+        self.track(&levels).await;
         self.run(JobKind::Balances).await;
-        cells
+        levels
     }
 
     /// Tracks and reads stock levels of different products that have at least 20 units.
@@ -245,41 +245,41 @@ impl Scene {
     }
 
     async fn stocked(&self) -> Vec<Cell> {
-        let stock = self.sandbox.stock().await.unwrap();
-        let mut cells: Vec<Cell> = stock
+        let stock = self.sandbox.stock_levels().await.unwrap();
+        let mut levels: Vec<Cell> = stock
             .into_iter()
             .filter(|row| row.quantity >= 20)
             .map(|row| Cell { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
             .collect();
-        cells.dedup_by(|a, b| a.sku == b.sku);
-        cells
+        levels.dedup_by(|a, b| a.sku == b.sku);
+        levels
     }
 
-    async fn track(&self, cells: &[Cell]) {
-        for cell in cells {
-            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&cell.sku);
+    async fn track(&self, levels: &[Cell]) {
+        for level in levels {
+            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&level.sku);
             insert.execute(&mut self.outsider().await).await.unwrap();
         }
     }
 
-    pub async fn set(&self, key: &str, cell: &Cell, quantity: i64) {
-        let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse, "quantity": quantity});
+    pub async fn set(&self, key: &str, level: &Cell, quantity: i64) {
+        let body = json!({"sku": level.sku, "warehouse_id": level.warehouse, "quantity": quantity});
         self.wish(key, "quantity.set", body).await;
     }
 
-    pub async fn adjust(&self, key: &str, cell: &Cell, delta: i64) {
-        let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse, "delta": delta});
+    pub async fn adjust(&self, key: &str, level: &Cell, delta: i64) {
+        let body = json!({"sku": level.sku, "warehouse_id": level.warehouse, "delta": delta});
         self.wish(key, "quantity.adjust", body).await;
     }
 
     /// Makes balances leave the product out.
-    pub fn leave_out(&self, cell: &Cell) {
-        self.between.rules.lock().unwrap().left_out.insert(cell.sku.clone());
+    pub fn leave_out(&self, level: &Cell) {
+        self.between.rules.lock().unwrap().left_out.insert(level.sku.clone());
     }
 
     /// Makes balances show the stock level with `quantity`, or not at all.
-    pub fn show(&self, cell: &Cell, quantity: Option<i64>) {
-        let name = (cell.sku.clone(), cell.warehouse);
+    pub fn show(&self, level: &Cell, quantity: Option<i64>) {
+        let name = (level.sku.clone(), level.warehouse);
         self.between.rules.lock().unwrap().shown.insert(name, quantity);
     }
 
@@ -291,7 +291,7 @@ impl Scene {
     /// Loses updates of these stock levels; the platform answers only this message.
     pub fn lose(&self, lost: &[&Cell], words: &str) {
         let mut rules = self.between.rules.lock().unwrap();
-        rules.lost = lost.iter().map(|cell| cell.sku.clone()).collect();
+        rules.lost = lost.iter().map(|level| level.sku.clone()).collect();
         rules.words = Some(words.to_owned());
     }
 
@@ -308,14 +308,14 @@ impl Scene {
     }
 
     /// Returns the quantity at the platform.
-    pub async fn holds(&self, cell: &Cell) -> i64 {
-        self.cell(&cell.sku, cell.warehouse).await
+    pub async fn holds(&self, level: &Cell) -> i64 {
+        self.cell(&level.sku, level.warehouse).await
     }
 
     /// Returns the quantity in the view `stock`.
-    pub async fn fact(&self, cell: &Cell) -> i64 {
+    pub async fn fact(&self, level: &Cell) -> i64 {
         let sql = "SELECT quantity FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
-        let query = sqlx::query_scalar(sql).bind(&cell.sku).bind(cell.warehouse);
+        let query = sqlx::query_scalar(sql).bind(&level.sku).bind(level.warehouse);
         query.fetch_one(&mut self.outsider().await).await.unwrap()
     }
 
@@ -327,7 +327,7 @@ impl Scene {
 
     /// Returns the time until the next check is due.
     pub async fn look_due_in_ms(&self) -> Option<i64> {
-        let due = tallyd::settle::due(self.daemon().context()).await.unwrap();
+        let due = tallyd::settle::next_check_at(self.daemon().context()).await.unwrap();
         due.map(|due| due.0 - self.daemon().context().now().0)
     }
 }

@@ -23,24 +23,24 @@ async fn look_twice(scene: &Scene) {
 
 /// Writes a quantity that shows, so that the stock level has followed a write once.
 async fn proven(scene: &Scene) -> Cell {
-    let mut cell = scene.cells().await.remove(0);
-    scene.set("proof", &cell, cell.quantity + 1).await;
+    let mut level = scene.cells().await.remove(0);
+    scene.set("proof", &level, level.quantity + 1).await;
     scene.push().await;
     scene.later(PROOF);
     scene.settle().await;
     assert_eq!(scene.number("SELECT count(*) FROM stock_level_write WHERE is_proven").await, 1);
-    cell.quantity += 1;
-    cell
+    level.quantity += 1;
+    level
 }
 
 #[tokio::test]
 async fn a_zero_that_does_not_show_twice_is_a_conflict_with_both_numbers() {
     let scene = Scene::open().await;
-    let cell = proven(&scene).await;
-    scene.set("zero", &cell, 0).await;
+    let level = proven(&scene).await;
+    scene.set("zero", &level, 0).await;
     scene.push().await;
     assert_eq!(scene.state("zero").await, "applied");
-    scene.show(&cell, Some(7));
+    scene.show(&level, Some(7));
     scene.later(PROOF);
     scene.settle().await;
     assert!(scene.conflicts().await.is_empty(), "one look may be a late replica's");
@@ -52,31 +52,31 @@ async fn a_zero_that_does_not_show_twice_is_a_conflict_with_both_numbers() {
         (key.as_str(), kind.as_str(), mine.as_str(), theirs.as_deref()),
         ("zero", "quantity.set", "0", Some("7"))
     );
-    let command = format!("tallyd quantity set {} {} N", cell.sku, cell.warehouse);
+    let command = format!("tallyd quantity set {} {} N", level.sku, level.warehouse);
     assert!(what_to_do.contains(&command) && what_to_do.contains("shows 0"), "{what_to_do}");
     assert_eq!(scene.number("SELECT count(*) FROM event WHERE kind = 'conflict.opened'").await, 1);
-    assert_eq!(scene.fact(&cell).await, 7, "what the service shows is the fact");
+    assert_eq!(scene.fact(&level).await, 7, "what the platform shows is the fact");
 
     scene.show_all();
     scene.run(JobKind::Balances).await;
-    assert!(scene.conflicts().await.is_empty(), "it closes by itself once the service shows 0");
+    assert!(scene.conflicts().await.is_empty(), "it closes by itself once the platform shows 0");
 }
 
 #[tokio::test]
 async fn a_first_write_that_does_not_show_holds_movements_until_a_count_goes_through() {
     let scene = Scene::open().await;
-    let cell = scene.cells().await.remove(0);
-    scene.adjust("first", &cell, -3).await;
+    let level = scene.cells().await.remove(0);
+    scene.adjust("first", &level, -3).await;
     scene.push().await;
-    scene.show(&cell, Some(cell.quantity));
+    scene.show(&level, Some(level.quantity));
     look_twice(&scene).await;
     assert_eq!(scene.conflicts().await[0].0, "first");
-    scene.adjust("next", &cell, -1).await;
+    scene.adjust("next", &level, -1).await;
     scene.push().await;
     assert_eq!((scene.state("next").await, scene.reason("next").await), ("held".into(), "mismatch".into()));
     scene.show_all();
-    scene.set("count", &cell, 30).await;
-    scene.show(&cell, Some(cell.quantity));
+    scene.set("count", &level, 30).await;
+    scene.show(&level, Some(level.quantity));
     scene.push().await;
     assert_eq!(
         (scene.state("count").await, scene.state("next").await),
@@ -85,19 +85,19 @@ async fn a_first_write_that_does_not_show_holds_movements_until_a_count_goes_thr
     assert!(scene.conflicts().await.is_empty(), "the next write that is accepted ends it");
     look_twice(&scene).await;
     assert_eq!(scene.conflicts().await[0].0, "count", "and is looked for itself");
-    scene.set("as it is", &cell, cell.quantity).await;
+    scene.set("as it is", &level, level.quantity).await;
     scene.push().await;
     assert_eq!(scene.state("as it is").await, "applied");
     assert!(scene.conflicts().await.is_empty(), "both sides say the same");
 }
 
 #[tokio::test]
-async fn a_count_of_a_cell_that_is_not_linked_is_read_back() {
+async fn a_count_of_a_stock_level_that_is_not_linked_is_read_back() {
     let scene = Scene::open().await;
-    let cell = scene.cells().await.remove(0);
-    scene.show(&cell, None);
+    let level = scene.cells().await.remove(0);
+    scene.show(&level, None);
     scene.run(JobKind::Balances).await;
-    scene.set("new", &cell, 5).await;
+    scene.set("new", &level, 5).await;
     scene.push().await;
     assert_eq!(scene.state("new").await, "applied");
     look_twice(&scene).await;
@@ -108,11 +108,11 @@ async fn a_count_of_a_cell_that_is_not_linked_is_read_back() {
 #[tokio::test]
 async fn first_writes_share_a_read_and_few_of_the_later_ones_are_looked_for() {
     let scene = Scene::open().await;
-    let cells = scene.cells().await;
-    let some = &cells[..6];
+    let levels = scene.cells().await;
+    let some = &levels[..6];
     for (round, delta) in [(0, -1), (1, -1), (2, 1)] {
-        for (n, cell) in some.iter().enumerate() {
-            scene.adjust(&format!("{round}.{n}"), cell, delta).await;
+        for (n, level) in some.iter().enumerate() {
+            scene.adjust(&format!("{round}.{n}"), level, delta).await;
         }
         scene.push().await;
         let reads = scene.calls(BALANCES);
@@ -131,7 +131,7 @@ async fn first_writes_share_a_read_and_few_of_the_later_ones_are_looked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
     let mut dock = Dock::open().await;
-    let row = dock.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
+    let row = dock.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
     let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "delta": -1});
     dock.wish("w", "quantity.adjust", body).await;
     dock.push().await;
@@ -157,7 +157,7 @@ async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
 #[tokio::test]
 async fn each_warehouse_of_a_sku_is_proved_by_itself() {
     let scene = Scene::open().await;
-    let stock = scene.sandbox.stock().await.unwrap();
+    let stock = scene.sandbox.stock_levels().await.unwrap();
     let plenty: Vec<Cell> = stock
         .into_iter()
         .filter(|row| row.quantity >= 10)

@@ -7,14 +7,18 @@ use super::support::{A_MOMENT, BALANCES, UPDATE};
 #[tokio::test]
 async fn an_answer_that_names_no_entry_is_read_back_at_once_and_nothing_is_sent_twice() {
     let scene = Scene::open().await;
-    let cells = scene.cells().await;
-    let (done, lost, other) = (&cells[0], &cells[1], &cells[2]);
+    let levels = scene.cells().await;
+    let (done, lost, other) = (&levels[0], &levels[1], &levels[2]);
     scene.lose(&[lost], "something is wrong with one of them");
     scene.adjust("done", done, -2).await;
     scene.adjust("lost", lost, -2).await;
     let reads = scene.calls(BALANCES);
     scene.push().await;
-    assert_eq!(scene.calls(BALANCES), reads + 2, "one read before the write, one after it for both cells");
+    assert_eq!(
+        scene.calls(BALANCES),
+        reads + 2,
+        "one read before the write, one after it for both stock levels"
+    );
     assert_eq!((scene.state("done").await, scene.state("lost").await), ("applied".into(), "in_doubt".into()));
     scene.restore();
     scene.adjust("other", other, -1).await;
@@ -46,11 +50,11 @@ async fn an_answer_that_names_no_entry_is_read_back_at_once_and_nothing_is_sent_
 #[tokio::test]
 async fn what_an_answer_without_a_name_may_mean_is_sent_alone_and_refused_only_then() {
     let scene = Scene::open().await;
-    let cells = scene.cells().await;
-    let lost = [&cells[0], &cells[1], &cells[2]];
+    let levels = scene.cells().await;
+    let lost = [&levels[0], &levels[1], &levels[2]];
     scene.lose(&lost, "something is wrong with one of them");
-    for (key, cell) in ["a", "b", "c"].into_iter().zip(lost) {
-        scene.adjust(key, cell, -2).await;
+    for (key, level) in ["a", "b", "c"].into_iter().zip(lost) {
+        scene.adjust(key, level, -2).await;
     }
     scene.push().await;
     scene.later(A_MOMENT);
@@ -65,38 +69,41 @@ async fn what_an_answer_without_a_name_may_mean_is_sent_alone_and_refused_only_t
     scene.later(A_MOMENT);
     scene.settle().await;
     assert_eq!(scene.fate("a").await.1, "service_refused", "{:?}", scene.fate("a").await);
-    for (key, cell) in ["b", "c"].into_iter().zip(&lost[1..]) {
-        assert_eq!((scene.state(key).await, scene.holds(cell).await), ("applied".into(), cell.quantity - 2));
+    for (key, level) in ["b", "c"].into_iter().zip(&lost[1..]) {
+        assert_eq!(
+            (scene.state(key).await, scene.holds(level).await),
+            ("applied".into(), level.quantity - 2)
+        );
     }
 }
 
 #[tokio::test]
-async fn a_cell_that_shows_neither_is_held_with_its_numbers_and_the_services_words() {
+async fn a_stock_level_that_shows_neither_is_held_with_its_numbers_and_the_services_words() {
     let scene = Scene::open().await;
-    let cell = scene.cells().await.remove(0);
+    let level = scene.cells().await.remove(0);
     scene.lose(&[], "no entry is named here");
-    scene.adjust("w", &cell, -2).await;
+    scene.adjust("w", &level, -2).await;
     scene.adjust("witness", &scene.cells().await[1], -2).await;
     scene.blind(true);
     scene.push().await;
     scene.blind(false);
-    scene.show(&cell, Some(cell.quantity - 9));
+    scene.show(&level, Some(level.quantity - 9));
     scene.settle().await;
     let (state, reason, detail) = scene.fate("w").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "undecided"));
     let numbers =
-        format!("{} was to become {} and is {}", cell.quantity, cell.quantity - 2, cell.quantity - 9);
+        format!("{} was to become {} and is {}", level.quantity, level.quantity - 2, level.quantity - 9);
     assert!(detail.contains(&numbers) && detail.contains("no entry is named here"), "{detail}");
     assert_eq!(scene.state("witness").await, "applied");
 }
 
 #[tokio::test]
-async fn where_the_read_fails_too_the_wishes_are_in_doubt_and_settle_takes_them_on() {
+async fn where_the_read_fails_too_the_changes_are_in_doubt_and_settle_takes_them_on() {
     let scene = Scene::open().await;
-    let cells = scene.cells().await;
-    scene.lose(&[&cells[1]], "one of them");
-    scene.adjust("done", &cells[0], -2).await;
-    scene.adjust("lost", &cells[1], -2).await;
+    let levels = scene.cells().await;
+    scene.lose(&[&levels[1]], "one of them");
+    scene.adjust("done", &levels[0], -2).await;
+    scene.adjust("lost", &levels[1], -2).await;
     scene.blind(true);
     scene.push().await;
     for key in ["done", "lost"] {
@@ -111,5 +118,5 @@ async fn where_the_read_fails_too_the_wishes_are_in_doubt_and_settle_takes_them_
     scene.later(A_MOMENT);
     scene.settle().await;
     assert_eq!((scene.state("done").await, scene.state("lost").await), ("applied".into(), "pending".into()));
-    assert_eq!(scene.holds(&cells[1]).await, cells[1].quantity);
+    assert_eq!(scene.holds(&levels[1]).await, levels[1].quantity);
 }

@@ -4,43 +4,47 @@ use super::between::{Cell, Odd, Scene};
 use super::support::{BALANCES, Dock, UPDATE};
 use serde_json::json;
 use tallyd::daemon;
-use tallyd::model::{JobKind, RunId, Trigger};
+use tallyd::model::{JobKind, RunId, RunTrigger};
 use tallyd::store::Durability;
 use tallyd::sync;
-use tallyd::sync::Verified;
+use tallyd::sync::VerifyReport;
 
 /// Creates a dock that was read once, without its daemon.
 async fn read_once() -> (Dock, Vec<Cell>) {
     let mut dock = Dock::open().await;
-    let stock = dock.sandbox.stock().await.unwrap();
-    let cells: Vec<Cell> = stock
+    let stock = dock.sandbox.stock_levels().await.unwrap();
+    let levels: Vec<Cell> = stock
         .into_iter()
         .map(|row| Cell { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
         .collect();
-    for cell in &cells {
-        let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&cell.sku);
+    for level in &levels {
+        let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&level.sku);
         insert.execute(&mut dock.outsider().await).await.unwrap();
     }
     dock.run(tallyd::model::JobKind::Balances).await;
     dock.leave();
-    (dock, cells)
+    (dock, levels)
 }
 
-async fn verify(dock: &Dock, calls: usize) -> Verified {
-    daemon::verify(dock.config(), dock.clock(), calls).await.unwrap()
+async fn verify(dock: &Dock, calls: usize) -> VerifyReport {
+    daemon::verify_mirror(dock.config(), dock.clock(), calls).await.unwrap()
 }
 
 #[tokio::test]
 async fn what_was_sold_since_the_last_read_is_a_difference_and_stays_one() {
-    let (dock, cells) = read_once().await;
+    let (dock, levels) = read_once().await;
     assert!(verify(&dock, 3).await.drift.is_empty());
-    let sold = cells.iter().find(|cell| cell.quantity >= 5).unwrap();
-    dock.sandbox.sale(&sold.sku, sold.warehouse, 2).await.unwrap();
+    let sold = levels.iter().find(|level| level.quantity >= 5).unwrap();
+    dock.sandbox.sell_units(&sold.sku, sold.warehouse, 2).await.unwrap();
     let facts = "SELECT sum(quantity * 31 + warehouse_id) FROM stock";
     let before = dock.number(facts).await;
     for _ in 0..2 {
         let verified = verify(&dock, 3).await;
-        assert_eq!((verified.calls, verified.unexplained()), (1, 1), "one page is enough for this shop");
+        assert_eq!(
+            (verified.calls, verified.unexplained_count()),
+            (1, 1),
+            "one page is enough for this shop"
+        );
         assert_eq!(i64::try_from(verified.cells_compared).unwrap(), verified.cells_known);
         let drift = &verified.drift[0];
         assert_eq!(
@@ -55,18 +59,18 @@ async fn what_was_sold_since_the_last_read_is_a_difference_and_stays_one() {
 }
 
 #[tokio::test]
-async fn a_wish_that_is_on_its_way_explains_its_cell() {
-    let (mut dock, cells) = read_once().await;
-    let cell = cells.iter().find(|cell| cell.quantity >= 5).unwrap();
+async fn a_change_that_is_on_its_way_explains_its_stock_level() {
+    let (mut dock, levels) = read_once().await;
+    let level = levels.iter().find(|level| level.quantity >= 5).unwrap();
     dock.restart().await;
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
-    let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse, "delta": -2});
+    let body = json!({"sku": level.sku, "warehouse_id": level.warehouse, "delta": -2});
     dock.wish("lost", "quantity.adjust", body).await;
     dock.push().await;
     assert_eq!(dock.state("lost").await, "in_doubt");
     dock.leave();
     let verified = verify(&dock, 1).await;
-    assert_eq!((verified.drift.len(), verified.unexplained()), (1, 0));
+    assert_eq!((verified.drift.len(), verified.unexplained_count()), (1, 0));
     assert!(verified.drift[0].explained_by.as_ref().unwrap().contains("lost"));
     assert_eq!(dock.state("lost").await, "in_doubt", "verify settles nothing");
 }
@@ -76,7 +80,7 @@ async fn a_service_that_does_not_answer_costs_no_more_than_the_calls_allowed() {
     let (dock, _) = read_once().await;
     let reads = dock.calls(BALANCES);
     dock.faults(json!([{"Operation": BALANCES, "Status": 500}])).await;
-    let refused = daemon::verify(dock.config(), dock.clock(), 3).await.unwrap_err().to_string();
+    let refused = daemon::verify_mirror(dock.config(), dock.clock(), 3).await.unwrap_err().to_string();
     assert!(refused.contains("the balances to compare"), "{refused}");
     assert_eq!(dock.calls(BALANCES), reads + 3);
 }
@@ -84,10 +88,10 @@ async fn a_service_that_does_not_answer_costs_no_more_than_the_calls_allowed() {
 #[tokio::test]
 async fn beside_a_daemon_the_daemon_compares() {
     let mut dock = Dock::open().await;
-    let cells = dock.number("SELECT count(*) FROM balance").await;
+    let levels = dock.number("SELECT count(*) FROM balance").await;
     let _at_work = dock.work();
-    let verified = daemon::verify(dock.config(), dock.clock(), 3).await.unwrap();
-    assert_eq!((verified.cells_known, verified.unexplained()), (cells, 0), "{verified:?}");
+    let verified = daemon::verify_mirror(dock.config(), dock.clock(), 3).await.unwrap();
+    assert_eq!((verified.cells_known, verified.unexplained_count()), (levels, 0), "{verified:?}");
     let sessions = dock.number("SELECT count(*) FROM session WHERE ended_ms IS NULL").await;
     assert_eq!(sessions, 1, "by the one that holds the lock");
 }
@@ -95,8 +99,9 @@ async fn beside_a_daemon_the_daemon_compares() {
 /// Begins a run for a control request, as the daemon does.
 async fn begun(scene: &Scene) -> RunId {
     let context = scene.daemon().context();
-    let mut write = context.store.begin(Durability::Normal).await.unwrap();
-    let run = write.run_begin(context.session_id, JobKind::Balances, Trigger::Operator, context.now()).await;
+    let mut write = context.store.begin_write(Durability::Normal).await.unwrap();
+    let run =
+        write.run_begin(context.session_id, JobKind::Balances, RunTrigger::Operator, context.now()).await;
     write.commit().await.unwrap();
     run.unwrap()
 }
@@ -105,14 +110,14 @@ async fn begun(scene: &Scene) -> RunId {
 #[tokio::test]
 async fn what_an_answer_does_not_show_is_no_difference() {
     let scene = Scene::open().await;
-    let cells = scene.cells().await;
+    let levels = scene.cells().await;
     for (odd, expected) in [
-        (Odd::Unreadable(cells[0].sku.clone()), cells[0].sku.as_str()),
-        (Odd::Null(cells[1].sku.clone(), cells[1].warehouse), cells[1].sku.as_str()),
+        (Odd::Unreadable(levels[0].sku.clone()), levels[0].sku.as_str()),
+        (Odd::Null(levels[1].sku.clone(), levels[1].warehouse), levels[1].sku.as_str()),
         (Odd::Silent(usize::MAX), "does not show"),
     ] {
         scene.odd(odd, usize::MAX);
-        let verified = sync::verify(scene.daemon().context(), begun(&scene).await, 3).await.unwrap();
+        let verified = sync::verify_mirror(scene.daemon().context(), begun(&scene).await, 3).await.unwrap();
         assert!(verified.drift.is_empty(), "{:?}", verified.drift);
         let trouble = verified.trouble.unwrap();
         assert!(trouble.contains(expected), "{trouble}");

@@ -13,10 +13,10 @@ async fn replay_works_beside_the_daemon_and_says_equal_or_exits_3() {
     let file = into.to_str().unwrap();
     let done = shop.cli(&["replay", "--into", file, "--json"]).await;
     assert_eq!(done.status.code(), Some(0), "{done:?}");
-    let told: Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!(told["equal"], true);
+    let answer: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(answer["equal"], true);
     assert!(
-        told["tables"].as_array().unwrap().iter().all(|table| table["live_hash"] == table["replayed_hash"])
+        answer["tables"].as_array().unwrap().iter().all(|table| table["live_hash"] == table["replayed_hash"])
     );
     assert!(
         String::from_utf8_lossy(&done.stderr).contains("folding the journal"),
@@ -37,9 +37,9 @@ async fn replay_works_beside_the_daemon_and_says_equal_or_exits_3() {
 async fn until_gives_the_mirror_of_that_time() {
     let shop = Shop::open(6).await;
     shop.read_all().await;
-    let then = Clock::now(&SystemClock).rfc3339();
+    let then = Clock::now(&SystemClock).to_rfc3339();
     let before = shop.number("SELECT count(*) FROM work_queue").await;
-    let sku = shop.sandbox.skus().await.unwrap().remove(0);
+    let sku = shop.sandbox.all_skus().await.unwrap().remove(0);
     shop.sandbox.place_order(&[(&sku, 1)]).await.unwrap();
     shop.run(tallyd::model::JobKind::WorkQueue).await;
     assert_eq!(shop.number("SELECT count(*) FROM work_queue").await, before + 1);
@@ -60,11 +60,11 @@ async fn the_journal_is_shown_exported_and_compared_between_positions() {
     shop.track_all().await;
     shop.run(tallyd::model::JobKind::Balances).await;
     let position = shop.number("SELECT position FROM journal_sequence").await;
-    let cell = shop.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity > 3).unwrap();
-    shop.sandbox.sale(&cell.sku, cell.warehouse_id, 2).await.unwrap();
+    let level = shop.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity > 3).unwrap();
+    shop.sandbox.sell_units(&level.sku, level.warehouse_id, 2).await.unwrap();
     shop.end();
 
-    let input = serde_json::json!({"skus": [cell.sku]}).to_string();
+    let input = serde_json::json!({"skus": [level.sku]}).to_string();
     let ran = shop.cli(&["job", "run", "balances", "--input", &input]).await;
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     let refused = shop.cli(&["job", "run", "warehouses", "--input", &input]).await;
@@ -72,14 +72,14 @@ async fn the_journal_is_shown_exported_and_compared_between_positions() {
     let run = shop.number("SELECT max(id) FROM run").await.to_string();
     let shown: Value = read(&shop, &["job", "show", &run, "--json"]).await;
     assert_eq!(shown["trigger"], "operator");
-    assert_eq!(shown["input"]["skus"][0].as_str(), Some(cell.sku.as_str()));
+    assert_eq!(shown["input"]["skus"][0].as_str(), Some(level.sku.as_str()));
     assert_eq!(shown["exchanges"].as_array().unwrap().len(), 1);
-    assert_eq!((&shown["wishes"], &shown["events"]), (&serde_json::json!([]), &serde_json::json!([])));
+    assert_eq!((&shown["changes"], &shown["events"]), (&serde_json::json!([]), &serde_json::json!([])));
 
     let exchange = shown["exchanges"][0]["id"].to_string();
-    let told = read(&shop, &["journal", "show", &exchange, "--json"]).await;
-    assert_eq!(told["request"]["skus"][0].as_str(), Some(cell.sku.as_str()), "{told}");
-    assert!(told["response"].is_array(), "{told}");
+    let answer = read(&shop, &["journal", "show", &exchange, "--json"]).await;
+    assert_eq!(answer["request"]["skus"][0].as_str(), Some(level.sku.as_str()), "{answer}");
+    assert!(answer["response"].is_array(), "{answer}");
     assert_eq!(read(&shop, &["journal", "show", "--last", "3", "--json"]).await.as_array().unwrap().len(), 2);
 
     let exported = shop.cli(&["journal", "export"]).await;
@@ -91,8 +91,8 @@ async fn the_journal_is_shown_exported_and_compared_between_positions() {
     let end = shop.number("SELECT position FROM journal_sequence").await.to_string();
     let changed = read(&shop, &["journal", "diff", &position.to_string(), &end, "--json"]).await;
     let balance = changed.as_array().unwrap().iter().find(|table| table["table"] == "balance").unwrap();
-    assert_eq!(balance["rows"][0]["before"]["quantity"], cell.quantity, "{changed}");
-    assert_eq!(balance["rows"][0]["after"]["quantity"], cell.quantity - 2);
+    assert_eq!(balance["rows"][0]["before"]["quantity"], level.quantity, "{changed}");
+    assert_eq!(balance["rows"][0]["after"]["quantity"], level.quantity - 2);
     let same = read(&shop, &["journal", "diff", &end, &end, "--json"]).await;
     assert_eq!(same, serde_json::json!([]));
 }

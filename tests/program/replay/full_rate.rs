@@ -16,7 +16,7 @@ use super::long::copy_last_read;
 use super::replayed::assert_replayed;
 use super::retention::{DAY, prune, wish_and_read};
 use super::shop::Shop;
-use tallyd::exec::Retention;
+use tallyd::exec::JournalRetention;
 use tallyd::model::JobKind;
 
 fn number(name: &str, usual: u32) -> u32 {
@@ -25,12 +25,12 @@ fn number(name: &str, usual: u32) -> u32 {
 
 /// A day of polling: new answers spread over it, and repeated ones between them.
 async fn polled(shop: &Shop, calls: u32, moves: u32) {
-    let cells: Vec<_> =
-        shop.sandbox.stock().await.unwrap().into_iter().filter(|row| row.quantity > 0).collect();
+    let levels: Vec<_> =
+        shop.sandbox.stock_levels().await.unwrap().into_iter().filter(|row| row.quantity > 0).collect();
     for n in 0..moves {
-        let cell = &cells[n as usize % cells.len()];
+        let level = &levels[n as usize % levels.len()];
         // If the stock is sold out, nothing moves and the answer is a repeated one.
-        drop(shop.sandbox.sale(&cell.sku, cell.warehouse_id, 1).await);
+        drop(shop.sandbox.sell_units(&level.sku, level.warehouse_id, 1).await);
         shop.run(JobKind::Balances).await;
         let copies = i64::from(calls / moves) - 1;
         copy_last_read(shop, copies, 500).await;
@@ -45,18 +45,18 @@ async fn at_the_full_rate_the_database_stands_still_behind_its_window() {
     let (calls, moves) = (number("TALLYD_CALLS", 172_800), number("TALLYD_MOVES", 200));
     let shop = Shop::open(2).await;
     shop.track_all().await;
-    let kept = Retention { keep_bodies: keep * DAY, max_size: 1 << 30 };
+    let kept = JournalRetention { keep_bodies: keep * DAY, max_size: 1 << 30 };
     let mut used = Vec::new();
     for number in 0..days {
         wish_and_read(&shop, i64::from(number)).await;
         polled(&shop, calls, moves).await;
         let pruned = prune(&shop, kept).await;
-        used.push(pruned.used);
+        used.push(pruned.used_bytes);
         let left = shop.number("SELECT count(*) FROM exchange").await;
         let bodies = shop.number("SELECT count(*) FROM body").await;
         println!(
             "day {number}: {:.1} MiB in use, {left} exchanges, {bodies} bodies; {pruned}",
-            pruned.used as f64 / 1048576.0
+            pruned.used_bytes as f64 / 1048576.0
         );
     }
     // More than the window is kept, because the pruned part must lie before a snapshot.

@@ -41,8 +41,8 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         2 => any.clone().prop_map(Act::Sell),
         1 => any.clone().prop_map(Act::Order),
-        3 => (any.clone(), 0..90i64).prop_map(|(cell, count)| Act::Count(cell, count)),
-        3 => (any.clone(), -9..9i64).prop_map(|(cell, delta)| Act::Move(cell, delta)),
+        3 => (any.clone(), 0..90i64).prop_map(|(level, count)| Act::Count(level, count)),
+        3 => (any.clone(), -9..9i64).prop_map(|(level, delta)| Act::Move(level, delta)),
         2 => any.clone().prop_map(Act::Ship),
         1 => any.clone().prop_map(Act::Track),
         1 => any.clone().prop_map(Act::Make),
@@ -63,12 +63,12 @@ fn pick<T: Clone>(of: &[T], number: usize) -> T {
 
 async fn live(acts: &[Act], seed: u64) -> Shop {
     let mut shop = Shop::open(seed).await;
-    let stock = shop.sandbox.stock().await.unwrap();
-    let skus = shop.sandbox.skus().await.unwrap();
+    let stock = shop.sandbox.stock_levels().await.unwrap();
+    let skus = shop.sandbox.all_skus().await.unwrap();
     for sku in skus.iter().map(String::as_str).chain(["NEVER-MADE", " never-made"]) {
         shop.track(sku).await;
     }
-    let mut orders = shop.sandbox.orders().await.unwrap();
+    let mut orders = shop.sandbox.order_ids().await.unwrap();
     for order in &orders {
         shop.sql(&format!("INSERT INTO tracked_order (order_id) VALUES ({order})")).await;
     }
@@ -76,9 +76,9 @@ async fn live(acts: &[Act], seed: u64) -> Shop {
     for (n, act) in acts.iter().enumerate() {
         let key = format!("w{n}");
         match act {
-            Act::Sell(cell) => {
-                let cell = pick(&stock, *cell);
-                drop(shop.sandbox.sale(&cell.sku, cell.warehouse_id, 1).await);
+            Act::Sell(level) => {
+                let level = pick(&stock, *level);
+                drop(shop.sandbox.sell_units(&level.sku, level.warehouse_id, 1).await);
             }
             Act::Order(sku) => {
                 if let Ok(order) = shop.sandbox.place_order(&[(&pick(&skus, *sku), 2)]).await {
@@ -86,14 +86,14 @@ async fn live(acts: &[Act], seed: u64) -> Shop {
                     shop.sql(&format!("INSERT INTO tracked_order (order_id) VALUES ({order})")).await;
                 }
             }
-            Act::Count(cell, count) => {
-                let cell = pick(&stock, *cell);
-                let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": count});
+            Act::Count(level, count) => {
+                let level = pick(&stock, *level);
+                let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "quantity": count});
                 shop.wish(&key, "quantity.set", body).await;
             }
-            Act::Move(cell, delta) => {
-                let cell = pick(&stock, *cell);
-                let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "delta": delta});
+            Act::Move(level, delta) => {
+                let level = pick(&stock, *level);
+                let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "delta": delta});
                 shop.wish(&key, "quantity.adjust", body).await;
             }
             Act::Ship(order) => {
@@ -119,8 +119,8 @@ async fn live(acts: &[Act], seed: u64) -> Shop {
                 }
             }
             Act::Crash => shop.restart().await,
-            Act::Cancel(wish) => {
-                drop(shop.cli(&["outbox", "cancel", &format!("w{}", wish % (n + 1))]).await);
+            Act::Cancel(change) => {
+                drop(shop.cli(&["outbox", "cancel", &format!("w{}", change % (n + 1))]).await);
             }
             Act::Fault(operation, fault) => {
                 let operations = [UPDATE, UPDATE, SHIP, PRODUCT, PRODUCT_PUT, BALANCES];

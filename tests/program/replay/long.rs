@@ -43,7 +43,7 @@ async fn a_long_journal_is_folded_in_bounded_memory() {
     let begun = Instant::now();
     let equal = replayed(&shop.database()).await;
     let seconds = begun.elapsed().as_secs_f64();
-    assert!(equal.tables.iter().all(tallyd::store::Compared::is_equal), "{equal:?}");
+    assert!(equal.tables.iter().all(tallyd::store::TableComparison::is_equal), "{equal:?}");
     let skus = shop.number("SELECT count(*) FROM tracked_sku").await;
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();

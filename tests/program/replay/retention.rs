@@ -5,17 +5,18 @@ use super::replayed::assert_replayed;
 use super::shop::Shop;
 use serde_json::json;
 use std::time::Duration;
-use tallyd::exec::Retention;
+use tallyd::exec::JournalRetention;
 use tallyd::model::JobKind;
 use tallyd::sync;
-use tallyd::sync::{Meant, Pruned};
+use tallyd::sync::{PruneOptions, PruneReport};
 
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const KEPT: Retention = Retention { keep_bodies: Duration::from_secs(14 * 24 * 60 * 60), max_size: 1 << 30 };
+const KEPT: JournalRetention =
+    JournalRetention { keep_bodies: Duration::from_secs(14 * 24 * 60 * 60), max_size: 1 << 30 };
 
-pub async fn prune(shop: &Shop, retention: Retention) -> Pruned {
+pub async fn prune(shop: &Shop, retention: JournalRetention) -> PruneReport {
     let context = shop.context();
-    sync::prune(&context.store, retention, Meant::default(), context.now()).await.unwrap()
+    sync::prune_journal(&context.store, retention, PruneOptions::default(), context.now()).await.unwrap()
 }
 
 /// Runs a day with a change.
@@ -26,8 +27,8 @@ async fn day(shop: &Shop, number: i64) {
 
 /// Inserts and pushes a count, and runs every read.
 pub async fn wish_and_read(shop: &Shop, number: i64) {
-    let cell = shop.sandbox.stock().await.unwrap()[0].clone();
-    let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": 10 + number});
+    let level = shop.sandbox.stock_levels().await.unwrap()[0].clone();
+    let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "quantity": 10 + number});
     shop.wish(&format!("count-{number}"), "quantity.set", body).await;
     shop.run(JobKind::Push).await;
     shop.read_all().await;
@@ -38,15 +39,15 @@ async fn old_bodies_go_and_the_snapshot_and_what_follows_still_make_the_mirror()
     let shop = Shop::open(2).await;
     shop.track_all().await;
     day(&shop, 0).await;
-    assert_eq!(prune(&shop, KEPT).await.to, None, "nothing is old yet");
+    assert_eq!(prune(&shop, KEPT).await.pruned_to, None, "nothing is old yet");
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 0, "and nothing is written for it");
     shop.later(15 * DAY);
     day(&shop, 1).await;
     let writes = "SELECT count(*) FROM exchange WHERE operation LIKE '%updateQuantityOnHand'";
     let before = shop.number(writes).await;
     let pruned = prune(&shop, KEPT).await;
-    assert!(pruned.gone.bodies > 0 && !pruned.by_size, "{pruned:?}");
-    assert_eq!(pruned.gone.exchanges, 0, "exchanges stay until the last snapshot but one is behind them");
+    assert!(pruned.deleted.bodies > 0 && !pruned.is_by_size, "{pruned:?}");
+    assert_eq!(pruned.deleted.exchanges, 0, "exchanges stay until the last snapshot but one is behind them");
     assert_replayed(&shop.database()).await;
     let never = shop.path("never.db");
     let refused = shop.cli(&["replay", "--into", never.to_str().unwrap(), "--until", "2020-01-01"]).await;
@@ -57,7 +58,7 @@ async fn old_bodies_go_and_the_snapshot_and_what_follows_still_make_the_mirror()
     shop.later(15 * DAY);
     day(&shop, 2).await;
     let pruned = prune(&shop, KEPT).await;
-    assert!(pruned.gone.exchanges > 0 && pruned.gone.runs > 0, "{pruned:?}");
+    assert!(pruned.deleted.exchanges > 0 && pruned.deleted.runs > 0, "{pruned:?}");
     assert_eq!(shop.number(writes).await, before + 1, "exchanges of writes are kept for ever");
     assert_eq!(shop.number("SELECT count(*) FROM change_key").await, 3);
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 2);
@@ -73,7 +74,8 @@ async fn a_mirror_that_is_not_the_fold_keeps_its_journal_whole() {
     shop.later(15 * DAY);
     shop.sql("UPDATE warehouse SET name = 'planted'").await;
     let context = shop.context();
-    let refused = sync::prune(&context.store, KEPT, Meant::default(), context.now()).await.unwrap_err();
+    let refused =
+        sync::prune_journal(&context.store, KEPT, PruneOptions::default(), context.now()).await.unwrap_err();
     assert!(refused.to_string().contains("nothing was pruned"), "{refused}");
     assert!(refused.to_string().contains("warehouse"), "{refused}");
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 0);
@@ -85,19 +87,19 @@ async fn a_mirror_that_is_not_the_fold_keeps_its_journal_whole() {
 }
 
 #[tokio::test]
-async fn size_wins_over_age_and_bodies_of_unsettled_wishes_stay() {
+async fn size_wins_over_age_and_bodies_of_unsettled_changes_stay() {
     let shop = Shop::open(2).await;
     shop.track_all().await;
     shop.fault("POST /api/inventory/updateQuantityOnHand", &json!({"Drop": "before"})).await;
     day(&shop, 0).await;
     assert_eq!(shop.number("SELECT count(*) FROM outbox WHERE state = 'in_doubt'").await, 1);
-    let dry = Meant { dry: true, by_hand: true };
-    let tight = Retention { max_size: 1, ..KEPT };
+    let dry = PruneOptions { is_dry_run: true, is_by_operator: true };
+    let tight = JournalRetention { max_size: 1, ..KEPT };
     let context = shop.context();
-    let would = sync::prune(&context.store, tight, dry, context.now()).await.unwrap();
-    assert!(would.gone.bodies > 0 && would.by_size, "{would:?}");
+    let would = sync::prune_journal(&context.store, tight, dry, context.now()).await.unwrap();
+    assert!(would.deleted.bodies > 0 && would.is_by_size, "{would:?}");
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 0, "a dry run changes nothing");
-    assert!(prune(&shop, tight).await.by_size);
+    assert!(prune(&shop, tight).await.is_by_size);
     let kept = "SELECT count(*) FROM exchange WHERE request_body_id IS NOT NULL AND operation LIKE '%updateQuantityOnHand'";
     assert_eq!(shop.number(kept).await, 1, "what is in doubt can still be looked into");
     assert_eq!(shop.number("SELECT count(*) FROM body").await, shop.number(
@@ -105,8 +107,8 @@ async fn size_wins_over_age_and_bodies_of_unsettled_wishes_stay() {
          WHERE id IS NOT NULL").await);
     shop.run(JobKind::Settle).await;
     assert_replayed(&shop.database()).await;
-    let told = shop.cli(&["status"]).await;
-    assert!(String::from_utf8_lossy(&told.stdout).contains("journal.max_size"), "{told:?}");
+    let answer = shop.cli(&["status"]).await;
+    assert!(String::from_utf8_lossy(&answer.stdout).contains("journal.max_size"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -116,12 +118,15 @@ async fn after_a_jump_of_the_clock_nothing_goes_by_age_until_a_person_says_so() 
     shop.jump(40 * DAY);
     day(&shop, 1).await;
     let pruned = prune(&shop, KEPT).await;
-    assert!(pruned.jump.is_some_and(|jump| jump > 39 * DAY) && pruned.to.is_none(), "{pruned:?}");
+    assert!(
+        pruned.clock_jump.is_some_and(|jump| jump > 39 * DAY) && pruned.pruned_to.is_none(),
+        "{pruned:?}"
+    );
     shop.run(JobKind::Prune).await;
-    let told = shop.cli(&["status", "--json"]).await;
-    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
-    let found = told["findings"].as_array().unwrap().iter().find(|found| found["code"] == "not_pruned");
-    let found = found.unwrap_or_else(|| panic!("{told}"));
+    let answer = shop.cli(&["status", "--json"]).await;
+    let answer: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let found = answer["findings"].as_array().unwrap().iter().find(|found| found["code"] == "not_pruned");
+    let found = found.unwrap_or_else(|| panic!("{answer}"));
     assert!(found["text"].as_str().unwrap().contains("the clock jumped by 9"), "{found}");
     assert!(found["what_to_do"].as_str().unwrap().ends_with("tallyd job run prune"), "{found}");
     shop.end();
@@ -136,46 +141,47 @@ async fn a_jump_of_the_clock_is_over_once_a_person_pruned_also_where_nothing_was
     day(&shop, 0).await;
     shop.jump(40 * DAY);
     day(&shop, 1).await;
-    let kept = Retention { keep_bodies: 100 * DAY, ..KEPT };
-    assert!(prune(&shop, kept).await.jump.is_some());
+    let kept = JournalRetention { keep_bodies: 100 * DAY, ..KEPT };
+    assert!(prune(&shop, kept).await.clock_jump.is_some());
     let context = shop.context();
-    let by_hand = Meant { by_hand: true, dry: false };
-    let pruned = sync::prune(&context.store, kept, by_hand, context.now()).await.unwrap();
-    assert_eq!((pruned.gone.bodies, pruned.jump), (0, None), "{pruned:?}");
-    assert_eq!(prune(&shop, kept).await.jump, None, "the person has looked at it");
+    let by_hand = PruneOptions { is_by_operator: true, is_dry_run: false };
+    let pruned = sync::prune_journal(&context.store, kept, by_hand, context.now()).await.unwrap();
+    assert_eq!((pruned.deleted.bodies, pruned.clock_jump), (0, None), "{pruned:?}");
+    assert_eq!(prune(&shop, kept).await.clock_jump, None, "the person has looked at it");
     assert_replayed(&shop.database()).await;
 }
 
 #[tokio::test]
-async fn what_a_cell_once_held_is_forgotten_with_the_bodies_but_for_the_newest_and_for_open_counts() {
+async fn what_a_stock_level_once_held_is_forgotten_with_the_bodies_but_for_the_newest_and_for_open_counts() {
     let shop = Shop::open(2).await;
     shop.track_all().await;
     shop.run(JobKind::Warehouses).await;
-    let stock = shop.sandbox.stock().await.unwrap();
+    let stock = shop.sandbox.stock_levels().await.unwrap();
     let (moves, rests) =
         (&stock[0], stock.iter().find(|row| row.sku != stock[0].sku && row.quantity > 12).unwrap());
     for day in 0..24 {
-        for (name, cell) in [("moves", moves), ("rests", rests)] {
+        for (name, level) in [("moves", moves), ("rests", rests)] {
             if day < 12 || name == "moves" {
-                let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": 30 + day});
+                let body =
+                    json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "quantity": 30 + day});
                 shop.wish(&format!("{name}-{day}"), "quantity.set", body).await;
             }
         }
         shop.run(JobKind::Push).await;
         shop.later(DAY);
     }
-    let pairs = |cell: &tallyd::sandbox::StockRow| {
+    let pairs = |cell: &tallyd::sandbox::SandboxStockLevel| {
         format!(
             "SELECT count(*) FROM balance_history h JOIN product p ON p.id = h.product \
              WHERE p.sku = '{}' AND h.warehouse_id = {}",
             cell.sku, cell.warehouse_id
         )
     };
-    let kept = Retention { keep_bodies: 6 * DAY, ..KEPT };
+    let kept = JournalRetention { keep_bodies: 6 * DAY, ..KEPT };
     let held = json!({"sku": moves.sku, "warehouse_id": moves.warehouse_id, "quantity": 1, "seen": 2});
     shop.wish("open", "quantity.set", held).await;
     let pruned = prune(&shop, kept).await;
-    assert_eq!(pruned.gone.past, 7, "{pruned:?}");
+    assert_eq!(pruned.deleted.history, 7, "{pruned:?}");
     assert_eq!(shop.number(&pairs(rests)).await, 5, "the newest stay, however old");
     assert_eq!(shop.number(&pairs(moves)).await, 24, "a count that waits may need any of them");
     assert_replayed(&shop.database()).await;
@@ -183,7 +189,7 @@ async fn what_a_cell_once_held_is_forgotten_with_the_bodies_but_for_the_newest_a
     shop.run(JobKind::Push).await;
     shop.later(DAY);
     let pruned = prune(&shop, kept).await;
-    assert!(pruned.gone.past > 0, "{pruned:?}");
+    assert!(pruned.deleted.history > 0, "{pruned:?}");
     assert!((5..10).contains(&shop.number(&pairs(moves)).await), "those of the days that are kept");
     assert_replayed(&shop.database()).await;
 }
@@ -197,17 +203,17 @@ async fn the_journal_stops_growing() {
     let (days, rounds) = (number("TALLYD_DAYS", 12), number("TALLYD_ROUNDS", 1));
     let shop = Shop::open(2).await;
     shop.track_all().await;
-    let kept = Retention { keep_bodies: 3 * DAY, ..KEPT };
+    let kept = JournalRetention { keep_bodies: 3 * DAY, ..KEPT };
     let mut used = Vec::new();
     for number in 0..days {
         for _ in 0..rounds {
             shop.read_all().await;
         }
         day(&shop, i64::from(number)).await;
-        used.push(prune(&shop, kept).await.used);
+        used.push(prune(&shop, kept).await.used_bytes);
     }
     let (half, last) = (used[used.len() / 2], used[used.len() - 1]);
-    let calls = shop.sandbox.calls().len();
+    let calls = shop.sandbox.logged_calls().len();
     println!("{days} days, {calls} calls: {half} bytes in use after half of them, {last} at the end");
     // Kept for ever are a change and its write; each day has one.
     let for_ever = 2048 * u64::from(days);

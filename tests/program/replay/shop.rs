@@ -8,13 +8,13 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
-use tallyd::client::{HttpSettings, HttpTransport, Keys, Request, Sending, Transport};
+use tallyd::client::{AccountKeys, HttpSettings, HttpTransport, PlatformRequest, SendFuture, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::exec;
-use tallyd::model::{Clock, Effect, JobKind, Moment, Timestamp, Trigger};
-use tallyd::sandbox::{self, Options, Sandbox};
+use tallyd::model::{CallEffect, Clock, JobKind, Moment, RunTrigger, Timestamp};
+use tallyd::sandbox::{self, Sandbox, SandboxOptions};
 
 /// Elapsed time, and the offset by which the calendar alone was set forward.
 #[derive(Default)]
@@ -37,9 +37,9 @@ struct Shrinking {
 }
 
 impl Transport for Shrinking {
-    fn send(&self, request: Request) -> Sending<'_> {
+    fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
         Box::pin(async move {
-            let is_list = request.operation.effect() == Effect::Read;
+            let is_list = request.operation.effect() == CallEffect::Read;
             let mut answer = self.inner.send(request).await?;
             if is_list && self.answers.fetch_sub(1, Ordering::SeqCst) > 0 {
                 answer.body = shrunk(&answer.body).unwrap_or(answer.body);
@@ -71,9 +71,15 @@ impl Shop {
     pub async fn open(seed: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let listen = ([127, 0, 0, 1], 0).into();
-        let options =
-            Options { listen, seed, skus: 12, orders: 2, calls_per_minute: 0, ..Options::default() };
-        let sandbox = sandbox::start(options).await.unwrap();
+        let options = SandboxOptions {
+            listen,
+            seed,
+            skus: 12,
+            orders: 2,
+            calls_per_minute: 0,
+            ..SandboxOptions::default()
+        };
+        let sandbox = sandbox::start_sandbox(options).await.unwrap();
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
         let mut shop = Self { sandbox, clock: Arc::default(), shrinking: Arc::default(), daemon: None, dir };
@@ -95,7 +101,7 @@ impl Shop {
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
              timeout = \"1s\"\n[database]\npath = {:?}\n[limits]\ncalls_per_minute = 6000\n\
              bad_requests_per_day = 500\n[quantities]\nmax_fact_age = \"0s\"\n",
-            self.sandbox.addr(),
+            self.sandbox.local_addr(),
             self.path("i"),
             self.path("g"),
             self.database()
@@ -107,13 +113,13 @@ impl Shop {
         self.end();
         let config = Config::from_toml(&self.toml()).unwrap();
         let clock = Arc::<Moved>::clone(&self.clock);
-        let keys = config.service.keys.read().unwrap();
-        let keys = Keys { integration: keys.integration, gateway: keys.gateway };
+        let keys = config.service.keys.read_keys().unwrap();
+        let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
         let settings =
             HttpSettings { timeout: Duration::from_secs(1), ..HttpSettings::new(&config.service.base_url) };
         let inner = HttpTransport::new(&settings, &keys).unwrap();
         let transport = Arc::new(Shrinking { inner, answers: Arc::clone(&self.shrinking) });
-        self.daemon = Some(Daemon::start_over(config, clock, transport, None).await.unwrap());
+        self.daemon = Some(Daemon::start_with_transport(config, clock, transport, None).await.unwrap());
     }
 
     /// Ends the daemon, so that commands can take the lock.
@@ -130,21 +136,21 @@ impl Shop {
         self.clock.1.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    pub fn context(&self) -> &exec::Context {
+    pub fn context(&self) -> &exec::JobContext {
         self.daemon.as_ref().unwrap().context()
     }
 
     pub async fn track_all(&self) {
-        for sku in self.sandbox.skus().await.unwrap() {
+        for sku in self.sandbox.all_skus().await.unwrap() {
             self.track(&sku).await;
         }
-        for order in self.sandbox.orders().await.unwrap() {
+        for order in self.sandbox.order_ids().await.unwrap() {
             self.sql(&format!("INSERT INTO tracked_order (order_id) VALUES ({order})")).await;
         }
     }
 
     pub async fn run(&self, kind: JobKind) {
-        run_job::run(self.daemon.as_ref().unwrap().context(), kind, Trigger::Once).await.unwrap();
+        run_job::run_job(self.daemon.as_ref().unwrap().context(), kind, RunTrigger::Once).await.unwrap();
     }
 
     /// Runs every reading job once.
@@ -197,7 +203,7 @@ impl Shop {
         let request =
             axum::http::Request::post("/_sandbox/faults").header("content-type", "application/json");
         let request = request.body(json!([fault]).to_string().into()).unwrap();
-        drop(self.sandbox.core().handle(request).await);
+        drop(self.sandbox.core().handle_request(request).await);
     }
 
     pub async fn cli(&self, arguments: &[&str]) -> Output {

@@ -7,10 +7,10 @@
 use super::replayed::assert_replayed;
 use super::shop::Shop;
 use std::time::Duration;
-use tallyd::exec::Retention;
+use tallyd::exec::JournalRetention;
 use tallyd::model::JobKind;
 use tallyd::sync;
-use tallyd::sync::Meant;
+use tallyd::sync::PruneOptions;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -23,7 +23,7 @@ const LAST_VERSION: &str = "
     DELETE FROM warehouse WHERE id = (SELECT min(id) FROM warehouse);
     UPDATE session SET projection_version = 0";
 
-const CHANGED: &str = "SELECT count(*) FROM event WHERE kind = 'fold.changed'";
+const CHANGED: &str = "SELECT count(*) FROM event WHERE kind = 'projection.changed'";
 
 async fn last_version(shop: &mut Shop, which: &str) -> i64 {
     shop.end();
@@ -37,7 +37,7 @@ async fn a_new_version_goes_on_behind_a_snapshot_and_reads_parked_records_again(
     let mut shop = Shop::open(3).await;
     shop.track_all().await;
     shop.read_all().await;
-    let then = shop.context().now().rfc3339();
+    let then = shop.context().now().to_rfc3339();
     shop.later(15 * DAY);
     let all = last_version(&mut shop, "max").await;
     let refused = shop.cli(&["replay", "--into", shop.path("a.db").to_str().unwrap()]).await;
@@ -50,14 +50,15 @@ async fn a_new_version_goes_on_behind_a_snapshot_and_reads_parked_records_again(
     assert_eq!(shop.number(CHANGED).await, 1);
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 1);
     assert_replayed(&shop.database()).await;
-    let seam = shop.context().now().rfc3339();
+    let seam = shop.context().now().to_rfc3339();
 
     shop.later(DAY);
     shop.read_all().await;
     let context = shop.context();
-    let kept = Retention { keep_bodies: 14 * DAY, max_size: 1 << 30 };
-    let pruned = sync::prune(&context.store, kept, Meant::default(), context.now()).await.unwrap();
-    assert!(pruned.gone.bodies > 0, "{pruned:?}");
+    let kept = JournalRetention { keep_bodies: 14 * DAY, max_size: 1 << 30 };
+    let pruned =
+        sync::prune_journal(&context.store, kept, PruneOptions::default(), context.now()).await.unwrap();
+    assert!(pruned.deleted.bodies > 0, "{pruned:?}");
     assert_replayed(&shop.database()).await;
     let reached =
         shop.cli(&["replay", "--into", shop.path("b.db").to_str().unwrap(), "--until", &seam]).await;
@@ -68,8 +69,8 @@ async fn a_new_version_goes_on_behind_a_snapshot_and_reads_parked_records_again(
     let refused =
         shop.cli(&["replay", "--into", shop.path("c.db").to_str().unwrap(), "--until", &then]).await;
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("another version of tallyd began to fold"), "{told}");
+    let answer = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(answer.contains("another version of tallyd began to fold"), "{answer}");
 
     shop.restart().await;
     assert_eq!(shop.number(CHANGED).await, 1, "the same version goes on as it was");

@@ -11,17 +11,17 @@ impl Trial {
         let is_host_asleep = self.world.clock.is_suspended();
         match act {
             Act::Sale => {
-                let cell = self.any_cell();
-                self.sale(cell).await;
+                let level = self.any_cell();
+                self.sale(level).await;
             }
             Act::SaleBefore => {
-                let cell = self.any_cell();
-                self.before = Some(cell.clone());
-                self.sale(cell).await;
+                let level = self.any_cell();
+                self.before = Some(level.clone());
+                self.sale(level).await;
             }
             Act::SaleAmid => {
-                if let Some(cell) = self.amid.take().filter(|cell| self.truth.contains_key(cell)) {
-                    self.sale(cell).await;
+                if let Some(level) = self.amid.take().filter(|level| self.truth.contains_key(level)) {
+                    self.sale(level).await;
                 }
             }
             Act::Colleague => self.colleague().await,
@@ -70,56 +70,56 @@ impl Trial {
     }
 
     pub fn any_cell(&mut self) -> Cell {
-        let cells: Vec<Cell> = self.truth.keys().cloned().collect();
-        self.random.pick(&cells).clone()
+        let levels: Vec<Cell> = self.truth.keys().cloned().collect();
+        self.random.pick(&levels).clone()
     }
 
     /// Removes units from a stock level, at the platform and on the shelf, for others.
-    pub fn taken(&mut self, cell: &Cell, units: i64) {
-        *self.truth.entry(cell.clone()).or_default() -= units;
+    pub fn taken(&mut self, level: &Cell, units: i64) {
+        *self.truth.entry(level.clone()).or_default() -= units;
         let now = self.world.clock.now_ms();
-        self.auditor(|auditor| auditor.cells.moved(cell, -units, now));
+        self.auditor(|auditor| auditor.cells.moved(level, -units, now));
     }
 
-    async fn sale(&mut self, cell: Cell) {
+    async fn sale(&mut self, level: Cell) {
         let units = self.random.between(1, 2);
-        let shows = self.auditor(|auditor| auditor.cells.listed(&cell));
-        let sold = self.world.core.sale(&cell.0, cell.1, units).await.is_ok();
+        let shows = self.auditor(|auditor| auditor.cells.listed(&level));
+        let sold = self.world.core.sell_units(&level.0, level.1, units).await.is_ok();
         if sold != (shows >= units) {
             self.broken(format!(
-                "a sale of {units} of {cell:?}: sold {sold}, the auditor thinks it shows {shows}"
+                "a sale of {units} of {level:?}: sold {sold}, the auditor thinks it shows {shows}"
             ));
         }
         if sold {
-            self.taken(&cell, units);
+            self.taken(&level, units);
         }
     }
 
     async fn moved(&mut self) {
         let (any, comes) = (self.any_cell(), self.random.percent(60));
-        let cell = self.before.take().filter(|cell| self.truth.contains_key(cell)).unwrap_or(any);
-        let there = self.truth[&cell].max(0);
+        let level = self.before.take().filter(|level| self.truth.contains_key(level)).unwrap_or(any);
+        let there = self.truth[&level].max(0);
         let units = if comes { self.random.between(1, 12) } else { -self.random.between(1, 3).min(there) };
         if units == 0 {
             return;
         }
-        *self.truth.entry(cell.clone()).or_default() += units;
-        let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": units});
-        let key = self.wish_cell("quantity.adjust", &cell, body, Effect::Add(units)).await;
+        *self.truth.entry(level.clone()).or_default() += units;
+        let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": units});
+        let key = self.wish_cell("quantity.adjust", &level, body, Effect::Add(units)).await;
         self.second_thoughts(&key);
     }
 
     /// Moves goods; a colleague enters the new quantity at the platform.
     async fn colleague(&mut self) {
-        let cell = self.any_cell();
-        let listed = self.auditor(|auditor| auditor.cells.listed(&cell));
-        let by = self.random.between(-3, 9).max(-listed).max(-self.truth[&cell].max(0));
-        if self.discontinued.contains(&cell.0) || by == 0 {
+        let level = self.any_cell();
+        let listed = self.auditor(|auditor| auditor.cells.listed(&level));
+        let by = self.random.between(-3, 9).max(-listed).max(-self.truth[&level].max(0));
+        if self.discontinued.contains(&level.0) || by == 0 {
             return;
         }
-        let body = json!([{"Sku": cell.0, "WarehouseId": cell.1, "Quantity": listed + by}]);
+        let body = json!([{"Sku": level.0, "WarehouseId": level.1, "Quantity": listed + by}]);
         if self.by_hand("POST", "/api/inventory/updateQuantityOnHand", &body).await.is_some() {
-            self.taken(&cell, -by);
+            self.taken(&level, -by);
         }
     }
 
@@ -198,15 +198,15 @@ impl Trial {
         let fields = body.as_object_mut().unwrap();
         fields.remove("QuantityOnHand");
         fields.retain(|_, value| !value.is_null());
-        let mut cells = Vec::new();
+        let mut levels = Vec::new();
         for link in body["Warehouses"].as_array_mut().unwrap() {
             link.as_object_mut().unwrap().remove("QuantityOnHand");
-            cells.push(super::super::audit::whole(&link["WarehouseId"]));
+            levels.push(super::super::audit::whole(&link["WarehouseId"]));
         }
         let sku = super::super::audit::text(&body["Sku"]);
         let key = self.wish("product.update", &body).await;
         self.auditor(|auditor| {
-            for warehouse in cells {
+            for warehouse in levels {
                 auditor.cells.wished(
                     &format!("{key}\n{warehouse}"),
                     &(sku.clone(), warehouse),

@@ -25,44 +25,45 @@ impl Trial {
     ///
     /// It counts neither while goods of the stock level are on their way nor against an old number.
     pub async fn count_cell(&mut self) {
-        let cell = self.any_cell();
-        let Some((counted, shown)) = self.counted(&cell).await else { return };
+        let level = self.any_cell();
+        let Some((counted, shown)) = self.counted(&level).await else { return };
         let effect = self.effect(counted, shown);
-        let body = json!({"sku": cell.0, "warehouse_id": cell.1, "quantity": counted, "seen": shown});
-        let key = self.wish_cell("quantity.set", &cell, body, effect).await;
+        let body = json!({"sku": level.0, "warehouse_id": level.1, "quantity": counted, "seen": shown});
+        let key = self.wish_cell("quantity.set", &level, body, effect).await;
         self.second_thoughts(&key);
     }
 
     /// Counts a stock level and keeps the count; goods of the stock level may move meanwhile.
     pub async fn count_later(&mut self) {
-        let cell = self.any_cell();
-        let Some((counted, shown)) = self.counted(&cell).await else { return };
+        let level = self.any_cell();
+        let Some((counted, shown)) = self.counted(&level).await else { return };
         let (at, ahead_ms) = (self.world.clock.now(), self.world.clock.ahead_ms());
-        self.before = Some(cell.clone());
-        self.count_later = Some(LaterCount { cell, counted, shown, at, ahead_ms });
+        self.before = Some(level.clone());
+        self.count_later = Some(LaterCount { cell: level, counted, shown, at, ahead_ms });
     }
 
     /// Reports the kept count with its moment, unless the calendar was set meanwhile.
     pub async fn count_told(&mut self) {
-        let Some(LaterCount { cell, counted, shown, at, ahead_ms }) = self.count_later.take() else { return };
-        if ahead_ms != self.world.clock.ahead_ms() || !self.truth.contains_key(&cell) {
+        let Some(LaterCount { cell: level, counted, shown, at, ahead_ms }) = self.count_later.take() else {
+            return;
+        };
+        if ahead_ms != self.world.clock.ahead_ms() || !self.truth.contains_key(&level) {
             return;
         }
         let effect = self.effect(counted, shown);
-        let body =
-            json!({"sku": cell.0, "warehouse_id": cell.1, "quantity": counted, "counted_at": at.rfc3339()});
-        self.wish_cell("quantity.set", &cell, body, effect).await;
+        let body = json!({"sku": level.0, "warehouse_id": level.1, "quantity": counted, "counted_at": at.to_rfc3339()});
+        self.wish_cell("quantity.set", &level, body, effect).await;
     }
 
     /// Returns the counted number, and the one that the stock view shows.
-    async fn counted(&mut self, cell: &Cell) -> Option<(i64, i64)> {
-        let shown = self.shown(cell).await?;
-        if self.world.is_moving(cell).await {
+    async fn counted(&mut self, level: &Cell) -> Option<(i64, i64)> {
+        let shown = self.shown(level).await?;
+        if self.world.is_moving(level).await {
             return None;
         }
         self.judge_cells().await;
-        let listed = self.auditor(|auditor| auditor.cells.listed(cell));
-        Some(((self.truth[cell] + shown - listed).max(0), shown))
+        let listed = self.auditor(|auditor| auditor.cells.listed(level));
+        Some(((self.truth[level] + shown - listed).max(0), shown))
     }
 
     fn effect(&self, counted: i64, shown: i64) -> Effect {
@@ -71,10 +72,10 @@ impl Trial {
     }
 
     /// Returns the number in the stock view, if it is recent.
-    async fn shown(&mut self, cell: &Cell) -> Option<i64> {
+    async fn shown(&mut self, level: &Cell) -> Option<i64> {
         let sql = "SELECT quantity, CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER) FROM stock \
                    WHERE sku = ?1 AND warehouse_id = ?2 AND observed_at IS NOT NULL";
-        let row = sqlx::query_as(sql).bind(&cell.0).bind(cell.1);
+        let row = sqlx::query_as(sql).bind(&level.0).bind(level.1);
         let (quantity, observed_ms): (i64, i64) =
             row.fetch_optional(&mut self.world.outsider).await.unwrap()?;
         let age = self.world.clock.now_ms() + self.world.clock.ahead_ms() - observed_ms;

@@ -57,15 +57,15 @@ impl Trial {
             return false;
         }
         let now = self.world.clock.now_ms();
-        let cells: Vec<Cell> = self.truth.keys().filter(|(sku, _)| sku == old).cloned().collect();
-        for cell in cells {
-            let renamed = (new.to_owned(), cell.1);
-            let units = self.truth.remove(&cell).unwrap_or_default();
+        let levels: Vec<Cell> = self.truth.keys().filter(|(sku, _)| sku == old).cloned().collect();
+        for level in levels {
+            let renamed = (new.to_owned(), level.1);
+            let units = self.truth.remove(&level).unwrap_or_default();
             self.truth.insert(renamed.clone(), units);
             self.auditor(|auditor| {
-                let listed = auditor.cells.listed(&cell);
+                let listed = auditor.cells.listed(&level);
                 auditor.cells.known(&renamed, listed, now);
-                auditor.told.renamed(&cell, &renamed);
+                auditor.told.renamed(&level, &renamed);
             });
         }
         self.auditor(|auditor| auditor.cells.forget(old));
@@ -91,9 +91,9 @@ fn a_spelling_differs_in_case_and_blanks_alone() {
     for sku in SCRIPTS.iter().chain(&["SKU-00001"]) {
         for form in 1..=4 {
             let other = spelled(sku, form);
-            let fold = |sku: &str| sku.trim().to_lowercase().to_uppercase();
+            let case_key = |sku: &str| sku.trim().to_lowercase().to_uppercase();
             assert_ne!(other, **sku);
-            assert_eq!(fold(&other), fold(sku), "{other}");
+            assert_eq!(case_key(&other), case_key(sku), "{other}");
         }
     }
 }

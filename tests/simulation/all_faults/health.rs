@@ -6,8 +6,8 @@
 use super::agenda::Act;
 use super::trial::Trial;
 use std::collections::BTreeMap;
-use tallyd::daemon::{boot_id, limits};
-use tallyd::health::{DaemonState, Health, Look, health};
+use tallyd::daemon::{boot_id, limiter_settings};
+use tallyd::health::{DaemonState, HealthInputs, HealthReport, check_health};
 use tallyd::model::Clock;
 
 /// Time after which a waiting change is late, if no other named trouble explains the wait.
@@ -67,27 +67,30 @@ impl Trial {
         }
         self.count("looks at health");
         let said = self.health().await;
-        if said.is_well() {
-            self.broken(format!("{late:?} wait for more than 15 min, and health says: {}", said.verdict()));
+        if said.is_healthy() {
+            self.broken(format!(
+                "{late:?} wait for more than 15 min, and health says: {}",
+                said.status_line()
+            ));
         }
     }
 
     /// Counts, in the evening, the times when health reports well, so that its other answer means something.
     pub async fn note_health(&mut self) {
-        if self.health().await.is_well() {
+        if self.health().await.is_healthy() {
             self.count("evenings when health says well");
         }
     }
 
-    async fn health(&self) -> Health {
+    async fn health(&self) -> HealthReport {
         let context = self.world.daemon().context();
-        let look = Look {
-            daemon: DaemonState::Works,
-            limits: limits(&self.world.config()),
+        let look = HealthInputs {
+            daemon: DaemonState::Running,
+            limits: limiter_settings(&self.world.config()),
             boot_id: boot_id(&*context.clock),
             now: context.now(),
             moment: self.world.clock.moment(),
         };
-        health(&context.store, &look).await.unwrap()
+        check_health(&context.store, &look).await.unwrap()
     }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use tallyd::model::JobKind;
-use tallyd::projection::Replay;
+use tallyd::projection::JournalReplay;
 
 /// Calls after which the mirror must show what the platform shows, from the end of the last fault's
 /// consequences.
@@ -48,7 +48,7 @@ impl Trial {
         let kept = self.world.number("SELECT count(*) FROM outbox").await;
         let wished = i64::try_from(self.world.wishes()).unwrap();
         if kept != wished {
-            self.broken(format!("{wished} wishes were inserted, {kept} are there"));
+            self.broken(format!("{wished} changes were inserted, {kept} are there"));
         }
     }
 
@@ -63,13 +63,13 @@ impl Trial {
         let is_whole = self.folded.replace(pruned) != Some(pruned);
         let mut replay = if is_whole {
             remove(&into);
-            Replay::begin(&database, &into).await.unwrap()
+            JournalReplay::start_empty(&database, &into).await.unwrap()
         } else {
-            Replay::resume(&database, &into).await.unwrap()
+            JournalReplay::resume(&database, &into).await.unwrap()
         };
-        let end = replay.end(None).await.unwrap();
-        replay.fold(end, &mut |_| {}).await.unwrap();
-        let replayed = replay.compare(&into).await.unwrap();
+        let end = replay.last_position(None).await.unwrap();
+        replay.project_to(end, &mut |_| {}).await.unwrap();
+        let replayed = replay.compare_mirrors(&into).await.unwrap();
         let differing = replayed.tables.iter().filter(|table| !table.is_equal());
         let differing: Vec<String> = differing.map(|table| format!("{table:?}")).collect();
         if !differing.is_empty() {
@@ -139,12 +139,12 @@ impl Trial {
         service.retain(|(sku, _), _| !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)));
         let wrong: Vec<(&Cell, &i64, Option<&i64>)> = service
             .iter()
-            .filter(|(cell, units)| mirror.get(cell) != Some(units))
-            .map(|(cell, units)| (cell, units, mirror.get(cell)))
+            .filter(|(level, units)| mirror.get(level) != Some(units))
+            .map(|(level, units)| (level, units, mirror.get(level)))
             .collect();
         if !wrong.is_empty() {
             self.broken(format!(
-                "after {calls} calls the mirror is not the service (service, mirror): {wrong:?}"
+                "after {calls} calls the mirror is not the platform (service, mirror): {wrong:?}"
             ));
         }
         if calls > CALLS_TO_AGREE {
@@ -152,13 +152,13 @@ impl Trial {
         }
         let booked = self.auditor(|auditor| auditor.cells.all());
         let wrong: Vec<_> =
-            service.iter().filter(|(cell, units)| booked.get(*cell).unwrap_or(&0) != *units).collect();
+            service.iter().filter(|(level, units)| booked.get(*level).unwrap_or(&0) != *units).collect();
         if !wrong.is_empty() {
-            self.broken(format!("the service holds what no sale and no write explains: {wrong:?}"));
+            self.broken(format!("the platform holds what no sale and no write explains: {wrong:?}"));
         }
-        for cell in service.keys() {
-            let listed = service[cell];
-            self.truth.entry(cell.clone()).or_insert(listed);
+        for level in service.keys() {
+            let listed = service[level];
+            self.truth.entry(level.clone()).or_insert(listed);
         }
     }
 
@@ -233,7 +233,7 @@ impl Act {
         match self {
             Act::Sale | Act::SaleAmid | Act::SaleBefore => "sales",
             Act::Order => "orders",
-            Act::Parcel | Act::Update | Act::Template | Act::Warehouse | Act::Product => "other wishes",
+            Act::Parcel | Act::Update | Act::Template | Act::Warehouse | Act::Product => "other changes",
             Act::Moved => "movements",
             Act::Count | Act::CountLater | Act::CountTold => "counts",
             Act::Colleague | Act::Rename | Act::Discontinue | Act::Reactivate => "edits by others",

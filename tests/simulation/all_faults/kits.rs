@@ -37,8 +37,8 @@ impl Trial {
         let Some(taken) = self.take(&of, 2) else { return };
         let placed = self.world.core.place_order(&[(sku.as_str(), 1)]).await;
         let Ok(order) = placed else { return self.broken(format!("an order of a {sku}: {placed:?}")) };
-        for (cell, units) in taken {
-            self.taken(&cell, units);
+        for (level, units) in taken {
+            self.taken(&level, units);
         }
         self.track_order(order).await;
     }
@@ -89,24 +89,24 @@ impl Trial {
             self.truth.retain(|(sku, _), _| *sku != set.sku);
             return self.auditor(|auditor| auditor.cells.forget(&set.sku));
         }
-        for (cell, units) in self.world.stock().await.into_iter().filter(|((sku, _), _)| *sku == set.sku) {
-            self.auditor(|auditor| auditor.cells.known(&cell, units, now));
-            self.truth.insert(cell, units);
+        for (level, units) in self.world.stock().await.into_iter().filter(|((sku, _), _)| *sku == set.sku) {
+            self.auditor(|auditor| auditor.cells.known(&level, units, now));
+            self.truth.insert(level, units);
         }
     }
 
     /// Makes the allocation name another product than was ordered.
     pub async fn substitute(&mut self, order: i64) {
-        let (is_so, cell): (bool, Cell) = (self.random.percent(10), self.any_cell());
+        let (is_so, level): (bool, Cell) = (self.random.percent(10), self.any_cell());
         if !is_so || !self.kinds.has(Kind::Kits) {
             return;
         }
-        let asked = json!({"idType": "sku", "idList": [cell.0]});
+        let asked = json!({"idType": "sku", "idList": [level.0]});
         let found: Option<Value> = self.by_hand("POST", "/api/inventory/getProducts", &asked).await;
         let Some(id) = found.map(|found| found["data"][0]["Id"].clone()).filter(Value::is_number) else {
             return;
         };
-        self.world.wire.odd(|odd| odd.substituted.insert(order, (cell.0, whole(&id))));
+        self.world.wire.odd(|odd| odd.substituted.insert(order, (level.0, whole(&id))));
         self.count("substitutes");
     }
 }

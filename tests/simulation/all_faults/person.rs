@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tallyd::model::{Clock, JobKind, ShipmentId};
 use tallyd::outbox::Resolution;
-use tallyd::store::{Durability, Write};
+use tallyd::store::{Durability, WriteTransaction};
 
 /// A change that waits for a decision.
 #[derive(Debug, sqlx::FromRow)]
@@ -39,39 +39,39 @@ impl Trial {
                    WHERE state = 'held' OR (state = 'in_doubt' AND reason = 'landed_or_another') ORDER BY id";
         let waiting: Vec<Waiting> = sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
         let mut moved = BTreeSet::new();
-        for wish in &waiting {
+        for change in &waiting {
             // A decision about one change of an entry applies to all changes of that entry.
-            if !moved.contains(&wish.key) {
-                let word = self.word(wish);
-                moved.extend(self.say(wish, word).await);
+            if !moved.contains(&change.key) {
+                let word = self.word(change);
+                moved.extend(self.say(change, word).await);
             }
         }
         self.world.person_said();
         moved.len()
     }
 
-    fn word(&mut self, wish: &Waiting) -> Word {
-        match (wish.state.as_str(), wish.reason.as_str(), wish.kind.as_str()) {
-            ("in_doubt", ..) => self.shipment_of(&wish.key),
+    fn word(&mut self, change: &Waiting) -> Word {
+        match (change.state.as_str(), change.reason.as_str(), change.kind.as_str()) {
+            ("in_doubt", ..) => self.shipment_of(&change.key),
             (_, "undecided", "quantity.set" | "quantity.adjust") => {
-                let cell = self.cell_of(wish);
-                let written = wish.written.unwrap_or(-1);
-                let landed = self.auditor(|auditor| auditor.cells.has_arrived(&cell, written));
-                Word::Resolve(if landed { Resolution::Landed } else { Resolution::NotLanded })
+                let level = self.cell_of(change);
+                let written = change.written.unwrap_or(-1);
+                let landed = self.auditor(|auditor| auditor.cells.has_arrived(&level, written));
+                Word::Resolve(if landed { Resolution::TookEffect } else { Resolution::HadNoEffect })
             }
             (_, "brake" | "jump", _) => Word::Release,
             (_, "conflict" | "stale_base", "quantity.set") => Word::Resolve(Resolution::Theirs),
             (_, "restored", _) => Word::Release,
-            (_, reason, _) if reason != "undecided" && self.claims.is_new_to_a_person(&wish.key) => {
+            (_, reason, _) if reason != "undecided" && self.claims.is_new_to_a_person(&change.key) => {
                 Word::Retry
             }
             _ => Word::Cancel,
         }
     }
 
-    fn cell_of(&self, wish: &Waiting) -> Cell {
-        let sku = wish.sku.clone().unwrap_or_default();
-        (self.auditor(|auditor| auditor.cells.canonical(&sku)), wish.warehouse_id.unwrap_or_default())
+    fn cell_of(&self, change: &Waiting) -> Cell {
+        let sku = change.sku.clone().unwrap_or_default();
+        (self.auditor(|auditor| auditor.cells.canonical(&sku)), change.warehouse_id.unwrap_or_default())
     }
 
     /// Returns the shipment that the change made, as the auditor observed it.
@@ -80,30 +80,30 @@ impl Trial {
             let parcel = order.parcels.iter().find(|parcel| parcel.shipment_key == key)?;
             self.auditor(|auditor| auditor.parcels.named_by_hand(order.id, &parcel.content))
         });
-        Word::Resolve(found.map_or(Resolution::NotLanded, |id| Resolution::Shipment(ShipmentId(id))))
+        Word::Resolve(found.map_or(Resolution::HadNoEffect, |id| Resolution::Shipment(ShipmentId(id))))
     }
 
     /// Carries out the decision; returns the keys of the changes that it moved.
-    async fn say(&mut self, wish: &Waiting, word: Word) -> Vec<String> {
+    async fn say(&mut self, change: &Waiting, word: Word) -> Vec<String> {
         let now = self.world.clock.now();
         let is_retry = matches!(word, Word::Retry);
-        if matches!(word, Word::Resolve(Resolution::Landed)) {
-            let cell = self.cell_of(wish);
-            self.auditor(|auditor| auditor.told.said(cell, now.0));
+        if matches!(word, Word::Resolve(Resolution::TookEffect)) {
+            let level = self.cell_of(change);
+            self.auditor(|auditor| auditor.told.said(level, now.0));
         }
-        let mut write: Write = self.world.store().begin(Durability::Full).await.unwrap();
+        let mut write: WriteTransaction = self.world.store().begin_write(Durability::Full).await.unwrap();
         let base_age = Duration::from_secs(900);
-        let alone = vec![wish.key.clone()];
+        let alone = vec![change.key.clone()];
         let done = match word {
             Word::Resolve(word) => {
-                write.outbox_resolve(&wish.key, word, base_age, now).await.unwrap().map(|done| done.keys)
+                write.outbox_resolve(&change.key, word, base_age, now).await.unwrap().map(|done| done.keys)
             }
             Word::Release => {
                 write.brake_release(&alone, now).await.unwrap();
                 Ok(alone)
             }
-            Word::Retry => write.outbox_retry(&wish.key, now).await.unwrap().map(|()| alone),
-            Word::Cancel => match write.outbox_cancel(&wish.key, now).await.unwrap() {
+            Word::Retry => write.outbox_retry(&change.key, now).await.unwrap().map(|()| alone),
+            Word::Cancel => match write.outbox_cancel(&change.key, now).await.unwrap() {
                 true => Ok(alone),
                 false => Err("it cannot be cancelled".to_owned()),
             },
@@ -117,7 +117,7 @@ impl Trial {
                 moved
             }
             Err(why) => {
-                self.broken(format!("a person's word on {wish:?} makes no sense: {why}"));
+                self.broken(format!("a person's word on {change:?} makes no sense: {why}"));
                 Vec::new()
             }
         }

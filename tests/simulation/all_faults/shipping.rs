@@ -44,8 +44,8 @@ impl Trial {
             self.broken(format!("an order of {wanted:?}: {placed:?}, the auditor thinks {taken:?}"));
         }
         let (Ok(id), Some(taken)) = (placed, taken) else { return };
-        for (cell, units) in taken.into_iter().flatten() {
-            self.taken(&cell, units);
+        for (level, units) in taken.into_iter().flatten() {
+            self.taken(&level, units);
         }
         self.track_order(id).await;
         self.substitute(id).await;
@@ -76,11 +76,11 @@ impl Trial {
     /// Orders one SKU or two from any warehouses, and ships the order in whole, in part, or not yet.
     pub fn take(&self, sku: &str, units: i64) -> Option<Vec<(Cell, i64)>> {
         let (mut missing, mut taken) = (units, Vec::new());
-        for cell in self.truth.keys().filter(|(of, _)| of == sku) {
-            let part = missing.min(self.auditor(|auditor| auditor.cells.listed(cell)).max(0));
+        for level in self.truth.keys().filter(|(of, _)| of == sku) {
+            let part = missing.min(self.auditor(|auditor| auditor.cells.listed(level)).max(0));
             missing -= part;
             if part > 0 {
-                taken.push((cell.clone(), part));
+                taken.push((level.clone(), part));
             }
         }
         (missing == 0).then_some(taken)

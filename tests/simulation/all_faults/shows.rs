@@ -28,15 +28,15 @@ impl Trial {
             sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
         let wrong = self.auditor(|auditor| {
             rows.into_iter().find_map(|(sku, warehouse, observed)| {
-                let cell: Cell = (sku, warehouse);
-                let told = auditor.told.last(&cell)?;
+                let level: Cell = (sku, warehouse);
+                let answer = auditor.told.last(&level)?;
                 // The view rounds its times.
-                (observed > told + 2).then_some((cell, observed - told))
+                (observed > answer + 2).then_some((level, observed - answer))
             })
         });
-        if let Some((cell, by)) = wrong {
+        if let Some((level, by)) = wrong {
             self.broken(format!(
-                "{cell:?} is shown as observed {} s after the last answer that held it",
+                "{level:?} is shown as observed {} s after the last answer that held it",
                 by / 1_000
             ));
         }

@@ -143,8 +143,8 @@ impl Trial {
     ///
     /// In most pairs they cancel each other out. A person may cancel one of them.
     async fn pair(&mut self) {
-        let cell = self.any_cell();
-        let there = self.truth[&cell].max(0);
+        let level = self.any_cell();
+        let there = self.truth[&level].max(0);
         let out = self.random.between(1, 3).min(there);
         let comes = if self.random.percent(60) { out } else { self.random.between(1, 5) };
         if out == 0 {
@@ -152,9 +152,9 @@ impl Trial {
         }
         let mut keys = Vec::new();
         for units in [-out, comes] {
-            *self.truth.entry(cell.clone()).or_default() += units;
-            let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": units});
-            keys.push(self.wish_cell("quantity.adjust", &cell, body, Effect::Add(units)).await);
+            *self.truth.entry(level.clone()).or_default() += units;
+            let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": units});
+            keys.push(self.wish_cell("quantity.adjust", &level, body, Effect::Add(units)).await);
         }
         let key = self.random.pick(&keys).clone();
         let (speaks, at, turns) =

@@ -174,9 +174,9 @@ impl Trial {
             folded: None,
         };
         trial.put_in_force(settings);
-        for (cell, units) in trial.world.stock().await {
-            trial.auditor(|auditor| auditor.cells.known(&cell, units, BEGIN_MS));
-            trial.truth.insert(cell, units);
+        for (level, units) in trial.world.stock().await {
+            trial.auditor(|auditor| auditor.cells.known(&level, units, BEGIN_MS));
+            trial.truth.insert(level, units);
         }
         trial.name_in_other_scripts().await;
         trial
@@ -295,13 +295,13 @@ impl Trial {
     pub async fn wish_cell(
         &mut self,
         kind: &str,
-        cell: &Cell,
+        level: &Cell,
         body: serde_json::Value,
         effect: Effect,
     ) -> String {
         let key = self.wish(kind, &body).await;
-        self.amid = Some(cell.clone());
-        self.auditor(|auditor| auditor.cells.wished(&key, cell, effect));
+        self.amid = Some(level.clone());
+        self.auditor(|auditor| auditor.cells.wished(&key, level, effect));
         key
     }
 
@@ -309,8 +309,8 @@ impl Trial {
         let mut figures = self.figures.clone();
         self.auditor(|auditor| {
             figures.insert("calls", i64::try_from(auditor.quota.calls).unwrap());
-            figures.insert("cell writes", i64::try_from(auditor.cells.writes).unwrap());
-            figures.insert("cells judged", i64::try_from(auditor.cells.judged).unwrap());
+            figures.insert("stock level writes", i64::try_from(auditor.cells.writes).unwrap());
+            figures.insert("stock levels judged", i64::try_from(auditor.cells.judged).unwrap());
             figures.insert("units too many, admitted", auditor.cells.admitted.0);
             figures.insert("units too few, admitted", auditor.cells.admitted.1);
             figures.insert("creates", i64::try_from(auditor.creates.len()).unwrap());
@@ -318,7 +318,7 @@ impl Trial {
             figures.insert("odd answers", auditor.twisted.values().sum());
             figures.insert("calls failed for what they held, or all", auditor.failed);
         });
-        figures.insert("wishes", i64::try_from(self.world.wishes()).unwrap());
+        figures.insert("changes", i64::try_from(self.world.wishes()).unwrap());
         figures
     }
 }

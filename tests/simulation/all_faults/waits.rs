@@ -110,19 +110,19 @@ impl Trial {
         let open: Vec<Open> = sqlx::query_as(OPEN).fetch_all(&mut self.world.outsider).await.unwrap();
         let stuck = self.stuck(&open);
         // A person's decision only gives a change more time.
-        if !open.iter().any(|wish| self.waits_too_long(wish, (&stuck, &BTreeMap::new()), now)) {
+        if !open.iter().any(|change| self.waits_too_long(change, (&stuck, &BTreeMap::new()), now)) {
             return;
         }
         let decided = self.decided().await;
-        for wish in open.iter().filter(|wish| self.waits_too_long(wish, (&stuck, &decided), now)) {
-            let at = self.claims.of(&wish.key).map_or(0, |claim| claim.at_ms);
+        for change in open.iter().filter(|change| self.waits_too_long(change, (&stuck, &decided), now)) {
+            let at = self.claims.of(&change.key).map_or(0, |claim| claim.at_ms);
             self.broken(format!(
                 "{} of {} s ago is still {} ({}: {}), and nothing is wrong with it since {} s",
-                wish.key,
+                change.key,
                 (now - at) / 1_000,
-                wish.state,
-                wish.reason,
-                wish.detail,
+                change.state,
+                change.reason,
+                change.detail,
                 (now - self.fair.since_ms.max(at)) / 1_000
             ));
         }
@@ -133,7 +133,7 @@ impl Trial {
     /// They are held changes and changes that stay in doubt, with their SKUs and orders.
     fn stuck(&self, open: &[Open]) -> BTreeSet<String> {
         let waits = |wish: &&Open| wish.state == "held" || wish.reason == "landed_or_another";
-        open.iter().filter(waits).flat_map(|wish| self.subjects(&wish.key)).collect()
+        open.iter().filter(waits).flat_map(|change| self.subjects(&change.key)).collect()
     }
 
     /// Returns the time of a person's last decision, by subject.
@@ -169,12 +169,12 @@ impl Trial {
 
     fn waits_too_long(
         &self,
-        wish: &Open,
+        change: &Open,
         (stuck, decided): (&BTreeSet<String>, &BTreeMap<String, i64>),
         now: i64,
     ) -> bool {
-        let Some(claim) = self.claims.of(&wish.key) else { return false };
-        let quiet = match wish.kind.as_str() {
+        let Some(claim) = self.claims.of(&change.key) else { return false };
+        let quiet = match change.kind.as_str() {
             kind if kind.starts_with("quantity.") => QUIET_MS.0,
             "product.create" => QUIET_MS.1 + LOOKS_MS,
             _ => QUIET_MS.1,
@@ -183,14 +183,14 @@ impl Trial {
         // The shipment that a tracking belongs to may take as long before.
         let is_early =
             !claim.shipment_key.is_empty() && now < claim.at_ms.max(self.fair.since_ms) + 2 * bound;
-        let again = self.decided_at(&wish.key, decided) - self.world.clock.ahead_ms();
+        let again = self.decided_at(&change.key, decided) - self.world.clock.ahead_ms();
         let begun = claim.at_ms.max(self.fair.since_ms).max(again);
-        let is_aside = wish.reason == "set_aside" && now < self.fair.aside_until_ms;
+        let is_aside = change.reason == "set_aside" && now < self.fair.aside_until_ms;
         !is_early
             && !is_aside
-            && !self.is_stuck(&wish.key, stuck)
+            && !self.is_stuck(&change.key, stuck)
             && now > begun + bound
-            && !self.claims.is_troubled(&wish.key, now)
+            && !self.claims.is_troubled(&change.key, now)
     }
 }
 
@@ -206,5 +206,5 @@ impl Trial {
 }
 
 fn millis(duration: Duration) -> i64 {
-    tallyd::model::time::millis(duration)
+    tallyd::model::time::whole_millis(duration)
 }

@@ -117,8 +117,8 @@ impl Account {
 
 impl Cells {
     /// Records that a stock level exists and shows this quantity.
-    pub fn known(&mut self, cell: &Cell, listed: i64, at_ms: i64) {
-        let account = self.accounts.entry(cell.clone()).or_default();
+    pub fn known(&mut self, level: &Cell, listed: i64, at_ms: i64) {
+        let account = self.accounts.entry(level.clone()).or_default();
         account.expected = listed;
         account.show(listed, at_ms);
     }
@@ -130,32 +130,32 @@ impl Cells {
     }
 
     /// Returns the quantity that the platform shows.
-    pub fn listed(&self, cell: &Cell) -> i64 {
-        self.accounts.get(cell).map_or(0, |account| account.listed)
+    pub fn listed(&self, level: &Cell) -> i64 {
+        self.accounts.get(level).map_or(0, |account| account.listed)
     }
 
     /// Returns the quantity shown at a time, as far back as the history goes.
-    pub fn shown(&self, cell: &Cell, at_ms: i64) -> Option<i64> {
-        let account = self.accounts.get(cell)?;
+    pub fn shown(&self, level: &Cell, at_ms: i64) -> Option<i64> {
+        let account = self.accounts.get(level)?;
         let then = account.shown.iter().rev().find(|(from, _)| *from <= at_ms);
         then.or(account.shown.first()).map(|(_, listed)| *listed)
     }
 
     pub fn all(&self) -> BTreeMap<Cell, i64> {
-        self.accounts.iter().map(|(cell, account)| (cell.clone(), account.listed)).collect()
+        self.accounts.iter().map(|(level, account)| (level.clone(), account.listed)).collect()
     }
 
     /// Records a movement of others: a sale, or a quantity entered by hand.
-    pub fn moved(&mut self, cell: &Cell, by: i64, at_ms: i64) {
-        let account = self.accounts.entry(cell.clone()).or_default();
+    pub fn moved(&mut self, level: &Cell, by: i64, at_ms: i64) {
+        let account = self.accounts.entry(level.clone()).or_default();
         account.expected += by;
         account.moves.push((at_ms, by));
         account.show(account.listed + by, at_ms);
     }
 
     /// Records an inserted change.
-    pub fn wished(&mut self, key: &str, cell: &Cell, effect: Effect) {
-        self.wishes.insert(key.to_owned(), (cell.clone(), effect));
+    pub fn wished(&mut self, key: &str, level: &Cell, effect: Effect) {
+        self.wishes.insert(key.to_owned(), (level.clone(), effect));
     }
 
     /// Accepts any effect of all open counts, by an operator's decision or policy.
@@ -168,13 +168,13 @@ impl Cells {
     pub fn sent(
         &mut self,
         call: usize,
-        cell: &Cell,
+        level: &Cell,
         quantity: i64,
         since_ms: i64,
         is_lost: bool,
         is_late: bool,
     ) {
-        let account = self.accounts.entry(cell.clone()).or_default();
+        let account = self.accounts.entry(level.clone()).or_default();
         let before = account.listed;
         account.writes.push(Write { call, since_ms, before, quantity, arrived_ms: None, is_lost, is_late });
     }
@@ -190,8 +190,9 @@ impl Cells {
     /// blanks.
     pub fn canonical(&self, sku: &str) -> String {
         let is_exact = self.accounts.keys().any(|(of, _)| of == sku);
-        let fold = |sku: &str| sku.trim().to_lowercase().to_uppercase().to_lowercase();
-        let folded = || self.accounts.keys().find(|(of, _)| fold(of) == fold(sku)).map(|(of, _)| of.clone());
+        let case_key = |sku: &str| sku.trim().to_lowercase().to_uppercase().to_lowercase();
+        let folded =
+            || self.accounts.keys().find(|(of, _)| case_key(of) == case_key(sku)).map(|(of, _)| of.clone());
         if is_exact { sku.to_owned() } else { folded().unwrap_or_else(|| sku.to_owned()) }
     }
 
@@ -202,9 +203,9 @@ impl Cells {
         }
     }
 
-    pub fn arrived(&mut self, call: usize, cell: &Cell, quantity: i64, at_ms: i64) {
+    pub fn arrived(&mut self, call: usize, level: &Cell, quantity: i64, at_ms: i64) {
         self.writes += 1;
-        let account = self.accounts.entry(cell.clone()).or_default();
+        let account = self.accounts.entry(level.clone()).or_default();
         account.echoes.push((at_ms, quantity - account.listed));
         account.show(quantity, at_ms);
         if let Some(write) = account.writes.iter_mut().find(|write| write.call == call) {
@@ -213,8 +214,8 @@ impl Cells {
     }
 
     /// Returns true if an entry without an answer arrived, as a person would see at the platform.
-    pub fn has_arrived(&self, cell: &Cell, quantity: i64) -> bool {
-        let writes = self.accounts.get(cell).map(|account| account.writes.as_slice()).unwrap_or_default();
+    pub fn has_arrived(&self, level: &Cell, quantity: i64) -> bool {
+        let writes = self.accounts.get(level).map(|account| account.writes.as_slice()).unwrap_or_default();
         writes.iter().any(|write| write.is_lost && write.quantity == quantity && write.arrived_ms.is_some())
     }
 
@@ -230,19 +231,19 @@ impl Cells {
             .wishes
             .iter()
             .filter(|(key, _)| fate(key) == Fate::Open)
-            .map(|(_, (cell, _))| cell.clone())
+            .map(|(_, (level, _))| level.clone())
             .collect();
         let settled: Vec<(String, Cell, Effect)> = self
             .wishes
             .iter()
-            .filter(|(key, (cell, _))| !open.contains(cell) && fate(key) != Fate::Held)
-            .map(|(key, (cell, effect))| (key.clone(), cell.clone(), *effect))
+            .filter(|(key, (level, _))| !open.contains(level) && fate(key) != Fate::Held)
+            .map(|(key, (level, effect))| (key.clone(), level.clone(), *effect))
             .collect();
         let mut touched: BTreeMap<Cell, bool> = BTreeMap::new();
-        for (key, cell, effect) in settled {
+        for (key, level, effect) in settled {
             self.wishes.remove(&key);
-            let is_free = touched.entry(cell.clone()).or_default();
-            let account = self.accounts.entry(cell).or_default();
+            let is_free = touched.entry(level.clone()).or_default();
+            let account = self.accounts.entry(level).or_default();
             match effect {
                 _ if fate(&key) != Fate::Done => {}
                 Effect::Add(units) | Effect::Count(units) => account.expected += units,
@@ -250,12 +251,12 @@ impl Cells {
             }
         }
         let judged =
-            touched.into_iter().filter_map(|(cell, free)| self.judge_cell(&cell, free, now_ms, window_ms));
+            touched.into_iter().filter_map(|(level, free)| self.judge_cell(&level, free, now_ms, window_ms));
         judged.collect()
     }
 
-    fn judge_cell(&mut self, cell: &Cell, is_free: bool, now_ms: i64, window_ms: i64) -> Option<String> {
-        let account = self.accounts.get_mut(cell)?;
+    fn judge_cell(&mut self, level: &Cell, is_free: bool, now_ms: i64, window_ms: i64) -> Option<String> {
+        let account = self.accounts.get_mut(level)?;
         let (off, (up, down)) = (account.listed - account.expected, account.slack(now_ms));
         let (expected, listed) = (account.expected, account.listed);
         let writes = format!("{:?}, moves {:?}", account.writes, account.moves);
@@ -266,10 +267,10 @@ impl Cells {
         self.judged += 1;
         self.admitted.0 += off.clamp(0, up);
         self.admitted.1 += (-off).clamp(0, down);
-        let (sku, warehouse) = cell;
+        let (sku, warehouse) = level;
         (off > up || -off > down).then(|| {
             format!(
-                "{sku} in {warehouse} shows {listed}; what others did and the wishes that are done make {expected} \
+                "{sku} in {warehouse} shows {listed}; what others did and the changes that are done make {expected} \
                  (admitted: {up} too many, {down} too few); writes {writes}"
             )
         })
@@ -278,21 +279,21 @@ impl Cells {
 
 #[cfg(test)]
 fn shop() -> (Cells, Cell) {
-    let (mut cells, cell) = (Cells::default(), ("A".to_owned(), 1));
-    cells.known(&cell, 10, 0);
-    (cells, cell)
+    let (mut levels, level) = (Cells::default(), ("A".to_owned(), 1));
+    levels.known(&level, 10, 0);
+    (levels, level)
 }
 
 #[test]
 fn a_sale_that_a_write_undid_is_seen_unless_it_fell_into_the_window() {
     let done = BTreeMap::from([("w".to_owned(), Fate::Done)]);
     for (sold_at, violations) in [(50, 1), (150, 0)] {
-        let (mut cells, cell) = shop();
-        cells.wished("w", &cell, Effect::Add(5));
-        cells.moved(&cell, -2, sold_at);
-        cells.sent(1, &cell, 15, 100, false, false);
-        cells.arrived(1, &cell, 15, 200);
-        assert_eq!(cells.judge(&done, 300, 0).len(), violations, "sold at {sold_at}");
+        let (mut levels, level) = shop();
+        levels.wished("w", &level, Effect::Add(5));
+        levels.moved(&level, -2, sold_at);
+        levels.sent(1, &level, 15, 100, false, false);
+        levels.arrived(1, &level, 15, 200);
+        assert_eq!(levels.judge(&done, 300, 0).len(), violations, "sold at {sold_at}");
     }
 }
 
@@ -305,11 +306,11 @@ fn a_movement_that_is_done_twice_or_never_is_seen() {
         (10, Fate::Undone, 0),
         (15, Fate::Undone, 1),
     ] {
-        let (mut cells, cell) = shop();
-        cells.wished("w", &cell, Effect::Add(5));
-        cells.sent(1, &cell, written, 100, true, false);
-        cells.arrived(1, &cell, written, 200);
-        let judged = cells.judge(&BTreeMap::from([("w".to_owned(), fate)]), 300, 0);
+        let (mut levels, level) = shop();
+        levels.wished("w", &level, Effect::Add(5));
+        levels.sent(1, &level, written, 100, true, false);
+        levels.arrived(1, &level, written, 200);
+        let judged = levels.judge(&BTreeMap::from([("w".to_owned(), fate)]), 300, 0);
         assert_eq!(judged.len(), violations, "{written} {fate:?}");
     }
 }

@@ -24,7 +24,7 @@ use super::odd::How;
 use super::rewrite::Oddity;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use tallyd::client::{Request, Response};
+use tallyd::client::{PlatformRequest, PlatformResponse};
 use tallyd::model::{self, Operation};
 
 /// State of the auditor, by subject.
@@ -53,7 +53,7 @@ pub struct Auditor {
 
 impl Auditor {
     /// Records a request that is sent; returns its number.
-    pub fn sent(&mut self, request: &Request, at_ms: i64, is_lost: bool) -> usize {
+    pub fn sent(&mut self, request: &PlatformRequest, at_ms: i64, is_lost: bool) -> usize {
         self.sent += 1;
         let (call, since) = (self.sent, at_ms - self.window_ms);
         if self.is_wrong_key {
@@ -63,15 +63,15 @@ impl Auditor {
         match request.operation {
             Operation::UpdateQuantityOnHand => {
                 for entry in list(&body) {
-                    let cell = self.cell(entry);
-                    self.cells.sent(call, &cell, whole(&entry["Quantity"]), since, is_lost, self.is_late);
+                    let level = self.cell(entry);
+                    self.cells.sent(call, &level, whole(&entry["Quantity"]), since, is_lost, self.is_late);
                 }
             }
             Operation::UpdateProduct => {
                 for link in list(&body["Warehouses"]).filter(|link| link["QuantityOnHand"].is_number()) {
-                    let cell = (text(&body["Sku"]), whole(&link["WarehouseId"]));
+                    let level = (text(&body["Sku"]), whole(&link["WarehouseId"]));
                     let units = whole(&link["QuantityOnHand"]);
-                    self.cells.sent(call, &cell, units, since, is_lost, self.is_late);
+                    self.cells.sent(call, &level, units, since, is_lost, self.is_late);
                 }
             }
             _ => {}
@@ -80,11 +80,11 @@ impl Auditor {
     }
 
     /// Records an answer that reached the daemon.
-    pub fn told(&mut self, request: &Request, answer: &Response, calendar_ms: i64) {
+    pub fn told(&mut self, request: &PlatformRequest, answer: &PlatformResponse, calendar_ms: i64) {
         if answer.status == 200 && Told::concerns(request.operation) {
             let asked = json(request.body.as_deref().unwrap_or_default());
-            let cells = &self.cells;
-            let spelled = |cell: Cell| (cells.canonical(&cell.0), cell.1);
+            let levels = &self.cells;
+            let spelled = |cell: Cell| (levels.canonical(&cell.0), cell.1);
             self.told.heard(request.operation, &asked, &json(&answer.body), calendar_ms, spelled);
         }
     }
@@ -111,8 +111,8 @@ impl Auditor {
     }
 
     /// Records the effects of a call, or its refusal.
-    pub fn done(&mut self, request: &Request, answer: &Response, call: usize, at_ms: i64) {
-        if answer.status == 200 && request.operation.effect() == model::Effect::Read {
+    pub fn done(&mut self, request: &PlatformRequest, answer: &PlatformResponse, call: usize, at_ms: i64) {
+        if answer.status == 200 && request.operation.effect() == model::CallEffect::Read {
             if request.operation == Operation::ShipmentLineItems {
                 let shipment = request.path.split('/').find_map(|part| part.parse().ok());
                 shipment.into_iter().for_each(|shipment| self.parcels.looked(shipment, at_ms));
@@ -143,8 +143,8 @@ impl Auditor {
                 self.violations.extend(self.creates.made("product", &text(&product["Sku"])));
                 self.products.insert(text(&product["Sku"]), product.clone());
                 for link in list(&product["Warehouses"]) {
-                    let cell = (text(&product["Sku"]), whole(&link["WarehouseId"]));
-                    self.cells.known(&cell, whole(&link["QuantityOnHand"]), at_ms);
+                    let level = (text(&product["Sku"]), whole(&link["WarehouseId"]));
+                    self.cells.known(&level, whole(&link["QuantityOnHand"]), at_ms);
                 }
             }
             Operation::CreateWarehouse => {
@@ -161,9 +161,9 @@ impl Auditor {
     fn quantities(&mut self, call: usize, asked: &Value, said: &Value, at_ms: i64) {
         let failed: BTreeSet<usize> = list(&said["messages"]).filter_map(failed_index).collect();
         for (index, entry) in list(asked).enumerate().filter(|(index, _)| !failed.contains(index)) {
-            debug_assert!(index < 25, "the service takes no more");
-            let cell = self.cell(entry);
-            self.cells.arrived(call, &cell, whole(&entry["Quantity"]), at_ms);
+            debug_assert!(index < 25, "the platform takes no more");
+            let level = self.cell(entry);
+            self.cells.arrived(call, &level, whole(&entry["Quantity"]), at_ms);
         }
     }
 
@@ -172,21 +172,21 @@ impl Auditor {
             return;
         }
         for link in list(&data["Product"]["Warehouses"]) {
-            let cell = (text(&data["Product"]["Sku"]), whole(&link["WarehouseId"]));
-            self.cells.arrived(call, &cell, whole(&link["QuantityOnHand"]), at_ms);
+            let level = (text(&data["Product"]["Sku"]), whole(&link["WarehouseId"]));
+            self.cells.arrived(call, &level, whole(&link["QuantityOnHand"]), at_ms);
         }
     }
 
     /// Rewrites an answer of balances to the quantities at an earlier time.
-    pub fn as_of(&self, at_ms: i64, answer: &mut Response) {
+    pub fn as_of(&self, at_ms: i64, answer: &mut PlatformResponse) {
         let mut said = json(&answer.body);
         for product in said.as_array_mut().into_iter().flatten() {
             let sku = text(&product["Sku"]);
             let Some(links) = product["Warehouses"].as_array_mut() else { continue };
             let (mut sum, mut is_known) = (0, true);
             for link in links {
-                let cell = (sku.clone(), whole(&link["WarehouseId"]));
-                match self.cells.shown(&cell, at_ms) {
+                let level = (sku.clone(), whole(&link["WarehouseId"]));
+                match self.cells.shown(&level, at_ms) {
                     Some(quantity) => link["QuantityOnHand"] = quantity.into(),
                     None => is_known = false,
                 }

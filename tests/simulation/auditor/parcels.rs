@@ -98,7 +98,7 @@ impl Parcels {
         }
         let by_hand = self.by_hand.get(&shipment);
         let was_unseen =
-            by_hand.is_some_and(|told| self.looks.get(&shipment).is_none_or(|look| look <= told));
+            by_hand.is_some_and(|answer| self.looks.get(&shipment).is_none_or(|look| look <= answer));
         for line in list(&request["LineItems"]) {
             let (item, number) = (whole(&line["LineItemId"]), line["TrackingNumber"].as_str().or(base));
             let over = self.numbered(item, number.unwrap_or_default());
@@ -121,9 +121,9 @@ impl Parcels {
     }
 
     fn numbered(&mut self, item: i64, number: &str) -> Option<String> {
-        let fold = |number: &str| number.trim().to_lowercase();
+        let case_key = |number: &str| number.trim().to_lowercase();
         let before = self.numbers.insert(item, number.to_owned());
-        let before = before.filter(|before| fold(before) != fold(number))?;
+        let before = before.filter(|before| case_key(before) != case_key(number))?;
         Some(format!("item {item} carried {before}, and {number} was written over it"))
     }
 

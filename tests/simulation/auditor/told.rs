@@ -43,14 +43,14 @@ impl Told {
             Operation::GetProducts => cells(list(&said["data"])),
             _ => cells(std::iter::once(&said["data"]["Product"])),
         };
-        for cell in held {
-            self.said(spelled(cell), at_ms);
+        for level in held {
+            self.said(spelled(level), at_ms);
         }
     }
 
     /// Records an observation of a stock level by an answer, or by a person at the platform.
-    pub fn said(&mut self, cell: Cell, at_ms: i64) {
-        let last = self.0.entry(cell).or_insert(at_ms);
+    pub fn said(&mut self, level: Cell, at_ms: i64) {
+        let last = self.0.entry(level).or_insert(at_ms);
         *last = at_ms.max(*last);
     }
 
@@ -61,8 +61,8 @@ impl Told {
         }
     }
 
-    pub fn last(&self, cell: &Cell) -> Option<i64> {
-        self.0.get(cell).copied()
+    pub fn last(&self, level: &Cell) -> Option<i64> {
+        self.0.get(level).copied()
     }
 }
 
@@ -83,19 +83,19 @@ fn cells<'a>(records: impl Iterator<Item = &'a Value>) -> Vec<Cell> {
 }
 
 #[test]
-fn a_cell_is_heard_of_only_where_it_can_be_read_and_stands_there_once() {
-    let cell = |units: Value| serde_json::json!({"WarehouseId": 5, "QuantityOnHand": units});
+fn a_stock_level_is_heard_of_only_where_it_can_be_read_and_stands_there_once() {
+    let level = |units: Value| serde_json::json!({"WarehouseId": 5, "QuantityOnHand": units});
     let record = |sku: &str, links: Value| serde_json::json!({"Id": 1, "Sku": sku, "Warehouses": links});
     let said = serde_json::json!([
-        record("A", serde_json::json!([cell(3.0.into())])),
-        record("B", serde_json::json!([cell("many".into())])),
-        record("C", serde_json::json!([cell(3.into()), cell(4.into())])),
-        record("D", serde_json::json!([cell(3.into())])),
-        record("D", serde_json::json!([cell(4.into())])),
+        record("A", serde_json::json!([level(3.0.into())])),
+        record("B", serde_json::json!([level("many".into())])),
+        record("C", serde_json::json!([level(3.into()), level(4.into())])),
+        record("D", serde_json::json!([level(3.into())])),
+        record("D", serde_json::json!([level(4.into())])),
     ]);
-    let mut told = Told::default();
-    told.heard(Operation::GetProductBalances, &Value::Null, &said, 10, |cell| cell);
-    told.heard(Operation::GetProductBalances, &Value::Null, &serde_json::json!([]), 20, |cell| cell);
-    let heard: Vec<Option<i64>> = ["A", "B", "C", "D"].map(|sku| told.last(&(sku.to_owned(), 5))).into();
+    let mut answer = Told::default();
+    answer.heard(Operation::GetProductBalances, &Value::Null, &said, 10, |level| level);
+    answer.heard(Operation::GetProductBalances, &Value::Null, &serde_json::json!([]), 20, |level| level);
+    let heard: Vec<Option<i64>> = ["A", "B", "C", "D"].map(|sku| answer.last(&(sku.to_owned(), 5))).into();
     assert_eq!(heard, [Some(10), None, None, None]);
 }

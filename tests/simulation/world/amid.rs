@@ -7,7 +7,7 @@
 
 use super::World;
 use tallyd::model::JobKind;
-use tallyd::model::{Clock, Operation, Trigger};
+use tallyd::model::{Clock, Operation, RunTrigger};
 use tallyd::store::{Durability, Store};
 
 /// A decision about a change, carried out if the state still allows it.
@@ -45,18 +45,18 @@ impl World {
             let (store, clock) = (self.store().clone(), self.clock.clone());
             tokio::spawn(async move { say(&store, &clock, &word).await });
             let heard_at = at_ms.max(self.clock.now_ms()) + super::GATHER_MS;
-            self.plan_job(JobKind::Push, heard_at, Trigger::Outbox);
-            self.plan_job(JobKind::Settle, heard_at, Trigger::Outbox);
+            self.plan_job(JobKind::Push, heard_at, RunTrigger::Outbox);
+            self.plan_job(JobKind::Settle, heard_at, RunTrigger::Outbox);
         }
     }
 }
 
 async fn say(store: &Store, clock: &impl Clock, word: &Amid) {
     for _ in 0..word.turns {
-        drop(store.quarantine_of(Operation::WorkQueue).await);
+        drop(store.quarantine_by_operation(Operation::WorkQueue).await);
     }
     // The database may be locked; then the command failed and nothing was decided.
-    let Ok(mut write) = store.begin(Durability::Full).await else { return };
+    let Ok(mut write) = store.begin_write(Durability::Full).await else { return };
     let now = clock.now();
     let is_said = match word.saying {
         Saying::Cancel => write.outbox_cancel(&word.key, now).await.is_ok_and(|is_done| is_done),

@@ -9,10 +9,10 @@ use crate::timetable::Timetable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tallyd::daemon::run_job;
-use tallyd::exec::Finished;
+use tallyd::exec::FinishedRun;
 use tallyd::journal::RunOutcome;
-use tallyd::model::{Clock, JobKind, Timestamp, Trigger};
-use tallyd::outbox::Delays;
+use tallyd::model::{Clock, JobKind, RunTrigger, Timestamp};
+use tallyd::outbox::RetryDelays;
 use tallyd::settle;
 use tallyd::store::{Durability, StoreError};
 use tokio::task::JoinHandle;
@@ -25,13 +25,13 @@ const AGAIN_APART_MS: i64 = 1_000;
 
 /// A running job.
 pub(super) struct Slot {
-    pub(super) run: JoinHandle<Finished>,
-    again: Option<Trigger>,
+    pub(super) run: JoinHandle<FinishedRun>,
+    again: Option<RunTrigger>,
 }
 
 /// A refused key, with the probes that detect when it works again.
 pub(super) struct Refused {
-    delays: Delays,
+    delays: RetryDelays,
     probe_at: Option<i64>,
     pub(super) probing: Option<JoinHandle<Result<bool, StoreError>>>,
     /// Jobs that the refusal stopped.
@@ -40,23 +40,23 @@ pub(super) struct Refused {
 
 impl World {
     /// Plans a run of a job at a time, unless an earlier one is planned.
-    pub(super) fn plan_job(&mut self, kind: JobKind, at_ms: i64, trigger: Trigger) {
+    pub(super) fn plan_job(&mut self, kind: JobKind, at_ms: i64, trigger: RunTrigger) {
         let due = self.due.entry(kind).or_insert((at_ms, trigger));
         if at_ms < due.0 {
             *due = (at_ms, trigger);
         }
     }
 
-    pub(super) fn start_job(&mut self, kind: JobKind, trigger: Trigger) {
+    pub(super) fn start_job(&mut self, kind: JobKind, trigger: RunTrigger) {
         if let Some(slot) = self.slots.get_mut(&kind) {
             slot.again = Some(trigger);
             if kind == JobKind::Push {
-                self.daemon().context().wishes_came();
+                self.daemon().context().notify_changes();
             }
             return;
         }
         let context = self.daemon().context().clone();
-        let run = tokio::spawn(async move { run_job::run(&context, kind, trigger).await.unwrap() });
+        let run = tokio::spawn(async move { run_job::run_job(&context, kind, trigger).await.unwrap() });
         self.slots.insert(kind, Slot { run, again: None });
     }
 
@@ -65,9 +65,9 @@ impl World {
     /// Prune works beside the store's connections, so its view of the data would otherwise depend on the
     /// scheduling of threads. As everywhere in this loop, the world's own statements come first, because the
     /// order of two answers would be random while a job runs beside them.
-    async fn begin_jobs(&mut self, kinds: Vec<JobKind>, trigger: Trigger) {
+    async fn begin_jobs(&mut self, kinds: Vec<JobKind>, trigger: RunTrigger) {
         if kinds.contains(&JobKind::Prune) {
-            let finished = run_job::run(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
+            let finished = run_job::run_job(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
             self.try_again(&finished);
         }
         for kind in kinds.into_iter().filter(|kind| *kind != JobKind::Prune) {
@@ -122,7 +122,7 @@ impl World {
         let Some((_, trigger)) = self.due.remove(&kind) else { return };
         if let Some((_, period)) = self.plan.polls.iter().find(|(polled, _)| *polled == kind) {
             let next = self.clock.now_ms() + i64::try_from(period.as_millis()).unwrap();
-            self.due.insert(kind, (next, Trigger::Schedule));
+            self.due.insert(kind, (next, RunTrigger::Schedule));
         }
         self.start_job(kind, trigger);
     }
@@ -134,11 +134,11 @@ impl World {
         for (kind, at, next) in &due {
             self.note_fired(*kind, *at, *next).await;
         }
-        self.begin_jobs(due.into_iter().map(|(kind, ..)| kind).collect(), Trigger::Schedule).await;
+        self.begin_jobs(due.into_iter().map(|(kind, ..)| kind).collect(), RunTrigger::Schedule).await;
     }
 
     async fn note_fired(&self, kind: JobKind, due: Timestamp, next: Option<Timestamp>) {
-        let mut write = self.store().begin(Durability::Normal).await.unwrap();
+        let mut write = self.store().begin_write(Durability::Normal).await.unwrap();
         write.job_fired(kind, due, next).await.unwrap();
         write.commit().await.unwrap();
     }
@@ -151,7 +151,7 @@ impl World {
             return;
         }
         let now = self.clock.now();
-        let timetable = Timetable::new(config(&self.plan, &self.dir).jobs.enabled(), now);
+        let timetable = Timetable::new(config(&self.plan, &self.dir).jobs.enabled_schedules(), now);
         let mut last = BTreeMap::new();
         for kind in JobKind::ALL {
             last.insert(*kind, self.store().job_last_fired(*kind).await.unwrap());
@@ -161,7 +161,7 @@ impl World {
         for (kind, due) in &missed {
             self.note_fired(*kind, *due, None).await;
         }
-        self.begin_jobs(missed.into_iter().map(|(kind, _)| kind).collect(), Trigger::Missed).await;
+        self.begin_jobs(missed.into_iter().map(|(kind, _)| kind).collect(), RunTrigger::Missed).await;
         self.rest().await;
     }
 
@@ -193,28 +193,28 @@ impl World {
             self.start_job(kind, trigger);
         }
         if let Some(kind) = finished.wakes {
-            self.start_job(kind, Trigger::Outbox);
+            self.start_job(kind, RunTrigger::Outbox);
         }
-        if let (JobKind::Push, Some(at)) = (kind, finished.again_at) {
-            let wait = millis(at.since(self.clock.now())).max(AGAIN_APART_MS);
-            self.plan_job(JobKind::Push, self.clock.now_ms() + wait, Trigger::Outbox);
+        if let (JobKind::Push, Some(at)) = (kind, finished.due_again_at) {
+            let wait = millis(at.duration_since(self.clock.now())).max(AGAIN_APART_MS);
+            self.plan_job(JobKind::Push, self.clock.now_ms() + wait, RunTrigger::Outbox);
         }
     }
 
     async fn plan_settle(&mut self, pause_ms: i64) {
-        if let Some(due) = settle::due(self.daemon().context()).await.unwrap() {
-            let wait = i64::try_from(due.since(self.clock.now()).as_millis()).unwrap();
-            self.plan_job(JobKind::Settle, self.clock.now_ms() + wait.max(pause_ms), Trigger::Outbox);
+        if let Some(due) = settle::next_check_at(self.daemon().context()).await.unwrap() {
+            let wait = i64::try_from(due.duration_since(self.clock.now()).as_millis()).unwrap();
+            self.plan_job(JobKind::Settle, self.clock.now_ms() + wait.max(pause_ms), RunTrigger::Outbox);
         }
     }
 
     /// Plans a failed run again, with growing delays; a run that the key stopped waits until the key works
     /// again.
-    fn try_again(&mut self, finished: &Finished) {
+    fn try_again(&mut self, finished: &FinishedRun) {
         let (kind, now) = (finished.kind, self.clock.now_ms());
-        if finished.refused {
+        if finished.is_key_refused {
             let refused = self.refused.get_or_insert_with(|| Refused {
-                delays: Delays::probe(),
+                delays: RetryDelays::key_probe(),
                 probe_at: None,
                 probing: None,
                 jobs: BTreeSet::new(),
@@ -224,19 +224,19 @@ impl World {
                 refused.probe_at = refused.delays.next().map(|delay| now + millis(delay));
             }
         }
-        if finished.refused || !matches!(finished.outcome, RunOutcome::Partial | RunOutcome::Failed) {
+        if finished.is_key_refused || !matches!(finished.outcome, RunOutcome::Partial | RunOutcome::Failed) {
             self.retries.remove(&kind);
             return;
         }
-        let first = if kind == JobKind::Push { Delays::concurrency } else { Delays::probe };
+        let first = if kind == JobKind::Push { RetryDelays::slot_wait } else { RetryDelays::key_probe };
         let delay = self.retries.entry(kind).or_insert_with(first).next();
         if let Some(delay) = delay {
-            self.plan_job(kind, now + millis(delay), Trigger::Retry);
+            self.plan_job(kind, now + millis(delay), RunTrigger::Retry);
         }
     }
 
     fn probe(&mut self) {
-        let probing = tokio::spawn(self.daemon().probe());
+        let probing = tokio::spawn(self.daemon().probe_key());
         if let Some(refused) = &mut self.refused {
             (refused.probe_at, refused.probing) = (None, Some(probing));
         }
@@ -259,11 +259,11 @@ impl World {
             return;
         }
         for kind in self.refused.take().map(|refused| refused.jobs).unwrap_or_default() {
-            self.start_job(kind, Trigger::Retry);
+            self.start_job(kind, RunTrigger::Retry);
         }
     }
 }
 
 fn millis(duration: Duration) -> i64 {
-    tallyd::model::time::millis(duration)
+    tallyd::model::time::whole_millis(duration)
 }

@@ -1,8 +1,8 @@
 //! `product create|update`, `warehouse create`, `template create`: changes with the platform's own body.
 
-use crate::cli::change::{self, Key, Wish};
-use crate::cli::context::Place;
-use crate::cli::{Answer, Failure};
+use crate::cli::change::{self, ChangeKeyArgs, CliChange};
+use crate::cli::context::CliContext;
+use crate::cli::{CommandFailure, CommandOutput};
 use crate::outbox;
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 /// A body in a file.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct FromFile {
-    /// A JSON file with the service's own body; `-` reads standard input
+pub(in crate::cli) struct BodyFileArgs {
+    /// A JSON file with the platform's own body; `-` reads standard input
     #[arg(value_name = "FILE.json")]
     file: PathBuf,
     #[command(flatten)]
-    key: Key,
+    key: ChangeKeyArgs,
 }
 
 /// A warehouse to be made.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct NewWarehouse {
+pub(in crate::cli) struct WarehouseCreateArgs {
     /// Its name, 1 to 100 characters
     #[arg(long)]
     name: String,
@@ -38,12 +38,12 @@ pub(in crate::cli) struct NewWarehouse {
     #[arg(long, value_name = "FILE.json")]
     contact: Option<PathBuf>,
     #[command(flatten)]
-    key: Key,
+    key: ChangeKeyArgs,
 }
 
 /// A listing template to be made.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct NewTemplate {
+pub(in crate::cli) struct TemplateCreateArgs {
     /// The storefront's id
     #[arg(long, value_name = "ID")]
     storefront: i64,
@@ -54,17 +54,24 @@ pub(in crate::cli) struct NewTemplate {
     #[arg(long, value_name = "FILE")]
     body_file: PathBuf,
     #[command(flatten)]
-    key: Key,
+    key: ChangeKeyArgs,
 }
 
 /// Queues `product.create` or `product.update`.
-pub(super) async fn product(place: &Place, kind: &'static str, args: FromFile) -> Result<Answer, Failure> {
-    let body = text_of(&args.file)?;
-    change::insert(place, &[Wish::single(place, kind, body, args.key)], &[]).await
+pub(super) async fn queue_product_change(
+    context: &CliContext,
+    kind: &'static str,
+    args: BodyFileArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let body = read_text_file(&args.file)?;
+    change::insert_changes(context, &[CliChange::from_operator(context, kind, body, args.key)], &[]).await
 }
 
 /// Queues `warehouse.create`.
-pub(super) async fn warehouse(place: &Place, args: NewWarehouse) -> Result<Answer, Failure> {
+pub(super) async fn queue_warehouse_create(
+    context: &CliContext,
+    args: WarehouseCreateArgs,
+) -> Result<CommandOutput, CommandFailure> {
     let mut body = json!({"Name": args.name});
     for (field, value) in [("Type", args.kind), ("AccountNumber", args.account_number), ("Note", args.note)] {
         if let Some(value) = value {
@@ -72,29 +79,43 @@ pub(super) async fn warehouse(place: &Place, args: NewWarehouse) -> Result<Answe
         }
     }
     if let Some(file) = args.contact {
-        body["ContactInformation"] = json_of(&file)?;
+        body["ContactInformation"] = read_json_file(&file)?;
     }
-    change::insert(place, &[Wish::single(place, "warehouse.create", body, args.key)], &[]).await
+    change::insert_changes(
+        context,
+        &[CliChange::from_operator(context, "warehouse.create", body, args.key)],
+        &[],
+    )
+    .await
 }
 
 /// Queues `listing_template.create`.
-pub(super) async fn template(place: &Place, args: NewTemplate) -> Result<Answer, Failure> {
-    let body = json!({"StorefrontId": args.storefront, "Name": args.name, "Body": text_of(&args.body_file)?});
-    change::insert(place, &[Wish::single(place, "listing_template.create", body, args.key)], &[]).await
+pub(super) async fn queue_template_create(
+    context: &CliContext,
+    args: TemplateCreateArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let body =
+        json!({"StorefrontId": args.storefront, "Name": args.name, "Body": read_text_file(&args.body_file)?});
+    change::insert_changes(
+        context,
+        &[CliChange::from_operator(context, "listing_template.create", body, args.key)],
+        &[],
+    )
+    .await
 }
 
-fn json_of(file: &Path) -> Result<Value, Failure> {
-    let text = text_of(file)?;
-    outbox::read_json(&text)
-        .map_err(|error| Failure::usage(format!("{} is no JSON: {error}", file.display())))
+fn read_json_file(file: &Path) -> Result<Value, CommandFailure> {
+    let text = read_text_file(file)?;
+    outbox::parse_unique_json(&text)
+        .map_err(|error| CommandFailure::usage(format!("{} is no JSON: {error}", file.display())))
 }
 
-fn text_of(file: &Path) -> Result<String, Failure> {
+fn read_text_file(file: &Path) -> Result<String, CommandFailure> {
     let read = if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(file)
     };
-    read.map_err(|error| Failure::failed(format!("cannot read {}: {error}", file.display())))
+    read.map_err(|error| CommandFailure::failed(format!("cannot read {}: {error}", file.display())))
 }

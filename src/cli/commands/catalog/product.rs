@@ -4,32 +4,32 @@
 //! that and shows the mirror. `components` reads the mirror first and calls the platform only for kits the
 //! mirror does not have.
 
-use super::create::{self, FromFile};
-use crate::cli::context::Place;
-use crate::cli::output::{Table, complain, dash, json, plain};
-use crate::cli::{Answer, Failure, Reading};
+use super::create::{self, BodyFileArgs};
+use crate::cli::context::CliContext;
+use crate::cli::output::{TextTable, or_dash, plain_line, pretty_json, print_error};
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
 use crate::client::wire::ProductKey;
-use crate::daemon::{self, AskError};
+use crate::daemon::{self, ControlError};
 use crate::store::{ComponentRow, ProductRow, Store};
 use clap::{Args, Subcommand};
 use std::sync::Arc;
 
-/// Products at the service.
+/// Products at the platform.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
-    /// Look products up by SKU or UPC; asks the service
-    Find(Find),
+    /// Look products up by SKU or UPC; asks the platform
+    Find(ProductFindArgs),
     /// Show what a kit is made of
-    Components(Components),
-    /// A wish to create a product
-    Create(FromFile),
-    /// A wish to update a product; its quantities are filled in from facts just read
-    Update(FromFile),
+    Components(KitComponentsArgs),
+    /// A change to create a product
+    Create(BodyFileArgs),
+    /// A change to update a product; its quantities are filled in from facts just read
+    Update(BodyFileArgs),
 }
 
 /// Which products.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Find {
+pub(in crate::cli) struct ProductFindArgs {
     /// By these SKUs
     #[arg(value_name = "SKU", required_unless_present = "upc", conflicts_with = "upc")]
     skus: Vec<String>,
@@ -37,45 +37,56 @@ pub(in crate::cli) struct Find {
     #[arg(long, value_name = "UPC", num_args = 1..)]
     upc: Vec<String>,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
 /// Which kit.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Components {
+pub(in crate::cli) struct KitComponentsArgs {
     /// The kit's SKU
     sku: String,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
-impl From<AskError> for Failure {
-    fn from(error: AskError) -> Self {
+impl From<ControlError> for CommandFailure {
+    fn from(error: ControlError) -> Self {
         match error {
-            AskError::Start(error) => error.into(),
-            AskError::Job(_) | AskError::Daemon(_) | AskError::Silent => Self::failed(error.to_string()),
+            ControlError::Start(error) => error.into(),
+            ControlError::Job(_) | ControlError::Daemon(_) | ControlError::ReplyTimeout => {
+                Self::failed(error.to_string())
+            }
         }
     }
 }
 
-pub(in crate::cli) async fn product(place: &Place, command: Command) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn product_command(
+    context: &CliContext,
+    command: Command,
+) -> Result<CommandOutput, CommandFailure> {
     match command {
-        Command::Find(args) => find(place, &args).await,
-        Command::Components(args) => components(place, &args).await,
-        Command::Create(args) => create::product(place, "product.create", args).await,
-        Command::Update(args) => create::product(place, "product.update", args).await,
+        Command::Find(args) => find_products(context, &args).await,
+        Command::Components(args) => show_components(context, &args).await,
+        Command::Create(args) => create::queue_product_change(context, "product.create", args).await,
+        Command::Update(args) => create::queue_product_change(context, "product.update", args).await,
     }
 }
 
-async fn find(place: &Place, args: &Find) -> Result<Answer, Failure> {
+async fn find_products(
+    context: &CliContext,
+    args: &ProductFindArgs,
+) -> Result<CommandOutput, CommandFailure> {
     let (by, ids) =
         if args.upc.is_empty() { (ProductKey::Sku, &args.skus) } else { (ProductKey::Upc, &args.upc) };
-    let asked = daemon::find_products(place.config()?, Arc::new(place.clock()), by, ids).await;
-    let store = place.store().await?;
+    let asked = daemon::find_products(context.config()?, Arc::new(context.clock()), by, ids).await;
+    let store = context.open_store().await?;
     let rows = match asked {
         Ok(found) => store.product_list(&found).await?,
-        Err(error @ AskError::Silent) => {
-            complain(&format!("tallyd: {}; this is what the mirror knows", plain(&error.to_string())));
+        Err(error @ ControlError::ReplyTimeout) => {
+            print_error(&format!(
+                "tallyd: {}; this is what the mirror knows",
+                plain_line(&error.to_string())
+            ));
             match by {
                 ProductKey::Sku => store.product_list(ids).await?,
                 ProductKey::Upc => store.product_list_by_upc(ids).await?,
@@ -83,68 +94,77 @@ async fn find(place: &Place, args: &Find) -> Result<Answer, Failure> {
         }
         Err(error) => return Err(error.into()),
     };
-    if args.reading.json {
-        return Ok(json(&rows).into());
+    if args.output.json {
+        return Ok(pretty_json(&rows).into());
     }
     let mut text = products_text(&rows);
-    let is_there = |id: &String| rows.iter().any(|row| row.answers_to(id));
+    let is_there = |id: &String| rows.iter().any(|row| row.is_named_by(id));
     for id in ids.iter().filter(|id| !is_there(id)) {
-        text.push_str(&format!("not found: {}\n", plain(id)));
+        text.push_str(&format!("not found: {}\n", plain_line(id)));
     }
     Ok(text.into())
 }
 
 fn products_text(rows: &[ProductRow]) -> String {
-    let mut table = Table::new(&["sku", "product", "upc", "type", "quantity", "warehouses", "observed"]);
+    let mut table = TextTable::new(&["sku", "product", "upc", "type", "quantity", "warehouses", "observed"]);
     for row in rows {
-        let cells: Vec<String> =
-            row.warehouses.iter().map(|cell| format!("{}: {}", cell.warehouse_id, cell.quantity)).collect();
-        let cells = [
+        let levels: Vec<String> = row
+            .warehouses
+            .iter()
+            .map(|level| format!("{}: {}", level.warehouse_id, level.quantity))
+            .collect();
+        let levels = [
             row.sku.clone(),
-            dash(row.product_id),
-            dash(row.upc.as_ref()),
-            dash(row.kind.as_ref()),
-            dash(row.quantity),
-            cells.join(", "),
-            dash(row.observed_at.as_ref()),
+            or_dash(row.product_id),
+            or_dash(row.upc.as_ref()),
+            or_dash(row.kind.as_ref()),
+            or_dash(row.quantity),
+            levels.join(", "),
+            or_dash(row.observed_at.as_ref()),
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    table.render("no product was found")
+    table.to_text("no product was found")
 }
 
-async fn components(place: &Place, args: &Components) -> Result<Answer, Failure> {
-    let known = match place.config()?.database.path.exists() {
-        true => known_components(&place.store().await?, &args.sku).await?,
+async fn show_components(
+    context: &CliContext,
+    args: &KitComponentsArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let known = match context.config()?.database.path.exists() {
+        true => components_in_mirror(&context.open_store().await?, &args.sku).await?,
         false => Vec::new(),
     };
-    let rows = if known.is_empty() { ask_components(place, &args.sku).await? } else { known };
-    if args.reading.json {
-        return Ok(json(&rows).into());
+    let rows = if known.is_empty() { components_from_platform(context, &args.sku).await? } else { known };
+    if args.output.json {
+        return Ok(pretty_json(&rows).into());
     }
-    let mut table = Table::new(&["component", "sku", "name", "product", "per kit", "observed"]);
+    let mut table = TextTable::new(&["component", "sku", "name", "product", "per kit", "observed"]);
     for row in rows {
-        let cells = [
+        let levels = [
             row.component_id.to_string(),
-            dash(row.sku),
-            dash(row.name),
-            dash(row.product_id),
+            or_dash(row.sku),
+            or_dash(row.name),
+            or_dash(row.product_id),
             row.quantity.to_string(),
             row.observed_at,
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    Ok(table.render("the service names no components of this kit").into())
+    Ok(table.to_text("the platform names no components of this kit").into())
 }
 
-async fn known_components(store: &Store, sku: &str) -> Result<Vec<ComponentRow>, Failure> {
-    match store.product_id_of(sku).await? {
+async fn components_in_mirror(store: &Store, sku: &str) -> Result<Vec<ComponentRow>, CommandFailure> {
+    match store.product_id_by_sku(sku).await? {
         Some(kit) => Ok(store.kit_components(kit).await?),
         None => Ok(Vec::new()),
     }
 }
 
-async fn ask_components(place: &Place, sku: &str) -> Result<Vec<ComponentRow>, Failure> {
+async fn components_from_platform(
+    place: &CliContext,
+    sku: &str,
+) -> Result<Vec<ComponentRow>, CommandFailure> {
     let kit = daemon::read_components(place.config()?, Arc::new(place.clock()), sku).await?;
-    Ok(place.store().await?.kit_components(kit).await?)
+    Ok(place.open_store().await?.kit_components(kit).await?)
 }

@@ -1,119 +1,125 @@
 //! `report`: the platform's reports, from the mirror.
 
-use crate::cli::context::Place;
-use crate::cli::output::{Table, dash, json};
-use crate::cli::{Answer, Failure, Reading};
+use crate::cli::context::CliContext;
+use crate::cli::output::{TextTable, or_dash, pretty_json};
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
 use clap::{Args, Subcommand};
 
-/// The service's reports.
+/// The platform's reports.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// The ten best sellers of each month
-    TopSelling(Months),
+    TopSelling(ReportMonthsArgs),
     /// The figures of each month
-    BusinessHealth(Months),
+    BusinessHealth(ReportMonthsArgs),
     /// The work queue's counts over time, newest first
-    WorkQueue(Series),
+    WorkQueue(ReportSeriesArgs),
 }
 
 /// How far back.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Months {
+pub(in crate::cli) struct ReportMonthsArgs {
     /// The newest so many months
     #[arg(long, default_value_t = 24)]
     months: u32,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
 /// How many.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Series {
+pub(in crate::cli) struct ReportSeriesArgs {
     /// At most so many
     #[arg(long, default_value_t = 50)]
     limit: u32,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
-pub(in crate::cli) async fn report(place: &Place, command: Command) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn report_command(
+    context: &CliContext,
+    command: Command,
+) -> Result<CommandOutput, CommandFailure> {
     match command {
-        Command::TopSelling(args) => top_selling(place, &args).await,
-        Command::BusinessHealth(args) => business_health(place, &args).await,
-        Command::WorkQueue(args) => work_queue(place, &args).await,
+        Command::TopSelling(args) => top_selling(context, &args).await,
+        Command::BusinessHealth(args) => business_health(context, &args).await,
+        Command::WorkQueue(args) => work_queue(context, &args).await,
     }
 }
 
-async fn top_selling(place: &Place, args: &Months) -> Result<Answer, Failure> {
-    let rows = place.store().await?.top_sellers(args.months).await?;
-    if args.reading.json {
-        return Ok(json(&rows).into());
+async fn top_selling(context: &CliContext, args: &ReportMonthsArgs) -> Result<CommandOutput, CommandFailure> {
+    let rows = context.open_store().await?.top_sellers(args.months).await?;
+    if args.output.json {
+        return Ok(pretty_json(&rows).into());
     }
-    let mut table = Table::new(&["month", "rank", "sku", "name", "sold", "amount"]);
+    let mut table = TextTable::new(&["month", "rank", "sku", "name", "sold", "amount"]);
     for row in rows {
-        let cells = [
-            month(row.year, row.month),
+        let levels = [
+            month_text(row.year, row.month),
             row.rank.to_string(),
-            dash(row.sku),
-            dash(row.name),
-            dash(row.quantity_sold),
-            amount(row.amount_sold),
+            or_dash(row.sku),
+            or_dash(row.name),
+            or_dash(row.quantity_sold),
+            amount_text(row.amount_sold),
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    Ok(table.render("no top seller is known; let `top_selling` run").into())
+    Ok(table.to_text("no top seller is known; let `top_selling` run").into())
 }
 
-async fn business_health(place: &Place, args: &Months) -> Result<Answer, Failure> {
-    let rows = place.store().await?.business_health(args.months).await?;
-    if args.reading.json {
-        return Ok(json(&rows).into());
+async fn business_health(
+    place: &CliContext,
+    args: &ReportMonthsArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let rows = place.open_store().await?.business_health(args.months).await?;
+    if args.output.json {
+        return Ok(pretty_json(&rows).into());
     }
     let head =
         ["month", "revenue", "cost of goods", "shipping", "profit", "stock at start", "at end", "listings"];
-    let mut table = Table::new(&head);
+    let mut table = TextTable::new(&head);
     for row in rows {
         let figures = row.figures;
-        let cells = [
-            month(row.year, row.month),
-            amount(figures.total_revenue),
-            amount(figures.total_cost_of_goods_sold),
-            amount(figures.total_shipping_costs),
-            amount(figures.total_profit),
-            amount(figures.total_value_of_inventory_month_start),
-            amount(figures.total_value_of_inventory_month_end),
-            dash(figures.total_number_of_new_listings_added),
+        let levels = [
+            month_text(row.year, row.month),
+            amount_text(figures.total_revenue),
+            amount_text(figures.total_cost_of_goods_sold),
+            amount_text(figures.total_shipping_costs),
+            amount_text(figures.total_profit),
+            amount_text(figures.total_value_of_inventory_month_start),
+            amount_text(figures.total_value_of_inventory_month_end),
+            or_dash(figures.total_number_of_new_listings_added),
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    Ok(table.render("no month is known; let `business_health` run").into())
+    Ok(table.to_text("no month is known; let `business_health` run").into())
 }
 
-async fn work_queue(place: &Place, args: &Series) -> Result<Answer, Failure> {
-    let rows = place.store().await?.work_queue(args.limit).await?;
-    if args.reading.json {
-        return Ok(json(&rows).into());
+async fn work_queue(context: &CliContext, args: &ReportSeriesArgs) -> Result<CommandOutput, CommandFailure> {
+    let rows = context.open_store().await?.work_queue_list(args.limit).await?;
+    if args.output.json {
+        return Ok(pretty_json(&rows).into());
     }
     let head = ["observed", "unshipped", "ready to ship", "in process", "awaiting payment", "low stock"];
-    let mut table = Table::new(&head);
+    let mut table = TextTable::new(&head);
     for row in rows {
-        let cells = [
+        let levels = [
             row.observed_at,
-            dash(row.unshipped_sales_orders),
-            dash(row.paid_ready_to_ship_sales_orders),
-            dash(row.paid_in_process_sales_orders),
-            dash(row.awaiting_payment_sales_orders),
-            dash(row.low_inventory_products),
+            or_dash(row.unshipped_sales_orders),
+            or_dash(row.paid_ready_to_ship_sales_orders),
+            or_dash(row.paid_in_process_sales_orders),
+            or_dash(row.awaiting_payment_sales_orders),
+            or_dash(row.low_inventory_products),
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    Ok(table.render("the work queue was not read yet; let `work_queue` run").into())
+    Ok(table.to_text("the work queue was not read yet; let `work_queue` run").into())
 }
 
-fn month(year: i64, month: i64) -> String {
+fn month_text(year: i64, month: i64) -> String {
     format!("{year:04}-{month:02}")
 }
 
-fn amount(amount: Option<f64>) -> String {
-    dash(amount.map(|amount| format!("{amount:.2}")))
+fn amount_text(amount: Option<f64>) -> String {
+    or_dash(amount.map(|amount| format!("{amount:.2}")))
 }

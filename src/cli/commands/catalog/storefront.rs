@@ -1,33 +1,44 @@
 //! `storefront`: the account's active storefronts, from the mirror.
 
-use crate::cli::context::Place;
-use crate::cli::output::{Table, dash, json, yes};
-use crate::cli::{Answer, Failure, Reading};
+use crate::cli::context::CliContext;
+use crate::cli::output::{TextTable, or_dash, pretty_json, yes_or_no};
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
 use clap::Subcommand;
 
 /// The company's storefronts.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// List them
-    List(Reading),
+    List(OutputArgs),
 }
 
-pub(in crate::cli) async fn storefront(place: &Place, command: Command) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn storefront_command(
+    context: &CliContext,
+    command: Command,
+) -> Result<CommandOutput, CommandFailure> {
     match command {
-        Command::List(reading) => list(place, reading).await,
+        Command::List(reading) => list_storefronts(context, reading).await,
     }
 }
 
-async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
-    let rows = place.store().await?.storefront_list().await?;
+async fn list_storefronts(
+    context: &CliContext,
+    reading: OutputArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let rows = context.open_store().await?.storefront_list().await?;
     if reading.json {
-        return Ok(json(&rows).into());
+        return Ok(pretty_json(&rows).into());
     }
-    let mut table = Table::new(&["storefront", "name", "type", "active", "missing since"]);
+    let mut table = TextTable::new(&["storefront", "name", "type", "active", "missing since"]);
     for row in rows {
-        let cells =
-            [row.id.to_string(), dash(row.name), dash(row.kind), yes(row.is_active), dash(row.missing_since)];
-        table.row(cells);
+        let levels = [
+            row.id.to_string(),
+            or_dash(row.name),
+            or_dash(row.kind),
+            yes_or_no(row.is_active),
+            or_dash(row.missing_since),
+        ];
+        table.add_row(levels);
     }
-    Ok(table.render("no storefront is known yet; let `storefronts` run").into())
+    Ok(table.to_text("no storefront is known yet; let `storefronts` run").into())
 }

@@ -1,39 +1,42 @@
 //! `supplier`: the account's suppliers, from the mirror.
 
-use crate::cli::context::Place;
-use crate::cli::output::{Table, dash, json, yes};
-use crate::cli::{Answer, Failure, Reading};
+use crate::cli::context::CliContext;
+use crate::cli::output::{TextTable, or_dash, pretty_json, yes_or_no};
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
 use clap::Subcommand;
 
 /// The company's suppliers.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// List them
-    List(Reading),
+    List(OutputArgs),
 }
 
-pub(in crate::cli) async fn supplier(place: &Place, command: Command) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn supplier_command(
+    context: &CliContext,
+    command: Command,
+) -> Result<CommandOutput, CommandFailure> {
     match command {
-        Command::List(reading) => list(place, reading).await,
+        Command::List(reading) => list_suppliers(context, reading).await,
     }
 }
 
-async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
-    let rows = place.store().await?.supplier_list().await?;
+async fn list_suppliers(context: &CliContext, reading: OutputArgs) -> Result<CommandOutput, CommandFailure> {
+    let rows = context.open_store().await?.supplier_list().await?;
     if reading.json {
-        return Ok(json(&rows).into());
+        return Ok(pretty_json(&rows).into());
     }
-    let mut table = Table::new(&["supplier", "name", "active", "account", "address", "missing since"]);
+    let mut table = TextTable::new(&["supplier", "name", "active", "account", "address", "missing since"]);
     for row in rows {
-        let cells = [
+        let levels = [
             row.id.to_string(),
-            dash(row.name),
-            yes(row.is_active),
-            dash(row.account_number),
-            dash(row.supplier_url),
-            dash(row.missing_since),
+            or_dash(row.name),
+            yes_or_no(row.is_active),
+            or_dash(row.account_number),
+            or_dash(row.supplier_url),
+            or_dash(row.missing_since),
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    Ok(table.render("no supplier is known yet; let `suppliers` run").into())
+    Ok(table.to_text("no supplier is known yet; let `suppliers` run").into())
 }

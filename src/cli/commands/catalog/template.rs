@@ -1,9 +1,9 @@
 //! `template`: the storefronts' listing templates, from the mirror.
 
-use super::create::{self, NewTemplate};
-use crate::cli::context::Place;
-use crate::cli::output::{Table, dash, json};
-use crate::cli::{Answer, Failure, Reading};
+use super::create::{self, TemplateCreateArgs};
+use crate::cli::context::CliContext;
+use crate::cli::output::{TextTable, or_dash, pretty_json};
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
 use crate::model::StorefrontId;
 use clap::{Args, Subcommand};
 
@@ -11,43 +11,49 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// List them
-    List(List),
-    /// A wish to create one
-    Create(NewTemplate),
+    List(TemplateListArgs),
+    /// A change to create one
+    Create(TemplateCreateArgs),
 }
 
 /// Which templates.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct List {
+pub(in crate::cli) struct TemplateListArgs {
     /// Only those of this storefront
     #[arg(long, value_name = "ID")]
     storefront: Option<i64>,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
-pub(in crate::cli) async fn template(place: &Place, command: Command) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn template_command(
+    context: &CliContext,
+    command: Command,
+) -> Result<CommandOutput, CommandFailure> {
     match command {
-        Command::List(args) => list(place, &args).await,
-        Command::Create(args) => create::template(place, args).await,
+        Command::List(args) => list_templates(context, &args).await,
+        Command::Create(args) => create::queue_template_create(context, args).await,
     }
 }
 
-async fn list(place: &Place, args: &List) -> Result<Answer, Failure> {
-    let rows = place.store().await?.template_list(args.storefront.map(StorefrontId)).await?;
-    if args.reading.json {
-        return Ok(json(&rows).into());
+async fn list_templates(
+    place: &CliContext,
+    args: &TemplateListArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let rows = place.open_store().await?.template_list(args.storefront.map(StorefrontId)).await?;
+    if args.output.json {
+        return Ok(pretty_json(&rows).into());
     }
-    let mut table = Table::new(&["template", "storefront", "name", "characters", "missing since"]);
+    let mut table = TextTable::new(&["template", "storefront", "name", "characters", "missing since"]);
     for row in rows {
-        let cells = [
+        let levels = [
             row.id.to_string(),
             row.storefront_id.to_string(),
-            dash(row.name),
-            dash(row.body.map(|body| body.chars().count())),
-            dash(row.missing_since),
+            or_dash(row.name),
+            or_dash(row.body.map(|body| body.chars().count())),
+            or_dash(row.missing_since),
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    Ok(table.render("no listing template is known; let `storefronts` and `listing_templates` run").into())
+    Ok(table.to_text("no listing template is known; let `storefronts` and `listing_templates` run").into())
 }

@@ -1,11 +1,11 @@
 //! `run`: the daemon in the foreground, or each job once.
 
-use crate::cli::context::Place;
-use crate::cli::output::{Table, plain};
-use crate::cli::{Answer, Failure, logging, output};
+use crate::cli::context::CliContext;
+use crate::cli::output::{TextTable, plain_line};
+use crate::cli::{CommandFailure, CommandOutput, logging, output};
 use crate::config::{Config, LogFormat};
 use crate::daemon::{self, Daemon, StartError, SystemClock};
-use crate::telemetry::{Format, Telemetry, event};
+use crate::telemetry::{LineFormat, LogHandle, event};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,48 +15,51 @@ use tokio_util::sync::CancellationToken;
 
 /// The daemon in the foreground.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Run {
+pub(in crate::cli) struct DaemonRunArgs {
     /// Each enabled job once, the outbox drained, then exit
     #[arg(long)]
     once: bool,
 }
 
-impl From<StartError> for Failure {
+impl From<StartError> for CommandFailure {
     fn from(error: StartError) -> Self {
         let code = match error {
             StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => 2,
             StartError::Lock(_)
             | StartError::Store(_)
-            | StartError::Fold(_)
+            | StartError::Projection(_)
             | StartError::Schedule(_)
-            | StartError::Unproved(_) => 1,
+            | StartError::Unverified(_) => 1,
         };
         Self::new(error.to_string(), code)
     }
 }
 
-pub(in crate::cli) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn run_command(
+    place: &CliContext,
+    args: DaemonRunArgs,
+) -> Result<CommandOutput, CommandFailure> {
     let file = place.config_file()?;
     let config = place.config()?;
     let format = match config.log.format {
-        LogFormat::Json => Format::Json,
-        LogFormat::Text => Format::Text,
+        LogFormat::Json => LineFormat::Json,
+        LogFormat::Text => LineFormat::Text,
     };
-    let logging = logging::begin(format, config.log.level)?;
-    let start = Daemon::start_patiently(config, Arc::new(SystemClock));
+    let logging = logging::init_logging(format, config.log.level)?;
+    let start = Daemon::start_with_retry(config, Arc::new(SystemClock));
     if args.once {
-        return on_its_thread(once(start.await?)).await;
+        return on_runtime_thread(run_once(start.await?)).await;
     }
     let stop = CancellationToken::new();
     let (changed, reload) = mpsc::channel(1);
-    let signals = Signals::register()?;
-    tokio::spawn(signals.listen(stop.clone(), Source { file, logging }, changed));
+    let signals = SignalStreams::register()?;
+    tokio::spawn(signals.listen(stop.clone(), ReloadSource { file, logging }, changed));
     let daemon = tokio::select! {
         daemon = start => daemon?,
         // A start may wait for the platform or a lock. Cancelling it is as safe as killing the process.
         () = stop.cancelled() => return Ok(String::new().into()),
     };
-    on_its_thread(daemon.run(stop, reload)).await?;
+    on_runtime_thread(daemon.run(stop, reload)).await?;
     Ok(String::new().into())
 }
 
@@ -64,36 +67,36 @@ pub(in crate::cli) async fn run(place: &Place, args: Run) -> Result<Answer, Fail
 ///
 /// On the main thread every wake-up would need a hand-over, which doubles the wake-ups of an idle daemon and
 /// of each page.
-async fn on_its_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+async fn on_runtime_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
         Err(broken) => std::panic::resume_unwind(broken.into_panic()),
     }
 }
 
-async fn once(daemon: Daemon) -> Result<Answer, Failure> {
+async fn run_once(daemon: Daemon) -> Result<CommandOutput, CommandFailure> {
     let base_url = daemon.base_url().to_owned();
-    let once = daemon.once().await?;
-    let mut table = Table::new(&["job", "outcome", "summary"]);
+    let once = daemon.run_once().await?;
+    let mut table = TextTable::new(&["job", "outcome", "summary"]);
     for run in &once.runs {
-        table.row([run.kind.as_str(), run.outcome.as_str(), &run.summary]);
+        table.add_row([run.kind.as_str(), run.outcome.as_str(), &run.summary]);
     }
     let code = u8::from(!once.is_good());
-    let mut text = table.render("no job is enabled");
-    if !once.untried.is_empty() {
-        let untried: Vec<&str> = once.untried.iter().map(|kind| kind.as_str()).collect();
+    let mut text = table.to_text("no job is enabled");
+    if !once.skipped.is_empty() {
+        let untried: Vec<&str> = once.skipped.iter().map(|kind| kind.as_str()).collect();
         text.push_str(&format!(
             "{} cannot be reached, so nothing else was tried ({}): check `service.base_url` and the way there\n",
-            plain(&base_url),
+            plain_line(&base_url),
             untried.join(", ")
         ));
     }
-    Ok(Answer { text, code })
+    Ok(CommandOutput { text, exit_code: code })
 }
 
 /// Waits for SIGINT or SIGTERM.
-pub(in crate::cli) async fn interrupted() -> Result<(), Failure> {
-    let mut signals = Signals::register()?;
+pub(in crate::cli) async fn wait_for_interrupt() -> Result<(), CommandFailure> {
+    let mut signals = SignalStreams::register()?;
     tokio::select! {
         _ = signals.interrupt.recv() => {}
         _ = signals.terminate.recv() => {}
@@ -101,18 +104,19 @@ pub(in crate::cli) async fn interrupted() -> Result<(), Failure> {
     Ok(())
 }
 
-struct Signals {
+struct SignalStreams {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
-impl Signals {
+impl SignalStreams {
     /// Registers once, before the daemon starts, because dropping a stream does not restore the default
     /// action.
-    fn register() -> Result<Self, Failure> {
+    fn register() -> Result<Self, CommandFailure> {
         let register = |kind| {
-            signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+            signal(kind)
+                .map_err(|error| CommandFailure::failed(format!("cannot listen for signals: {error}")))
         };
         Ok(Self {
             terminate: register(SignalKind::terminate())?,
@@ -122,11 +126,11 @@ impl Signals {
     }
 
     /// Drains at the first TERM or INT and exits at the second; HUP reloads the configuration.
-    async fn listen(mut self, stop: CancellationToken, source: Source, changed: mpsc::Sender<Config>) {
+    async fn listen(mut self, stop: CancellationToken, source: ReloadSource, changed: mpsc::Sender<Config>) {
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => {
-                    if let Some(config) = source.read() {
+                    if let Some(config) = source.reload() {
                         drop(changed.send(config).await);
                     }
                     continue;
@@ -135,7 +139,7 @@ impl Signals {
                 _ = self.interrupt.recv() => {}
             }
             if stop.is_cancelled() {
-                output::complain("tallyd: told twice, ending at once; what was in flight is in doubt");
+                output::print_error("tallyd: told twice, ending at once; what was in flight is in doubt");
                 #[expect(
                     clippy::disallowed_methods,
                     reason = "the operator asked twice: nothing is left to drain"
@@ -148,14 +152,14 @@ impl Signals {
 }
 
 /// The source of a new configuration, and the log level, which the daemon does not handle.
-struct Source {
+struct ReloadSource {
     file: PathBuf,
-    logging: Telemetry,
+    logging: LogHandle,
 }
 
-impl Source {
+impl ReloadSource {
     /// Reads the configuration; logs an error and returns `None` if it is invalid.
-    fn read(&self) -> Option<Config> {
+    fn reload(&self) -> Option<Config> {
         let read = Config::load(&self.file, std::env::vars()).map_err(|error| error.to_string());
         let read = read.and_then(|config| {
             self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;
@@ -168,7 +172,7 @@ impl Source {
                     event = event::CONFIG_REFUSED,
                     "the running configuration stays in force: {why}"
                 );
-                daemon::reload_refused();
+                daemon::notify_reload_refused();
                 None
             }
         }

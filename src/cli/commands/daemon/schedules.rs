@@ -7,23 +7,29 @@ use crate::model::{JobKind, Timestamp};
 use crate::schedule::Schedule;
 
 /// The number of starts shown for each job.
-const SHOWN: usize = 3;
+const STARTS_SHOWN: usize = 3;
 
 /// Describes every job that has a schedule, enabled or not.
-pub(super) fn calendar(config: &Config, now: Timestamp) -> String {
+pub(super) fn describe_schedules(config: &Config, now: Timestamp) -> String {
     let jobs = config.jobs.by_kind.iter();
-    jobs.map(|(kind, job)| entry(*kind, job.enabled, &job.schedule, now)).collect()
+    jobs.map(|(kind, job)| describe_schedule(*kind, job.enabled, &job.schedule, now)).collect()
 }
 
-fn entry(kind: JobKind, enabled: bool, schedule: &Schedule, now: Timestamp) -> String {
+fn describe_schedule(kind: JobKind, enabled: bool, schedule: &Schedule, now: Timestamp) -> String {
     let name = kind.as_str();
     if !enabled {
         return format!("{name:<19}off: only on demand\n");
     }
     let words = schedule.expression();
     let starts = std::iter::successors(schedule.next_start(kind, now), |at| schedule.next_start(kind, *at));
-    let starts: Vec<String> = starts.take(SHOWN).map(|at| schedule.on_the_wall(at)).collect();
-    format!("{name:<19}{words}\n{:19}{}\n{:19}next {}\n", "", schedule.explain(), "", starts.join(", "))
+    let starts: Vec<String> = starts.take(STARTS_SHOWN).map(|at| schedule.format_local(at)).collect();
+    format!(
+        "{name:<19}{words}\n{:19}{}\n{:19}next {}\n",
+        "",
+        schedule.check_description(),
+        "",
+        starts.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -36,7 +42,7 @@ mod tests {
                     [jobs.balances]\nschedule = \"0 30 2 * * *\"\ntimezone = \"Europe/Berlin\"\n\
                     [jobs.suppliers]\nenabled = false\n";
         let config = Config::from_toml(toml).unwrap();
-        let text = calendar(&config, Timestamp::parse("2026-10-24T12:00:00Z").unwrap());
+        let text = describe_schedules(&config, Timestamp::parse("2026-10-24T12:00:00Z").unwrap());
         let balances =
             "next 2026-10-25 02:30:00 +02:00, 2026-10-26 02:30:00 +01:00, 2026-10-27 02:30:00 +01:00";
         assert!(text.contains(balances), "{text}");

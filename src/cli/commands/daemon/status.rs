@@ -1,151 +1,160 @@
 //! `status`: the health of the daemon by `health::health`; exit 3 if something needs a person.
 
-use super::call_budget::Spent;
-use crate::cli::context::Place;
-use crate::cli::output::{Table, age, dash, json, plain};
-use crate::cli::{Answer, Failure, Reading};
+use super::call_budget::CallBudgetReport;
+use crate::cli::context::CliContext;
+use crate::cli::output::{TextTable, format_age, or_dash, plain_line, pretty_json};
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
 use crate::config::Config;
 use crate::daemon;
 use crate::health;
-use crate::health::{DaemonState, Finding, Health, Look};
+use crate::health::{DaemonState, Finding, HealthInputs, HealthReport};
 use crate::model::{Clock, Timestamp};
-use crate::store::{FileId, Holder, Lock, SnapshotRow, StateCount};
+use crate::store::{DatabaseLock, FileId, LockState, MirrorCounts, SnapshotRow};
 use serde_json::json as value;
 use std::io::IsTerminal;
 
 /// The arguments of `status`.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct StatusArgs {
     /// Show the jobs and the calls of the last hour also when all is well
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
 /// The data of `status`.
-struct Status {
-    health: Health,
-    spent: Spent,
-    counts: StateCount,
+struct StatusReport {
+    health: HealthReport,
+    call_budget: CallBudgetReport,
+    counts: MirrorCounts,
     snapshot: Option<SnapshotRow>,
 }
 
-impl Status {
+impl StatusReport {
     /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path.
-    async fn read(place: &Place) -> Result<Result<Self, Finding>, Failure> {
-        let config = place.config()?;
-        let look = look(place, &config)?;
-        let store = match place.store().await {
-            Err(_) if look.daemon == DaemonState::Elsewhere && !config.database.path.exists() => {
-                return Ok(Err(health::replaced()));
+    async fn load(context: &CliContext) -> Result<Result<Self, Finding>, CommandFailure> {
+        let config = context.config()?;
+        let look = health_inputs(context, &config)?;
+        let store = match context.open_store().await {
+            Err(_) if look.daemon == DaemonState::OtherFile && !config.database.path.exists() => {
+                return Ok(Err(health::database_replaced()));
             }
             store => store?,
         };
-        let health = health::health(&store, &look).await?;
+        let health = health::check_health(&store, &look).await?;
         Ok(Ok(Self {
-            spent: Spent::read(&config, &store, (&health, look.now)).await?,
-            counts: store.state_count().await?,
+            call_budget: CallBudgetReport::read(&config, &store, (&health, look.now)).await?,
+            counts: store.mirror_counts().await?,
             snapshot: store.snapshot_last().await?,
             health,
         }))
     }
 
-    fn text(&self, is_whole: bool) -> String {
-        let troubles = troubles(&self.health.findings);
+    fn to_text(&self, is_whole: bool) -> String {
+        let troubles = finding_sentences(&self.health.findings);
         let mut text = match &troubles[..] {
             [] => "all is well\n".to_owned(),
-            all => all.iter().map(|trouble| format!("{}\n", plain(trouble))).collect(),
+            all => all.iter().map(|trouble| format!("{}\n", plain_line(trouble))).collect(),
         };
         let counts = &self.counts;
         text.push_str(&format!(
-            "\nmirror  {} SKU(s), {} cell(s), {} order(s) followed; {} SKU(s) missing, {} record(s) parked\n\
+            "\nmirror  {} SKU(s), {} stock level(s), {} order(s) followed; {} SKU(s) missing, {} record(s) parked\n\
              ",
-            counts.skus, counts.cells, counts.orders, counts.missing_skus, counts.parked
+            counts.skus, counts.stock_levels, counts.orders, counts.missing_skus, counts.parked
         ));
-        text.push_str(&self.spent.text(std::io::stdout().is_terminal()));
+        text.push_str(&self.call_budget.summary_text(std::io::stdout().is_terminal()));
         let states: Vec<String> =
-            self.health.rows.wishes.iter().map(|(state, count)| format!("{count} {state}")).collect();
+            self.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
         text.push_str(&format!("outbox  {states}\n"));
         if self.snapshot.is_some_and(|snapshot| snapshot.by_size) {
             text.push_str("journal bodies went before their time: journal.max_size is reached\n");
         }
         if is_whole {
-            text.push_str(&self.tables());
+            text.push_str(&self.tables_text());
         }
         text
     }
 
     /// Returns the tables of jobs and of the calls in the last hour.
-    fn tables(&self) -> String {
+    fn tables_text(&self) -> String {
         let mut text = "\n".to_owned();
-        let mut table = Table::new(&["job", "last good run", "age", "next due", "last outcome"]);
+        let mut table = TextTable::new(&["job", "last good run", "age", "next due", "last outcome"]);
         for row in &self.health.rows.jobs {
-            let cells = [
+            let levels = [
                 row.job.clone(),
-                dash(row.last_good_at.as_ref()),
-                dash(row.age_seconds.map(age)),
-                dash(row.next_due_at.as_ref()),
-                dash(row.last_outcome.as_ref()),
+                or_dash(row.last_good_at.as_ref()),
+                or_dash(row.age_seconds.map(format_age)),
+                or_dash(row.next_due_at.as_ref()),
+                or_dash(row.last_outcome.as_ref()),
             ];
-            table.row(cells);
+            table.add_row(levels);
         }
-        text.push_str(&table.render("no job is enabled, or the daemon never ran"));
+        text.push_str(&table.to_text("no job is enabled, or the daemon never ran"));
         text.push('\n');
-        text.push_str(&self.spent.table());
+        text.push_str(&self.call_budget.last_hour_table());
         text
     }
 }
 
-fn journal(snapshot: SnapshotRow) -> serde_json::Value {
+fn journal_json(snapshot: SnapshotRow) -> serde_json::Value {
     value!({
-        "snapshot_at": Timestamp(snapshot.taken_ms).rfc3339(), "snapshot_position": snapshot.position,
+        "snapshot_at": Timestamp(snapshot.taken_ms).to_rfc3339(), "snapshot_position": snapshot.position,
         "pruned_to": snapshot.pruned_to, "pruned_by_size": snapshot.by_size,
     })
 }
 
 /// Returns the findings that need a person, each with the next step.
-fn troubles(findings: &[Finding]) -> Vec<String> {
-    findings.iter().filter(|finding| finding.needs_a_person()).map(Finding::sentence).collect()
+fn finding_sentences(findings: &[Finding]) -> Vec<String> {
+    findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
 }
 
 /// Returns the inputs of the health check beside the database: the lock, the account's limits and the time.
-fn look(place: &Place, config: &Config) -> Result<Look, Failure> {
+fn health_inputs(context: &CliContext, config: &Config) -> Result<HealthInputs, CommandFailure> {
     let path = &config.database.path;
-    let at_path = FileId::of(path).ok().flatten().map(|id| id.to_string());
-    let daemon = match Lock::look(path)? {
-        Holder::Nobody => DaemonState::Gone,
-        Holder::Somebody { opened: Some(opened) } if Some(&opened) != at_path.as_ref() => {
-            DaemonState::Elsewhere
+    let at_path = FileId::from_path(path).ok().flatten().map(|id| id.to_string());
+    let daemon = match DatabaseLock::inspect(path)? {
+        LockState::Free => DaemonState::NotRunning,
+        LockState::Held { opened_file: Some(opened) } if Some(&opened) != at_path.as_ref() => {
+            DaemonState::OtherFile
         }
-        Holder::Somebody { .. } => DaemonState::Works,
+        LockState::Held { .. } => DaemonState::Running,
     };
-    let clock = place.clock();
+    let clock = context.clock();
     let (now, moment) = (clock.now(), clock.moment());
-    Ok(Look { daemon, limits: daemon::limits(config), boot_id: daemon::boot_id(&clock), now, moment })
+    Ok(HealthInputs {
+        daemon,
+        limits: daemon::limiter_settings(config),
+        boot_id: daemon::boot_id(&clock),
+        now,
+        moment,
+    })
 }
 
-pub(in crate::cli) async fn status(place: &Place, args: Args) -> Result<Answer, Failure> {
-    let status = match Status::read(place).await? {
+pub(in crate::cli) async fn status_command(
+    context: &CliContext,
+    args: StatusArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let status = match StatusReport::load(context).await? {
         Ok(status) => status,
-        Err(found) if args.reading.json => {
-            let all = value!({"well": false, "troubles": [found.sentence()], "findings": [found]});
-            return Ok(Answer { text: json(&all), code: 3 });
+        Err(found) if args.output.json => {
+            let all = value!({"well": false, "troubles": [found.full_text()], "findings": [found]});
+            return Ok(CommandOutput { text: pretty_json(&all), exit_code: 3 });
         }
-        Err(found) => return Ok(Answer { text: format!("{}\n", found.sentence()), code: 3 }),
+        Err(found) => return Ok(CommandOutput { text: format!("{}\n", found.full_text()), exit_code: 3 }),
     };
-    let code = if status.health.is_well() { 0 } else { 3 };
-    if !args.reading.json {
-        return Ok(Answer { text: status.text(args.all || code != 0), code });
+    let code = if status.health.is_healthy() { 0 } else { 3 };
+    if !args.output.json {
+        return Ok(CommandOutput { text: status.to_text(args.all || code != 0), exit_code: code });
     }
-    let Health { findings, rows, .. } = &status.health;
-    let wishes: serde_json::Map<String, serde_json::Value> =
-        rows.wishes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
+    let HealthReport { findings, rows, .. } = &status.health;
+    let changes: serde_json::Map<String, serde_json::Value> =
+        rows.changes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
     let all = value!({
-        "well": code == 0, "troubles": troubles(findings), "findings": findings, "jobs": rows.jobs, "outbox": wishes,
-        "mirror": status.counts, "journal": status.snapshot.map(journal),
-        "budget": status.spent.json(),
+        "well": code == 0, "troubles": finding_sentences(findings), "findings": findings, "jobs": rows.jobs, "outbox": changes,
+        "mirror": status.counts, "journal": status.snapshot.map(journal_json),
+        "budget": status.call_budget.to_json(),
     });
-    Ok(Answer { text: json(&all), code })
+    Ok(CommandOutput { text: pretty_json(&all), exit_code: code })
 }

@@ -9,15 +9,15 @@
 pub(in crate::cli) mod sandbox;
 mod shop;
 
-use self::shop::{Shop, Story};
-use crate::cli::output::{self, Table};
-use crate::cli::{Answer, Failure, logging};
+use self::shop::{ShopTotals, SimulatedShop};
+use crate::cli::output::{self, TextTable};
+use crate::cli::{CommandFailure, CommandOutput, logging};
 use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
-use crate::sandbox::{Options, Sandbox};
+use crate::sandbox::{Sandbox, SandboxOptions};
 use crate::store::{Durability, OutboxFilter, Store};
-use crate::telemetry::Format;
+use crate::telemetry::LineFormat;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
@@ -32,18 +32,18 @@ use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// The size of the simulated shop.
-const SKUS: u32 = 60;
-const ORDERS: u32 = 8;
+const DEMO_SKUS: u32 = 60;
+const DEMO_ORDERS: u32 = 8;
 /// The time limit for the mirror to equal the closed shop.
-const SETTLE: Duration = Duration::from_secs(10);
+const EQUAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval of comparisons. They run in this process and cost no call.
-const LOOK: Duration = Duration::from_millis(200);
+const COMPARE_INTERVAL: Duration = Duration::from_millis(200);
 /// The allowed opening times of the shop, in seconds.
 const OPEN_SECONDS: std::ops::RangeInclusive<u64> = 3..=600;
 
 /// Shows it all at work.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Demo {
+pub(in crate::cli) struct DemoArgs {
     /// How long the shop is open, in seconds
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(OPEN_SECONDS))]
     seconds: u64,
@@ -52,33 +52,35 @@ pub(in crate::cli) struct Demo {
     keep: Option<PathBuf>,
 }
 
-pub(in crate::cli) async fn demo(args: Demo) -> Result<Answer, Failure> {
-    logging::begin(Format::Text, "warn")?;
-    let folder = Folder::make(args.keep)?;
-    let result = Stage::set(&folder).await?.play(Duration::from_secs(args.seconds)).await;
-    let look_around = folder.look_around();
-    folder.clear();
+pub(in crate::cli) async fn demo_command(args: DemoArgs) -> Result<CommandOutput, CommandFailure> {
+    logging::init_logging(LineFormat::Text, "warn")?;
+    let folder = DemoFolder::create(args.keep)?;
+    let result = DemoRun::start(&folder).await?.run_and_compare(Duration::from_secs(args.seconds)).await;
+    let look_around = folder.next_steps_text();
+    folder.remove_temporary();
     let (mut text, good) = result?;
     text.push_str(&look_around);
-    Ok(Answer { text, code: u8::from(!good) })
+    Ok(CommandOutput { text, exit_code: u8::from(!good) })
 }
 
 /// The directory of the demonstration's files.
-struct Folder {
+struct DemoFolder {
     path: PathBuf,
     is_kept: bool,
 }
 
-impl Folder {
-    fn make(keep: Option<PathBuf>) -> Result<Self, Failure> {
+impl DemoFolder {
+    fn create(keep: Option<PathBuf>) -> Result<Self, CommandFailure> {
         let is_kept = keep.is_some();
         let path =
             keep.unwrap_or_else(|| std::env::temp_dir().join(format!("tallyd-demo-{}", std::process::id())));
         let made = std::fs::create_dir_all(&path);
-        made.map_err(|error| Failure::failed(format!("cannot make the folder {}: {error}", path.display())))?;
+        made.map_err(|error| {
+            CommandFailure::failed(format!("cannot make the folder {}: {error}", path.display()))
+        })?;
         if path.join("tallyd.db").exists() {
             let path = path.display();
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "{path} holds another demonstration; name an empty folder with --keep"
             )));
         }
@@ -86,15 +88,16 @@ impl Folder {
     }
 
     /// Writes a file with mode 0600, because some files hold keys.
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    fn write_private_file(&self, name: &str, text: &str) -> Result<PathBuf, CommandFailure> {
         let path = self.path.join(name);
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?;
+        written
+            .map_err(|error| CommandFailure::failed(format!("cannot write {}: {error}", path.display())))?;
         Ok(path)
     }
 
-    fn look_around(&self) -> String {
+    fn next_steps_text(&self) -> String {
         let path = self.path.display();
         if self.is_kept {
             return format!(
@@ -104,7 +107,7 @@ impl Folder {
         "\nto look around in what it leaves: tallyd demo --keep DIR\n".into()
     }
 
-    fn clear(self) {
+    fn remove_temporary(self) {
         if !self.is_kept {
             // The host removes a temporary directory that cannot be removed here.
             drop(std::fs::remove_dir_all(&self.path));
@@ -113,37 +116,37 @@ impl Folder {
 }
 
 /// The sandbox, the daemon and its database.
-struct Stage {
+struct DemoRun {
     sandbox: Sandbox,
     daemon: Daemon,
     store: Store,
 }
 
-impl Stage {
-    async fn set(folder: &Folder) -> Result<Self, Failure> {
-        let trouble = |error: crate::sandbox::Error| Failure::failed(error.to_string());
-        let options = Options {
+impl DemoRun {
+    async fn start(folder: &DemoFolder) -> Result<Self, CommandFailure> {
+        let trouble = |error: crate::sandbox::SandboxError| CommandFailure::failed(error.to_string());
+        let options = SandboxOptions {
             listen: ([127, 0, 0, 1], 0).into(),
             data: folder.is_kept.then(|| folder.path.join("sandbox.db")),
-            skus: SKUS,
-            orders: ORDERS,
-            ..Options::default()
+            skus: DEMO_SKUS,
+            orders: DEMO_ORDERS,
+            ..SandboxOptions::default()
         };
-        let sandbox = crate::sandbox::start(options).await.map_err(trouble)?;
-        let config = configure(folder, &sandbox)?;
+        let sandbox = crate::sandbox::start_sandbox(options).await.map_err(trouble)?;
+        let config = write_config(folder, &sandbox)?;
         let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
         let store = Store::open_beside(&folder.path.join("tallyd.db")).await?;
-        let skus = sandbox.skus().await.map_err(trouble)?;
+        let skus = sandbox.all_skus().await.map_err(trouble)?;
         let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
         let orders: Vec<OrderId> =
-            sandbox.orders().await.map_err(trouble)?.into_iter().map(OrderId).collect();
-        let mut write = store.begin(Durability::Full).await?;
+            sandbox.order_ids().await.map_err(trouble)?.into_iter().map(OrderId).collect();
+        let mut write = store.begin_write(Durability::Full).await?;
         write.tracked_sku_add(&skus).await?;
         write.tracked_order_add(&orders).await?;
         write.commit().await?;
-        output::out(&format!(
+        output::print_text(&format!(
             "the sandbox at http://{} is a shop with {} SKUs and {} orders; tallyd begins to mirror it\n",
-            sandbox.addr(),
+            sandbox.local_addr(),
             skus.len(),
             orders.len()
         ));
@@ -151,34 +154,35 @@ impl Stage {
     }
 
     /// Opens and closes the shop, waits until mirror and sandbox are equal, and returns the summary.
-    async fn play(self, open: Duration) -> Result<(String, bool), Failure> {
+    async fn run_and_compare(self, open: Duration) -> Result<(String, bool), CommandFailure> {
         let Self { sandbox, daemon, store } = self;
         let started = Instant::now();
         let stop = CancellationToken::new();
         // The channel must stay open, although no configuration is sent.
         let (_changed, reload) = mpsc::channel(1);
         let working = tokio::spawn(daemon.run(stop.clone(), reload));
-        timeout(SETTLE, first_read(&store)).await.unwrap_or(Ok(()))?;
-        let progress = Progress::begin(open);
-        let mut shop = Shop::new(&sandbox, &store);
-        let story = shop.live(open, |story| progress.show(story)).await?;
-        progress.settle();
-        let same = timeout(SETTLE, books_agree(&sandbox, &store)).await.unwrap_or(Ok(false))?;
-        progress.end();
+        timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
+        let progress = DemoProgress::new(open);
+        let mut shop = SimulatedShop::new(&sandbox, &store);
+        let story = shop.run_for(open, |story| progress.show_totals(story)).await?;
+        progress.show_waiting();
+        let same = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
+        progress.finish();
         let took = started.elapsed();
         stop.cancel();
-        let ended =
-            working.await.map_err(|error| Failure::failed(format!("the daemon broke off: {error}")))?;
+        let ended = working
+            .await
+            .map_err(|error| CommandFailure::failed(format!("the daemon broke off: {error}")))?;
         ended?;
-        let (text, good) = summary(&sandbox, &store, &story, same, took).await?;
+        let (text, good) = demo_summary(&sandbox, &store, &story, same, took).await?;
         sandbox.stop().await;
         Ok((text, good))
     }
 }
 
-fn configure(folder: &Folder, sandbox: &Sandbox) -> Result<Config, Failure> {
-    let integration = folder.write("integration-key", sandbox.integration_key())?;
-    let gateway = folder.write("gateway-key", sandbox.gateway_key())?;
+fn write_config(folder: &DemoFolder, sandbox: &Sandbox) -> Result<Config, CommandFailure> {
+    let integration = folder.write_private_file("integration-key", sandbox.integration_key())?;
+    let gateway = folder.write_private_file("gateway-key", sandbox.gateway_key())?;
     let text = format!(
         "# Written by `tallyd demo`: everything in a hurry, so that there is something to see.\n\
          [service]\nbase_url = \"http://{}\"\nintegration_key_file = {integration:?}\ngateway_key_file = {gateway:?}\n\n\
@@ -189,21 +193,21 @@ fn configure(folder: &Folder, sandbox: &Sandbox) -> Result<Config, Failure> {
          [jobs.work_queue]\nschedule = \"*/10 * * * * *\"\n\
          [jobs.warehouses]\nschedule = \"0 * * * * *\"\n\
          # Its first run reads two years, a fifth of the minute's calls.\n[jobs.top_selling]\nenabled = false\n",
-        sandbox.addr(),
+        sandbox.local_addr(),
         folder.path.join("tallyd.db"),
         folder.path.join("backup"),
     );
-    let file = folder.write("tallyd.toml", &text)?;
-    Config::load(&file, []).map_err(|error| Failure::lines(error.to_string(), 1))
+    let file = folder.write_private_file("tallyd.toml", &text)?;
+    Config::load(&file, []).map_err(|error| CommandFailure::multiline(error.to_string(), 1))
 }
 
 /// The progress display: a bar on a terminal, plain lines elsewhere.
-struct Progress {
+struct DemoProgress {
     bar: Option<ProgressBar>,
 }
 
-impl Progress {
-    fn begin(open: Duration) -> Self {
+impl DemoProgress {
+    fn new(open: Duration) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bar: None };
         }
@@ -212,59 +216,61 @@ impl Progress {
         Self { bar: Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))) }
     }
 
-    fn show(&self, story: &Story) {
+    fn show_totals(&self, story: &ShopTotals) {
         match &self.bar {
             Some(bar) => {
                 bar.set_position(story.open_for.as_secs());
-                bar.set_message(story.line());
+                bar.set_message(story.summary_line());
             }
-            None => output::out(&format!("{:>3} s  {}\n", story.open_for.as_secs(), story.line())),
+            None => {
+                output::print_text(&format!("{:>3} s  {}\n", story.open_for.as_secs(), story.summary_line()))
+            }
         }
     }
 
-    fn settle(&self) {
+    fn show_waiting(&self) {
         let line = "the shop is closed; waiting until both books are the same";
         match &self.bar {
             Some(bar) => bar.set_message(line),
-            None => output::out(&format!("       {line}\n")),
+            None => output::print_text(&format!("       {line}\n")),
         }
     }
 
-    fn end(&self) {
+    fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 }
 
-async fn stock_of(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>, Failure> {
-    let rows = sandbox.stock().await.map_err(|error| Failure::failed(error.to_string()))?;
+async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
+    let rows = sandbox.stock_levels().await.map_err(|error| CommandFailure::failed(error.to_string()))?;
     Ok(rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect())
 }
 
-async fn mirror_of(store: &Store) -> Result<BTreeMap<(String, i64), i64>, Failure> {
-    let rows = store.stock(&[]).await?;
+async fn mirror_stock(store: &Store) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
+    let rows = store.stock_list(&[]).await?;
     Ok(rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect())
 }
 
 /// Returns the number of stock levels that differ between mirror and shop.
-async fn differing(sandbox: &Sandbox, store: &Store) -> Result<usize, Failure> {
-    let mirror = mirror_of(store).await?;
-    let shop = stock_of(sandbox).await?;
-    Ok(shop.iter().filter(|(cell, quantity)| mirror.get(cell) != Some(quantity)).count())
+async fn count_differences(sandbox: &Sandbox, store: &Store) -> Result<usize, CommandFailure> {
+    let mirror = mirror_stock(store).await?;
+    let shop = sandbox_stock(sandbox).await?;
+    Ok(shop.iter().filter(|(level, quantity)| mirror.get(level) != Some(quantity)).count())
 }
 
 /// Waits for the mirror's first facts, because it cannot see a sale before them.
-async fn first_read(store: &Store) -> Result<(), Failure> {
-    let mut look = interval(LOOK);
-    while store.state_count().await?.cells == 0 {
+async fn wait_for_first_facts(store: &Store) -> Result<(), CommandFailure> {
+    let mut look = interval(COMPARE_INTERVAL);
+    while store.mirror_counts().await?.stock_levels == 0 {
         look.tick().await;
     }
     Ok(())
 }
 
-async fn books_agree(sandbox: &Sandbox, store: &Store) -> Result<bool, Failure> {
-    let mut look = interval(LOOK);
+async fn wait_until_equal(sandbox: &Sandbox, store: &Store) -> Result<bool, CommandFailure> {
+    let mut look = interval(COMPARE_INTERVAL);
     loop {
         look.tick().await;
         let waiting = store
@@ -272,53 +278,54 @@ async fn books_agree(sandbox: &Sandbox, store: &Store) -> Result<bool, Failure> 
             .await?
             .iter()
             .any(|(state, _)| matches!(state.as_str(), "pending" | "sending"));
-        if !waiting && differing(sandbox, store).await? == 0 {
+        if !waiting && count_differences(sandbox, store).await? == 0 {
             return Ok(true);
         }
     }
 }
 
-async fn summary(
+async fn demo_summary(
     sandbox: &Sandbox,
     store: &Store,
-    story: &Story,
+    story: &ShopTotals,
     same: bool,
     took: Duration,
-) -> Result<(String, bool), Failure> {
-    let wishes = store.outbox_list(&OutboxFilter { limit: 1000, ..OutboxFilter::default() }).await?;
-    let applied = wishes.iter().filter(|wish| wish.state == "applied").count();
-    let open = wishes.iter().filter(|wish| !matches!(wish.state.as_str(), "applied" | "cancelled")).count();
-    let different = differing(sandbox, store).await?;
+) -> Result<(String, bool), CommandFailure> {
+    let changes = store.outbox_list(&OutboxFilter { limit: 1000, ..OutboxFilter::default() }).await?;
+    let applied = changes.iter().filter(|change| change.state == "applied").count();
+    let open =
+        changes.iter().filter(|change| !matches!(change.state.as_str(), "applied" | "cancelled")).count();
+    let different = count_differences(sandbox, store).await?;
     // Kits are left out, because their quantity follows from their components.
-    let cells = stock_of(sandbox).await?;
+    let levels = sandbox_stock(sandbox).await?;
     let moved = store.moved_by_others().await?.into_iter();
     let seen: i64 =
-        moved.filter(|(sku, w, _)| cells.contains_key(&(sku.clone(), *w))).map(|(_, _, n)| n).sum();
-    let calls = sandbox.calls();
+        moved.filter(|(sku, w, _)| levels.contains_key(&(sku.clone(), *w))).map(|(_, _, n)| n).sum();
+    let calls = sandbox.logged_calls();
     let throttled = calls.iter().filter(|call| call.status == Some(429)).count();
-    let counts = store.state_count().await?;
+    let counts = store.mirror_counts().await?;
     let good = same && different == 0 && open == 0 && throttled == 0;
 
-    let mut decided = Table::new(&["wish", "state", "how it was decided"]);
-    for wish in wishes.iter().rev() {
-        decided.row([wish.key.as_str(), &wish.state, wish.detail.as_deref().unwrap_or("-")]);
+    let mut decided = TextTable::new(&["change", "state", "how it was decided"]);
+    for change in changes.iter().rev() {
+        decided.add_row([change.key.as_str(), &change.state, change.detail.as_deref().unwrap_or("-")]);
     }
-    let mut table = Table::new(&["what", "figure"]);
-    table.row(["SKUs mirrored".to_owned(), counts.skus.to_string()]);
-    table.row(["cells mirrored".into(), counts.cells.to_string()]);
-    table.row(["cells that differ from the shop".into(), different.to_string()]);
-    table.row(["orders followed".into(), counts.orders.to_string()]);
-    table.row(["units the shop sold".into(), story.sold.to_string()]);
-    table.row(["units the mirror saw others take".into(), (-seen).to_string()]);
-    table.row(["wishes of the warehouse applied".into(), format!("{applied} of {}", wishes.len())]);
-    table.row(["calls used".into(), format!("{} of {} in {} s", calls.len(), 120, took.as_secs())]);
-    table.row(["calls answered 429".into(), throttled.to_string()]);
-    table.row(["runs in the journal".into(), counts.runs.to_string()]);
-    table.row(["exchanges in the journal".into(), counts.exchanges.to_string()]);
+    let mut table = TextTable::new(&["what", "figure"]);
+    table.add_row(["SKUs mirrored".to_owned(), counts.skus.to_string()]);
+    table.add_row(["stock levels mirrored".into(), counts.stock_levels.to_string()]);
+    table.add_row(["stock levels that differ from the shop".into(), different.to_string()]);
+    table.add_row(["orders followed".into(), counts.orders.to_string()]);
+    table.add_row(["units the shop sold".into(), story.sold.to_string()]);
+    table.add_row(["units the mirror saw others take".into(), (-seen).to_string()]);
+    table.add_row(["changes of the warehouse applied".into(), format!("{applied} of {}", changes.len())]);
+    table.add_row(["calls used".into(), format!("{} of {} in {} s", calls.len(), 120, took.as_secs())]);
+    table.add_row(["calls answered 429".into(), throttled.to_string()]);
+    table.add_row(["runs in the journal".into(), counts.runs.to_string()]);
+    table.add_row(["exchanges in the journal".into(), counts.exchanges.to_string()]);
     let verdict = if good {
         "both books are the same"
     } else {
-        "the books are NOT the same, or a wish is left: this is a bug"
+        "the books are NOT the same, or a change is left: this is a bug"
     };
-    Ok((format!("\n{}\n{}\n{verdict}\n", decided.render("no wish"), table.render("")), good))
+    Ok((format!("\n{}\n{}\n{verdict}\n", decided.to_text("no change"), table.to_text("")), good))
 }

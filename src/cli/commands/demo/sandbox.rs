@@ -1,15 +1,15 @@
 //! `sandbox`: serves a complete implementation of the platform's interface.
 
-use crate::cli::commands::daemon::run::interrupted;
-use crate::cli::{Answer, Failure, output};
-use crate::sandbox::{self, Options};
+use crate::cli::commands::daemon::run::wait_for_interrupt;
+use crate::cli::{CommandFailure, CommandOutput, output};
+use crate::sandbox::{self, SandboxOptions};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Serves the sandbox until it is interrupted.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Serve {
+pub(in crate::cli) struct SandboxArgs {
     /// Where to listen; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:8399", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -54,8 +54,8 @@ pub(in crate::cli) struct Serve {
     latency_ms: u64,
 }
 
-impl From<Serve> for Options {
-    fn from(args: Serve) -> Self {
+impl From<SandboxArgs> for SandboxOptions {
+    fn from(args: SandboxArgs) -> Self {
         Self {
             listen: args.listen,
             allow_remote: args.allow_remote,
@@ -75,24 +75,24 @@ impl From<Serve> for Options {
     }
 }
 
-pub(in crate::cli) async fn serve(args: Serve) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn sandbox_command(args: SandboxArgs) -> Result<CommandOutput, CommandFailure> {
     if args.skus < sandbox::SKUS_MIN {
         let least = sandbox::SKUS_MIN;
-        output::complain(&format!(
+        output::print_error(&format!(
             "tallyd: a generated shop has at least {least} products, so it is made with {least}"
         ));
     }
-    let sandbox = sandbox::start(args.into()).await.map_err(|error| match error {
-        sandbox::Error::Remote(_) => Failure::usage(error.to_string()),
-        other => Failure::failed(other.to_string()),
+    let sandbox = sandbox::start_sandbox(args.into()).await.map_err(|error| match error {
+        sandbox::SandboxError::RemoteAddress(_) => CommandFailure::usage(error.to_string()),
+        other => CommandFailure::failed(other.to_string()),
     })?;
-    output::out(&format!(
+    output::print_text(&format!(
         "sandbox at http://{}\nintegration key {}\ngateway key {}\n",
-        sandbox.addr(),
+        sandbox.local_addr(),
         sandbox.integration_key(),
         sandbox.gateway_key()
     ));
-    interrupted().await?;
+    wait_for_interrupt().await?;
     sandbox.stop().await;
     Ok(String::new().into())
 }

@@ -1,12 +1,12 @@
 //! `job`: the journal of runs.
 
-use crate::cli::context::Place;
-use crate::cli::output::{Table, dash, json, plain};
-use crate::cli::{Answer, Failure, Reading};
+use crate::cli::context::CliContext;
+use crate::cli::output::{TextTable, or_dash, plain_line, pretty_json};
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
 use crate::daemon::run_job;
-use crate::exec::Input;
+use crate::exec::RunArgs;
 use crate::model::{JobKind, RunId, Timestamp};
-use crate::store::{Decided, ExchangeRow, RunRow, ToldWish};
+use crate::store::{ExchangeRow, JournalEvent, RunChange, RunRow};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json as value};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use std::sync::Arc;
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// List runs, newest first
-    List(List),
+    List(JobListArgs),
     /// Show one run: trigger, input, exchanges, decisions, outcome
-    Show(Show),
+    Show(JobShowArgs),
     /// Run a job once, now; beside a running daemon the daemon runs it
-    Run(Run),
+    Run(JobRunArgs),
 }
 
 /// Which runs.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct List {
+pub(in crate::cli) struct JobListArgs {
     /// Only runs of this job
     #[arg(long, value_name = "JOB")]
     kind: Option<String>,
@@ -32,21 +32,21 @@ pub(in crate::cli) struct List {
     #[arg(long, default_value_t = 50)]
     limit: u32,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
 /// One run.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Show {
+pub(in crate::cli) struct JobShowArgs {
     /// The run's id
     id: i64,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
 /// Which job, on what.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Run {
+pub(in crate::cli) struct JobRunArgs {
     /// The job's name
     #[arg(value_name = "JOB")]
     kind: String,
@@ -55,68 +55,73 @@ pub(in crate::cli) struct Run {
     input: Option<String>,
 }
 
-pub(in crate::cli) async fn job(place: &Place, command: Command) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn job_command(
+    context: &CliContext,
+    command: Command,
+) -> Result<CommandOutput, CommandFailure> {
     match command {
-        Command::List(args) => list(place, &args).await,
-        Command::Show(args) => show(place, &args).await,
-        Command::Run(args) => run_now(place, &args).await,
+        Command::List(args) => list_runs(context, &args).await,
+        Command::Show(args) => show_run(context, &args).await,
+        Command::Run(args) => run_job_now(context, &args).await,
     }
 }
 
-async fn list(place: &Place, args: &List) -> Result<Answer, Failure> {
-    let kind = args.kind.as_deref().map(kind_of).transpose()?;
-    let rows = place.store().await?.run_list(kind, args.limit).await?;
-    if args.reading.json {
-        return Ok(json(&rows.iter().map(run).collect::<Vec<_>>()).into());
+async fn list_runs(context: &CliContext, args: &JobListArgs) -> Result<CommandOutput, CommandFailure> {
+    let kind = args.kind.as_deref().map(parse_job_kind).transpose()?;
+    let rows = context.open_store().await?.run_list(kind, args.limit).await?;
+    if args.output.json {
+        return Ok(pretty_json(&rows.iter().map(run_json).collect::<Vec<_>>()).into());
     }
-    let mut table = Table::new(&["run", "job", "trigger", "started", "ms", "outcome", "calls", "summary"]);
+    let mut table =
+        TextTable::new(&["run", "job", "trigger", "started", "ms", "outcome", "calls", "summary"]);
     for row in rows {
         let took = row.ended_ms.map(|ended| ended - row.started_ms);
-        let cells = [
+        let levels = [
             row.id.to_string(),
             row.job,
             row.trigger,
-            Timestamp(row.started_ms).rfc3339(),
-            dash(took),
+            Timestamp(row.started_ms).to_rfc3339(),
+            or_dash(took),
             row.outcome,
             row.exchanges.to_string(),
-            dash(row.summary),
+            or_dash(row.summary),
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    Ok(table.render("no job ran yet").into())
+    Ok(table.to_text("no job ran yet").into())
 }
 
-fn kind_of(name: &str) -> Result<JobKind, Failure> {
+fn parse_job_kind(name: &str) -> Result<JobKind, CommandFailure> {
     name.parse().map_err(|error| {
         let names: Vec<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
-        Failure::usage(format!("{error}; jobs are {}", names.join(", ")))
+        CommandFailure::usage(format!("{error}; jobs are {}", names.join(", ")))
     })
 }
 
-async fn run_now(place: &Place, args: &Run) -> Result<Answer, Failure> {
-    let kind = kind_of(&args.kind)?;
-    let input = args.input.as_deref().map(|text| Input::read(kind, text)).transpose();
-    let input = input.map_err(|error| Failure::usage(error.to_string()))?.unwrap_or_default();
-    let done = run_job(place.config()?, Arc::new(place.clock()), kind, &input).await?;
-    Ok(Answer {
-        text: format!("{kind}: {}: {}\n", done.outcome, plain(&done.summary)),
-        code: u8::from(!done.is_good),
+async fn run_job_now(context: &CliContext, args: &JobRunArgs) -> Result<CommandOutput, CommandFailure> {
+    let kind = parse_job_kind(&args.kind)?;
+    let input = args.input.as_deref().map(|text| RunArgs::parse(kind, text)).transpose();
+    let input = input.map_err(|error| CommandFailure::usage(error.to_string()))?.unwrap_or_default();
+    let done = run_job(context.config()?, Arc::new(context.clock()), kind, &input).await?;
+    Ok(CommandOutput {
+        text: format!("{kind}: {}: {}\n", done.outcome, plain_line(&done.summary)),
+        exit_code: u8::from(!done.is_good),
     })
 }
 
-async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
-    let store = place.store().await?;
+async fn show_run(context: &CliContext, args: &JobShowArgs) -> Result<CommandOutput, CommandFailure> {
+    let store = context.open_store().await?;
     let row = store.run_show(RunId(args.id)).await?;
-    let row = row.ok_or_else(|| Failure::failed(format!("there is no run {}", args.id)))?;
+    let row = row.ok_or_else(|| CommandFailure::failed(format!("there is no run {}", args.id)))?;
     let exchanges = store.run_exchanges(RunId(args.id)).await?;
-    let (wishes, events) = (store.run_wishes(RunId(args.id)).await?, store.run_events(RunId(args.id)).await?);
-    if args.reading.json {
-        let mut all = run(&row);
-        all["exchanges"] = exchanges.iter().map(exchange).collect();
-        all["wishes"] = wishes.iter().map(wish).collect();
-        all["events"] = events.iter().map(event).collect();
-        return Ok(json(&all).into());
+    let (changes, events) =
+        (store.run_changes(RunId(args.id)).await?, store.run_events(RunId(args.id)).await?);
+    if args.output.json {
+        let mut all = run_json(&row);
+        all["exchanges"] = exchanges.iter().map(exchange_json).collect();
+        all["changes"] = changes.iter().map(change_json).collect();
+        all["events"] = events.iter().map(event_json).collect();
+        return Ok(pretty_json(&all).into());
     }
     let mut text = format!(
         "run {} of {}, by {}, {}\nstarted {}, ended {}\n{}{}\n\n",
@@ -125,92 +130,97 @@ async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
         row.trigger,
         row.outcome,
         Timestamp(row.started_ms),
-        dash(row.ended_ms.map(Timestamp)),
-        row.input.as_ref().map_or_else(String::new, |input| format!("on {}\n", plain(input))),
-        plain(row.summary.as_deref().unwrap_or("no summary")),
+        or_dash(row.ended_ms.map(Timestamp)),
+        row.input.as_ref().map_or_else(String::new, |input| format!("on {}\n", plain_line(input))),
+        plain_line(row.summary.as_deref().unwrap_or("no summary")),
     );
     let mut table =
-        Table::new(&["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"]);
+        TextTable::new(&["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"]);
     for row in exchanges {
         let took = row.answered_ms.map(|answered| answered - row.sent_ms);
-        let cells = [
+        let levels = [
             row.id.to_string(),
             row.operation,
             row.lane,
-            Timestamp(row.sent_ms).rfc3339(),
-            dash(took),
-            dash(row.verdict),
-            dash(row.status),
-            dash(row.message),
+            Timestamp(row.sent_ms).to_rfc3339(),
+            or_dash(took),
+            or_dash(row.verdict),
+            or_dash(row.status),
+            or_dash(row.message),
         ];
-        table.row(cells);
+        table.add_row(levels);
     }
-    text.push_str(&table.render("it made no call"));
-    text.push_str(&decisions(wishes, &events));
+    text.push_str(&table.to_text("it made no call"));
+    text.push_str(&decisions_text(changes, &events));
     Ok(text.into())
 }
 
 /// Returns the effects of the run's calls on changes, and the decisions made meanwhile.
-fn decisions(wishes: Vec<ToldWish>, events: &[Decided]) -> String {
+fn decisions_text(changes: Vec<RunChange>, events: &[JournalEvent]) -> String {
     let mut text = String::new();
-    if !wishes.is_empty() {
-        let mut table = Table::new(&["exchange", "wish", "kind", "written", "state", "reason", "detail"]);
-        for row in wishes {
-            let cells = [
+    if !changes.is_empty() {
+        let mut table =
+            TextTable::new(&["exchange", "change", "kind", "written", "state", "reason", "detail"]);
+        for row in changes {
+            let levels = [
                 row.exchange_id.to_string(),
                 row.key,
                 row.kind,
-                dash(row.written),
+                or_dash(row.written),
                 row.state,
-                dash(row.reason),
-                dash(row.detail),
+                or_dash(row.reason),
+                or_dash(row.detail),
             ];
-            table.row(cells);
+            table.add_row(levels);
         }
-        text.push_str(&format!("\n{}", table.render("")));
+        text.push_str(&format!("\n{}", table.to_text("")));
     }
     if !events.is_empty() {
-        let mut table = Table::new(&["position", "event meanwhile", "on", "detail"]);
+        let mut table = TextTable::new(&["position", "event meanwhile", "on", "detail"]);
         for row in events {
-            let cells =
-                [row.position.to_string(), row.kind.clone(), row.subject.clone(), dash(row.detail.clone())];
-            table.row(cells);
+            let levels = [
+                row.position.to_string(),
+                row.kind.clone(),
+                row.subject.clone(),
+                or_dash(row.detail.clone()),
+            ];
+            table.add_row(levels);
         }
-        text.push_str(&format!("\n{}", table.render("")));
+        text.push_str(&format!("\n{}", table.to_text("")));
     }
     text
 }
 
-fn wish(row: &ToldWish) -> Value {
+fn change_json(row: &RunChange) -> Value {
     value!({
         "exchange": row.exchange_id, "key": row.key, "kind": row.kind, "written": row.written, "state": row.state,
         "reason": row.reason, "detail": row.detail,
     })
 }
 
-fn event(row: &Decided) -> Value {
+fn event_json(row: &JournalEvent) -> Value {
     value!({
-        "position": row.position, "at": Timestamp(row.at_ms).rfc3339(), "kind": row.kind, "subject": row.subject,
+        "position": row.position, "at": Timestamp(row.at_ms).to_rfc3339(), "kind": row.kind, "subject": row.subject,
         "detail": row.detail.as_deref().and_then(|detail| serde_json::from_str::<Value>(detail).ok()),
     })
 }
 
-fn run(row: &RunRow) -> Value {
+fn run_json(row: &RunRow) -> Value {
     value!({
         "id": row.id, "job": row.job, "trigger": row.trigger,
         "input": row.input.as_deref().and_then(|input| serde_json::from_str::<Value>(input).ok()),
-        "started_at": Timestamp(row.started_ms).rfc3339(),
-        "ended_at": row.ended_ms.map(|ms| Timestamp(ms).rfc3339()),
+        "started_at": Timestamp(row.started_ms).to_rfc3339(),
+        "ended_at": row.ended_ms.map(|ms| Timestamp(ms).to_rfc3339()),
         "outcome": row.outcome, "summary": row.summary, "calls": row.exchanges,
     })
 }
 
 /// Returns an exchange for `--json`.
-pub(in crate::cli) fn exchange(row: &ExchangeRow) -> Value {
+pub(in crate::cli) fn exchange_json(row: &ExchangeRow) -> Value {
     value!({
         "id": row.id, "operation": row.operation, "target": row.target, "lane": row.lane,
-        "sent_at": Timestamp(row.sent_ms).rfc3339(),
-        "answered_at": row.answered_ms.map(|ms| Timestamp(ms).rfc3339()),
+        "sent_at": Timestamp(row.sent_ms).to_rfc3339(),
+        "answered_at": row.answered_ms.map(|ms| Timestamp(ms).to_rfc3339()),
         "verdict": row.verdict, "status": row.status, "message": row.message, "parked": row.parked,
     })
 }

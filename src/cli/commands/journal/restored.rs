@@ -1,17 +1,17 @@
 //! `restored`: marks the database as restored by another tool.
 
-use crate::cli::context::Place;
-use crate::cli::{Answer, Failure};
+use crate::cli::context::CliContext;
+use crate::cli::{CommandFailure, CommandOutput};
 use crate::model::Clock;
-use crate::store::{Durability, Lock, LockError, Store, StoreError};
+use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError};
 
-pub(in crate::cli) async fn restored(place: &Place) -> Result<Answer, Failure> {
-    let path = place.config()?.database.path;
+pub(in crate::cli) async fn restored_command(context: &CliContext) -> Result<CommandOutput, CommandFailure> {
+    let path = context.config()?.database.path;
     if !path.exists() {
         return Err(StoreError::Missing { path }.into());
     }
-    let lock = Lock::take(&path).map_err(|error| match error {
-        LockError::Held { .. } => Failure::failed(format!(
+    let lock = DatabaseLock::acquire(&path).map_err(|error| match error {
+        LockError::Held { .. } => CommandFailure::failed(format!(
             "cannot mark {} as restored: a tallyd works on it and may have sent from it already. Stop it \
              (`systemctl stop tallyd`), run `tallyd restored`, start it again",
             path.display()
@@ -19,12 +19,12 @@ pub(in crate::cli) async fn restored(place: &Place) -> Result<Answer, Failure> {
         error => error.into(),
     })?;
     let store = Store::open(&path, &lock).await?;
-    let mut write = store.begin(Durability::Full).await?;
-    write.restored_declare(place.clock().now()).await?;
+    let mut write = store.begin_write(Durability::Full).await?;
+    write.restore_declare(context.clock().now()).await?;
     write.commit().await?;
     store.close().await?;
     Ok(format!(
-        "{} is marked as restored. The next start holds every pending wish that may have been done since the copy was made: \
+        "{} is marked as restored. The next start holds every pending change that may have been done since the copy was made: \
          `systemctl start tallyd`, then `tallyd outbox list --state held`\n",
         path.display()
     )

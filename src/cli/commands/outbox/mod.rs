@@ -19,46 +19,46 @@ pub(in crate::cli) mod ship;
 mod show;
 pub(in crate::cli) mod tracking;
 
-use crate::cli::context::Place;
-use crate::cli::output::plain;
-use crate::cli::{Answer, Failure, Reading};
+use crate::cli::context::CliContext;
+use crate::cli::output::plain_line;
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
 use crate::model::Clock;
 use crate::store::Durability;
 use clap::{Args, Subcommand};
 
-/// The wishes and what became of them.
+/// The changes and what became of them.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
-    /// List wishes by why they stand where they stand, with what to do about each
-    List(list::List),
-    /// Show one wish with its body, its story and the evidence
-    Show(Show),
-    /// Let wishes that a brake holds go, once
-    Release(Release),
-    /// Withdraw wishes that still wait; one that was sent cannot be
-    Cancel(Keys),
-    /// Plan held wishes anew, once their cause is mended
-    Retry(Keys),
-    /// Say that you know of rejected wishes: `status` names them until then
-    Acknowledge(Acknowledge),
-    /// Settle one wish in doubt or in conflict by your word
-    Resolve(resolve::Resolve),
+    /// List changes by why they stand where they stand, with what to do about each
+    List(list::OutboxListArgs),
+    /// Show one change with its body, its story and the evidence
+    Show(OutboxShowArgs),
+    /// Let changes that a brake holds go, once
+    Release(OutboxReleaseArgs),
+    /// Withdraw changes that still wait; one that was sent cannot be
+    Cancel(OutboxKeysArgs),
+    /// Plan held changes anew, once their cause is mended
+    Retry(OutboxKeysArgs),
+    /// Say that you know of rejected changes: `status` names them until then
+    Acknowledge(OutboxAcknowledgeArgs),
+    /// Settle one change in doubt or in conflict by your word
+    Resolve(resolve::OutboxResolveArgs),
 }
 
-/// One wish.
+/// One change.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Show {
-    /// The wish's key
+pub(in crate::cli) struct OutboxShowArgs {
+    /// The change's key
     key: String,
     #[command(flatten)]
-    reading: Reading,
+    output: OutputArgs,
 }
 
 /// What to let go.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(in crate::cli) struct Release {
-    /// The wishes' keys
+pub(in crate::cli) struct OutboxReleaseArgs {
+    /// The changes' keys
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
     /// Everything the open trips hold, which are shown
@@ -66,11 +66,11 @@ pub(in crate::cli) struct Release {
     all: bool,
 }
 
-/// Rejected wishes that are known of.
+/// Rejected changes that are known of.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(in crate::cli) struct Acknowledge {
-    /// The wishes' keys
+pub(in crate::cli) struct OutboxAcknowledgeArgs {
+    /// The changes' keys
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
     /// Everything that was rejected and not acknowledged yet
@@ -78,39 +78,42 @@ pub(in crate::cli) struct Acknowledge {
     all: bool,
 }
 
-/// Wishes by key.
+/// Changes by key.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Keys {
-    /// The wishes' keys
+pub(in crate::cli) struct OutboxKeysArgs {
+    /// The changes' keys
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
 }
 
-pub(in crate::cli) async fn outbox(place: &Place, command: Command) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn outbox_command(
+    context: &CliContext,
+    command: Command,
+) -> Result<CommandOutput, CommandFailure> {
     match command {
-        Command::List(args) => list::list(place, args).await,
-        Command::Show(args) => show::show(place, &args.key, args.reading).await,
-        Command::Release(args) => release(place, &args.keys).await,
-        Command::Cancel(args) => resolve::cancel(place, &args.keys).await,
-        Command::Retry(args) => resolve::retry(place, &args.keys).await,
-        Command::Acknowledge(args) if args.all => resolve::acknowledge_all(place).await,
-        Command::Acknowledge(args) => resolve::acknowledge(place, &args.keys).await,
-        Command::Resolve(args) => resolve::resolve(place, &args).await,
+        Command::List(args) => list::list_changes(context, args).await,
+        Command::Show(args) => show::show_change(context, &args.key, args.output).await,
+        Command::Release(args) => release_changes(context, &args.keys).await,
+        Command::Cancel(args) => resolve::cancel_changes(context, &args.keys).await,
+        Command::Retry(args) => resolve::retry_changes(context, &args.keys).await,
+        Command::Acknowledge(args) if args.all => resolve::acknowledge_all_changes(context).await,
+        Command::Acknowledge(args) => resolve::acknowledge_changes(context, &args.keys).await,
+        Command::Resolve(args) => resolve::resolve_change(context, &args).await,
     }
 }
 
-async fn release(place: &Place, keys: &[String]) -> Result<Answer, Failure> {
-    let store = place.store().await?;
-    let trips = store.brake_trips().await?;
-    let mut write = store.begin(Durability::Full).await?;
-    let released = write.brake_release(keys, place.clock().now()).await?;
+async fn release_changes(context: &CliContext, keys: &[String]) -> Result<CommandOutput, CommandFailure> {
+    let store = context.open_store().await?;
+    let trips = store.brake_trip_list().await?;
+    let mut write = store.begin_write(Durability::Full).await?;
+    let released = write.brake_release(keys, context.clock().now()).await?;
     write.commit().await?;
     let mut text = String::new();
     for trip in trips.iter().filter(|_| keys.is_empty()) {
-        text.push_str(&format!("trip {}: {} ({} wish(es))\n", trip.id, plain(&trip.what), trip.held));
+        text.push_str(&format!("trip {}: {} ({} change(s))\n", trip.id, plain_line(&trip.what), trip.held));
     }
     text.push_str(&format!(
-        "{released} wish(es) released; they are read again and merged before they are sent\n"
+        "{released} change(s) released; they are read again and merged before they are sent\n"
     ));
-    Ok(Answer { text, code: u8::from(released == 0) })
+    Ok(CommandOutput { text, exit_code: u8::from(released == 0) })
 }

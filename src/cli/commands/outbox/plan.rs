@@ -3,52 +3,58 @@
 //!
 //! In JSON a request's `body` is text, because parsed JSON would not show the exact bytes.
 
-use crate::cli::context::Place;
-use crate::cli::output::{json, line, plain};
-use crate::cli::{Answer, Failure, Reading};
-use crate::daemon::preview;
-use crate::model::{Effect, WishId};
-use crate::push::{Planned, Preview};
+use crate::cli::context::CliContext;
+use crate::cli::output::{json_line, plain_line, pretty_json};
+use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
+use crate::daemon::preview_push;
+use crate::model::{CallEffect, ChangeId};
+use crate::push::{PlannedRequest, PushPreview};
 use serde_json::{Value, json as value};
 
-pub(in crate::cli) async fn plan(place: &Place, reading: Reading) -> Result<Answer, Failure> {
-    let store = place.store().await?;
-    let plan = preview(&place.config()?, &store, &place.clock())
+pub(in crate::cli) async fn plan_command(
+    place: &CliContext,
+    reading: OutputArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let store = place.open_store().await?;
+    let plan = preview_push(&place.config()?, &store, &place.clock())
         .await
-        .map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(if reading.json { json(&shown(&plan)) } else { text(&plan) }.into())
+        .map_err(|error| CommandFailure::failed(error.to_string()))?;
+    Ok(if reading.json { pretty_json(&plan_json(&plan)) } else { plan_text(&plan) }.into())
 }
 
-fn is_look(planned: &Planned) -> bool {
-    planned.request.operation.effect() == Effect::Read
+fn is_preflight(planned: &PlannedRequest) -> bool {
+    planned.request.operation.effect() == CallEffect::Read
 }
 
-fn body(planned: &Planned) -> Option<String> {
+fn body_text(planned: &PlannedRequest) -> Option<String> {
     let body = planned.request.body.as_deref()?;
     Some(String::from_utf8_lossy(body).into_owned())
 }
 
-fn key(plan: &Preview, id: WishId) -> &str {
-    plan.keys.get(&id).map_or("", String::as_str)
+fn change_key(plan: &PushPreview, id: ChangeId) -> &str {
+    plan.change_keys.get(&id).map_or("", String::as_str)
 }
 
-fn shown(plan: &Preview) -> Value {
-    let request = |planned: &Planned| {
+fn plan_json(plan: &PushPreview) -> Value {
+    let request = |planned: &PlannedRequest| {
         let request = &planned.request;
         let (path, query) = request.target().split_once('?').map_or_else(
             || (request.path.clone(), String::new()),
             |(path, query)| (path.to_owned(), query.to_owned()),
         );
-        let keys: Vec<&str> = planned.wishes.iter().map(|id| key(plan, *id)).collect();
+        let keys: Vec<&str> = planned.changes.iter().map(|id| change_key(plan, *id)).collect();
         value!({
             "operation": request.operation.as_str(), "method": request.operation.method(), "path": path,
-            "query": query, "body": body(planned), "wishes": planned.wishes, "keys": keys,
+            "query": query, "body": body_text(planned), "changes": planned.changes, "keys": keys,
         })
     };
-    let (looks, calls): (Vec<&Planned>, Vec<&Planned>) = plan.requests.iter().partition(|p| is_look(p));
-    let reads = plan.reads.iter().map(|cell| value!({"sku": cell.sku, "warehouse_id": cell.warehouse_id}));
-    let settled =
-        plan.without_call.iter().map(|(id, how)| value!({"id": id, "key": key(plan, *id), "how": how}));
+    let (looks, calls): (Vec<&PlannedRequest>, Vec<&PlannedRequest>) =
+        plan.requests.iter().partition(|p| is_preflight(p));
+    let reads = plan.reads.iter().map(|level| value!({"sku": level.sku, "warehouse_id": level.warehouse_id}));
+    let settled = plan
+        .changes_without_call
+        .iter()
+        .map(|(id, how)| value!({"id": id, "key": change_key(plan, *id), "how": how}));
     value!({
         "looks": looks.into_iter().map(request).collect::<Vec<_>>(),
         "calls": calls.into_iter().map(request).collect::<Vec<_>>(),
@@ -56,20 +62,20 @@ fn shown(plan: &Preview) -> Value {
     })
 }
 
-fn text(plan: &Preview) -> String {
+fn plan_text(plan: &PushPreview) -> String {
     let mut text = String::new();
-    for cell in &plan.reads {
-        text.push_str(&format!("read first: {}\n", plain(&cell.to_string())));
+    for level in &plan.reads {
+        text.push_str(&format!("read first: {}\n", plain_line(&level.to_string())));
     }
-    for (id, how) in &plan.without_call {
-        text.push_str(&format!("wish {}: {}\n", plain(key(plan, *id)), plain(how)));
+    for (id, how) in &plan.changes_without_call {
+        text.push_str(&format!("change {}: {}\n", plain_line(change_key(plan, *id)), plain_line(how)));
     }
     for planned in &plan.requests {
-        let look = if is_look(planned) { "look: " } else { "" };
+        let look = if is_preflight(planned) { "look: " } else { "" };
         let (method, target) = (planned.request.operation.method(), planned.request.target());
-        text.push_str(&format!("{look}{method} {}\n", plain(&target)));
-        if let Some(body) = body(planned) {
-            text.push_str(&format!("{}\n", line(&body)));
+        text.push_str(&format!("{look}{method} {}\n", plain_line(&target)));
+        if let Some(body) = body_text(planned) {
+            text.push_str(&format!("{}\n", json_line(&body)));
         }
     }
     if text.is_empty() {

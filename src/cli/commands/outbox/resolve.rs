@@ -2,43 +2,43 @@
 //!
 //! An invalid decision changes nothing, exits with 1 and names the valid command.
 
-use crate::cli::context::Place;
-use crate::cli::output::plain;
-use crate::cli::{Answer, Failure};
+use crate::cli::context::CliContext;
+use crate::cli::output::plain_line;
+use crate::cli::{CommandFailure, CommandOutput};
 use crate::model::{Clock, Quantity, ShipmentId};
 use crate::outbox::Resolution;
 use crate::store::Durability;
 use clap::Args;
 
-/// A word on one wish.
+/// A word on one change.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Resolve {
-    /// The wish's key
+pub(in crate::cli) struct OutboxResolveArgs {
+    /// The change's key
     key: String,
     #[command(flatten)]
-    word: Word,
+    resolution: ResolutionArgs,
 }
 
 /// The word.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Word {
-    /// It was done at the service
-    #[arg(long)]
-    landed: bool,
-    /// It was not done there, and is planned anew
-    #[arg(long)]
-    not_landed: bool,
+struct ResolutionArgs {
+    /// It took effect at the platform
+    #[arg(long = "done")]
+    took_effect: bool,
+    /// It had no effect there, and is planned anew
+    #[arg(long = "not-done")]
+    had_no_effect: bool,
     /// It made this shipment, which is compared with what was sent
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..))]
     shipment: Option<i64>,
-    /// Which number holds: the wish's, the service's, or this one
-    #[arg(long = "use", value_name = "mine|theirs|N", value_parser = number, allow_negative_numbers = true)]
-    number: Option<Resolution>,
+    /// Which number holds: the change's, the platform's, or this one
+    #[arg(long = "use", value_name = "mine|theirs|N", value_parser = parse_use, allow_negative_numbers = true)]
+    use_value: Option<Resolution>,
 }
 
 /// Parses the value of `--use`.
-fn number(text: &str) -> Result<Resolution, String> {
+fn parse_use(text: &str) -> Result<Resolution, String> {
     match text {
         "mine" => Ok(Resolution::Mine),
         "theirs" => Ok(Resolution::Theirs),
@@ -49,94 +49,107 @@ fn number(text: &str) -> Result<Resolution, String> {
     }
 }
 
-impl Word {
+impl ResolutionArgs {
     fn resolution(&self) -> Resolution {
-        match (self.shipment, self.number) {
+        match (self.shipment, self.use_value) {
             (Some(id), _) => Resolution::Shipment(ShipmentId(id)),
             (None, Some(number)) => number,
-            (None, None) if self.landed => Resolution::Landed,
+            (None, None) if self.took_effect => Resolution::TookEffect,
             // The argument group admits exactly one option, and this is the last one.
-            (None, None) => Resolution::NotLanded,
+            (None, None) => Resolution::HadNoEffect,
         }
     }
 }
 
-pub(super) async fn resolve(place: &Place, args: &Resolve) -> Result<Answer, Failure> {
-    let store = place.store().await?;
+pub(super) async fn resolve_change(
+    place: &CliContext,
+    args: &OutboxResolveArgs,
+) -> Result<CommandOutput, CommandFailure> {
+    let store = place.open_store().await?;
     let max_base_age = place.config()?.quantities.max_base_age;
-    let mut write = store.begin(Durability::Full).await?;
-    let word = args.word.resolution();
+    let mut write = store.begin_write(Durability::Full).await?;
+    let word = args.resolution.resolution();
     match write.outbox_resolve(&args.key, word, max_base_age, place.clock().now()).await? {
         Ok(done) => {
             write.commit().await?;
-            let line = |key: &String| format!("{}: {}; {}\n", plain(key), done.state, plain(&done.next));
+            let line =
+                |key: &String| format!("{}: {}; {}\n", plain_line(key), done.state, plain_line(&done.next));
             Ok(done.keys.iter().map(line).collect::<String>().into())
         }
-        Err(why) => Err(Failure::failed(format!("{}: not resolved: {why}", args.key))),
+        Err(why) => Err(CommandFailure::failed(format!("{}: not resolved: {why}", args.key))),
     }
 }
 
-pub(super) async fn retry(place: &Place, keys: &[String]) -> Result<Answer, Failure> {
-    let store = place.store().await?;
-    let mut answers = Answers::default();
+pub(super) async fn retry_changes(
+    place: &CliContext,
+    keys: &[String],
+) -> Result<CommandOutput, CommandFailure> {
+    let store = place.open_store().await?;
+    let mut answers = KeyOutcomes::default();
     for key in keys {
-        let mut write = store.begin(Durability::Full).await?;
-        let said = write.outbox_retry(key, place.clock().now()).await?;
+        let mut write = store.begin_write(Durability::Full).await?;
+        let reply = write.outbox_retry(key, place.clock().now()).await?;
         write.commit().await?;
-        answers.add(key, "pending, planned anew", "not retried", said);
+        answers.add_outcome(key, "pending, planned anew", "not retried", reply);
     }
     Ok(answers.0)
 }
 
-pub(super) async fn cancel(place: &Place, keys: &[String]) -> Result<Answer, Failure> {
-    let store = place.store().await?;
-    let mut answers = Answers::default();
+pub(super) async fn cancel_changes(
+    place: &CliContext,
+    keys: &[String],
+) -> Result<CommandOutput, CommandFailure> {
+    let store = place.open_store().await?;
+    let mut answers = KeyOutcomes::default();
     for key in keys {
-        let mut write = store.begin(Durability::Full).await?;
+        let mut write = store.begin_write(Durability::Full).await?;
         let cancelled = write.outbox_cancel(key, place.clock().now()).await?;
         write.commit().await?;
-        let said = match store.outbox_show(key).await? {
+        let reply = match store.outbox_show(key).await? {
             _ if cancelled => Ok(()),
-            Some(row) => Err(format!("it is {}, and only a wish that waits can be cancelled", row.state)),
-            None => Err("there is no wish with this key".into()),
+            Some(row) => Err(format!("it is {}, and only a change that waits can be cancelled", row.state)),
+            None => Err("there is no change with this key".into()),
         };
-        answers.add(key, "cancelled", "not cancelled", said);
+        answers.add_outcome(key, "cancelled", "not cancelled", reply);
     }
     Ok(answers.0)
 }
 
-pub(super) async fn acknowledge(place: &Place, keys: &[String]) -> Result<Answer, Failure> {
-    let store = place.store().await?;
-    let mut answers = Answers::default();
+pub(super) async fn acknowledge_changes(
+    place: &CliContext,
+    keys: &[String],
+) -> Result<CommandOutput, CommandFailure> {
+    let store = place.open_store().await?;
+    let mut answers = KeyOutcomes::default();
     for key in keys {
-        let mut write = store.begin(Durability::Full).await?;
-        let said = write.outbox_acknowledge(key, place.clock().now()).await?;
+        let mut write = store.begin_write(Durability::Full).await?;
+        let reply = write.outbox_acknowledge(key, place.clock().now()).await?;
         write.commit().await?;
-        answers.add(key, "acknowledged", "not acknowledged", said);
+        answers.add_outcome(key, "acknowledged", "not acknowledged", reply);
     }
     Ok(answers.0)
 }
 
-pub(super) async fn acknowledge_all(place: &Place) -> Result<Answer, Failure> {
-    let store = place.store().await?;
-    let mut write = store.begin(Durability::Full).await?;
-    let news = write.outbox_acknowledge_all(place.clock().now()).await?;
+pub(super) async fn acknowledge_all_changes(context: &CliContext) -> Result<CommandOutput, CommandFailure> {
+    let store = context.open_store().await?;
+    let mut write = store.begin_write(Durability::Full).await?;
+    let news = write.outbox_acknowledge_all(context.clock().now()).await?;
     write.commit().await?;
-    Ok(format!("{news} rejected wish(es) acknowledged\n").into())
+    Ok(format!("{news} rejected change(s) acknowledged\n").into())
 }
 
 /// A line per change; the exit code is 1 if any was refused.
 #[derive(Default)]
-struct Answers(Answer);
+struct KeyOutcomes(CommandOutput);
 
-impl Answers {
-    fn add(&mut self, key: &str, done: &str, refused: &str, said: Result<(), String>) {
-        let key = plain(key);
-        match said {
+impl KeyOutcomes {
+    fn add_outcome(&mut self, key: &str, done: &str, refused: &str, reply: Result<(), String>) {
+        let key = plain_line(key);
+        match reply {
             Ok(()) => self.0.text.push_str(&format!("{key}: {done}\n")),
             Err(why) => {
-                self.0.text.push_str(&format!("{key}: {refused}: {}\n", plain(&why)));
-                self.0.code = 1;
+                self.0.text.push_str(&format!("{key}: {refused}: {}\n", plain_line(&why)));
+                self.0.exit_code = 1;
             }
         }
     }

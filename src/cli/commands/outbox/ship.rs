@@ -1,46 +1,54 @@
 //! `ship`: queues a shipment of an order, or of named lines of it.
 
-use crate::cli::change::{self, Key, Wish};
-use crate::cli::context::Place;
-use crate::cli::{Answer, Failure};
+use crate::cli::change::{self, ChangeKeyArgs, CliChange};
+use crate::cli::context::CliContext;
+use crate::cli::{CommandFailure, CommandOutput};
 use clap::Args;
 use serde_json::{Value, json};
 
 /// Ship an order.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Ship {
-    /// The order's id at the service
+pub(in crate::cli) struct ShipArgs {
+    /// The order's id at the platform
     order: i64,
     /// Only this line of it (may be repeated), so many of it, or what is left of it [default: all that is left]
-    #[arg(long, value_name = "ID[=QTY]", value_parser = line)]
-    line: Vec<Line>,
+    #[arg(long, value_name = "ID[=QTY]", value_parser = parse_ship_line)]
+    line: Vec<ShipLineArg>,
     #[command(flatten)]
-    key: Key,
+    key: ChangeKeyArgs,
 }
 
 /// A line of the order, with its quantity if given.
 #[derive(Clone, Debug)]
-struct Line {
+struct ShipLineArg {
     id: i64,
     quantity: Option<i64>,
 }
 
-fn line(text: &str) -> Result<Line, String> {
+fn parse_ship_line(text: &str) -> Result<ShipLineArg, String> {
     let (id, quantity) = text.split_once('=').map_or((text, None), |(id, quantity)| (id, Some(quantity)));
     let whole = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is no whole number"));
-    Ok(Line { id: whole(id)?, quantity: quantity.map(whole).transpose()? })
+    Ok(ShipLineArg { id: whole(id)?, quantity: quantity.map(whole).transpose()? })
 }
 
-pub(in crate::cli) async fn ship(place: &Place, ship: Ship) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn ship_command(
+    context: &CliContext,
+    ship: ShipArgs,
+) -> Result<CommandOutput, CommandFailure> {
     let mut body = json!({"order_id": ship.order});
     if !ship.line.is_empty() {
-        let line = |line: &Line| match line.quantity {
+        let line = |line: &ShipLineArg| match line.quantity {
             Some(quantity) => json!({"line_item_id": line.id, "quantity": quantity}),
             None => json!({"line_item_id": line.id}),
         };
         body["lines"] = ship.line.iter().map(line).collect::<Vec<Value>>().into();
     }
-    change::insert(place, &[Wish::single(place, "shipment.create", body, ship.key)], &[]).await
+    change::insert_changes(
+        context,
+        &[CliChange::from_operator(context, "shipment.create", body, ship.key)],
+        &[],
+    )
+    .await
 }
 
 #[cfg(test)]
@@ -51,7 +59,7 @@ mod tests {
     fn a_line_is_an_id_with_or_without_a_quantity() {
         let cases = [("7=2", Some((7, Some(2)))), ("7", Some((7, None))), ("7=", None), ("x=1", None)];
         for (text, expected) in cases {
-            assert_eq!(line(text).ok().map(|line| (line.id, line.quantity)), expected, "{text}");
+            assert_eq!(parse_ship_line(text).ok().map(|line| (line.id, line.quantity)), expected, "{text}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `tracking`: queues tracking numbers of shipments.
 
-use crate::cli::change::{self, Key, Wish};
-use crate::cli::context::Place;
-use crate::cli::{Answer, Failure, csv};
+use crate::cli::change::{self, ChangeKeyArgs, CliChange};
+use crate::cli::context::CliContext;
+use crate::cli::{CommandFailure, CommandOutput, csv};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -11,19 +11,19 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// Tell the tracking number of a shipment, or numbers of its lines
-    Submit(Submit),
+    Submit(TrackingSubmitArgs),
     /// Numbers of a CSV file with a column shipment_id or shipment_key, and tracking_number
     ///
     /// Optional columns: line_item_id (then the number is that line's alone), carrier_id, tracking_url, shipped_date,
     /// estimated_delivery_date, key. The same file again changes nothing; a file of the same name with other content
-    /// is all new wishes, unless a column `key` names them.
-    Import(Import),
+    /// is all new changes, unless a column `key` names them.
+    Import(TrackingImportArgs),
 }
 
 /// One shipment.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Submit {
-    /// The shipment's id at the service; lines are then items of the shipment
+pub(in crate::cli) struct TrackingSubmitArgs {
+    /// The shipment's id at the platform; lines are then items of the shipment
     #[arg(
         long,
         value_name = "ID",
@@ -31,7 +31,7 @@ pub(in crate::cli) struct Submit {
         conflicts_with = "shipment_key"
     )]
     shipment: Option<i64>,
-    /// The key of the wish that makes the shipment; lines are then lines of the order
+    /// The key of the change that makes the shipment; lines are then lines of the order
     #[arg(long, value_name = "KEY")]
     shipment_key: Option<String>,
     /// The number of every line that has none of its own
@@ -43,19 +43,19 @@ pub(in crate::cli) struct Submit {
     /// Where to follow it
     #[arg(long)]
     url: Option<String>,
-    /// When it was handed over: a date or date-time [default: the service's now]
+    /// When it was handed over: a date or date-time [default: the platform's now]
     #[arg(long, value_name = "DATE")]
     shipped: Option<String>,
     /// Only this line (may be repeated), with a number of its own or the one of --number
-    #[arg(long, value_name = "ID[=NUMBER]", value_parser = line)]
-    line: Vec<Line>,
+    #[arg(long, value_name = "ID[=NUMBER]", value_parser = parse_tracking_line)]
+    line: Vec<TrackingLineArg>,
     #[command(flatten)]
-    key: Key,
+    key: ChangeKeyArgs,
 }
 
 /// A CSV file.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Import {
+pub(in crate::cli) struct TrackingImportArgs {
     /// The file; its first line names the columns
     #[arg(value_name = "FILE.csv")]
     file: PathBuf,
@@ -66,18 +66,18 @@ pub(in crate::cli) struct Import {
 
 /// A line with its own tracking number, if given.
 #[derive(Clone, Debug)]
-struct Line {
+struct TrackingLineArg {
     id: i64,
     number: Option<String>,
 }
 
-fn line(text: &str) -> Result<Line, String> {
+fn parse_tracking_line(text: &str) -> Result<TrackingLineArg, String> {
     let (id, number) = text.split_once('=').map_or((text, None), |(id, number)| (id, Some(number)));
     let id = id.trim().parse().map_err(|_| format!("`{id}` is no line's id"))?;
-    Ok(Line { id, number: number.map(str::to_owned) })
+    Ok(TrackingLineArg { id, number: number.map(str::to_owned) })
 }
 
-const COLUMNS: csv::Columns = csv::Columns {
+const TRACKING_COLUMNS: csv::CsvColumns = csv::CsvColumns {
     required: &["tracking_number"],
     optional: &[
         "shipment_id",
@@ -91,59 +91,63 @@ const COLUMNS: csv::Columns = csv::Columns {
     ],
 };
 
-pub(in crate::cli) async fn tracking(place: &Place, command: Command) -> Result<Answer, Failure> {
+pub(in crate::cli) async fn tracking_command(
+    context: &CliContext,
+    command: Command,
+) -> Result<CommandOutput, CommandFailure> {
     match command {
         Command::Submit(submit) => {
-            let body = submit.body();
-            let wish = Wish::single(place, "tracking.submit", body, submit.key);
-            change::insert(place, &[wish], &[]).await
+            let body = submit.change_body();
+            let change = CliChange::from_operator(context, "tracking.submit", body, submit.key);
+            change::insert_changes(context, &[change], &[]).await
         }
         Command::Import(import) => {
-            let (wishes, notes) = csv::import(&import.file, &COLUMNS, import.partial, imported)?;
-            change::insert(place, &wishes, &notes).await
+            let (changes, notes) =
+                csv::import_file(&import.file, &TRACKING_COLUMNS, import.partial, change_from_row)?;
+            change::insert_changes(context, &changes, &notes).await
         }
     }
 }
 
-impl Submit {
-    fn body(&self) -> Value {
+impl TrackingSubmitArgs {
+    fn change_body(&self) -> Value {
         let mut body = Map::new();
-        put(&mut body, "shipment_id", self.shipment);
-        put(&mut body, "shipment_key", self.shipment_key.as_deref());
-        put(&mut body, "tracking_number", self.number.as_deref());
-        put(&mut body, "carrier_id", self.carrier);
-        put(&mut body, "tracking_url", self.url.as_deref());
-        put(&mut body, "shipped_date", self.shipped.as_deref());
-        let line = |line: &Line| {
+        put_field(&mut body, "shipment_id", self.shipment);
+        put_field(&mut body, "shipment_key", self.shipment_key.as_deref());
+        put_field(&mut body, "tracking_number", self.number.as_deref());
+        put_field(&mut body, "carrier_id", self.carrier);
+        put_field(&mut body, "tracking_url", self.url.as_deref());
+        put_field(&mut body, "shipped_date", self.shipped.as_deref());
+        let line = |line: &TrackingLineArg| {
             let mut entry = Map::new();
-            put(&mut entry, "line_item_id", Some(line.id));
-            put(&mut entry, "tracking_number", line.number.as_deref());
+            put_field(&mut entry, "line_item_id", Some(line.id));
+            put_field(&mut entry, "tracking_number", line.number.as_deref());
             Value::Object(entry)
         };
         let lines: Vec<Value> = self.line.iter().map(line).collect();
-        put(&mut body, "lines", (!lines.is_empty()).then_some(lines));
+        put_field(&mut body, "lines", (!lines.is_empty()).then_some(lines));
         Value::Object(body)
     }
 }
 
-fn imported(line: &csv::Line) -> Result<Wish, String> {
+fn change_from_row(line: &csv::CsvRow) -> Result<CliChange, String> {
     let mut body = Map::new();
     for column in ["shipment_id", "carrier_id"] {
-        put(&mut body, column, line.get(column).map(|_| line.number(column)).transpose()?);
+        put_field(&mut body, column, line.get(column).map(|_| line.whole_number(column)).transpose()?);
     }
     for column in
         ["shipment_key", "tracking_number", "tracking_url", "shipped_date", "estimated_delivery_date"]
     {
-        put(&mut body, column, line.get(column));
+        put_field(&mut body, column, line.get(column));
     }
     if line.get("line_item_id").is_some() {
-        put(&mut body, "lines", Some(json!([{"line_item_id": line.number("line_item_id")?}])));
+        put_field(&mut body, "lines", Some(json!([{"line_item_id": line.whole_number("line_item_id")?}])));
     }
-    Wish::imported(line, "tracking.submit", Value::Object(body))
+    CliChange::from_csv_row(line, "tracking.submit", Value::Object(body))
 }
 
 /// Sets a field if it has a value.
-fn put(body: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
+fn put_field(body: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
     body.extend(value.map(|value| (name.to_owned(), value.into())));
 }
 
@@ -155,7 +159,7 @@ mod tests {
     fn a_line_is_an_id_with_or_without_a_number() {
         let cases = [("7=A=1", Some((7, Some("A=1".to_owned())))), ("7", Some((7, None))), ("x=1", None)];
         for (text, expected) in cases {
-            assert_eq!(line(text).ok().map(|line| (line.id, line.number)), expected, "{text}");
+            assert_eq!(parse_tracking_line(text).ok().map(|line| (line.id, line.number)), expected, "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 fn attributed(status: UpdateStatus, messages: &[&str], skus: &[&str]) -> (Vec<usize>, bool) {
     let skus: Vec<Sku> = skus.iter().map(|sku| Sku::new(*sku).unwrap()).collect();
     let messages = messages.iter().map(|&message| message.to_owned()).collect();
-    let found = attribute(&UpdateAnswer { status, messages }, &skus);
+    let found = attribute_messages(&UpdateAnswer { status, messages }, &skus);
     (found.refused.into_iter().map(|(index, _)| index).collect(), found.read_back)
 }
 
@@ -53,7 +53,7 @@ fn an_index_is_known_however_it_is_spelled() {
 }
 
 #[test]
-fn what_only_looks_like_an_index_is_read_back() {
+fn text_that_resembles_an_index_is_read_back() {
     let other = [
         "no active product",
         "SKU 1: no active product",
@@ -90,7 +90,7 @@ fn what_only_looks_like_an_index_is_read_back() {
 
 /// Rows: SKUs of the call, the message, the refused entry; `None`: read back.
 #[test]
-fn a_message_that_names_another_sku_of_the_call_is_not_believed() {
+fn a_message_that_names_another_sku_of_the_call_is_not_attributed() {
     let cases: &[(&[&str], &str, Option<usize>)] = &[
         (&["A", "B"], "Index 0: no product B", None),
         (&["A", "B"], "Index 0: no product b", None),
@@ -178,28 +178,28 @@ fn the_indexed_entries_must_be_as_many_as_the_status_implies() {
 fn the_reasons_of_one_entry_are_kept_together() {
     let skus = [Sku::new("A").unwrap(), Sku::new("B").unwrap()];
     let messages = vec!["Index 1: no product".into(), "Index 1: no warehouse".into()];
-    let found = attribute(&UpdateAnswer { status: UpdateStatus::PartialSuccess, messages }, &skus);
+    let found = attribute_messages(&UpdateAnswer { status: UpdateStatus::PartialSuccess, messages }, &skus);
     assert_eq!(found.refused, [(1, "no product; no warehouse".to_owned())]);
 }
 
 /// Pieces of generated messages, for combinations that a table would not list.
-const PIECES: &[&str] = &[
+const MESSAGE_PIECES: &[&str] = &[
     "Index", "entry", "SKU", " ", ":", "-", "[", "]", "#", "0", "1", "2", "3", "ß", "İ", "A-1", "A", ".",
     "and",
 ];
 
 fn odd_message() -> impl Strategy<Value = String> {
-    proptest::collection::vec(proptest::sample::select(PIECES), 0..9).prop_map(|parts| parts.concat())
+    proptest::collection::vec(proptest::sample::select(MESSAGE_PIECES), 0..9).prop_map(|parts| parts.concat())
 }
 
 proptest! {
     #[test]
     fn odd_messages_refuse_no_entry_outside_the_call(messages in proptest::collection::vec(odd_message(), 0..4)) {
         let skus = ["A", "A-1", "İ"].map(|sku| Sku::new(sku).unwrap());
-        let told = messages.iter().filter(|message| !message.trim().is_empty()).count();
-        let found = attribute(&UpdateAnswer { status: UpdateStatus::PartialSuccess, messages }, &skus);
+        let detail = messages.iter().filter(|message| !message.trim().is_empty()).count();
+        let found = attribute_messages(&UpdateAnswer { status: UpdateStatus::PartialSuccess, messages }, &skus);
         prop_assert!(found.refused.iter().all(|(index, _)| *index < skus.len()));
-        prop_assert!(found.refused.len() <= told);
+        prop_assert!(found.refused.len() <= detail);
         prop_assert!(found.read_back || (1..skus.len()).contains(&found.refused.len()));
     }
 
@@ -215,7 +215,7 @@ proptest! {
             messages.insert(at.min(messages.len()), "something is gone".into());
         }
         let status = UpdateStatus::PartialSuccess;
-        let found = attribute(&UpdateAnswer { status, messages }, &skus);
+        let found = attribute_messages(&UpdateAnswer { status, messages }, &skus);
         prop_assert_eq!(found.refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), Vec::from_iter(entries));
         prop_assert_eq!(found.read_back, unmatched.is_some());
     }

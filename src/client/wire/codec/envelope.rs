@@ -3,7 +3,7 @@
 //! A list is first read as a whole, which is fast. If that fails it is read record by record, so that an
 //! unreadable record is parked alone and the others are kept.
 
-use super::lenient::{self, Object};
+use super::lenient::{self, LenientObject};
 use crate::model::cut_reason;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,14 +21,14 @@ pub(crate) struct Envelope<'a> {
     #[serde(default, deserialize_with = "lenient::texts")]
     pub(crate) messages: Vec<String>,
     #[serde(default, deserialize_with = "lenient::nested")]
-    pub(crate) pagination: Option<Page>,
+    pub(crate) pagination: Option<PageInfo>,
     #[serde(borrow, default, deserialize_with = "lenient::present")]
     pub(crate) data: Option<&'a RawValue>,
 }
 
 impl<'a> Envelope<'a> {
     /// Reads a body. A list is refused, because serde would read its items as the fields in their order.
-    pub(crate) fn read(body: &'a [u8]) -> Result<Self, serde_json::Error> {
+    pub(crate) fn from_body(body: &'a [u8]) -> Result<Self, serde_json::Error> {
         match body.trim_ascii_start().first() {
             Some(b'[') => Err(serde::de::Error::custom("it is a list where an envelope was expected")),
             _ => serde_json::from_slice(body),
@@ -36,7 +36,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// Returns true if the status is one of the interface's two codes for a failure.
-    pub(crate) fn says_failure(&self) -> bool {
+    pub(crate) fn is_failure(&self) -> bool {
         let status = self.status.as_deref().unwrap_or_default().trim();
         status.eq_ignore_ascii_case("failure") || status.eq_ignore_ascii_case("error")
     }
@@ -44,7 +44,7 @@ impl<'a> Envelope<'a> {
 
 /// Position of a page in its list (`pagination`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Page {
+pub struct PageInfo {
     /// Number of the page, from 1.
     #[serde(rename = "CurrentPage", default, deserialize_with = "lenient::opt")]
     pub current: Option<i64>,
@@ -58,7 +58,7 @@ pub struct Page {
 
 /// An unreadable record, or part of one, that was not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parked {
+pub struct ParkedRecord {
     /// Position of the record in the answer, from 0.
     pub index: usize,
     /// The SKU of the record, if readable.
@@ -69,10 +69,10 @@ pub struct Parked {
     pub raw: String,
 }
 
-impl Parked {
+impl ParkedRecord {
     pub(in crate::client) fn new(index: usize, why: impl ToString, raw: &RawValue) -> Self {
-        let named = serde_json::from_str::<lenient::Object<Named>>(raw.get()).ok();
-        let sku = named.and_then(|lenient::Object(named)| named.sku.or(named.sku_number));
+        let named = serde_json::from_str::<lenient::LenientObject<NamedRecord>>(raw.get()).ok();
+        let sku = named.and_then(|lenient::LenientObject(named)| named.sku.or(named.sku_number));
         Self { index, sku, why: why.to_string(), raw: raw.get().chars().take(RAW_MAX_CHARS).collect() }
     }
 
@@ -93,7 +93,7 @@ impl Parked {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedRecord {
     #[serde(rename = "Sku", default, deserialize_with = "lenient::opt")]
     sku: Option<String>,
     #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
@@ -102,20 +102,20 @@ struct Named {
 
 /// The records of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded<T> {
+pub struct DecodedAnswer<T> {
     /// The readable records, in the answer's order.
     pub records: Vec<T>,
     /// The unreadable records.
-    pub parked: Vec<Parked>,
+    pub parked: Vec<ParkedRecord>,
     /// Position of the page, for operations with pages.
-    pub page: Option<Page>,
+    pub page: Option<PageInfo>,
     /// The envelope's status as received.
     pub status: Option<String>,
     /// The envelope's messages.
     pub messages: Vec<String>,
 }
 
-impl<T> Decoded<T> {
+impl<T> DecodedAnswer<T> {
     /// Returns true if another page follows.
     pub fn has_more(&self) -> bool {
         self.page.is_some_and(|page| page.total_pages.unwrap_or(1) > page.current.unwrap_or(1))
@@ -135,7 +135,7 @@ impl<T> Decoded<T> {
         usize::try_from(counted).is_ok_and(|counted| counted > came)
     }
 
-    fn empty() -> Self {
+    fn no_records() -> Self {
         Self { records: Vec::new(), parked: Vec::new(), page: None, status: None, messages: Vec::new() }
     }
 }
@@ -143,26 +143,26 @@ impl<T> Decoded<T> {
 /// Error for a body that is no answer to its operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer to {what} cannot be read: {why}; its exchange is in the journal")]
-pub struct Malformed {
+pub struct MalformedBody {
     pub(super) what: &'static str,
     pub(super) why: String,
 }
 
-impl Malformed {
+impl MalformedBody {
     pub(in crate::client) fn new(what: &'static str, why: impl ToString) -> Self {
         Self { what, why: cut_reason(why.to_string()) }
     }
 }
 
 /// Function that reads one record of a list into the records or the parked ones.
-pub(super) type ReadOne<'a, T> = fn(usize, &'a RawValue, &mut Decoded<T>);
+pub(super) type ReadRecordFn<'a, T> = fn(usize, &'a RawValue, &mut DecodedAnswer<T>);
 
 /// Reads an envelope whose `data` is a list.
 pub(in crate::client) fn decode_list<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
-) -> Result<Decoded<T>, Malformed> {
-    decode_list_with(what, body, read_one)
+) -> Result<DecodedAnswer<T>, MalformedBody> {
+    decode_list_with(what, body, read_record)
 }
 
 /// Reads an envelope whose `data` is a list of records with ids.
@@ -173,7 +173,7 @@ pub(in crate::client) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     what: &'static str,
     body: &'a [u8],
     id: fn(&T) -> i64,
-) -> Result<Decoded<T>, Malformed> {
+) -> Result<DecodedAnswer<T>, MalformedBody> {
     let mut decoded = decode_list(what, body)?;
     let mut ids = BTreeSet::new();
     if decoded.records.iter().all(|record| ids.insert(id(record))) {
@@ -190,13 +190,18 @@ pub(in crate::client) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     }
     records.retain(|record| !differing.contains(&id(record)));
     decoded.records = records;
-    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    let envelope = Envelope::from_body(body).map_err(|error| MalformedBody::new(what, error))?;
     let list = envelope.data.map_or("null", RawValue::get);
-    let raws: Vec<&'a RawValue> = serde_json::from_str(list).map_err(|error| Malformed::new(what, error))?;
+    let raws: Vec<&'a RawValue> =
+        serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))?;
     for (index, raw) in raws.into_iter().enumerate() {
-        let read = serde_json::from_str::<Object<T>>(raw.get());
-        if read.is_ok_and(|Object(record)| differing.contains(&id(&record))) {
-            decoded.parked.push(Parked::new(index, "the answer holds it twice, and the records differ", raw));
+        let read = serde_json::from_str::<LenientObject<T>>(raw.get());
+        if read.is_ok_and(|LenientObject(record)| differing.contains(&id(&record))) {
+            decoded.parked.push(ParkedRecord::new(
+                index,
+                "the answer holds it twice, and the records differ",
+                raw,
+            ));
         }
     }
     Ok(decoded)
@@ -206,9 +211,9 @@ pub(in crate::client) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
 pub(in crate::client) fn decode_list_with<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
-    one: ReadOne<'a, T>,
-) -> Result<Decoded<T>, Malformed> {
-    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    one: ReadRecordFn<'a, T>,
+) -> Result<DecodedAnswer<T>, MalformedBody> {
+    let envelope = Envelope::from_body(body).map_err(|error| MalformedBody::new(what, error))?;
     let mut decoded = decode_array(what, envelope.data.map_or("null", RawValue::get), one)?;
     decoded.page = envelope.pagination;
     decoded.status = envelope.status.map(Cow::into_owned);
@@ -221,14 +226,16 @@ pub(in crate::client) fn decode_list_with<'a, T: Deserialize<'a>>(
 pub(in crate::client) fn decode_array<'a, T: Deserialize<'a>>(
     what: &'static str,
     array: &'a str,
-    one: ReadOne<'a, T>,
-) -> Result<Decoded<T>, Malformed> {
-    let mut decoded = Decoded::empty();
-    if let Ok(records) = serde_json::from_str::<Option<Vec<Object<T>>>>(array) {
-        decoded.records = records.unwrap_or_default().into_iter().map(|Object(record)| record).collect();
+    one: ReadRecordFn<'a, T>,
+) -> Result<DecodedAnswer<T>, MalformedBody> {
+    let mut decoded = DecodedAnswer::no_records();
+    if let Ok(records) = serde_json::from_str::<Option<Vec<LenientObject<T>>>>(array) {
+        decoded.records =
+            records.unwrap_or_default().into_iter().map(|LenientObject(record)| record).collect();
         return Ok(decoded);
     }
-    let raws: Vec<&'a RawValue> = serde_json::from_str(array).map_err(|error| Malformed::new(what, error))?;
+    let raws: Vec<&'a RawValue> =
+        serde_json::from_str(array).map_err(|error| MalformedBody::new(what, error))?;
     for (index, raw) in raws.into_iter().enumerate() {
         one(index, raw, &mut decoded);
     }
@@ -236,10 +243,14 @@ pub(in crate::client) fn decode_array<'a, T: Deserialize<'a>>(
 }
 
 /// Adds a readable record, or parks it as a whole.
-pub(super) fn read_one<'a, T: Deserialize<'a>>(index: usize, raw: &'a RawValue, into: &mut Decoded<T>) {
+pub(super) fn read_record<'a, T: Deserialize<'a>>(
+    index: usize,
+    raw: &'a RawValue,
+    into: &mut DecodedAnswer<T>,
+) {
     match serde_json::from_str(raw.get()) {
-        Ok(Object(record)) => into.records.push(record),
-        Err(error) => into.parked.push(Parked::new(index, error, raw)),
+        Ok(LenientObject(record)) => into.records.push(record),
+        Err(error) => into.parked.push(ParkedRecord::new(index, error, raw)),
     }
 }
 
@@ -248,13 +259,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Record {
+    struct IdRecord {
         #[serde(rename = "Id", deserialize_with = "lenient::req")]
         id: i64,
     }
 
     fn ids(body: &str) -> (Vec<i64>, Vec<usize>) {
-        let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+        let decoded = decode_list::<IdRecord>("a list", body.as_bytes()).unwrap();
         (
             decoded.records.iter().map(|record| record.id).collect(),
             decoded.parked.iter().map(|p| p.index).collect(),
@@ -273,7 +284,7 @@ mod tests {
             assert_eq!(ids(body), (vec![], vec![]), "{body}");
         }
         for body in ["", "<html>", "[]", r#"{"data":{}}"#, r#"{"data":[{"Id":1}"#] {
-            assert!(decode_list::<Record>("a list", body.as_bytes()).is_err(), "{body}");
+            assert!(decode_list::<IdRecord>("a list", body.as_bytes()).is_err(), "{body}");
         }
     }
 
@@ -289,7 +300,7 @@ mod tests {
         ];
         for (page, more) in cases {
             let body = format!(r#"{{"pagination":{page},"data":[]}}"#);
-            let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+            let decoded = decode_list::<IdRecord>("a list", body.as_bytes()).unwrap();
             assert_eq!(decoded.has_more(), more, "{page}");
         }
     }
@@ -307,7 +318,7 @@ mod tests {
         ];
         for (page, data, is_complete) in cases {
             let body = format!(r#"{{"pagination":{page},"data":{data}}}"#);
-            let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+            let decoded = decode_list::<IdRecord>("a list", body.as_bytes()).unwrap();
             assert_eq!(decoded.is_complete(), is_complete, "{body}");
         }
     }
@@ -315,11 +326,11 @@ mod tests {
     #[test]
     fn a_parked_record_names_its_sku() {
         let raw: Box<RawValue> = serde_json::from_str(r#"{"SkuNumber":"A"}"#).unwrap();
-        assert_eq!(Parked::new(0, "odd", &raw).sku.as_deref(), Some("A"));
-        assert_eq!(Parked::new(0, "odd", &raw).subject().as_deref(), Some("A"));
+        assert_eq!(ParkedRecord::new(0, "odd", &raw).sku.as_deref(), Some("A"));
+        assert_eq!(ParkedRecord::new(0, "odd", &raw).subject().as_deref(), Some("A"));
         let line = RawValue::from_string(r#"{"Id":7,"OrderId":"x","Quantity":{}}"#.into()).unwrap();
-        assert_eq!(Parked::new(0, "odd", &line).subject().as_deref(), Some("OrderId x"));
+        assert_eq!(ParkedRecord::new(0, "odd", &line).subject().as_deref(), Some("OrderId x"));
         let nameless = RawValue::from_string("[1]".into()).unwrap();
-        assert_eq!(Parked::new(0, "odd", &nameless).subject(), None);
+        assert_eq!(ParkedRecord::new(0, "odd", &nameless).subject(), None);
     }
 }

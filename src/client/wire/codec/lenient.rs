@@ -8,7 +8,7 @@
 
 use crate::model::{
     LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp,
-    WarehouseId, integral,
+    WarehouseId, json_integer,
 };
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -18,7 +18,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// Any JSON value, as read for a single field.
-pub(crate) enum Loose<'a> {
+pub(crate) enum LooseValue<'a> {
     Nothing,
     Flag(bool),
     Whole(i64),
@@ -28,36 +28,37 @@ pub(crate) enum Loose<'a> {
 }
 
 /// A type that can be read from a [`Loose`] value.
-pub(crate) trait Read<'a>: Sized {
+pub(crate) trait FromLoose<'a>: Sized {
     /// The expected value, for messages.
     const WHAT: &'static str;
     /// Converts the value; `None` if it is unreadable.
-    fn read(loose: Loose<'a>) -> Option<Self>;
+    fn from_loose(loose: LooseValue<'a>) -> Option<Self>;
 }
 
 /// Reads a required field.
-pub(crate) fn req<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<T, D::Error> {
-    T::read(Loose::deserialize(source)?).ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
+pub(crate) fn req<'de, D: Deserializer<'de>, T: FromLoose<'de>>(source: D) -> Result<T, D::Error> {
+    T::from_loose(LooseValue::deserialize(source)?)
+        .ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
 }
 
 /// Reads an optional field, which must be readable unless missing or null.
-pub(crate) fn strict<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<Option<T>, D::Error> {
-    let loose = Loose::deserialize(source)?;
+pub(crate) fn strict<'de, D: Deserializer<'de>, T: FromLoose<'de>>(source: D) -> Result<Option<T>, D::Error> {
+    let loose = LooseValue::deserialize(source)?;
     if loose.is_blank() {
         return Ok(None);
     }
-    T::read(loose).map(Some).ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
+    T::from_loose(loose).map(Some).ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
 }
 
 /// Reads an optional field; an unreadable value counts as missing.
-pub(crate) fn opt<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<Option<T>, D::Error> {
-    Ok(T::read(Loose::deserialize(source)?))
+pub(crate) fn opt<'de, D: Deserializer<'de>, T: FromLoose<'de>>(source: D) -> Result<Option<T>, D::Error> {
+    Ok(T::from_loose(LooseValue::deserialize(source)?))
 }
 
 /// Reads a list of objects; null is an empty one.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Vec<T>, D::Error> {
-    let objects = Option::<Vec<Object<T>>>::deserialize(source)?.unwrap_or_default();
-    Ok(objects.into_iter().map(|Object(object)| object).collect())
+    let objects = Option::<Vec<LenientObject<T>>>::deserialize(source)?.unwrap_or_default();
+    Ok(objects.into_iter().map(|LenientObject(object)| object).collect())
 }
 
 /// Reads a list of raw items; null is an empty one.
@@ -71,14 +72,14 @@ pub(crate) fn texts<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<String>,
     let parts: Vec<&RawValue> = serde_json::from_str(raw)
         .or_else(|_| Ok(vec![serde_json::from_str(raw)?]))
         .map_err(|error: serde_json::Error| D::Error::custom(error))?;
-    Ok(parts.into_iter().filter_map(message).collect())
+    Ok(parts.into_iter().filter_map(message_text).collect())
 }
 
 /// Returns one message as text; an object is kept as its JSON.
-fn message(raw: &RawValue) -> Option<String> {
+fn message_text(raw: &RawValue) -> Option<String> {
     match serde_json::from_str(raw.get()).ok()? {
-        Loose::Nested => Some(raw.get().to_owned()),
-        loose => String::read(loose),
+        LooseValue::Nested => Some(raw.get().to_owned()),
+        loose => String::from_loose(loose),
     }
 }
 
@@ -87,30 +88,30 @@ pub(crate) fn nested<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     source: D,
 ) -> Result<Option<T>, D::Error> {
     let object = serde_json::from_str(<&RawValue>::deserialize(source)?.get()).ok();
-    Ok(object.map(|Object(object)| object))
+    Ok(object.map(|LenientObject(object)| object))
 }
 
 /// A JSON object read as `T`.
 ///
 /// Serde would also read a list as `T`, its items as the fields in their order, and give a wrong fact.
-pub(crate) struct Object<T>(pub(crate) T);
+pub(crate) struct LenientObject<T>(pub(crate) T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for LenientObject<T> {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        source.deserialize_map(ObjectVisitor(PhantomData))
+        source.deserialize_map(LenientObjectVisitor(PhantomData))
     }
 }
 
-struct ObjectVisitor<T>(PhantomData<T>);
+struct LenientObjectVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for LenientObjectVisitor<T> {
+    type Value = LenientObject<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(fields)).map(Object)
+        T::deserialize(MapAccessDeserializer::new(fields)).map(LenientObject)
     }
 }
 
@@ -125,49 +126,49 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(source: D) -> Result<Option<&'d
     <&RawValue>::deserialize(source).map(Some)
 }
 
-impl Loose<'_> {
+impl LooseValue<'_> {
     fn is_blank(&self) -> bool {
         match self {
-            Loose::Nothing => true,
-            Loose::Text(text) => text.trim().is_empty(),
+            LooseValue::Nothing => true,
+            LooseValue::Text(text) => text.trim().is_empty(),
             _ => false,
         }
     }
 }
 
-impl<'a> Read<'a> for i64 {
+impl<'a> FromLoose<'a> for i64 {
     const WHAT: &'static str = "a whole number";
-    fn read(loose: Loose<'a>) -> Option<Self> {
+    fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
         match loose {
-            Loose::Whole(whole) => Some(whole),
-            Loose::Fraction(number) => integral(&serde_json::Number::from_f64(number)?),
-            Loose::Text(text) => integral(&text.trim().parse().ok()?),
+            LooseValue::Whole(whole) => Some(whole),
+            LooseValue::Fraction(number) => json_integer(&serde_json::Number::from_f64(number)?),
+            LooseValue::Text(text) => json_integer(&text.trim().parse().ok()?),
             _ => None,
         }
     }
 }
 
-impl<'a> Read<'a> for f64 {
+impl<'a> FromLoose<'a> for f64 {
     const WHAT: &'static str = "a number";
-    fn read(loose: Loose<'a>) -> Option<Self> {
+    fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
         match loose {
             #[allow(clippy::cast_precision_loss, reason = "amounts are shown, never computed with")]
-            Loose::Whole(whole) => Some(whole as f64),
-            Loose::Fraction(number) => Some(number),
-            Loose::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            LooseValue::Whole(whole) => Some(whole as f64),
+            LooseValue::Fraction(number) => Some(number),
+            LooseValue::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
             _ => None,
         }
     }
 }
 
-impl<'a> Read<'a> for bool {
+impl<'a> FromLoose<'a> for bool {
     const WHAT: &'static str = "true or false";
-    fn read(loose: Loose<'a>) -> Option<Self> {
+    fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
         match loose {
-            Loose::Flag(flag) => Some(flag),
-            Loose::Whole(0) => Some(false),
-            Loose::Whole(1) => Some(true),
-            Loose::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
+            LooseValue::Flag(flag) => Some(flag),
+            LooseValue::Whole(0) => Some(false),
+            LooseValue::Whole(1) => Some(true),
+            LooseValue::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
                 "true" | "y" | "yes" | "1" => Some(true),
                 "false" | "n" | "no" | "0" => Some(false),
                 _ => None,
@@ -177,41 +178,41 @@ impl<'a> Read<'a> for bool {
     }
 }
 
-impl<'a> Read<'a> for Cow<'a, str> {
+impl<'a> FromLoose<'a> for Cow<'a, str> {
     const WHAT: &'static str = "a text";
-    fn read(loose: Loose<'a>) -> Option<Self> {
+    fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
         match loose {
-            Loose::Text(text) if !text.trim().is_empty() => Some(text),
-            Loose::Whole(whole) => Some(Cow::Owned(whole.to_string())),
-            Loose::Fraction(number) => Some(Cow::Owned(number.to_string())),
+            LooseValue::Text(text) if !text.trim().is_empty() => Some(text),
+            LooseValue::Whole(whole) => Some(Cow::Owned(whole.to_string())),
+            LooseValue::Fraction(number) => Some(Cow::Owned(number.to_string())),
             _ => None,
         }
     }
 }
 
-impl<'a> Read<'a> for String {
+impl<'a> FromLoose<'a> for String {
     const WHAT: &'static str = "a text";
-    fn read(loose: Loose<'a>) -> Option<Self> {
-        Cow::read(loose).map(Cow::into_owned)
+    fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
+        Cow::from_loose(loose).map(Cow::into_owned)
     }
 }
 
-impl<'a> Read<'a> for Sku {
+impl<'a> FromLoose<'a> for Sku {
     const WHAT: &'static str = "a SKU: a text of at most 256 bytes without control characters";
-    fn read(loose: Loose<'a>) -> Option<Self> {
+    fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
         match loose {
             // A number is refused, because 00123 and 123 are two SKUs but one number.
-            Loose::Text(text) => Sku::new(text).ok(),
+            LooseValue::Text(text) => Sku::new(text).ok(),
             _ => None,
         }
     }
 }
 
-impl<'a> Read<'a> for Timestamp {
+impl<'a> FromLoose<'a> for Timestamp {
     const WHAT: &'static str = "a date or a date and time";
-    fn read(loose: Loose<'a>) -> Option<Self> {
+    fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
         match loose {
-            Loose::Text(text) => Timestamp::parse(&text),
+            LooseValue::Text(text) => Timestamp::parse(&text),
             _ => None,
         }
     }
@@ -219,10 +220,10 @@ impl<'a> Read<'a> for Timestamp {
 
 macro_rules! read_ids {
     ($($id:ty),+ $(,)?) => {$(
-        impl<'a> Read<'a> for $id {
+        impl<'a> FromLoose<'a> for $id {
             const WHAT: &'static str = "an id: a whole number";
-            fn read(loose: Loose<'a>) -> Option<Self> {
-                i64::read(loose).map(Self::from)
+            fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
+                i64::from_loose(loose).map(Self::from)
             }
         }
     )+};
@@ -230,7 +231,7 @@ macro_rules! read_ids {
 
 read_ids!(LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, StorefrontId, SupplierId, WarehouseId);
 
-impl<'de> Deserialize<'de> for Loose<'de> {
+impl<'de> Deserialize<'de> for LooseValue<'de> {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         source.deserialize_any(LooseVisitor)
     }
@@ -239,40 +240,40 @@ impl<'de> Deserialize<'de> for Loose<'de> {
 struct LooseVisitor;
 
 impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = Loose<'de>;
+    type Value = LooseValue<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Loose::Nothing)
+        Ok(LooseValue::Nothing)
     }
     fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
-        Ok(Loose::Flag(flag))
+        Ok(LooseValue::Flag(flag))
     }
     fn visit_i64<E>(self, whole: i64) -> Result<Self::Value, E> {
-        Ok(Loose::Whole(whole))
+        Ok(LooseValue::Whole(whole))
     }
     fn visit_u64<E>(self, whole: u64) -> Result<Self::Value, E> {
         #[allow(clippy::cast_precision_loss, reason = "beyond 64 signed bits it is no id and no quantity")]
-        Ok(i64::try_from(whole).map_or(Loose::Fraction(whole as f64), Loose::Whole))
+        Ok(i64::try_from(whole).map_or(LooseValue::Fraction(whole as f64), LooseValue::Whole))
     }
     fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-        Ok(Loose::Fraction(number))
+        Ok(LooseValue::Fraction(number))
     }
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Loose::Text(Cow::Borrowed(text)))
+        Ok(LooseValue::Text(Cow::Borrowed(text)))
     }
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Loose::Text(Cow::Owned(text.to_owned())))
+        Ok(LooseValue::Text(Cow::Owned(text.to_owned())))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Loose::Nested)
+        Ok(LooseValue::Nested)
     }
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
         while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Loose::Nested)
+        Ok(LooseValue::Nested)
     }
 }
 
@@ -280,8 +281,8 @@ impl<'de> Visitor<'de> for LooseVisitor {
 mod tests {
     use super::*;
 
-    fn read<'a, T: Read<'a>>(json: &'a str) -> Option<T> {
-        T::read(serde_json::from_str(json).unwrap())
+    fn read_loose<'a, T: FromLoose<'a>>(json: &'a str) -> Option<T> {
+        T::from_loose(serde_json::from_str(json).unwrap())
     }
 
     #[test]
@@ -303,39 +304,39 @@ mod tests {
             ("[28]", None),
         ];
         for (json, expected) in cases {
-            assert_eq!(read::<i64>(json), expected, "{json}");
+            assert_eq!(read_loose::<i64>(json), expected, "{json}");
         }
     }
 
     #[test]
     fn flags_texts_and_dates_are_read_however_they_are_written() {
-        assert_eq!(read::<bool>("true"), Some(true));
-        assert_eq!(read::<bool>("\"N\""), Some(false));
-        assert_eq!(read::<bool>("2"), None);
-        assert_eq!(read::<String>("\" \""), None);
-        assert_eq!(read::<String>("4006381333931"), Some("4006381333931".into()));
-        assert_eq!(read::<Sku>("123"), None);
-        assert_eq!(read::<Sku>("\"a\\u0000b\""), None);
-        assert_eq!(read::<Timestamp>("\"1970-01-01T00:00:01\""), Some(Timestamp(1000)));
-        assert_eq!(read::<Timestamp>("\"0000-99-99\""), None);
-        assert_eq!(read::<f64>("\"inf\""), None);
+        assert_eq!(read_loose::<bool>("true"), Some(true));
+        assert_eq!(read_loose::<bool>("\"N\""), Some(false));
+        assert_eq!(read_loose::<bool>("2"), None);
+        assert_eq!(read_loose::<String>("\" \""), None);
+        assert_eq!(read_loose::<String>("4006381333931"), Some("4006381333931".into()));
+        assert_eq!(read_loose::<Sku>("123"), None);
+        assert_eq!(read_loose::<Sku>("\"a\\u0000b\""), None);
+        assert_eq!(read_loose::<Timestamp>("\"1970-01-01T00:00:01\""), Some(Timestamp(1000)));
+        assert_eq!(read_loose::<Timestamp>("\"0000-99-99\""), None);
+        assert_eq!(read_loose::<f64>("\"inf\""), None);
     }
 
     #[test]
     fn a_list_is_no_object() {
         #[derive(serde::Deserialize)]
-        struct Part {
+        struct TestPart {
             #[serde(default, deserialize_with = "nested")]
-            part: Option<Record>,
+            part: Option<PartRecord>,
             #[serde(default, deserialize_with = "list")]
-            parts: Vec<Record>,
+            parts: Vec<PartRecord>,
         }
         #[derive(serde::Deserialize)]
-        struct Record {
+        struct PartRecord {
             #[serde(rename = "Id", deserialize_with = "req")]
             id: i64,
         }
-        let read = |json: &str| serde_json::from_str::<Part>(json);
+        let read = |json: &str| serde_json::from_str::<TestPart>(json);
         let part = read(r#"{"part":{"Id":7},"parts":[{"Id":8}]}"#).unwrap();
         assert_eq!((part.part.unwrap().id, part.parts[0].id), (7, 8));
         assert!(read(r#"{"part":[7]}"#).unwrap().part.is_none());
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn messages_are_read_from_a_list_a_text_or_nothing() {
         #[derive(serde::Deserialize)]
-        struct Body(#[serde(deserialize_with = "texts")] Vec<String>);
+        struct TestBody(#[serde(deserialize_with = "texts")] Vec<String>);
         let cases = [
             (r#"["a","b"]"#, vec!["a", "b"]),
             (r#""a""#, vec!["a"]),
@@ -353,7 +354,7 @@ mod tests {
             (r#"["a",null,{"x":1},7]"#, vec!["a", r#"{"x":1}"#, "7"]),
         ];
         for (json, expected) in cases {
-            assert_eq!(serde_json::from_str::<Body>(json).unwrap().0, expected, "{json}");
+            assert_eq!(serde_json::from_str::<TestBody>(json).unwrap().0, expected, "{json}");
         }
     }
 }

@@ -15,6 +15,6 @@ mod request;
 pub(super) mod write_answer;
 
 pub(in crate::client) use envelope::Envelope;
-pub use envelope::{Decoded, Malformed, Page, Parked};
-pub use request::{Invalid, Paging};
-pub use write_answer::{Outcome, WriteAnswer};
+pub use envelope::{DecodedAnswer, MalformedBody, PageInfo, ParkedRecord};
+pub use request::{InvalidRequest, PageParams};
+pub use write_answer::{WriteAnswer, WriteOutcome};

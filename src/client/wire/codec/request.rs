@@ -1,13 +1,13 @@
 //! Common parts of all requests: the error of an invalid request, and the paging parameters.
 
-use crate::client::Request;
+use crate::client::PlatformRequest;
 use crate::model::Operation;
 
 /// Error of a request that the platform would answer with 400, or that would have an unintended effect.
 /// Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} was not sent: {field} {why}")]
-pub struct Invalid {
+pub struct InvalidRequest {
     /// The operation of the request.
     pub operation: Operation,
     /// The invalid field in the interface's spelling, with its position in a list.
@@ -16,7 +16,7 @@ pub struct Invalid {
     pub why: String,
 }
 
-impl Invalid {
+impl InvalidRequest {
     pub(in crate::client) fn new(
         operation: Operation,
         field: impl Into<String>,
@@ -28,17 +28,17 @@ impl Invalid {
 
 /// Page of a list (*Endpoints*, `pageNumber` and `resultsPerPage`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Paging {
+pub struct PageParams {
     number: u32,
     size: u32,
 }
 
-impl Paging {
+impl PageParams {
     /// Largest page of the platform (*Limits*).
     pub const MAX_SIZE: u32 = 200;
 
     /// First page of the largest size.
-    pub const FIRST: Paging = Paging { number: 1, size: Self::MAX_SIZE };
+    pub const FIRST: PageParams = PageParams { number: 1, size: Self::MAX_SIZE };
 
     /// Creates page `number`, from 1, with `size` records, 1 to 200; `None` outside of these bounds.
     pub fn new(number: u32, size: u32) -> Option<Self> {
@@ -46,7 +46,7 @@ impl Paging {
     }
 
     /// Returns the next page.
-    pub fn next(self) -> Self {
+    pub fn next_page(self) -> Self {
         Self { number: self.number.saturating_add(1), ..self }
     }
 
@@ -56,10 +56,10 @@ impl Paging {
     }
 }
 
-impl Request {
+impl PlatformRequest {
     /// Adds the parameters of a page.
-    pub(in crate::client) fn page(self, paging: Paging) -> Self {
-        self.with("pageNumber", Some(paging.number)).with("resultsPerPage", Some(paging.size))
+    pub(in crate::client) fn with_page(self, paging: PageParams) -> Self {
+        self.with_query("pageNumber", Some(paging.number)).with_query("resultsPerPage", Some(paging.size))
     }
 }
 
@@ -71,8 +71,8 @@ mod tests {
     fn a_page_is_within_the_services_limits_or_none() {
         let cases = [(1, 200, true), (1, 1, true), (0, 25, false), (1, 0, false), (1, 201, false)];
         for (number, size, valid) in cases {
-            assert_eq!(Paging::new(number, size).is_some(), valid, "{number} {size}");
+            assert_eq!(PageParams::new(number, size).is_some(), valid, "{number} {size}");
         }
-        assert_eq!(Paging::FIRST.next(), Paging::new(2, 200).unwrap());
+        assert_eq!(PageParams::FIRST.next_page(), PageParams::new(2, 200).unwrap());
     }
 }

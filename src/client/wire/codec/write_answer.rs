@@ -1,13 +1,13 @@
 //! Answer to a create or update of one record: the record, `WasSuccessful` and `Messages` (*Per-item
 //! result*).
 
-use super::lenient::Object;
-use super::{Envelope, Malformed};
+use super::lenient::LenientObject;
+use super::{Envelope, MalformedBody};
 use serde::Deserialize;
 
 /// Effect of a write according to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// The write took effect.
     Done,
     /// The write was refused; the messages give the reason.
@@ -16,13 +16,13 @@ pub enum Outcome {
     Unclear,
 }
 
-impl Outcome {
+impl WriteOutcome {
     /// Classifies `WasSuccessful`. `complete`: the answer contains everything that a success must return.
-    pub(in crate::client) fn of(was_successful: Option<bool>, complete: bool) -> Self {
+    pub(in crate::client) fn from_flag(was_successful: Option<bool>, complete: bool) -> Self {
         match was_successful {
-            Some(true) if complete => Outcome::Done,
-            Some(false) => Outcome::Refused,
-            _ => Outcome::Unclear,
+            Some(true) if complete => WriteOutcome::Done,
+            Some(false) => WriteOutcome::Refused,
+            _ => WriteOutcome::Unclear,
         }
     }
 }
@@ -43,42 +43,42 @@ impl<T> WriteAnswer<T> {
     ///
     /// A success needs both the flag and the record, because a change cannot be followed up without the id of
     /// the new record.
-    pub fn outcome(&self) -> Outcome {
-        Outcome::of(self.was_successful, self.record.is_some())
+    pub fn outcome(&self) -> WriteOutcome {
+        WriteOutcome::from_flag(self.was_successful, self.record.is_some())
     }
 
     /// Returns the record if the write took effect.
-    pub fn done(&self) -> Option<&T> {
-        self.record.as_ref().filter(|_| self.outcome() == Outcome::Done)
+    pub fn applied_record(&self) -> Option<&T> {
+        self.record.as_ref().filter(|_| self.outcome() == WriteOutcome::Done)
     }
 }
 
 /// Per-item result: two common fields, and the record under a name of its operation.
 pub(in crate::client) trait ItemResult<T> {
     /// Converts the result.
-    fn answer(self) -> WriteAnswer<T>;
+    fn into_answer(self) -> WriteAnswer<T>;
 }
 
 /// Reads a body that is itself a per-item result.
 pub(in crate::client) fn decode_bare<'a, R: ItemResult<T> + Deserialize<'a>, T>(
     what: &'static str,
     body: &'a [u8],
-) -> Result<WriteAnswer<T>, Malformed> {
-    let Object(result) =
-        serde_json::from_slice::<Object<R>>(body).map_err(|error| Malformed::new(what, error))?;
-    Ok(result.answer())
+) -> Result<WriteAnswer<T>, MalformedBody> {
+    let LenientObject(result) =
+        serde_json::from_slice::<LenientObject<R>>(body).map_err(|error| MalformedBody::new(what, error))?;
+    Ok(result.into_answer())
 }
 
 /// Reads an envelope whose `data` is a per-item result. Without one, the envelope's status may still refuse.
 pub(in crate::client) fn decode_enveloped<'a, R: ItemResult<T> + Deserialize<'a>, T>(
     what: &'static str,
     body: &'a [u8],
-) -> Result<WriteAnswer<T>, Malformed> {
-    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
-    let refused = envelope.says_failure().then_some(false);
-    let result = envelope.data.and_then(|data| serde_json::from_str::<Object<R>>(data.get()).ok());
+) -> Result<WriteAnswer<T>, MalformedBody> {
+    let envelope = Envelope::from_body(body).map_err(|error| MalformedBody::new(what, error))?;
+    let refused = envelope.is_failure().then_some(false);
+    let result = envelope.data.and_then(|data| serde_json::from_str::<LenientObject<R>>(data.get()).ok());
     let mut answer = match result {
-        Some(Object(result)) => result.answer(),
+        Some(LenientObject(result)) => result.into_answer(),
         None => WriteAnswer { record: None, was_successful: None, messages: Vec::new() },
     };
     answer.was_successful = refused.or(answer.was_successful);

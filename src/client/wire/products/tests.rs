@@ -1,6 +1,6 @@
 //! Tests of a product's required fields and of its answers.
 
-use super::super::Outcome;
+use super::super::WriteOutcome;
 use super::*;
 use serde_json::json;
 
@@ -59,20 +59,20 @@ fn an_update_without_its_ids_is_not_sent() {
 }
 
 #[test]
-fn a_product_is_done_only_with_the_word_and_the_record() {
+fn a_product_is_done_only_with_the_flag_and_the_record() {
     let cases = [
         (
             r#"{"status":"Success","data":{"Product":{"Id":1,"Sku":"A"},"WasSuccessful":true,"Messages":[]}}"#,
-            Outcome::Done,
+            WriteOutcome::Done,
         ),
         (
             r#"{"status":"Success","data":{"Product":null,"WasSuccessful":false,"Messages":["no"]}}"#,
-            Outcome::Refused,
+            WriteOutcome::Refused,
         ),
-        (r#"{"status":"Failure","messages":["no"],"data":null}"#, Outcome::Refused),
-        (r#"{"status":"Success","messages":["odd"],"data":{"WasSuccessful":true}}"#, Outcome::Unclear),
-        (r#"{"status":"Success","data":"done"}"#, Outcome::Unclear),
-        ("{}", Outcome::Unclear),
+        (r#"{"status":"Failure","messages":["no"],"data":null}"#, WriteOutcome::Refused),
+        (r#"{"status":"Success","messages":["odd"],"data":{"WasSuccessful":true}}"#, WriteOutcome::Unclear),
+        (r#"{"status":"Success","data":"done"}"#, WriteOutcome::Unclear),
+        ("{}", WriteOutcome::Unclear),
     ];
     for (body, outcome) in cases {
         assert_eq!(decode_product_answer(body.as_bytes()).unwrap().outcome(), outcome, "{body}");
@@ -80,7 +80,7 @@ fn a_product_is_done_only_with_the_word_and_the_record() {
 }
 
 #[test]
-fn messages_of_the_envelope_and_of_the_item_are_told_once() {
+fn messages_of_the_envelope_and_of_the_item_are_kept_once() {
     let body =
         br#"{"status":"Failure","messages":["a","b"],"data":{"WasSuccessful":false,"Messages":["b"]}}"#;
     assert_eq!(decode_product_answer(body).unwrap().messages, ["b", "a"]);

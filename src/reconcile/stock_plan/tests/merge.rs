@@ -5,52 +5,52 @@ use super::*;
 /// Covers docs/rules.md 1: the result is Q + D, and own writes are not part of D.
 #[test]
 fn a_count_keeps_what_others_did_since_and_not_what_we_did() {
-    check(vec![
-        row(
+    check_rows(vec![
+        case_row(
             "counted, nobody moved",
-            at(50, 0),
+            known_fact(50, 0),
             [set(1, 47, (50, 0))],
             Merge,
             &["write 50 -> 47", "1 set 47 counted at 50: 47"],
         ),
-        row(
+        case_row(
             "two sold since the count",
-            at(48, 0),
+            known_fact(48, 0),
             [set(1, 47, (50, 0))],
             Merge,
             &["write 48 -> 45", "1 set 47 counted at 50, 2 sold since: 45"],
         ),
-        row(
+        case_row(
             "counted at what was seen, not at the fact",
-            at(50, 0),
+            known_fact(50, 0),
             [set(1, 44, (46, 0))],
             Merge,
             &["write 50 -> 48", "1 set 44 counted at 46, 4 added there since: 48"],
         ),
-        row(
+        case_row(
             "our adjust was in flight at the count: R = 47 is our own doing",
-            at(47, -3),
+            known_fact(47, -3),
             [set(2, 47, (50, 0))],
             Merge,
             &["agreed 47", "2 set 47 counted at 50: 47"],
         ),
-        row(
+        case_row(
             "our adjust in flight, and one sold beside it",
-            at(46, -3),
+            known_fact(46, -3),
             [set(2, 47, (50, 0))],
             Merge,
             &["agreed 46", "2 set 47 counted at 50, 1 sold since: 46"],
         ),
-        row(
-            "the service oversold",
-            at(-2, 0),
+        case_row(
+            "the platform oversold",
+            known_fact(-2, 0),
             [set(1, 10, (3, 0))],
             Merge,
             &["write -2 -> 5", "1 set 10 counted at 3, 5 sold since: 5"],
         ),
-        row(
+        case_row(
             "both sides agree",
-            at(47, 0),
+            known_fact(47, 0),
             [set(1, 47, (47, 0))],
             Merge,
             &["agreed 47", "1 set 47 counted at 47: 47"],
@@ -60,35 +60,41 @@ fn a_count_keeps_what_others_did_since_and_not_what_we_did() {
 
 /// Covers docs/rules.md 1: the four policies, with and without drift. They differ only with drift.
 #[test]
-fn a_policy_speaks_only_when_others_moved_the_cell() {
-    let (still, moved) = (at(50, 0), at(48, 0));
+fn a_policy_applies_only_if_others_changed_the_stock_level() {
+    let (still, moved) = (known_fact(50, 0), known_fact(48, 0));
     let counted = || [set(1, 47, (50, 0))];
-    check(vec![
-        row(
+    check_rows(vec![
+        case_row(
             "local, still",
             still.clone(),
             counted(),
             Local,
             &["write 50 -> 47", "1 set 47 counted at 50: 47"],
         ),
-        row(
+        case_row(
             "remote, still",
             still.clone(),
             counted(),
             Remote,
             &["write 50 -> 47", "1 set 47 counted at 50: 47"],
         ),
-        row("ask, still", still, counted(), Ask, &["write 50 -> 47", "1 set 47 counted at 50: 47"]),
-        row(
+        case_row("ask, still", still, counted(), Ask, &["write 50 -> 47", "1 set 47 counted at 50: 47"]),
+        case_row(
             "local, moved",
             moved.clone(),
             counted(),
             Local,
             &["write 48 -> 47", "1 set 47 counted at 50, 2 sold since, taken as counted: 47"],
         ),
-        row("remote, moved", moved.clone(), counted(), Remote, &["nothing", "1 rejected remote_wins"]),
-        row("ask, moved", moved.clone(), counted(), Ask, &["nothing", "1 held conflict, mine 47 theirs 48"]),
-        row(
+        case_row("remote, moved", moved.clone(), counted(), Remote, &["nothing", "1 rejected remote_wins"]),
+        case_row(
+            "ask, moved",
+            moved.clone(),
+            counted(),
+            Ask,
+            &["nothing", "1 held conflict, mine 47 theirs 48"],
+        ),
+        case_row(
             "ask, moved: the adjusts on both sides of the count go on",
             moved,
             [adjust(1, -3), set(2, 47, (50, 0)), adjust(3, -1)],
@@ -106,31 +112,31 @@ fn a_policy_speaks_only_when_others_moved_the_cell() {
 /// Covers adjusts: they add up, on top of the platform's sales.
 #[test]
 fn adjusts_add_up_on_the_fact() {
-    check(vec![
-        row(
+    check_rows(vec![
+        case_row(
             "four of 50 sold, then three gone",
-            at(46, 0),
+            known_fact(46, 0),
             [adjust(1, -3)],
             Merge,
             &["write 46 -> 43", "1 adjust -3 on 46: 43"],
         ),
-        row(
+        case_row(
             "several, one entry",
-            at(10, 0),
+            known_fact(10, 0),
             [adjust(1, -3), adjust(2, 5), adjust(3, -1)],
             Remote,
             &["write 10 -> 11", "1 adjust -3 on 10: 7", "2 adjust +5 on 7: 12", "3 adjust -1 on 12: 11"],
         ),
-        row(
+        case_row(
             "they cancel out: nothing to send",
-            at(10, 0),
+            known_fact(10, 0),
             [adjust(1, -3), adjust(2, 3)],
             Merge,
             &["agreed 10", "1 adjust -3 on 10: 7", "2 adjust +3 on 7: 10"],
         ),
-        row(
+        case_row(
             "zero is applied without a call",
-            at(10, 0),
+            known_fact(10, 0),
             [adjust(1, 0)],
             Merge,
             &["agreed 10", "1 adjust +0 on 10: 10"],
@@ -141,24 +147,24 @@ fn adjusts_add_up_on_the_fact() {
 /// Covers docs/rules.md 1 and 3: the adjusts that a count includes, and those added to it.
 #[test]
 fn a_count_includes_what_was_created_before_it_and_nothing_after() {
-    check(vec![
-        row(
+    check_rows(vec![
+        case_row(
             "set, then adjust: one entry",
-            at(20, 0),
+            known_fact(20, 0),
             [set(1, 30, (20, 0)), adjust(2, 5)],
             Merge,
             &["write 20 -> 35", "1 set 30 counted at 20: 30", "2 adjust +5 on 30: 35"],
         ),
-        row(
+        case_row(
             "adjust, then set: counted already",
-            at(50, 0),
+            known_fact(50, 0),
             [adjust(1, -3), set(2, 47, (50, 0))],
             Merge,
             &["write 50 -> 47", "1 cancelled superseded", "2 set 47 counted at 50: 47"],
         ),
-        row(
+        case_row(
             "adjust, set, adjust",
-            at(50, 0),
+            known_fact(50, 0),
             [adjust(1, -3), set(2, 47, (50, 0)), adjust(3, -1)],
             Merge,
             &[
@@ -168,16 +174,16 @@ fn a_count_includes_what_was_created_before_it_and_nothing_after() {
                 "3 adjust -1 on 47: 46",
             ],
         ),
-        row(
+        case_row(
             "an applied adjust after the count",
-            at(48, -2),
-            [with(set(1, 47, (50, 0)), |count| count.applied_after = -2)],
+            known_fact(48, -2),
+            [with_count(set(1, 47, (50, 0)), |count| count.applied_after = -2)],
             Merge,
             &["write 48 -> 45", "1 set 47 counted at 50, adjusted -2 since: 45"],
         ),
-        row(
+        case_row(
             "inserted late: the adjust between count and insertion comes on top",
-            at(50, 0),
+            known_fact(50, 0),
             [adjust(1, -10), adjust(5, -3), counted_at(4, set(6, 47, (50, 0)))],
             Merge,
             &[
@@ -187,9 +193,9 @@ fn a_count_includes_what_was_created_before_it_and_nothing_after() {
                 "6 set 47 counted at 50: 47",
             ],
         ),
-        row(
+        case_row(
             "a count from the future includes nothing inserted after it",
-            at(50, 0),
+            known_fact(50, 0),
             [counted_at(900, set(1, 47, (50, 0))), adjust(2, -3)],
             Merge,
             &["write 50 -> 44", "1 set 47 counted at 50: 47", "2 adjust -3 on 47: 44"],
@@ -200,24 +206,24 @@ fn a_count_includes_what_was_created_before_it_and_nothing_after() {
 /// Covers docs/rules.md 1 and 3: the latest count is effective.
 #[test]
 fn a_later_count_supersedes_the_earlier() {
-    check(vec![
-        row(
+    check_rows(vec![
+        case_row(
             "two counts",
-            at(50, 0),
+            known_fact(50, 0),
             [set(1, 40, (50, 0)), set(2, 47, (50, 0))],
             Merge,
             &["write 50 -> 47", "1 cancelled superseded", "2 set 47 counted at 50: 47"],
         ),
-        row(
+        case_row(
             "counted earlier, inserted later",
-            at(50, 0),
+            known_fact(50, 0),
             [set(3, 47, (50, 0)), counted_at(1, set(4, 40, (50, 0)))],
             Merge,
             &["write 50 -> 47", "3 set 47 counted at 50: 47", "4 cancelled superseded"],
         ),
-        row(
+        case_row(
             "three, the middle one latest",
-            at(9, 0),
+            known_fact(9, 0),
             [
                 counted_at(10, set(11, 1, (9, 0))),
                 counted_at(12, set(13, 2, (9, 0))),
@@ -231,9 +237,9 @@ fn a_later_count_supersedes_the_earlier() {
                 "14 cancelled superseded",
             ],
         ),
-        row(
+        case_row(
             "an older count gives way to a later one that waits for a person",
-            at(50, 0),
+            known_fact(50, 0),
             [held(set(3, 47, (40, 0))), counted_at(1, set(4, 40, (50, 0)))],
             Merge,
             &["nothing", "4 cancelled superseded"],
@@ -245,7 +251,7 @@ fn a_later_count_supersedes_the_earlier() {
 #[test]
 fn nothing_older_than_the_last_applied_count_is_applied() {
     let last = |id, counted_at: Option<i64>| CountMark {
-        id: WishId(id),
+        id: ChangeId(id),
         created_at: Timestamp(id * 1000),
         counted_at: counted_at.map(|second| Timestamp(second * 1000)),
     };
@@ -267,7 +273,7 @@ fn nothing_older_than_the_last_applied_count_is_applied() {
         ("an adjust before the last count", last(5, None), adjust(4, -1), "4 cancelled superseded"),
         ("an adjust after the last count's making", last(5, Some(2)), adjust(4, -1), "4 adjust -1 on 50: 49"),
     ];
-    for (name, last, wish, expected) in cases {
-        assert_eq!(shown(&plan(at(50, 0), &[wish], Merge, Some(last)))[1], expected, "{name}");
+    for (name, last, change, expected) in cases {
+        assert_eq!(plan_lines(&plan(known_fact(50, 0), &[change], Merge, Some(last)))[1], expected, "{name}");
     }
 }

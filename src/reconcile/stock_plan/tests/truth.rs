@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 /// An event in the warehouse.
 #[derive(Clone, Copy, Debug)]
-enum Doing {
+enum WarehouseEvent {
     /// Goods arrive or leave, with an adjust.
     Move(i64),
     /// A count of the shelf, just after a read of the stock level.
@@ -16,75 +16,84 @@ enum Doing {
 
 /// An event of the test.
 #[derive(Clone, Debug)]
-enum Event {
+enum TruthEvent {
     /// A sale at the platform.
     Sell(i64),
-    Warehouse(Doing),
+    Warehouse(WarehouseEvent),
     /// A push of the open changes, with warehouse events meanwhile.
-    Push(Vec<Doing>),
+    Push(Vec<WarehouseEvent>),
 }
 
-fn doing() -> impl Strategy<Value = Doing> {
-    prop_oneof![3 => (-9..=9_i64).prop_map(Doing::Move), 1 => Just(Doing::Count)]
+fn any_warehouse_event() -> impl Strategy<Value = WarehouseEvent> {
+    prop_oneof![3 => (-9..=9_i64).prop_map(WarehouseEvent::Move), 1 => Just(WarehouseEvent::Count)]
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn any_event() -> impl Strategy<Value = TruthEvent> {
     prop_oneof![
-        (1..=9_i64).prop_map(Event::Sell),
-        doing().prop_map(Event::Warehouse),
-        prop::collection::vec(doing(), 0..4).prop_map(Event::Push),
+        (1..=9_i64).prop_map(TruthEvent::Sell),
+        any_warehouse_event().prop_map(TruthEvent::Warehouse),
+        prop::collection::vec(any_warehouse_event(), 0..4).prop_map(TruthEvent::Push),
     ]
 }
 
 /// The shelf, the platform, and the open changes between them.
-struct World {
-    shelf: i64,
-    service: Pair,
-    wishes: Vec<CellWish>,
+struct TruthWorld {
+    warehouse_units: i64,
+    platform: QuantityState,
+    changes: Vec<StockLevelChange>,
     last_set: Option<CountMark>,
     next_id: i64,
 }
 
-impl World {
+impl TruthWorld {
     fn new(stock: i64) -> Self {
-        Self { shelf: stock, service: pair(stock, 0), wishes: Vec::new(), last_set: None, next_id: 1 }
-    }
-
-    /// Sells units if both the shelf and the platform have them.
-    fn sell(&mut self, units: i64) {
-        if units <= self.shelf.min(self.service.quantity.0) {
-            self.shelf -= units;
-            self.service.quantity.0 -= units;
+        Self {
+            warehouse_units: stock,
+            platform: state(stock, 0),
+            changes: Vec::new(),
+            last_set: None,
+            next_id: 1,
         }
     }
 
-    fn act(&mut self, doing: Doing, base: Pair) {
-        let change = match doing {
-            Doing::Move(delta) if self.shelf + delta < 0 => return,
-            Doing::Move(delta) => {
-                self.shelf += delta;
-                Change::Adjust(delta)
+    /// Sells units if both the shelf and the platform have them.
+    fn sell_units(&mut self, units: i64) {
+        if units <= self.warehouse_units.min(self.platform.quantity.0) {
+            self.warehouse_units -= units;
+            self.platform.quantity.0 -= units;
+        }
+    }
+
+    fn apply_event(&mut self, doing: WarehouseEvent, base: QuantityState) {
+        let effect = match doing {
+            WarehouseEvent::Move(delta) if self.warehouse_units + delta < 0 => return,
+            WarehouseEvent::Move(delta) => {
+                self.warehouse_units += delta;
+                ChangeEffect::Adjust(delta)
             }
-            Doing::Count => Change::Set(count(self.shelf, Base::Known(base))),
+            WarehouseEvent::Count => ChangeEffect::Set(count(self.warehouse_units, CountBase::Known(base))),
         };
-        self.wishes.push(wish(self.next_id, change));
+        self.changes.push(change(self.next_id, effect));
         self.next_id += 1;
     }
 
     /// Claims, applies the warehouse events, and completes. Only the claimed changes are completed.
-    fn push(&mut self, meanwhile: &[Doing]) -> Result<(), TestCaseError> {
-        let (before, shelf) = (self.service, self.shelf);
-        let claimed = std::mem::take(&mut self.wishes);
-        let plan = plan(CellFact::Known(before), &claimed, Policy::Merge, self.last_set);
+    fn push_changes(&mut self, meanwhile: &[WarehouseEvent]) -> Result<(), TestCaseError> {
+        let (before, stock) = (self.platform, self.warehouse_units);
+        let claimed = std::mem::take(&mut self.changes);
+        let plan = plan(StockLevelKnowledge::Known(before), &claimed, CountPolicy::Merge, self.last_set);
         for doing in meanwhile {
-            self.act(*doing, before);
+            self.apply_event(*doing, before);
         }
-        let to = plan.becomes().unwrap_or(before.quantity);
-        prop_assert_eq!(to.0, shelf, "{:?} at {:?}: {:?}", claimed, before, plan);
+        let to = plan.planned_quantity().unwrap_or(before.quantity);
+        prop_assert_eq!(to.0, stock, "{:?} at {:?}: {:?}", claimed, before, plan);
         prop_assert_eq!(plan.decisions.len(), claimed.len());
-        self.service = pair(to.0, before.ours + to.0 - before.quantity.0);
-        let sets = claimed.iter().filter(|wish| plan.settles().any(|id| id == wish.id)).filter_map(counted);
-        self.last_set = sets.map(|(wish, count)| mark(wish, &count)).next_back().or(self.last_set);
+        self.platform = state(to.0, before.own_delta + to.0 - before.quantity.0);
+        let sets = claimed
+            .iter()
+            .filter(|change| plan.completed_changes().any(|id| id == change.id))
+            .filter_map(as_count);
+        self.last_set = sets.map(|(change, count)| count_mark(change, &count)).next_back().or(self.last_set);
         Ok(())
     }
 }
@@ -93,16 +102,16 @@ proptest! {
     #[test]
     fn every_push_makes_the_service_hold_what_lies_on_the_shelf(
         stock in 0..60_i64,
-        events in prop::collection::vec(event(), 0..24),
+        events in prop::collection::vec(any_event(), 0..24),
     ) {
-        let mut world = World::new(stock);
+        let mut world = TruthWorld::new(stock);
         for event in events {
             match event {
-                Event::Sell(units) => world.sell(units),
-                Event::Warehouse(doing) => world.act(doing, world.service),
-                Event::Push(meanwhile) => world.push(&meanwhile)?,
+                TruthEvent::Sell(units) => world.sell_units(units),
+                TruthEvent::Warehouse(doing) => world.apply_event(doing, world.platform),
+                TruthEvent::Push(meanwhile) => world.push_changes(&meanwhile)?,
             }
         }
-        world.push(&[])?;
+        world.push_changes(&[])?;
     }
 }

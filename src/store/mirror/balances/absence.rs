@@ -12,13 +12,13 @@
 //! A record that comes after an answer lacked it proves that the platform leaves out existing records. All
 //! earlier checks of all SKUs are then discarded.
 
-use super::page::{BalancePage, Known, Members, Row};
+use super::page::{BalancePage, KnownProducts, PageMembers, ProductWrite};
 use crate::model::{Moment, Operation, Sku, Timestamp};
-use crate::reconcile::Lack;
-use crate::reconcile::proof::{Look, TRUSTED_PAGE};
-use crate::store::engine::error::Doing;
-use crate::store::mirror::stock_levels::json;
-use crate::store::{Store, StoreError, Write};
+use crate::reconcile::ProductLack;
+use crate::reconcile::proof::{CheckTime, TRUSTED_PAGE_SKUS};
+use crate::store::engine::error::SqlContext;
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 
@@ -37,16 +37,16 @@ pub struct UnshownRow {
     /// Time at which the change was held.
     pub held_ms: i64,
     /// Time at which the platform was last asked for the SKU; `None`: never.
-    pub asked_ms: Option<i64>,
+    pub requested_ms: Option<i64>,
     /// True if the change can be decided.
     ///
     /// A later answer shows the stock level or proves the SKU missing.
-    pub is_told: bool,
+    pub is_decidable: bool,
 }
 
 /// Stored state of a SKU that an answer lacks.
 #[derive(FromRow)]
-struct Absent {
+struct AbsentSku {
     id: i64,
     sku: String,
     is_known: bool,
@@ -60,17 +60,17 @@ struct Absent {
 
 impl Store {
     /// Returns the number of these SKUs that the platform has, and true if it has others.
-    pub async fn product_known(&self, skus: &[Sku]) -> Result<(u64, bool), StoreError> {
+    pub async fn product_known_count(&self, skus: &[Sku]) -> Result<(u64, bool), StoreError> {
         let sql = "SELECT count(*), EXISTS ( \
                        SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                          AND sku NOT IN (SELECT value FROM json_each(?1))) \
                    FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                      AND sku IN (SELECT value FROM json_each(?1))";
         let (count, others): (i64, bool) = sqlx::query_as(sql)
-            .bind(json(skus))
-            .fetch_one(&mut *self.read().await?)
+            .bind(json_rows(skus))
+            .fetch_one(&mut *self.read_connection().await?)
             .await
-            .doing("count the known SKUs of a page")?;
+            .context("count the known SKUs of a page")?;
         Ok((count.unsigned_abs(), others))
     }
 
@@ -79,14 +79,14 @@ impl Store {
     ///
     /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of the
     /// latter that comes again shows that the platform leaves out records.
-    pub async fn witnesses(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+    pub async fn witness_skus(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
                      AND coalesce(p.lack, 'silent') IN ('absent', 'silent') \
                      AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
                      AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
                    ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT ?3";
-        let shown = self.some_skus(sql, beside).await?;
+        let shown = self.witness_skus_from(sql, beside).await?;
         if !shown.is_empty() {
             return Ok(shown);
         }
@@ -94,15 +94,15 @@ impl Store {
                    WHERE p.read_batch_id IS NULL AND t.sku NOT IN (SELECT value FROM json_each(?1)) \
                      AND t.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
                    ORDER BY t.sku LIMIT ?3";
-        self.some_skus(sql, beside).await
+        self.witness_skus_from(sql, beside).await
     }
 
-    async fn some_skus(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
-        let query = sqlx::query_scalar(sql).bind(json(beside));
+    async fn witness_skus_from(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+        let query = sqlx::query_scalar(sql).bind(json_rows(beside));
         let query = query.bind(Operation::GetProductBalances.as_str());
         let query = query.bind(i64::try_from(WITNESSES).unwrap_or(i64::MAX));
         let skus: Vec<String> =
-            query.fetch_all(&mut *self.read().await?).await.doing("find SKUs that are there")?;
+            query.fetch_all(&mut *self.read_connection().await?).await.context("find SKUs that are there")?;
         Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
     }
 
@@ -110,11 +110,11 @@ impl Store {
     ///
     /// Later answers are recognised by position, because the calendar may be set.
     pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>, StoreError> {
-        let sql = "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS asked_ms, \
+        let sql = "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS requested_ms, \
                           p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, 0) AND ( \
                               p.lack IS NULL OR (p.lack = 'partial' AND EXISTS ( \
                                   SELECT 1 FROM balance b WHERE b.product = p.id \
-                                    AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) AS is_told \
+                                    AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) AS is_decidable \
                    FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
                                     SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
                                       AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
@@ -126,19 +126,23 @@ impl Store {
                    LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_spelling m \
                    WHERE m.spelling = h.asked) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read which wishes lack a fact")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read_connection().await?)
+            .await
+            .context("read which changes lack a fact")
     }
 }
 
-impl Write {
+impl WriteTransaction {
     /// Fixes the age of stock levels that a page does not show, before its reading moves on.
     pub(super) async fn unshown_keep(
         &mut self,
-        members: &Members<'_>,
-        known: &Known,
-        rows: &[Row<'_>],
+        members: &PageMembers<'_>,
+        known: &KnownProducts,
+        rows: &[ProductWrite<'_>],
     ) -> Result<(), StoreError> {
-        let partial: Vec<&Row<'_>> = rows.iter().filter(|row| !row.is_new && !row.fact.is_whole).collect();
+        let partial: Vec<&ProductWrite<'_>> =
+            rows.iter().filter(|row| !row.is_new && !row.fact.is_whole).collect();
         if partial.is_empty()
             && members.absent.is_empty()
             && members.unreadable.is_empty()
@@ -146,9 +150,10 @@ impl Write {
         {
             return Ok(());
         }
-        let mut products = known.not_come(members);
+        let mut products = known.not_returned(members);
         products.extend(partial.iter().map(|row| row.id));
-        let shown = partial.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
+        let shown =
+            partial.iter().flat_map(|row| row.fact.stock_levels.iter().map(|c| (row.id, c.warehouse_id.0)));
         let shown: Vec<(i64, i64)> = shown.collect();
         let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, \
                    fact_ms = read_batch.observed_ms \
@@ -157,8 +162,9 @@ impl Write {
                      AND balance.product IN (SELECT value FROM json_each(?1)) \
                      AND (balance.product, balance.warehouse_id) NOT IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?2))";
-        let done = sqlx::query(sql).bind(json(&products)).bind(json(&shown)).execute(&mut *self.tx).await;
-        done.doing("keep the age of what an answer does not show")?;
+        let done =
+            sqlx::query(sql).bind(json_rows(&products)).bind(json_rows(&shown)).execute(&mut *self.tx).await;
+        done.context("keep the age of what an answer does not show")?;
         self.digests_clear(&products).await
     }
 
@@ -167,32 +173,32 @@ impl Write {
     pub(super) async fn unshown_mark(
         &mut self,
         page: &BalancePage<'_>,
-        members: &Members<'_>,
-        rows: &[Row<'_>],
+        members: &PageMembers<'_>,
+        rows: &[ProductWrite<'_>],
     ) -> Result<Vec<Sku>, StoreError> {
         let partial: Vec<&Sku> =
             rows.iter().filter(|row| !row.fact.is_whole).map(|row| &row.fact.sku).collect();
         if !partial.is_empty() {
-            self.lack_note(&partial, Lack::Partial).await?;
+            self.lack_store(&partial, ProductLack::Partial).await?;
         }
         if !members.unreadable.is_empty() {
-            self.lack_note(&members.unreadable.iter().collect::<Vec<_>>(), Lack::Unreadable).await?;
+            self.lack_store(&members.unreadable.iter().collect::<Vec<_>>(), ProductLack::Unreadable).await?;
         }
         if members.absent.is_empty() { Ok(Vec::new()) } else { self.absent_mark(page, members).await }
     }
 
     /// Discards all earlier checks, because the platform left out an existing record.
-    pub(super) async fn looks_forget(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn absence_checks_discard(&mut self) -> Result<(), StoreError> {
         let sql = "UPDATE product SET absent_ms = NULL, absent_moment = NULL WHERE absent_ms IS NOT NULL";
-        sqlx::query(sql).execute(&mut *self.tx).await.map(drop).doing("forget when SKUs were first lacked")
+        sqlx::query(sql).execute(&mut *self.tx).await.map(drop).context("forget when SKUs were first lacked")
     }
 
     /// Records that a record came incomplete; it is then no absence.
-    async fn lack_note(&mut self, skus: &[&Sku], lack: Lack) -> Result<(), StoreError> {
+    async fn lack_store(&mut self, skus: &[&Sku], lack: ProductLack) -> Result<(), StoreError> {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
                        missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json(skus)).bind(lack.as_str()).execute(&mut *self.tx).await;
-        done.map(drop).doing("note what an answer does not show")
+        let done = sqlx::query(sql).bind(json_rows(skus)).bind(lack.as_str()).execute(&mut *self.tx).await;
+        done.map(drop).context("note what an answer does not show")
     }
 
     /// Counts the SKUs that an answer lacks, and marks those it proves missing. Returns the SKUs for which
@@ -200,52 +206,55 @@ impl Write {
     async fn absent_mark(
         &mut self,
         page: &BalancePage<'_>,
-        members: &Members<'_>,
+        members: &PageMembers<'_>,
     ) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT id, sku, absent, absent_ms, absent_moment, missing_since_ms, \
                           product_id IS NOT NULL AS is_known, \
                           product_id IS NOT NULL AND missing_since_ms IS NULL AND lack IS NOT 'absent' AS was_shown \
                    FROM product WHERE sku IN (SELECT value FROM json_each(?1)) ORDER BY id";
-        let query = sqlx::query_as(sql).bind(json(&members.absent)).fetch_all(&mut *self.tx);
-        let found: Vec<Absent> = query.await.doing("read what is known of absent SKUs")?;
-        let lack = match (page.hides, members.any_came) {
-            (true, _) => Lack::Unreadable,
-            (false, true) => Lack::Absent,
-            (false, false) => Lack::Silent,
+        let query = sqlx::query_as(sql).bind(json_rows(&members.absent)).fetch_all(&mut *self.tx);
+        let found: Vec<AbsentSku> = query.await.context("read what is known of absent SKUs")?;
+        let lack = match (page.has_unnamed_record, members.any_came) {
+            (true, _) => ProductLack::Unreadable,
+            (false, true) => ProductLack::Absent,
+            (false, false) => ProductLack::Silent,
         };
-        let is_small = page.asked.len() <= TRUSTED_PAGE;
-        let look = page.moment.filter(|_| is_small && lack == Lack::Absent);
-        let look = look.map(|moment| Look { at: page.observed_at, moment });
+        let is_small = page.requested.len() <= TRUSTED_PAGE_SKUS;
+        let look = page.moment.filter(|_| is_small && lack == ProductLack::Absent);
+        let look = look.map(|moment| CheckTime { at: page.observed_at, moment });
         let fresh = found.iter().filter(|row| row.was_shown).count();
         let mut unsure = Vec::new();
         let mut marked: Vec<Value> = Vec::new();
         for mut row in found {
-            row.absent += i64::from(lack == Lack::Absent);
+            row.absent += i64::from(lack == ProductLack::Absent);
             let rest_came = fresh == usize::from(row.was_shown);
             if let Some(look) = look.filter(|_| rest_came) {
-                row.look(look);
+                row.count_absence(look);
             }
             let first = (row.absent_ms, row.absent_moment);
             marked.push(value!([row.id, row.absent, first.0, first.1, row.missing_since_ms]));
-            if row.missing_since_ms.is_none() && lack != Lack::Unreadable && (!is_small || !row.is_known) {
+            if row.missing_since_ms.is_none()
+                && lack != ProductLack::Unreadable
+                && (!is_small || !row.is_known)
+            {
                 unsure.extend(Sku::new(row.sku).ok());
             }
         }
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = m.value->>1, absent_ms = m.value->>2, \
                        absent_moment = m.value->>3, missing_since_ms = m.value->>4 \
                    FROM json_each(?1) m WHERE product.id = m.value->>0";
-        let query = sqlx::query(sql).bind(json(&marked)).bind(lack.as_str());
-        query.execute(&mut *self.tx).await.doing("mark the SKUs the service did not return")?;
+        let query = sqlx::query(sql).bind(json_rows(&marked)).bind(lack.as_str());
+        query.execute(&mut *self.tx).await.context("mark the SKUs the platform did not return")?;
         Ok(unsure)
     }
 }
 
-impl Absent {
-    fn look(&mut self, look: Look) {
+impl AbsentSku {
+    fn count_absence(&mut self, look: CheckTime) {
         let first = self.absent_ms.zip(self.absent_moment);
-        let first = first.map(|(at, moment)| Look { at: Timestamp(at), moment: Moment(moment) });
+        let first = first.map(|(at, moment)| CheckTime { at: Timestamp(at), moment: Moment(moment) });
         let is_missing = if self.is_known { look.proves_absent(first, true) } else { self.absent > 1 };
-        let first = look.first(first);
+        let first = look.measured_from(first);
         (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));
         if is_missing {
             self.missing_since_ms.get_or_insert(look.at.0);

@@ -6,20 +6,20 @@
 //! an event holds all that a replay needs to delete these entries.
 
 use crate::model::{self, Position, Timestamp};
-use crate::store::engine::error::Doing;
-use crate::store::mirror::stock_levels::json;
-use crate::store::{StoreError, Write};
+use crate::store::engine::error::SqlContext;
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{StoreError, WriteTransaction};
 use serde_json::{Value, json as value};
 
 /// Event of deleted history entries.
-pub const PAST_FORGOTTEN: &str = "past.forgotten";
+pub const HISTORY_PRUNED: &str = "past.forgotten";
 
 /// Number of newest entries of each stock level that stay at any age. A count of a quiet stock level may
 /// refer to one of them.
-const NEWEST: i64 = 5;
+const NEWEST_RETAINED: i64 = 5;
 
 /// SQL: the rows that an event with the detail `?1` deletes.
-const FORGOTTEN: &str = "FROM balance_history WHERE (product, warehouse_id, position) IN ( \
+const PRUNED_ROWS: &str = "FROM balance_history WHERE (product, warehouse_id, position) IN ( \
     SELECT product, warehouse_id, position FROM ( \
         SELECT product, warehouse_id, position, \
                row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS place \
@@ -28,34 +28,35 @@ const FORGOTTEN: &str = "FROM balance_history WHERE (product, warehouse_id, posi
       AND (product, warehouse_id) NOT IN ( \
           SELECT p.id, spared.value->>1 FROM json_each(?1, '$.spared') spared JOIN product p ON p.sku = spared.value->>0))";
 
-impl Write {
+impl WriteTransaction {
     /// Appends the event, deletes history entries up to a position, and returns their number.
-    pub async fn past_forget(&mut self, to: Position, at: Timestamp) -> Result<u64, StoreError> {
+    pub async fn history_prune(&mut self, to: Position, at: Timestamp) -> Result<u64, StoreError> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set'";
         let named = sqlx::query_as(sql).fetch_all(&mut *self.tx).await;
-        let named: Vec<(String, i64)> = named.doing("read the unsettled counts")?;
-        let keys: Vec<(String, i64)> = named.iter().map(|(sku, id)| (model::fold(sku), *id)).collect();
+        let named: Vec<(String, i64)> = named.context("read the unsettled counts")?;
+        let keys: Vec<(String, i64)> = named.iter().map(|(sku, id)| (model::case_key(sku), *id)).collect();
         let sql = "SELECT DISTINCT p.sku, k.value->>1 AS warehouse_id FROM json_each(?1) k \
                    JOIN product p ON p.case_key = k.value->>0 ORDER BY p.sku, warehouse_id";
-        let open = sqlx::query_as(sql).bind(json(&keys)).fetch_all(&mut *self.tx).await;
-        let spared: Vec<(String, i64)> = open.doing("find the cells with an unsettled count")?;
-        let detail: Value = value!({"to": to, "newest": NEWEST, "spared": spared});
+        let open = sqlx::query_as(sql).bind(json_rows(&keys)).fetch_all(&mut *self.tx).await;
+        let spared: Vec<(String, i64)> = open.context("find the stock levels with an unsettled count")?;
+        let detail: Value = value!({"to": to, "newest": NEWEST_RETAINED, "spared": spared});
         let detail = detail.to_string();
-        let sql = format!("SELECT count(*) {FORGOTTEN}");
+        let sql = format!("SELECT count(*) {PRUNED_ROWS}");
         let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(&detail);
-        let count: i64 = query.fetch_one(&mut *self.tx).await.doing("count the earlier facts that may go")?;
+        let count: i64 =
+            query.fetch_one(&mut *self.tx).await.context("count the earlier facts that may go")?;
         if count > 0 {
-            self.event_append(at, PAST_FORGOTTEN, "balance_history", Some(&detail)).await?;
-            self.past_refold(&detail).await?;
+            self.event_append(at, HISTORY_PRUNED, "balance_history", Some(&detail)).await?;
+            self.apply_history_event(&detail).await?;
         }
         Ok(count.unsigned_abs())
     }
 
     /// Applies the event [`PAST_FORGOTTEN`], live and in a replay.
-    pub async fn past_refold(&mut self, detail: &str) -> Result<(), StoreError> {
-        let sql = format!("DELETE {FORGOTTEN}");
+    pub async fn apply_history_event(&mut self, detail: &str) -> Result<(), StoreError> {
+        let sql = format!("DELETE {PRUNED_ROWS}");
         let done = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(detail).execute(&mut *self.tx).await;
-        done.map(drop).doing("forget earlier facts of cells")
+        done.map(drop).context("forget earlier facts of stock levels")
     }
 }

@@ -21,46 +21,48 @@ pub(in crate::store) mod history;
 pub(in crate::store) mod page;
 pub(in crate::store) mod unchanged;
 
-use super::readback::Judged;
-use super::stock_levels::json;
+use super::readback::WriteJudgement;
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Sku};
-use crate::store::engine::bulk::{Rows, Values, text};
-use crate::store::engine::error::Doing;
-use crate::store::{MismatchRow, StoreError, Write};
-use page::{BalancePage, CellBalance, Found, Known, Members, Row, digests};
+use crate::store::engine::bulk::{BulkInsert, RowConflicts, shared_text};
+use crate::store::engine::error::SqlContext;
+use crate::store::{MismatchRow, StoreError, WriteTransaction};
+use page::{
+    BalancePage, KnownProducts, KnownProductsRow, PageMembers, ProductWrite, StockLevelFact, record_digests,
+};
 use serde_json::{Value, json as value};
 use sqlx::Arguments as _;
 use std::sync::OnceLock;
-use unchanged::READER;
+use unchanged::PARSER_VERSION;
 
 /// Result of recording a page.
 #[derive(Clone, Debug, Default)]
 pub struct BalancesRecorded {
     /// Number of stock levels that are new or whose quantity or attributes changed.
-    pub cells_changed: u64,
+    pub stock_levels_changed: u64,
     /// Number of stock levels left unchanged, because a write overlaps the read or a stale replica may have
     /// answered.
-    pub cells_overlapped: u64,
+    pub stock_levels_overlapped: u64,
     /// Accepted writes that the platform does not show, as two checks agree.
     pub mismatched: Vec<MismatchRow>,
     /// Number of conflicts that ended, because the platform shows the written quantity.
-    pub agreed: u64,
+    pub conflicts_closed: u64,
     /// Number of stock levels whose changes waited for a second check, which this page was.
-    pub freed: u64,
+    pub stock_levels_unblocked: u64,
     /// Requested SKUs that came under no spelling.
     pub absent: Vec<Sku>,
     /// Those of `absent` that another, small request may prove missing: a large answer may have been cut.
-    pub unsure: Vec<Sku>,
+    pub unproven_skus: Vec<Sku>,
     /// True if no requested SKU came.
     pub is_silent: bool,
 }
 
 /// Insertion of products. New ones get the reading of their page, known ones when the reading moves. A SKU
 /// that now belongs to another product loses its type.
-static PRODUCTS: Values = Values {
-    into: "product (read_batch_id, id, sku, case_key, product_id, upc, total, digest)",
+static PRODUCT_INSERT: BulkInsert = BulkInsert {
+    target: "product (read_batch_id, id, sku, case_key, product_id, upc, total, digest)",
     columns: 7,
-    tail: "ON CONFLICT (id) DO UPDATE SET \
+    conflict_clause: "ON CONFLICT (id) DO UPDATE SET \
                type = iif(product_id <> excluded.product_id, NULL, type), \
                type_exchange_id = iif(product_id <> excluded.product_id, NULL, type_exchange_id), \
                kit_guess_id = iif(product_id <> excluded.product_id, NULL, kit_guess_id), \
@@ -72,13 +74,13 @@ static PRODUCTS: Values = Values {
                OR (excluded.upc IS NOT NULL AND upc IS NOT excluded.upc) \
                OR (excluded.total IS NOT NULL AND total IS NOT excluded.total) \
                OR alias_of IS NOT NULL OR absent > 0 OR lack IS NOT NULL OR digest IS NOT excluded.digest",
-    texts: OnceLock::new(),
+    statements: OnceLock::new(),
 };
 
-static CELLS: Values = Values {
-    into: "balance (since_ms, product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync)",
+static STOCK_LEVEL_INSERT: BulkInsert = BulkInsert {
+    target: "balance (since_ms, product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync)",
     columns: 6,
-    tail: "ON CONFLICT (product, warehouse_id) DO UPDATE SET \
+    conflict_clause: "ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
                since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
@@ -86,46 +88,47 @@ static CELLS: Values = Values {
            WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
                OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
                OR fact_exchange_id IS NOT NULL OR unlinked_ms IS NOT NULL",
-    texts: OnceLock::new(),
+    statements: OnceLock::new(),
 };
 
-impl Write {
+impl WriteTransaction {
     /// Records a page of balances.
     pub async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded, StoreError> {
-        let members = Members::of(page);
+        let members = PageMembers::from_page(page);
         // The digests are computed while SQLite works on its own thread.
         let (known, digests) =
-            tokio::join!(self.products_known(page.exchange_id, &members), async { digests(page) });
+            tokio::join!(self.products_known(page.exchange_id, &members), async { record_digests(page) });
         let known = known?;
-        let judged = if known.is_evidence { self.writes_judge(page).await? } else { Judged::default() };
-        let is_told = page.is_whole && members.are_as_asked(page) && judged.no_fact.is_empty();
-        let reading = self.reading_for(page, &known, is_told).await?;
-        let rows = known.to_write(page, &members, &digests, &judged.no_fact);
+        let judged =
+            if known.is_evidence { self.writes_judge(page).await? } else { WriteJudgement::default() };
+        let is_told = page.is_whole && members.are_as_requested(page) && judged.no_fact.is_empty();
+        let reading = self.read_batch_create(page, &known, is_told).await?;
+        let rows = known.records_to_write(page, &members, &digests, &judged.no_fact);
         self.products_write(&rows, reading).await?;
-        self.others_write(&members).await?;
+        self.unmatched_skus_write(&members).await?;
         self.older_facts_keep(&judged.no_fact).await?;
         self.unshown_keep(&members, &known, &rows).await?;
         // Before the reading moves on: the history stores the old pair with the time it was last seen.
-        let cells_changed = self.cells_write(page, &rows, &judged.no_fact).await?;
-        self.cells_vanish(page, &rows, &judged.no_fact).await?;
-        self.reading_move(page, &members, &known, reading).await?;
-        let agreed = if known.is_evidence { self.mismatch_agree(page).await? } else { 0 };
-        if known.any_came_again(&members) {
-            self.looks_forget().await?;
+        let cells_changed = self.stock_levels_write(page, &rows, &judged.no_fact).await?;
+        self.stock_levels_unlink(page, &rows, &judged.no_fact).await?;
+        self.read_batch_move(page, &members, &known, reading).await?;
+        let agreed = if known.is_evidence { self.mismatch_close_agreed(page).await? } else { 0 };
+        if known.any_returned_again(&members) {
+            self.absence_checks_discard().await?;
         }
         let unsure = self.unshown_mark(page, &members, &rows).await?;
         if is_told && !known.is_nothing() {
-            self.reading_told(page).await?;
+            self.read_batch_mark_verified(page).await?;
         }
         Ok(BalancesRecorded {
-            cells_changed,
-            cells_overlapped: judged.no_fact.len() as u64,
-            mismatched: judged.opened,
-            agreed,
-            freed: judged.freed,
-            is_silent: !members.any_came && members.unreadable.is_empty() && !page.hides,
+            stock_levels_changed: cells_changed,
+            stock_levels_overlapped: judged.no_fact.len() as u64,
+            mismatched: judged.mismatches,
+            conflicts_closed: agreed,
+            stock_levels_unblocked: judged.stock_levels_unblocked,
+            is_silent: !members.any_came && members.unreadable.is_empty() && !page.has_unnamed_record,
             absent: members.absent,
-            unsure,
+            unproven_skus: unsure,
         })
     }
 
@@ -141,7 +144,7 @@ impl Write {
                        type_exchange_id = iif(?3 IS NULL, type_exchange_id, ?4), \
                        kit_guess_id = iif(?3 IS NULL, kit_guess_id, NULL) WHERE sku = ?1";
         let query = sqlx::query(sql).bind(sku.as_str()).bind(name).bind(kind).bind(exchange.0);
-        query.execute(&mut *self.tx).await.map(drop).doing("record a product's name and type")
+        query.execute(&mut *self.tx).await.map(drop).context("record a product's name and type")
     }
 
     /// Returns the known members of a page, with `is_evidence` if writes or conflicts require a judgement.
@@ -149,8 +152,8 @@ impl Write {
     async fn products_known(
         &mut self,
         exchange: ExchangeId,
-        members: &Members<'_>,
-    ) -> Result<Known, StoreError> {
+        members: &PageMembers<'_>,
+    ) -> Result<KnownProducts, StoreError> {
         // One row of text, because a row per member would cross to the connection's thread one by one.
         let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
                            p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
@@ -160,44 +163,50 @@ impl Write {
                            OR EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
                            OR EXISTS (SELECT 1 FROM mismatch) \
                    FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value";
-        let query = sqlx::query_as(sql).bind(json(&members.skus)).bind(exchange.0);
-        let found: Found = query.fetch_one(&mut *self.tx).await.doing("look for the products of a page")?;
-        Ok(Known::read(found, members))
+        let query = sqlx::query_as(sql).bind(json_rows(&members.skus)).bind(exchange.0);
+        let found: KnownProductsRow =
+            query.fetch_one(&mut *self.tx).await.context("look for the products of a page")?;
+        Ok(KnownProducts::from_row(found, members))
     }
 
-    async fn products_write(&mut self, rows: &[Row<'_>], reading: Option<i64>) -> Result<(), StoreError> {
-        let are = if rows.iter().all(|row| row.is_new) { Rows::New } else { Rows::Any };
-        let done = PRODUCTS.write(&mut self.tx, reading, (rows, are), |row, bound| {
+    async fn products_write(
+        &mut self,
+        rows: &[ProductWrite<'_>],
+        reading: Option<i64>,
+    ) -> Result<(), StoreError> {
+        let are =
+            if rows.iter().all(|row| row.is_new) { RowConflicts::Impossible } else { RowConflicts::Possible };
+        let done = PRODUCT_INSERT.insert_rows(&mut self.tx, reading, (rows, are), |row, bound| {
             bound.add(row.id)?;
-            bound.add(text(row.fact.sku.as_str()))?;
-            bound.add(text(&row.fact.sku.fold()))?;
+            bound.add(shared_text(row.fact.sku.as_str()))?;
+            bound.add(shared_text(&row.fact.sku.case_key()))?;
             bound.add(row.fact.product_id)?;
-            bound.add(row.fact.upc.as_deref().map(text))?;
+            bound.add(row.fact.upc.as_deref().map(shared_text))?;
             bound.add(row.fact.total)?;
             bound.add(row.digest)
         });
-        done.await.map(drop).doing("record products")
+        done.await.map(drop).context("record products")
     }
 
     /// Records requested SKUs that did not come under their own spelling.
-    async fn others_write(&mut self, members: &Members<'_>) -> Result<(), StoreError> {
+    async fn unmatched_skus_write(&mut self, members: &PageMembers<'_>) -> Result<(), StoreError> {
         if members.aliases.is_empty() && members.absent.is_empty() && members.unreadable.is_empty() {
             return Ok(());
         }
         let others = members.aliases.iter().map(|(asked, _)| *asked);
         let others = others.chain(&members.absent).chain(&members.unreadable);
-        let others: Vec<Value> = others.map(|sku| value!([sku, sku.fold()])).collect();
+        let others: Vec<Value> = others.map(|sku| value!([sku, sku.case_key()])).collect();
         let sql = "INSERT INTO product (sku, case_key) SELECT value->>0, value->>1 FROM json_each(?1) \
                    WHERE true \
                    ON CONFLICT (sku) DO NOTHING";
-        let done = sqlx::query(sql).bind(json(&others)).execute(&mut *self.tx).await;
-        done.doing("record the SKUs that were asked for")?;
+        let done = sqlx::query(sql).bind(json_rows(&others)).execute(&mut *self.tx).await;
+        done.context("record the SKUs that were asked for")?;
         for (asked, returned) in &members.aliases {
             let sql = "UPDATE product SET alias_of = (SELECT id FROM product WHERE sku = ?2), digest = NULL \
                        WHERE sku = ?1";
             let done =
                 sqlx::query(sql).bind(asked.as_str()).bind(returned.as_str()).execute(&mut *self.tx).await;
-            done.doing("record another spelling")?;
+            done.context("record another spelling")?;
         }
         Ok(())
     }
@@ -213,8 +222,8 @@ impl Write {
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND (balance.product, balance.warehouse_id) IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json(no_fact)).execute(&mut *self.tx).await;
-        done.doing("keep the facts that a write overlaps")?;
+        let done = sqlx::query(sql).bind(json_rows(no_fact)).execute(&mut *self.tx).await;
+        done.context("keep the facts that a write overlaps")?;
         let products: Vec<i64> = no_fact.iter().map(|(product, _)| *product).collect();
         self.digests_clear(&products).await
     }
@@ -222,103 +231,115 @@ impl Write {
     /// Clears the digests of products whose rows no longer equal their last record.
     pub(super) async fn digests_clear(&mut self, products: &[i64]) -> Result<(), StoreError> {
         let sql = "UPDATE product SET digest = NULL WHERE id IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json(products)).execute(&mut *self.tx).await;
-        done.map(drop).doing("forget the digests of products")
+        let done = sqlx::query(sql).bind(json_rows(products)).execute(&mut *self.tx).await;
+        done.map(drop).context("forget the digests of products")
     }
 
     /// Creates a reading of this exchange; `None` where one older reading has exactly these members and is
     /// moved. Where all members are new, no later step of the page can clear `told_by`, so it is set here.
-    async fn reading_for(
+    async fn read_batch_create(
         &mut self,
         page: &BalancePage<'_>,
-        known: &Known,
+        known: &KnownProducts,
         is_told: bool,
     ) -> Result<Option<i64>, StoreError> {
-        if let Some(reading) = known.reading {
+        if let Some(reading) = known.read_batch {
             let sql = "SELECT count(*) FROM product WHERE read_batch_id = ?1";
             let query = sqlx::query_scalar(sql).bind(reading).fetch_one(&mut *self.tx);
-            let members: i64 = query.await.doing("count the members of a reading")?;
-            if members.unsigned_abs() == known.members() {
+            let members: i64 = query.await.context("count the members of a reading")?;
+            if members.unsigned_abs() == known.member_count() {
                 return Ok(None);
             }
         }
-        let told_by = (is_told && known.is_nothing()).then_some(READER);
+        let told_by = (is_told && known.is_nothing()).then_some(PARSER_VERSION);
         let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES (?1, ?2, ?3) \
                    RETURNING id";
         let query = sqlx::query_scalar(sql).bind(page.exchange_id.0).bind(page.observed_at.0).bind(told_by);
-        query.fetch_one(&mut *self.tx).await.map(Some).doing("begin a reading")
+        query.fetch_one(&mut *self.tx).await.map(Some).context("begin a reading")
     }
 
     /// Points the members to the new reading, or moves their old reading: an unchanged page costs one row.
-    async fn reading_move(
+    async fn read_batch_move(
         &mut self,
         page: &BalancePage<'_>,
-        members: &Members<'_>,
-        known: &Known,
+        members: &PageMembers<'_>,
+        known: &KnownProducts,
         reading: Option<i64>,
     ) -> Result<(), StoreError> {
         let Some(reading) = reading else {
             let sql = "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1";
             let query =
-                sqlx::query(sql).bind(known.reading).bind(page.exchange_id.0).bind(page.observed_at.0);
-            return query.execute(&mut *self.tx).await.map(drop).doing("move a reading on");
+                sqlx::query(sql).bind(known.read_batch).bind(page.exchange_id.0).bind(page.observed_at.0);
+            return query.execute(&mut *self.tx).await.map(drop).context("move a reading on");
         };
-        let elsewhere = known.elsewhere(members);
+        let elsewhere = known.outside_batch(members);
         if elsewhere.is_empty() {
             return Ok(());
         }
         let sql = "UPDATE product SET read_batch_id = ?2 WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json(&elsewhere)).bind(reading).execute(&mut *self.tx).await;
-        done.doing("point products to their reading")?;
+        let done = sqlx::query(sql).bind(json_rows(&elsewhere)).bind(reading).execute(&mut *self.tx).await;
+        done.context("point products to their reading")?;
         let sql = "DELETE FROM read_batch WHERE id IN (SELECT value FROM json_each(?1)) \
                    AND NOT EXISTS (SELECT 1 FROM product WHERE product.read_batch_id = read_batch.id)";
-        let done = sqlx::query(sql).bind(json(&known.readings)).execute(&mut *self.tx).await;
-        done.map(drop).doing("drop readings nothing points to")
+        let done = sqlx::query(sql).bind(json_rows(&known.read_batches)).execute(&mut *self.tx).await;
+        done.map(drop).context("drop readings nothing points to")
     }
 
-    async fn cells_write(
+    async fn stock_levels_write(
         &mut self,
         page: &BalancePage<'_>,
-        rows: &[Row<'_>],
+        rows: &[ProductWrite<'_>],
         no_fact: &[(i64, i64)],
     ) -> Result<u64, StoreError> {
-        let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(move |cell| (row.id, cell)));
-        let facts: Vec<(i64, &CellBalance<'_>)> =
-            cells.filter(|(id, cell)| !no_fact.contains(&(*id, cell.warehouse_id.0))).collect();
-        let are = if rows.iter().all(Row::has_new_cells) { Rows::New } else { Rows::Any };
-        let done = CELLS.write(&mut self.tx, Some(page.observed_at.0), (&facts, are), |(id, cell), bound| {
-            bound.add(*id)?;
-            bound.add(cell.warehouse_id.0)?;
-            bound.add(cell.quantity.0)?;
-            bound.add(cell.warehouse_sku.as_deref().map(text))?;
-            bound.add(cell.is_active)?;
-            bound.add(cell.include_in_sync)
-        });
-        done.await.doing("record balances")
+        let levels =
+            rows.iter().flat_map(|row| row.fact.stock_levels.iter().map(move |level| (row.id, level)));
+        let facts: Vec<(i64, &StockLevelFact<'_>)> =
+            levels.filter(|(id, level)| !no_fact.contains(&(*id, level.warehouse_id.0))).collect();
+        let are = if rows.iter().all(ProductWrite::has_new_stock_levels) {
+            RowConflicts::Impossible
+        } else {
+            RowConflicts::Possible
+        };
+        let done = STOCK_LEVEL_INSERT.insert_rows(
+            &mut self.tx,
+            Some(page.observed_at.0),
+            (&facts, are),
+            |(id, level), bound| {
+                bound.add(*id)?;
+                bound.add(level.warehouse_id.0)?;
+                bound.add(level.quantity.0)?;
+                bound.add(level.warehouse_sku.as_deref().map(shared_text))?;
+                bound.add(level.is_active)?;
+                bound.add(level.include_in_sync)
+            },
+        );
+        done.await.context("record balances")
     }
 
     /// Marks the stock levels that their product's record no longer holds as vanished. The answer did not
     /// show them, so each keeps its age. The caller must therefore do this before the reading moves on.
-    async fn cells_vanish(
+    async fn stock_levels_unlink(
         &mut self,
         page: &BalancePage<'_>,
-        rows: &[Row<'_>],
+        rows: &[ProductWrite<'_>],
         no_fact: &[(i64, i64)],
     ) -> Result<(), StoreError> {
-        let whole: Vec<&Row<'_>> = rows.iter().filter(|row| !row.is_new && row.fact.is_whole).collect();
+        let whole: Vec<&ProductWrite<'_>> =
+            rows.iter().filter(|row| !row.is_new && row.fact.is_whole).collect();
         if whole.is_empty() {
             return Ok(());
         }
         let ids: Vec<i64> = whole.iter().map(|row| row.id).collect();
-        let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
-        let stay: Vec<(i64, i64)> = cells.chain(no_fact.iter().copied()).collect();
+        let levels =
+            rows.iter().flat_map(|row| row.fact.stock_levels.iter().map(|c| (row.id, c.warehouse_id.0)));
+        let stay: Vec<(i64, i64)> = levels.chain(no_fact.iter().copied()).collect();
         let sql = "UPDATE balance SET unlinked_ms = ?3, (fact_exchange_id, fact_ms) = ( \
                        SELECT coalesce(balance.fact_exchange_id, r.exchange_id), coalesce(balance.fact_ms, r.observed_ms) \
                        FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                        WHERE p.id = balance.product) \
                    WHERE unlinked_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
                      AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
-        let query = sqlx::query(sql).bind(json(&ids)).bind(json(&stay)).bind(page.observed_at.0);
-        query.execute(&mut *self.tx).await.map(drop).doing("mark vanished cells")
+        let query = sqlx::query(sql).bind(json_rows(&ids)).bind(json_rows(&stay)).bind(page.observed_at.0);
+        query.execute(&mut *self.tx).await.map(drop).context("mark vanished stock levels")
     }
 }

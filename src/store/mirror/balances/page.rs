@@ -22,7 +22,7 @@ pub struct BalanceFact<'a> {
     /// `QuantityOnHand` of the product: stored and shown, never the fact of a stock level.
     pub total: Option<i64>,
     /// `Warehouses[]`.
-    pub cells: Vec<CellBalance<'a>>,
+    pub stock_levels: Vec<StockLevelFact<'a>>,
     /// False where an entry of `Warehouses[]` could not be read. No stock level then counts as vanished, and
     /// those that the record does not show keep their age.
     pub is_whole: bool,
@@ -30,7 +30,7 @@ pub struct BalanceFact<'a> {
 
 /// Balance of one stock level (`ProductBalance.Warehouses[]`).
 #[derive(Clone, Debug, Hash)]
-pub struct CellBalance<'a> {
+pub struct StockLevelFact<'a> {
     /// `WarehouseId`.
     pub warehouse_id: WarehouseId,
     /// `QuantityOnHand`.
@@ -53,23 +53,23 @@ pub struct BalancePage<'a> {
     /// Time at which the request was sent, since boot; `None`: the page proves no SKU missing.
     pub moment: Option<Moment>,
     /// Requested SKUs.
-    pub asked: &'a [Sku],
+    pub requested: &'a [Sku],
     /// Returned records.
     pub products: &'a [BalanceFact<'a>],
     /// SKUs of returned records that could not be read.
     pub unreadable: &'a [Sku],
     /// True if a record came whose SKU could not be read: it may be that of any SKU that seems absent.
-    pub hides: bool,
+    pub has_unnamed_record: bool,
     /// True if all of the answer could be read.
     pub is_whole: bool,
 }
 
 /// Products of a page: the requested SKUs and the returned ones.
-pub(super) struct Members<'a> {
+pub(super) struct PageMembers<'a> {
     /// SKUs without duplicates, requested ones first.
     pub(super) skus: Vec<&'a Sku>,
     /// Index into `skus` for each record.
-    places: Vec<usize>,
+    sku_indexes: Vec<usize>,
     /// Requested SKU and the spelling under which it came (docs/rules.md 12).
     pub(super) aliases: Vec<(&'a Sku, &'a Sku)>,
     /// Requested SKUs that came under no spelling.
@@ -80,16 +80,23 @@ pub(super) struct Members<'a> {
     pub(super) any_came: bool,
 }
 
-impl<'a> Members<'a> {
-    pub(super) fn of(page: &BalancePage<'a>) -> Self {
-        if is_in_step(page) {
-            let (skus, places) = (page.asked.iter().collect(), (0..page.asked.len()).collect());
+impl<'a> PageMembers<'a> {
+    pub(super) fn from_page(page: &BalancePage<'a>) -> Self {
+        if is_in_order(page) {
+            let (skus, places) = (page.requested.iter().collect(), (0..page.requested.len()).collect());
             let (absent, unreadable) = (Vec::new(), Vec::new());
-            return Self { skus, places, aliases: Vec::new(), absent, unreadable, any_came: true };
+            return Self {
+                skus,
+                sku_indexes: places,
+                aliases: Vec::new(),
+                absent,
+                unreadable,
+                any_came: true,
+            };
         }
-        let mut place_of: HashMap<&str, usize> = HashMap::with_capacity(page.asked.len());
-        let mut skus = Vec::with_capacity(page.asked.len());
-        for sku in page.asked.iter().chain(page.products.iter().map(|product| &product.sku)) {
+        let mut place_of: HashMap<&str, usize> = HashMap::with_capacity(page.requested.len());
+        let mut skus = Vec::with_capacity(page.requested.len());
+        for sku in page.requested.iter().chain(page.products.iter().map(|product| &product.sku)) {
             place_of.entry(sku.as_str()).or_insert_with(|| {
                 skus.push(sku);
                 skus.len() - 1
@@ -97,40 +104,42 @@ impl<'a> Members<'a> {
         }
         let places: Vec<usize> = page.products.iter().map(|p| place_of[p.sku.as_str()]).collect();
         let (absent, unreadable) = (Vec::new(), Vec::new());
-        let mut members = Self { skus, places, aliases: Vec::new(), absent, unreadable, any_came: false };
-        let came = members.came();
-        let others: Vec<&Sku> = page.asked.iter().filter(|sku| !came[place_of[sku.as_str()]]).collect();
-        members.any_came = others.len() < page.asked.len();
-        members.spell(page, &others);
+        let mut members =
+            Self { skus, sku_indexes: places, aliases: Vec::new(), absent, unreadable, any_came: false };
+        let came = members.returned_flags();
+        let others: Vec<&Sku> = page.requested.iter().filter(|sku| !came[place_of[sku.as_str()]]).collect();
+        members.any_came = others.len() < page.requested.len();
+        members.match_spellings(page, &others);
         members
     }
 
     /// Returns true if each requested SKU came once, under the requested spelling, and no other came.
-    pub(super) fn are_as_asked(&self, page: &BalancePage<'_>) -> bool {
-        let is_one_each = self.skus.len() == page.asked.len() && self.skus.len() == self.places.len();
+    pub(super) fn are_as_requested(&self, page: &BalancePage<'_>) -> bool {
+        let is_one_each =
+            self.skus.len() == page.requested.len() && self.skus.len() == self.sku_indexes.len();
         is_one_each && self.aliases.is_empty() && self.absent.is_empty() && self.unreadable.is_empty()
     }
 
     /// Returns for each member whether a record came for it.
-    fn came(&self) -> Vec<bool> {
+    fn returned_flags(&self) -> Vec<bool> {
         let mut came = vec![false; self.skus.len()];
-        self.places.iter().for_each(|place| came[*place] = true);
+        self.sku_indexes.iter().for_each(|place| came[*place] = true);
         came
     }
 
     /// Matches the requested SKUs of `others`, which did not come under their own spelling. A SKU came under
     /// another spelling if exactly one returned spelling has its case key.
-    fn spell(&mut self, page: &BalancePage<'a>, others: &[&'a Sku]) {
-        let mut folds: HashMap<String, Vec<&Sku>> = HashMap::new();
+    fn match_spellings(&mut self, page: &BalancePage<'a>, others: &[&'a Sku]) {
+        let mut case_keys: HashMap<String, Vec<&Sku>> = HashMap::new();
         for product in page.products.iter().filter(|_| !others.is_empty()) {
-            folds.entry(product.sku.fold()).or_default().push(&product.sku);
+            case_keys.entry(product.sku.case_key()).or_default().push(&product.sku);
         }
-        let unreadable: HashSet<String> = page.unreadable.iter().map(Sku::fold).collect();
+        let unreadable: HashSet<String> = page.unreadable.iter().map(Sku::case_key).collect();
         for asked in others {
-            let fold = asked.fold();
-            match folds.get(&fold).map(Vec::as_slice) {
+            let case_key = asked.case_key();
+            match case_keys.get(&case_key).map(Vec::as_slice) {
                 Some([only]) => self.aliases.push((*asked, *only)),
-                _ if unreadable.contains(&fold) => self.unreadable.push((*asked).clone()),
+                _ if unreadable.contains(&case_key) => self.unreadable.push((*asked).clone()),
                 _ => self.absent.push((*asked).clone()),
             }
         }
@@ -140,20 +149,20 @@ impl<'a> Members<'a> {
 
 /// Returns true if the records match the requested SKUs in order, each SKU once. That is the normal page, and
 /// its SKUs need no lookup.
-fn is_in_step(page: &BalancePage<'_>) -> bool {
-    page.asked.len() == page.products.len()
-        && page.asked.iter().zip(page.products).all(|(asked, product)| *asked == product.sku)
-        && page.asked.is_sorted_by(|one, next| one.as_str() < next.as_str())
+fn is_in_order(page: &BalancePage<'_>) -> bool {
+    page.requested.len() == page.products.len()
+        && page.requested.iter().zip(page.products).all(|(asked, product)| *asked == product.sku)
+        && page.requested.is_sorted_by(|one, next| one.as_str() < next.as_str())
 }
 
 /// Rows of the mirror for a page's members, by the members' index.
-pub(super) struct Known {
-    products: Vec<Option<Product>>,
+pub(super) struct KnownProducts {
+    products: Vec<Option<KnownProduct>>,
     newest: i64,
     /// Reading of all members; `None` where they differ.
-    pub(super) reading: Option<i64>,
+    pub(super) read_batch: Option<i64>,
     /// All readings of the members.
-    pub(super) readings: BTreeSet<i64>,
+    pub(super) read_batches: BTreeSet<i64>,
     /// True if a write overlaps or is unconfirmed, or a conflict is open: the page must be judged against
     /// them.
     pub(super) is_evidence: bool,
@@ -161,17 +170,17 @@ pub(super) struct Known {
 
 /// Result row of SQLite for [`Known`]. First the found members, as a JSON list of index, id, digest, reading
 /// and 1 where the last answer lacked a known product. Then the largest product id, and `is_evidence`.
-pub(super) type Found = (String, i64, bool);
+pub(super) type KnownProductsRow = (String, i64, bool);
 
-struct Product {
+struct KnownProduct {
     id: i64,
     digest: Option<i64>,
     /// True if the platform is known to have the product and the last answer lacked it.
-    was_lacked: bool,
+    was_absent: bool,
 }
 
 /// Record to be written.
-pub(super) struct Row<'a> {
+pub(super) struct ProductWrite<'a> {
     pub(super) id: i64,
     pub(super) is_new: bool,
     pub(super) fact: &'a BalanceFact<'a>,
@@ -179,35 +188,38 @@ pub(super) struct Row<'a> {
     pub(super) digest: Option<i64>,
 }
 
-impl Row<'_> {
+impl ProductWrite<'_> {
     /// Returns true if the product is new and no warehouse comes twice.
-    pub(super) fn has_new_cells(&self) -> bool {
-        let cells = &self.fact.cells;
-        let comes_twice = |(at, cell): (usize, &CellBalance<'_>)| {
-            cells[..at].iter().any(|other| other.warehouse_id == cell.warehouse_id)
+    pub(super) fn has_new_stock_levels(&self) -> bool {
+        let levels = &self.fact.stock_levels;
+        let comes_twice = |(at, level): (usize, &StockLevelFact<'_>)| {
+            levels[..at].iter().any(|other| other.warehouse_id == level.warehouse_id)
         };
-        self.is_new && !cells.iter().enumerate().any(comes_twice)
+        self.is_new && !levels.iter().enumerate().any(comes_twice)
     }
 }
 
 /// Found product: index in the page, row id, digest, reading, and 1 if the last answer lacked it.
-type FoundProduct = (usize, i64, Option<i64>, Option<i64>, i64);
+type KnownProductColumns = (usize, i64, Option<i64>, Option<i64>, i64);
 
-impl Known {
-    pub(super) fn read((found, newest, is_evidence): Found, members: &Members<'_>) -> Self {
-        let found: Vec<FoundProduct> = serde_json::from_str(&found)
+impl KnownProducts {
+    pub(super) fn from_row(
+        (found, newest, is_evidence): KnownProductsRow,
+        members: &PageMembers<'_>,
+    ) -> Self {
+        let found: Vec<KnownProductColumns> = serde_json::from_str(&found)
             .expect("SQLite wrote the list, from columns it holds to be integers");
         let mut readings: BTreeSet<Option<i64>> =
             found.iter().map(|(_, _, _, reading, _)| *reading).collect();
         let is_one = found.len() == members.skus.len() && readings.len() == 1;
         let reading = readings.first().copied().flatten().filter(|_| is_one);
         readings.remove(&None);
-        let mut products: Vec<Option<Product>> = members.skus.iter().map(|_| None).collect();
+        let mut products: Vec<Option<KnownProduct>> = members.skus.iter().map(|_| None).collect();
         for (place, id, digest, _, was_lacked) in found {
-            products[place] = Some(Product { id, digest, was_lacked: was_lacked == 1 });
+            products[place] = Some(KnownProduct { id, digest, was_absent: was_lacked == 1 });
         }
         let readings = readings.into_iter().flatten().collect();
-        Self { products, newest, reading, readings, is_evidence }
+        Self { products, newest, read_batch: reading, read_batches: readings, is_evidence }
     }
 
     /// Returns true if the mirror holds none of the members.
@@ -215,26 +227,26 @@ impl Known {
         self.products.iter().all(Option::is_none)
     }
 
-    pub(super) fn members(&self) -> u64 {
+    pub(super) fn member_count(&self) -> u64 {
         self.products.len() as u64
     }
 
     /// Returns the records that must be written; the last of several records for one product wins. `digests`
     /// holds one digest per record of the page, `no_fact` the stock levels (product, warehouse) that keep an
     /// older fact.
-    pub(super) fn to_write<'a>(
+    pub(super) fn records_to_write<'a>(
         &self,
         page: &BalancePage<'a>,
-        members: &Members<'_>,
+        members: &PageMembers<'_>,
         digests: &[Option<i64>],
         no_fact: &[(i64, i64)],
-    ) -> Vec<Row<'a>> {
+    ) -> Vec<ProductWrite<'a>> {
         let mut last = vec![0; members.skus.len()];
-        members.places.iter().enumerate().for_each(|(record, place)| last[*place] = record);
+        members.sku_indexes.iter().enumerate().for_each(|(record, place)| last[*place] = record);
         let kept: HashSet<i64> = no_fact.iter().map(|(product, _)| *product).collect();
         let mut newest = self.newest;
         let mut rows = Vec::new();
-        for (record, (fact, place)) in page.products.iter().zip(&members.places).enumerate() {
+        for (record, (fact, place)) in page.products.iter().zip(&members.sku_indexes).enumerate() {
             if last[*place] != record {
                 continue;
             }
@@ -251,33 +263,33 @@ impl Known {
                 },
                 |product| product.id,
             );
-            rows.push(Row { id, is_new: known.is_none(), fact, digest });
+            rows.push(ProductWrite { id, is_new: known.is_none(), fact, digest });
         }
         rows
     }
 
     /// Returns true if a record came for a product that the last answer lacked.
-    pub(super) fn any_came_again(&self, members: &Members<'_>) -> bool {
-        let mut places = self.products.iter().zip(members.came());
-        places.any(|(known, came)| came && known.as_ref().is_some_and(|product| product.was_lacked))
+    pub(super) fn any_returned_again(&self, members: &PageMembers<'_>) -> bool {
+        let mut places = self.products.iter().zip(members.returned_flags());
+        places.any(|(known, came)| came && known.as_ref().is_some_and(|product| product.was_absent))
     }
 
-    pub(super) fn not_come(&self, members: &Members<'_>) -> Vec<i64> {
-        let places = self.products.iter().zip(members.came()).filter(|(_, came)| !came);
+    pub(super) fn not_returned(&self, members: &PageMembers<'_>) -> Vec<i64> {
+        let places = self.products.iter().zip(members.returned_flags()).filter(|(_, came)| !came);
         places.filter_map(|(known, _)| Some(known.as_ref()?.id)).collect()
     }
 
     /// Returns the members that must be pointed to the page's new reading. New products are left out, because
     /// their insertion sets the reading.
-    pub(super) fn elsewhere<'a>(&self, members: &Members<'a>) -> Vec<&'a Sku> {
-        let places = self.products.iter().zip(members.came());
+    pub(super) fn outside_batch<'a>(&self, members: &PageMembers<'a>) -> Vec<&'a Sku> {
+        let places = self.products.iter().zip(members.returned_flags());
         let elsewhere = places.zip(&members.skus).filter(|((known, came), _)| known.is_some() || !came);
         elsewhere.map(|(_, sku)| *sku).collect()
     }
 }
 
 /// Returns the digest of each record of a page; `None` where part of the record could not be read.
-pub(super) fn digests(page: &BalancePage<'_>) -> Vec<Option<i64>> {
+pub(super) fn record_digests(page: &BalancePage<'_>) -> Vec<Option<i64>> {
     let digest = |fact: &BalanceFact<'_>| {
         let mut hasher = DefaultHasher::new();
         fact.hash(&mut hasher);

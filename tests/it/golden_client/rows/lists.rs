@@ -7,7 +7,7 @@ pub(super) fn rows() -> Vec<Row> {
     [warehouse_rows(), other_lists(), templates(), reports()].into_iter().flatten().collect()
 }
 
-fn warehouses(reply: &Reply) -> (Vec<i64>, Option<i64>) {
+fn warehouses(reply: &CallReply) -> (Vec<i64>, Option<i64>) {
     let warehouses = decode_warehouses(&reply.body).unwrap();
     assert!(!warehouses.has_more() && warehouses.parked.is_empty());
     let ids = warehouses.records.iter().map(|warehouse| warehouse.id.0).collect();
@@ -19,7 +19,7 @@ fn warehouse_rows() -> Vec<Row> {
     vec![
         accepted("a warehouse is created with its contact", create, |reply| {
             let answer = decode_created_warehouse(&reply.body).unwrap();
-            assert_eq!(answer.outcome(), Outcome::Done);
+            assert_eq!(answer.outcome(), WriteOutcome::Done);
             let warehouse = answer.record.unwrap();
             assert_eq!((warehouse.id, warehouse.name.as_deref()), (WarehouseId(5103), Some("North Hall")));
             assert_eq!(warehouse.kind.as_deref(), Some("FulfillmentCenter"));
@@ -29,28 +29,28 @@ fn warehouse_rows() -> Vec<Row> {
         refused("a warehouse name of 101 characters is too long", "Name", create),
         accepted(
             "all warehouses on one page",
-            |_| Ok(list_warehouses(Paging::FIRST)),
+            |_| Ok(list_warehouses(PageParams::FIRST)),
             |reply| {
                 assert_eq!(warehouses(reply), (vec![5101, 5102], Some(2)));
             },
         ),
         accepted(
             "the second page of one warehouse each",
-            |_| Ok(list_warehouses(Paging::new(2, 1).unwrap())),
+            |_| Ok(list_warehouses(PageParams::new(2, 1).unwrap())),
             |reply| {
                 assert_eq!(warehouses(reply), (vec![5102], Some(2)));
             },
         ),
         accepted(
             "a page beyond the last is empty",
-            |_| Ok(list_warehouses(Paging::new(9, 200).unwrap())),
+            |_| Ok(list_warehouses(PageParams::new(9, 200).unwrap())),
             |reply| {
                 assert_eq!(warehouses(reply), (vec![], Some(2)));
             },
         ),
         not_accepted(
-            "a list that fails at the service",
-            |_| Ok(list_warehouses(Paging::FIRST)),
+            "a list that fails at the platform",
+            |_| Ok(list_warehouses(PageParams::FIRST)),
             Verdict::Transient,
         ),
     ]
@@ -60,7 +60,7 @@ fn other_lists() -> Vec<Row> {
     vec![
         accepted(
             "all suppliers",
-            |_| Ok(list_suppliers(Paging::FIRST)),
+            |_| Ok(list_suppliers(PageParams::FIRST)),
             |reply| {
                 let suppliers = decode_suppliers(&reply.body).unwrap().records;
                 assert_eq!((suppliers.len(), suppliers[0].id.0), (1, 6101));
@@ -72,7 +72,7 @@ fn other_lists() -> Vec<Row> {
         ),
         accepted(
             "all active storefronts",
-            |_| Ok(list_storefronts(Paging::FIRST)),
+            |_| Ok(list_storefronts(PageParams::FIRST)),
             |reply| {
                 let storefronts = decode_storefronts(&reply.body).unwrap().records;
                 assert_eq!((storefronts.len(), storefronts[0].id), (1, StorefrontId(7101)));
@@ -90,7 +90,7 @@ fn templates() -> Vec<Row> {
     vec![
         accepted("a template is created", create, |reply| {
             let answer = decode_created_template(&reply.body).unwrap();
-            assert_eq!(answer.outcome(), Outcome::Done);
+            assert_eq!(answer.outcome(), WriteOutcome::Done);
             let template = answer.record.unwrap();
             assert_eq!((template.id, template.storefront_id), (8501, Some(StorefrontId(7101))));
             assert_eq!(
@@ -102,35 +102,35 @@ fn templates() -> Vec<Row> {
             verdict: Verdict::Accepted,
             read: |reply| {
                 let answer = decode_created_template(&reply.body).unwrap();
-                assert_eq!((answer.outcome(), answer.messages.len()), (Outcome::Refused, 2));
+                assert_eq!((answer.outcome(), answer.messages.len()), (WriteOutcome::Refused, 2));
             },
             ..refused("a template without Name and Body is told so inside a 200", "Name", create)
         },
         not_accepted("a template for a storefront of nobody", create, ID_REFUSED),
         accepted(
             "templates are filtered by a part of their name",
-            |_| Ok(list_listing_templates(StorefrontId(7101), Some("ÄPFEL 100%"), Paging::FIRST)),
+            |_| Ok(list_listing_templates(StorefrontId(7101), Some("ÄPFEL 100%"), PageParams::FIRST)),
             |reply| assert_eq!(template_names(reply), ["Äpfel 100%"]),
         ),
         accepted(
             "all templates of a storefront",
-            |_| Ok(list_listing_templates(StorefrontId(7101), None, Paging::FIRST)),
+            |_| Ok(list_listing_templates(StorefrontId(7101), None, PageParams::FIRST)),
             |reply| assert_eq!(template_names(reply), ["Äpfel 100%", "Plain", "100 Pears"]),
         ),
         not_accepted(
             "templates of a storefront of nobody",
-            |_| Ok(list_listing_templates(StorefrontId(77), None, Paging::FIRST)),
+            |_| Ok(list_listing_templates(StorefrontId(77), None, PageParams::FIRST)),
             ID_REFUSED,
         ),
     ]
 }
 
-fn template_names(reply: &Reply) -> Vec<String> {
+fn template_names(reply: &CallReply) -> Vec<String> {
     let templates = decode_listing_templates(&reply.body).unwrap().records;
     templates.into_iter().map(|template| template.name.unwrap()).collect()
 }
 
-fn best_sellers(reply: &Reply, channel: i64) {
+fn best_sellers(reply: &CallReply, channel: i64) {
     let best = decode_top_selling(&reply.body).unwrap().records;
     let read: Vec<_> = best
         .iter()
@@ -156,7 +156,7 @@ fn reports() -> Vec<Row> {
         ),
         accepted(
             "one month of business",
-            |_| Ok(business_health(Month::new(2026, 9), Paging::FIRST)),
+            |_| Ok(business_health(Month::new(2026, 9), PageParams::FIRST)),
             |reply| {
                 let months = decode_business_health(&reply.body).unwrap().records;
                 let month = &months[0];

@@ -8,15 +8,17 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 fn order(order_id: i64, lines: &[(i64, i64)]) -> ShipmentOrder {
-    let line =
-        |(id, quantity): &(i64, i64)| ShipmentLine { line_item_id: LineItemId(*id), quantity: *quantity };
+    let line = |(id, quantity): &(i64, i64)| ShipmentOrderLine {
+        line_item_id: LineItemId(*id),
+        quantity: *quantity,
+    };
     ShipmentOrder { order_id: OrderId(order_id), lines: lines.iter().map(line).collect() }
 }
 
 /// Returns the single created shipment of an answer, with its items as id, line and quantity.
-fn shipped(reply: &Reply) -> (Shipment, Vec<(ShipmentItemId, LineItemId, i64)>) {
+fn shipped(reply: &CallReply) -> (Shipment, Vec<(ShipmentItemId, LineItemId, i64)>) {
     let mut created = decode_created_shipments(&reply.body).unwrap().records;
-    assert_eq!((created[0].outcome(), created[0].order_id()), (Outcome::Done, Some(OrderId(8001))));
+    assert_eq!((created[0].outcome(), created[0].order_id()), (WriteOutcome::Done, Some(OrderId(8001))));
     let shipment = created.remove(0).shipment.unwrap();
     let items = shipment.items.iter().map(|item| (item.id, item.line_item_id, item.quantity)).collect();
     (shipment, items)
@@ -69,7 +71,7 @@ fn creates() -> Vec<Row> {
                 let created = decode_created_shipments(&reply.body).unwrap().records;
                 assert_eq!(
                     (created.len(), created[0].outcome(), &created[0].shipment),
-                    (1, Outcome::Refused, &None)
+                    (1, WriteOutcome::Refused, &None)
                 );
             },
         ),
@@ -79,12 +81,15 @@ fn creates() -> Vec<Row> {
             |reply| {
                 assert_eq!(shipped(reply).1, [(ShipmentItemId(8301), LineItemId(8101), 5)]);
                 let refused = &decode_created_shipments(&reply.body).unwrap().records[1];
-                assert_eq!((refused.outcome(), refused.order_id()), (Outcome::Refused, Some(OrderId(8002))));
+                assert_eq!(
+                    (refused.outcome(), refused.order_id()),
+                    (WriteOutcome::Refused, Some(OrderId(8002)))
+                );
                 assert_eq!(refused.messages.len(), 1);
             },
         ),
         not_accepted(
-            "a shipment that fails at the service",
+            "a shipment that fails at the platform",
             |_| create_shipments(&[order(8001, &[(8101, 5)])]),
             Verdict::InDoubt,
         ),
@@ -95,7 +100,7 @@ fn items() -> Vec<Row> {
     vec![
         accepted(
             "a shipment of which one item is on its way",
-            |_| Ok(shipment_line_items(ShipmentId(8201), Paging::FIRST)),
+            |_| Ok(shipment_line_items(ShipmentId(8201), PageParams::FIRST)),
             |reply| {
                 let items = decode_shipment_line_items(&reply.body).unwrap();
                 let [sent, waiting] = &items.records[..] else { panic!("two items: {items:?}") };
@@ -117,7 +122,7 @@ fn items() -> Vec<Row> {
         ),
         accepted(
             "the second page of a shipment",
-            |_| Ok(shipment_line_items(ShipmentId(8201), Paging::new(2, 1).unwrap())),
+            |_| Ok(shipment_line_items(ShipmentId(8201), PageParams::new(2, 1).unwrap())),
             |reply| {
                 let items = decode_shipment_line_items(&reply.body).unwrap();
                 assert_eq!((items.records.len(), items.records[0].id), (1, ShipmentItemId(8302)));
@@ -128,7 +133,7 @@ fn items() -> Vec<Row> {
 }
 
 fn submission(shipment_id: i64, number: Option<&str>, lines: &[(i64, Option<&str>)]) -> TrackingSubmission {
-    let line = |(id, number): &(i64, Option<&str>)| TrackingLine {
+    let line = |(id, number): &(i64, Option<&str>)| ShipmentItemTracking {
         item_id: ShipmentItemId(*id),
         carrier_id: None,
         tracking_number: number.map(str::to_owned),
@@ -146,13 +151,14 @@ fn submission(shipment_id: i64, number: Option<&str>, lines: &[(i64, Option<&str
     }
 }
 
-fn outcomes(reply: &Reply) -> Vec<(Option<ShipmentId>, Outcome)> {
+fn outcomes(reply: &CallReply) -> Vec<(Option<ShipmentId>, WriteOutcome)> {
     let answers = decode_tracking_answers(&reply.body).unwrap().records;
     answers.iter().map(|answer| (answer.shipment_id(), answer.outcome())).collect()
 }
 
 fn tracking() -> Vec<Row> {
-    let done: fn(&Reply) = |reply| assert_eq!(outcomes(reply), [(Some(ShipmentId(8201)), Outcome::Done)]);
+    let done: fn(&CallReply) =
+        |reply| assert_eq!(outcomes(reply), [(Some(ShipmentId(8201)), WriteOutcome::Done)]);
     vec![
         accepted(
             "each item has its own number",
@@ -175,7 +181,7 @@ fn tracking() -> Vec<Row> {
         cannot("without lines all that remains is sent", LINES_ALWAYS_NAMED, Verdict::Accepted, done),
         Row {
             verdict: Verdict::Accepted,
-            read: |reply| assert_eq!(outcomes(reply), [(Some(ShipmentId(8201)), Outcome::Refused)]),
+            read: |reply| assert_eq!(outcomes(reply), [(Some(ShipmentId(8201)), WriteOutcome::Refused)]),
             ..refused("an item without any number is not sent", "[0].LineItems[0].TrackingNumber", |_| {
                 submit_tracking(&[submission(8201, None, &[(8301, None)])])
             })
@@ -189,8 +195,10 @@ fn tracking() -> Vec<Row> {
                 ])
             },
             |reply| {
-                let expected =
-                    [(Some(ShipmentId(8201)), Outcome::Done), (Some(ShipmentId(77)), Outcome::Refused)];
+                let expected = [
+                    (Some(ShipmentId(8201)), WriteOutcome::Done),
+                    (Some(ShipmentId(77)), WriteOutcome::Refused),
+                ];
                 assert_eq!(outcomes(reply), expected);
             },
         ),
@@ -204,7 +212,7 @@ fn orders() -> Vec<Row> {
             |_| Ok(get_order_line_items(OrderId(8001))),
             |reply| {
                 let lines = decode_order_line_items(&reply.body).unwrap();
-                let first = lines.records[0].line(OrderId(8001));
+                let first = lines.records[0].to_order_line(OrderId(8001));
                 assert_eq!(
                     (first.line_item_id, first.quantity_sold, first.quantity_left),
                     (LineItemId(8101), 5, Some(2))
@@ -253,9 +261,9 @@ fn all_allocations() -> Vec<Row> {
     ]
 }
 
-fn allocations(reply: &Reply) -> Vec<(String, i64, i64)> {
+fn allocations(reply: &CallReply) -> Vec<(String, i64, i64)> {
     let allocations = decode_allocations(&reply.body).unwrap().records;
     let taken =
-        |part: &Allocation| (part.sku.as_ref().unwrap().to_string(), part.warehouse_id.0, part.quantity);
+        |part: &LineAllocation| (part.sku.as_ref().unwrap().to_string(), part.warehouse_id.0, part.quantity);
     allocations.iter().map(taken).collect()
 }

@@ -7,9 +7,9 @@ pub(super) fn rows() -> Vec<Row> {
     [creates(), updates_and_kits(), quantities(), lookups()].into_iter().flatten().collect()
 }
 
-fn product(reply: &Reply) -> Product {
+fn product(reply: &CallReply) -> Product {
     let answer = decode_product_answer(&reply.body).unwrap();
-    assert_eq!((answer.outcome(), answer.messages.len()), (Outcome::Done, 0));
+    assert_eq!((answer.outcome(), answer.messages.len()), (WriteOutcome::Done, 0));
     answer.record.unwrap()
 }
 
@@ -26,16 +26,16 @@ fn creates() -> Vec<Row> {
                 (product.quantity_on_hand, product.is_dropshipped, product.is_variation),
                 (Some(13), Some(true), Some(true))
             );
-            let cells: Vec<_> = product
+            let levels: Vec<_> = product
                 .warehouses
                 .iter()
-                .map(|cell| (cell.id, cell.warehouse_id, cell.quantity_on_hand, cell.is_active))
+                .map(|level| (level.id, level.warehouse_id, level.quantity_on_hand, level.is_active))
                 .collect();
             let expected = [
                 (Some(1411), WarehouseId(5101), Some(8), Some(true)),
                 (Some(1412), WarehouseId(5102), Some(5), Some(false)),
             ];
-            assert_eq!(cells, expected);
+            assert_eq!(levels, expected);
             assert_eq!(product.warehouses[0].bin.as_deref(), Some("B7"));
             assert_eq!(product.identifiers.unwrap().gtin.as_deref(), Some("04006381333931"));
             assert_eq!(product.listing.unwrap().price, Some(12.75));
@@ -59,7 +59,7 @@ fn creates() -> Vec<Row> {
         refused("a product that is variation and parent is not created", "IsParent", create),
         refused("a warehouse entry without WarehouseId is not taken", "Warehouses[0].WarehouseId", create),
         not_accepted("a SKU that is taken is not taken again", create, REJECTED),
-        not_accepted("a create that fails at the service", create, Verdict::InDoubt),
+        not_accepted("a create that fails at the platform", create, Verdict::InDoubt),
     ]
 }
 
@@ -75,7 +75,7 @@ fn updates_and_kits() -> Vec<Row> {
             writing: Writing::Refuses("IsParent", update),
             ..accepted("a product is not updated because of validation issues", update, |reply| {
                 let answer = decode_product_answer(&reply.body).unwrap();
-                assert_eq!((answer.outcome(), answer.record), (Outcome::Refused, None));
+                assert_eq!((answer.outcome(), answer.record), (WriteOutcome::Refused, None));
                 assert_eq!(answer.messages, ["IsVariation and IsParent must not both be true."]);
             })
         },
@@ -101,7 +101,7 @@ fn updates_and_kits() -> Vec<Row> {
 }
 
 /// Returns the entries of a quantity update, as the exchange lists them.
-fn update(exchange: &Exchange) -> Result<Request, Invalid> {
+fn update(exchange: &Exchange) -> Result<PlatformRequest, InvalidRequest> {
     let entry = |entry: &Value| QuantityUpdate {
         sku: sku(entry["Sku"].as_str().unwrap()),
         quantity: Quantity(entry["Quantity"].as_i64().unwrap()),
@@ -117,14 +117,14 @@ fn quantities() -> Vec<Row> {
             let answer = decode_update(&reply.body).unwrap();
             assert_eq!(answer, UpdateAnswer { status: UpdateStatus::Success, messages: vec![] });
             assert_eq!(
-                attribute(&answer, &[sku("A-100"), sku("B-200")]),
+                attribute_messages(&answer, &[sku("A-100"), sku("B-200")]),
                 Attribution { refused: vec![], read_back: false }
             );
         }),
         accepted("one of three quantities is set", update, |reply| {
             let answer = decode_update(&reply.body).unwrap();
             assert_eq!(answer.status, UpdateStatus::PartialSuccess);
-            let attribution = attribute(&answer, &[sku("NO-SUCH"), sku("A-100"), sku("B-200")]);
+            let attribution = attribute_messages(&answer, &[sku("NO-SUCH"), sku("A-100"), sku("B-200")]);
             let refused: Vec<_> = attribution.refused.iter().map(|(index, _)| *index).collect();
             assert_eq!((refused, attribution.read_back), (vec![0, 2], false));
         }),
@@ -133,7 +133,7 @@ fn quantities() -> Vec<Row> {
             assert_eq!(answer.status, UpdateStatus::Failure);
             let reason = "No active product with the SKU 'NO-SUCH' was found.".to_owned();
             assert_eq!(
-                attribute(&answer, &[sku("NO-SUCH")]),
+                attribute_messages(&answer, &[sku("NO-SUCH")]),
                 Attribution { refused: vec![(0, reason)], read_back: false }
             );
         }),
@@ -147,22 +147,22 @@ fn quantities() -> Vec<Row> {
             read: says_dead_key,
             ..not_accepted("a quantity update of a lapsed company", update, REJECTED)
         },
-        not_accepted("a quantity update that fails at the service", update, Verdict::InDoubt),
+        not_accepted("a quantity update that fails at the platform", update, Verdict::InDoubt),
     ]
 }
 
 /// Asserts that the four fields of that 400 become one line.
-fn says_dead_key(reply: &Reply) {
+fn says_dead_key(reply: &CallReply) {
     let expected =
         "An error has occurred.; The integration key does not belong to a company with an active account.";
     assert_eq!(reply.message.as_deref(), Some(expected));
 }
 
 fn cells(balances: &[ProductBalance<'_>]) -> Vec<(String, Vec<(WarehouseId, i64)>)> {
-    let cells = |balance: &ProductBalance<'_>| {
-        balance.warehouses.iter().map(|cell| (cell.warehouse_id, cell.quantity_on_hand)).collect()
+    let levels = |balance: &ProductBalance<'_>| {
+        balance.warehouses.iter().map(|level| (level.warehouse_id, level.quantity_on_hand)).collect()
     };
-    balances.iter().map(|balance| (balance.sku.to_string(), cells(balance))).collect()
+    balances.iter().map(|balance| (balance.sku.to_string(), levels(balance))).collect()
 }
 
 fn lookups() -> Vec<Row> {
@@ -211,7 +211,7 @@ fn lookups() -> Vec<Row> {
             },
         ),
         not_accepted(
-            "a balance that fails at the service",
+            "a balance that fails at the platform",
             |_| get_product_balances(&[sku("A-100")]),
             Verdict::Transient,
         ),

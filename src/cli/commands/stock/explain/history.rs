@@ -3,70 +3,71 @@
 //! Steps are ordered by position. A trip and a move to *held* have only a time; they follow the last step
 //! that is not later.
 
-use crate::model::{Effect, Operation, Timestamp};
-use crate::outbox::{self, Body};
-use crate::store::{CellNow, PairRow, Store, StoreError, StoryEvent, StoryWish};
+use crate::model::{CallEffect, Operation, Timestamp};
+use crate::outbox::{self, ChangeBody};
+use crate::store::{CurrentStockLevel, ExplainedChange, ExplainedEvent, QuantityStateRow, Store, StoreError};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A step of the history.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct ExplainStep {
     /// The position in the journal, if any.
     pub(super) position: Option<i64>,
     /// The time in milliseconds.
     pub(super) at_ms: i64,
-    /// The code: `fact`, `wish`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
-    pub(super) what: &'static str,
+    /// The code: `fact`, `change`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
+    pub(super) code: &'static str,
     /// The sentence.
     pub(super) text: String,
 }
 
 /// The stored data of one stock level.
-pub(super) struct Story {
-    pairs: Vec<PairRow>,
-    wishes: Vec<StoryWish>,
-    events: Vec<StoryEvent>,
+pub(super) struct ExplainHistory {
+    versions: Vec<QuantityStateRow>,
+    changes: Vec<ExplainedChange>,
+    events: Vec<ExplainedEvent>,
 }
 
-impl Story {
-    pub(super) async fn read(
+impl ExplainHistory {
+    pub(super) async fn load(
         store: &Store,
         product: Option<i64>,
         spellings: &[String],
-        cell: &CellNow,
+        level: &CurrentStockLevel,
     ) -> Result<Self, StoreError> {
         let pairs = match product {
-            Some(product) => store.explain_pairs(product, cell.warehouse_id).await?,
+            Some(product) => store.explain_quantity_states(product, level.warehouse_id).await?,
             None => Vec::new(),
         };
-        let wishes = store.explain_wishes(spellings, cell.warehouse_id).await?;
-        let ids: Vec<i64> = wishes.iter().map(|wish| wish.id).collect();
-        Ok(Self { pairs, events: store.explain_events(&ids).await?, wishes })
+        let changes = store.explain_changes(spellings, level.warehouse_id).await?;
+        let ids: Vec<i64> = changes.iter().map(|change| change.id).collect();
+        Ok(Self { versions: pairs, events: store.explain_events(&ids).await?, changes })
     }
 
     /// Returns the changes that are not in a final state.
-    pub(super) fn open(&self) -> impl Iterator<Item = &StoryWish> {
-        self.wishes
+    pub(super) fn open_changes(&self) -> impl Iterator<Item = &ExplainedChange> {
+        self.changes
             .iter()
-            .filter(|wish| matches!(wish.state.as_str(), "pending" | "sending" | "held" | "in_doubt"))
+            .filter(|change| matches!(change.state.as_str(), "pending" | "sending" | "held" | "in_doubt"))
     }
 
     /// Returns all steps in order.
-    pub(super) fn steps(&self) -> Vec<Step> {
-        let mut steps = self.facts();
-        steps.extend(self.wishes.iter().map(inserted));
-        steps.extend(self.carried());
-        let (placed, timed): (Vec<Step>, Vec<Step>) = self
+    pub(super) fn steps(&self) -> Vec<ExplainStep> {
+        let mut steps = self.fact_steps();
+        steps.extend(self.changes.iter().map(insertion_step));
+        steps.extend(self.call_steps());
+        let (placed, timed): (Vec<ExplainStep>, Vec<ExplainStep>) = self
             .events
             .iter()
-            .map(happened)
-            .chain(self.wishes.iter().filter_map(moved))
+            .map(event_step)
+            .chain(self.changes.iter().filter_map(state_step))
             .partition(|step| step.position.is_some());
         steps.extend(placed);
         // At one position a decision precedes its effects; a change comes last, because its position is that
         // of its insertion.
-        let rank = |step: &Step| ["event", "fact", "agreed"].iter().position(|what| *what == step.what);
+        let rank =
+            |step: &ExplainStep| ["event", "fact", "agreed"].iter().position(|what| *what == step.code);
         steps.sort_by_key(|step| (step.position, rank(step).unwrap_or(usize::MAX)));
         for step in timed {
             let at = steps.iter().rposition(|other| other.at_ms <= step.at_ms).map_or(0, |index| index + 1);
@@ -76,34 +77,36 @@ impl Story {
     }
 
     /// Returns the changes of the fact, each with its origin.
-    fn facts(&self) -> Vec<Step> {
+    fn fact_steps(&self) -> Vec<ExplainStep> {
         let mut steps = Vec::new();
-        let mut before: Option<&PairRow> = None;
-        for pair in &self.pairs {
-            let by = source(pair);
+        let mut before: Option<&QuantityStateRow> = None;
+        for pair in &self.versions {
+            let by = fact_source(pair);
             let text = match before {
-                None => format!("{by}the service says {}", pair.quantity),
-                Some(old) => format!("{by}{} -> {}{}", old.quantity, pair.quantity, whose(old, pair)),
+                None => format!("{by}the platform says {}", pair.quantity),
+                Some(old) => {
+                    format!("{by}{} -> {}{}", old.quantity, pair.quantity, difference_by_origin(old, pair))
+                }
             };
             let (position, at_ms) = (pair.position.unwrap_or(0), pair.since_ms.unwrap_or(0));
-            steps.push(Step { position: Some(position), at_ms, what: "fact", text });
+            steps.push(ExplainStep { position: Some(position), at_ms, code: "fact", text });
             before = Some(pair);
         }
         steps
     }
 
     /// Returns the entries that carried changes, and the matching reads that made a call unnecessary.
-    fn carried(&self) -> Vec<Step> {
-        let mut by_exchange: BTreeMap<i64, Vec<&StoryWish>> = BTreeMap::new();
-        for wish in &self.wishes {
-            by_exchange.entry(wish.exchange_id.unwrap_or(0)).or_default().push(wish);
+    fn call_steps(&self) -> Vec<ExplainStep> {
+        let mut by_exchange: BTreeMap<i64, Vec<&ExplainedChange>> = BTreeMap::new();
+        for change in &self.changes {
+            by_exchange.entry(change.exchange_id.unwrap_or(0)).or_default().push(change);
         }
         by_exchange.remove(&0);
-        by_exchange.into_iter().filter_map(|(exchange, wishes)| entry(exchange, &wishes)).collect()
+        by_exchange.into_iter().filter_map(|(exchange, changes)| entry_step(exchange, &changes)).collect()
     }
 }
 
-fn source(pair: &PairRow) -> String {
+fn fact_source(pair: &QuantityStateRow) -> String {
     match (pair.exchange_id, pair.operation.as_deref()) {
         (Some(exchange), Some(operation)) => format!("exchange {exchange} ({operation}): "),
         _ if pair.position.is_some() => "a look was taken for the answer that was lost: ".into(),
@@ -112,8 +115,8 @@ fn source(pair: &PairRow) -> String {
 }
 
 /// Splits a difference into our own (own delta moved) and that of others (R - O moved).
-fn whose(old: &PairRow, new: &PairRow) -> String {
-    let ours = new.ours - old.ours;
+fn difference_by_origin(old: &QuantityStateRow, new: &QuantityStateRow) -> String {
+    let ours = new.own_delta - old.own_delta;
     let others = new.quantity - old.quantity - ours;
     let since = match old.exchange_id {
         Some(exchange) => format!(" since exchange {exchange}"),
@@ -129,51 +132,52 @@ fn whose(old: &PairRow, new: &PairRow) -> String {
     text
 }
 
-fn inserted(wish: &StoryWish) -> Step {
-    let wanted = match outbox::read(&wish.kind, &wish.body) {
-        Ok(Body::QuantitySet(set)) => {
-            let base = match (set.counted_at, wish.base_quantity, wish.base_ours) {
+fn insertion_step(change: &ExplainedChange) -> ExplainStep {
+    let wanted = match outbox::read_stored_body(&change.kind, &change.body) {
+        Ok(ChangeBody::QuantitySet(set)) => {
+            let base = match (set.counted_at, change.base_quantity, change.base_own_delta) {
                 (Some(at), _, _) if set.seen.is_none() => format!(", counted at {at}"),
-                (_, Some(seen), Some(0)) => format!(", counted when the service showed {seen}"),
+                (_, Some(seen), Some(0)) => format!(", counted when the platform showed {seen}"),
                 (_, Some(seen), Some(ours)) => {
-                    format!(", counted when the service showed {seen} (our sum {ours:+})")
+                    format!(", counted when the platform showed {seen} (our sum {ours:+})")
                 }
-                _ => ", counted before the cell was read".into(),
+                _ => ", counted before the stock level was read".into(),
             };
             format!("set {}{base}", set.quantity)
         }
-        Ok(Body::QuantityAdjust(adjust)) => format!("adjust {:+}", adjust.delta),
-        Ok(_) | Err(_) => wish.kind.clone(),
+        Ok(ChangeBody::QuantityAdjust(adjust)) => format!("adjust {:+}", adjust.delta),
+        Ok(_) | Err(_) => change.kind.clone(),
     };
-    Step {
-        position: Some(wish.position.unwrap_or(0)),
-        at_ms: Timestamp::parse(&wish.created_at).map_or(0, |at| at.0),
-        what: "wish",
-        text: format!("the wish `{}` is inserted: {wanted}; {}", wish.key, stands(wish)),
+    ExplainStep {
+        position: Some(change.position.unwrap_or(0)),
+        at_ms: Timestamp::parse(&change.created_at).map_or(0, |at| at.0),
+        code: "change",
+        text: format!("the change `{}` is inserted: {wanted}; {}", change.key, state_text(change)),
     }
 }
 
 /// Returns the current state of a change.
-fn stands(wish: &StoryWish) -> String {
-    let state = if wish.state == "in_doubt" { "in doubt" } else { &wish.state };
-    match &wish.reason {
+fn state_text(change: &ExplainedChange) -> String {
+    let state = if change.state == "in_doubt" { "in doubt" } else { &change.state };
+    match &change.reason {
         Some(reason) => format!("now {state} ({reason})"),
         None => format!("now {state}"),
     }
 }
 
 /// Describes the entry that one exchange carried for the stock level, with each change's arithmetic.
-fn entry(exchange: i64, wishes: &[&StoryWish]) -> Option<Step> {
-    let first = wishes.first()?;
+fn entry_step(exchange: i64, changes: &[&ExplainedChange]) -> Option<ExplainStep> {
+    let first = changes.first()?;
     let (operation, written) = (first.operation.as_deref()?, first.written?);
-    let is_write = operation.parse::<Operation>().is_ok_and(|operation| operation.effect() == Effect::Write);
-    let shares = wishes.iter().map(|wish| match (&wish.detail, wish.state.as_str()) {
-        (Some(how), "applied") => format!("`{}` {}", wish.key, arithmetic(how, written)),
-        _ => format!("`{}`", wish.key),
+    let is_write =
+        operation.parse::<Operation>().is_ok_and(|operation| operation.effect() == CallEffect::Write);
+    let shares = changes.iter().map(|change| match (&change.detail, change.state.as_str()) {
+        (Some(how), "applied") => format!("`{}` {}", change.key, arithmetic_text(how, written)),
+        _ => format!("`{}`", change.key),
     });
     let shares = shares.collect::<Vec<_>>().join("; ");
     let merged =
-        if wishes.len() > 1 { format!(", {} wishes in one entry", wishes.len()) } else { String::new() };
+        if changes.len() > 1 { format!(", {} changes in one entry", changes.len()) } else { String::new() };
     let (what, position, text) = if is_write {
         let answer = match first.verdict.as_deref() {
             Some("accepted") => "",
@@ -193,22 +197,22 @@ fn entry(exchange: i64, wishes: &[&StoryWish]) -> Option<Step> {
             format!("exchange {exchange} showed {written} already, no call{merged}: {shares}"),
         )
     };
-    Some(Step { position: Some(position), at_ms: first.sent_ms.unwrap_or(0), what, text })
+    Some(ExplainStep { position: Some(position), at_ms: first.sent_ms.unwrap_or(0), code: what, text })
 }
 
 /// Rewrites `set 47 counted at 50, 2 sold since: 45` as a sentence of the history.
-fn arithmetic(how: &str, written: i64) -> String {
+fn arithmetic_text(how: &str, written: i64) -> String {
     match how.rsplit_once(": ").filter(|_| how.starts_with("set ")) {
         Some((why, result)) => {
-            let told = why.replacen("counted at", "counted when the service showed", 1);
+            let detail = why.replacen("counted at", "counted when the platform showed", 1);
             let makes = if result == written.to_string() { "sent" } else { "makes" };
-            format!("{}; {makes} {result}", told.replace(", ", "; "))
+            format!("{}; {makes} {result}", detail.replace(", ", "; "))
         }
         None => how.to_owned(),
     }
 }
 
-fn happened(event: &StoryEvent) -> Step {
+fn event_step(event: &ExplainedEvent) -> ExplainStep {
     let (subject, detail) = (&event.subject, event.detail.as_deref().unwrap_or_default());
     let told: Value = serde_json::from_str(detail).unwrap_or_default();
     let (what, text) = match event.kind.as_str() {
@@ -218,25 +222,25 @@ fn happened(event: &StoryEvent) -> Step {
         ),
         "trip" => ("trip", format!("a brake holds `{subject}`: {detail}")),
         "brake.released" => ("event", "a person releases what the brake held".into()),
-        "outbox.settled" => match told["landed"].as_bool() {
+        "outbox.finished" => match told["landed"].as_bool() {
             Some(true) => ("event", format!("settled: what `{subject}` sent was done")),
             _ => ("event", format!("settled: what `{subject}` sent was not done, it is planned anew")),
         },
         kind => ("event", format!("{kind} `{subject}`: {detail}")),
     };
-    Step { position: event.position, at_ms: event.at_ms, what, text }
+    ExplainStep { position: event.position, at_ms: event.at_ms, code: what, text }
 }
 
 /// Returns a step for a change that is held, rejected, cancelled or in doubt. Sent changes have their own
 /// steps.
-fn moved(wish: &StoryWish) -> Option<Step> {
-    let state = match wish.state.as_str() {
-        "held" | "rejected" | "cancelled" => wish.state.as_str(),
+fn state_step(change: &ExplainedChange) -> Option<ExplainStep> {
+    let state = match change.state.as_str() {
+        "held" | "rejected" | "cancelled" => change.state.as_str(),
         "in_doubt" => "in doubt",
         _ => return None,
     };
-    let detail = wish.detail.as_deref().unwrap_or_default();
-    let reason = wish.reason.as_deref().unwrap_or_default();
-    let text = format!("the wish `{}` is {state} ({reason}): {detail}", wish.key);
-    Some(Step { position: None, at_ms: wish.moved_ms?, what: "moved", text })
+    let detail = change.detail.as_deref().unwrap_or_default();
+    let reason = change.reason.as_deref().unwrap_or_default();
+    let text = format!("the change `{}` is {state} ({reason}): {detail}", change.key);
+    Some(ExplainStep { position: None, at_ms: change.state_changed_ms?, code: "moved", text })
 }

@@ -7,6 +7,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
+mod vocabulary;
+
 use std::path::{Path, PathBuf};
 
 /// Rooms, each with the rooms it may import.

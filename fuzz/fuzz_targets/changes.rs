@@ -1,4 +1,4 @@
-//! tests/it/fuzz/wishes.rs under libFuzzer.
+//! tests/it/fuzz/changes.rs under libFuzzer.
 
 #![no_main]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a target ends at a surprise")]
@@ -7,7 +7,7 @@
 mod choices;
 #[path = "../../tests/it/fuzz/shop.rs"]
 mod shop;
-#[path = "../../tests/it/fuzz/wishes.rs"]
-mod wishes;
+#[path = "../../tests/it/fuzz/changes.rs"]
+mod changes;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wishes::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| changes::check(data));

@@ -9,13 +9,14 @@ use super::shop::{Shop, block_on, known};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use tallyd::client::Request;
-use tallyd::client::wire::{self, Invalid};
+use tallyd::client::PlatformRequest;
+use tallyd::client::wire::{self, InvalidRequest};
 use tallyd::model::{OrderLine, Quantity, ShipmentId, ShipmentItemId, WarehouseId};
 use tallyd::outbox::{
-    Body, Kind, LineRef, ProductUpdate, Reason, ShipmentCreate, ShipmentRef, TrackingSubmit, parse,
+    ChangeBody, ChangeKind, LineRef, ProductUpdate, Reason, ShipmentCreate, ShipmentRef, TrackingSubmit,
+    parse_body,
 };
-use tallyd::reconcile::{Plan, shipment, tracking};
+use tallyd::reconcile::{ChangePlan, shipments, tracking};
 
 /// Names of fields and values, for the changed places.
 const WORDS: &[&str] = &[
@@ -83,9 +84,9 @@ thread_local! {
 /// Reads one change and sends its request.
 pub(crate) fn check(data: &[u8]) {
     let mut choices = Choices::new(data);
-    let kind = choices.of(Kind::ALL);
+    let kind = choices.of(ChangeKind::ALL);
     let body = body(kind, &mut choices);
-    match parse(kind.as_str(), &body) {
+    match parse_body(kind.as_str(), &body) {
         Ok(body) => {
             assert_eq!(body.kind(), kind);
             let Some(request) = request(&body) else { return };
@@ -96,13 +97,13 @@ pub(crate) fn check(data: &[u8]) {
         Err(refused) => {
             assert_eq!(refused.reason, Reason::BadBody, "{refused:?}");
             assert!(!refused.detail.trim().is_empty(), "refused without a sentence");
-            assert_eq!(parse(kind.as_str(), &body), Err(refused), "two readings of one body");
+            assert_eq!(parse_body(kind.as_str(), &body), Err(refused), "two readings of one body");
         }
     }
 }
 
 /// Returns raw bytes, or a valid body with up to three places changed.
-fn body(kind: Kind, choices: &mut Choices<'_>) -> String {
+fn body(kind: ChangeKind, choices: &mut Choices<'_>) -> String {
     if choices.below(4) == 3 {
         return String::from_utf8_lossy(choices.rest()).into_owned();
     }
@@ -113,54 +114,66 @@ fn body(kind: Kind, choices: &mut Choices<'_>) -> String {
     good.to_string()
 }
 
-fn good(kind: Kind) -> Value {
+fn good(kind: ChangeKind) -> Value {
     let shop = known();
     match kind {
-        Kind::QuantitySet => {
+        ChangeKind::QuantitySet => {
             json!({"sku": "FUZZ-1", "warehouse_id": shop.warehouses[0], "quantity": 7, "seen": 9,
             "counted_at": "2026-10-15T12:00:00Z"})
         }
-        Kind::QuantityAdjust => json!({"sku": "FUZZ-1", "warehouse_id": shop.warehouses[0], "delta": -3}),
-        Kind::ShipmentCreate => {
+        ChangeKind::QuantityAdjust => {
+            json!({"sku": "FUZZ-1", "warehouse_id": shop.warehouses[0], "delta": -3})
+        }
+        ChangeKind::ShipmentCreate => {
             json!({"order_id": shop.order, "lines": [{"line_item_id": shop.line, "quantity": 1}]})
         }
-        Kind::TrackingSubmit => {
+        ChangeKind::TrackingSubmit => {
             json!({"shipment_id": shop.shipment, "carrier_id": 2, "tracking_number": "1Z001",
             "tracking_url": "https://t.example/1", "shipped_date": "2026-10-15",
             "lines": [{"line_item_id": shop.item, "estimated_delivery_date": "2026-10-18T12:00:00"}]})
         }
-        Kind::ProductCreate => json!({"Sku": "NEW-1", "Name": "New", "Type": "Product", "QuantityOnHand": 3,
+        ChangeKind::ProductCreate => {
+            json!({"Sku": "NEW-1", "Name": "New", "Type": "Product", "QuantityOnHand": 3,
             "Identifiers": {"UPC": "4", "EAN": "", "ISBN": null}, "IsDropshipped": false, "IsFireArm": true,
             "GlobalListingAttributes": {"Price": 9.5, "Condition": "New", "SoldAsName": "S"},
             "Images": [{"MIMEType": "image/png", "Url": "https://i.example/2.png", "DisplayOrder": 1}],
             "Warehouses": [{"WarehouseId": shop.warehouses[0], "QuantityOnHand": 3, "Aisle": "A", "SKU": "X",
                 "IsActive": true}],
-            "SupplierInformation": {"SupplierId": shop.supplier, "Sku": "S", "Price": 4}}),
-        Kind::ProductUpdate => shop.product.clone(),
-        Kind::WarehouseCreate => {
+            "SupplierInformation": {"SupplierId": shop.supplier, "Sku": "S", "Price": 4}})
+        }
+        ChangeKind::ProductUpdate => shop.product.clone(),
+        ChangeKind::WarehouseCreate => {
             json!({"Name": "Annex", "AccountNumber": "7", "Type": "Dropship", "Note": "n",
             "ContactInformation": {"FullName": "A B", "Phone": "1", "Address": {"City": "Bath", "IsResidential": false}}})
         }
-        Kind::ListingTemplateCreate => {
+        ChangeKind::ListingTemplateCreate => {
             json!({"StorefrontId": shop.storefront, "Name": "Large", "Body": "<b>x</b>"})
         }
     }
 }
 
 /// Returns the request of a body, or `None` if the facts cannot allow it.
-fn request(body: &Body) -> Option<Result<Request, Invalid>> {
+fn request(body: &ChangeBody) -> Option<Result<PlatformRequest, InvalidRequest>> {
     match body {
-        Body::QuantitySet(set) => Some(update(set.cell.sku.clone(), set.cell.warehouse_id, set.quantity)),
-        Body::QuantityAdjust(adjust) => {
-            let target = Quantity(adjust.delta.saturating_add(40));
-            target.is_writable().then(|| update(adjust.cell.sku.clone(), adjust.cell.warehouse_id, target))
+        ChangeBody::QuantitySet(set) => {
+            Some(update(set.stock_level.sku.clone(), set.stock_level.warehouse_id, set.quantity))
         }
-        Body::ShipmentCreate(wish) => shipments(wish),
-        Body::TrackingSubmit(wish) => trackings(wish),
-        Body::ProductCreate(wish) => Some(wire::create_product(&of_the_shop(wish.fields.clone().into()))),
-        Body::ProductUpdate(wish) => product(wish),
-        Body::WarehouseCreate(wish) => Some(wire::create_warehouse(&wish.fields.clone().into())),
-        Body::ListingTemplateCreate(wish) => Some(wire::create_listing_template(&wish.fields.clone().into())),
+        ChangeBody::QuantityAdjust(adjust) => {
+            let target = Quantity(adjust.delta.saturating_add(40));
+            target
+                .is_writable()
+                .then(|| update(adjust.stock_level.sku.clone(), adjust.stock_level.warehouse_id, target))
+        }
+        ChangeBody::ShipmentCreate(change) => shipments(change),
+        ChangeBody::TrackingSubmit(change) => trackings(change),
+        ChangeBody::ProductCreate(change) => {
+            Some(wire::create_product(&of_the_shop(change.fields.clone().into())))
+        }
+        ChangeBody::ProductUpdate(change) => product(change),
+        ChangeBody::WarehouseCreate(change) => Some(wire::create_warehouse(&change.fields.clone().into())),
+        ChangeBody::ListingTemplateCreate(change) => {
+            Some(wire::create_listing_template(&change.fields.clone().into()))
+        }
     }
 }
 
@@ -168,14 +181,14 @@ fn update(
     sku: tallyd::model::Sku,
     warehouse_id: WarehouseId,
     quantity: Quantity,
-) -> Result<Request, Invalid> {
+) -> Result<PlatformRequest, InvalidRequest> {
     wire::update_quantity_on_hand(&[wire::QuantityUpdate { sku, quantity, warehouse_id }])
 }
 
 /// Builds the request for an order with enough left of every line that the change names.
-fn shipments(wish: &ShipmentCreate) -> Option<Result<Request, Invalid>> {
+fn shipments(change: &ShipmentCreate) -> Option<Result<PlatformRequest, InvalidRequest>> {
     let line = |line_item_id| OrderLine {
-        order_id: wish.order_id,
+        order_id: change.order_id,
         line_item_id,
         sku: None,
         product_id: None,
@@ -184,58 +197,59 @@ fn shipments(wish: &ShipmentCreate) -> Option<Result<Request, Invalid>> {
         unit_price: None,
         warehouse_id: None,
     };
-    let named: Vec<OrderLine> = wish.lines.iter().flatten().map(|named| line(named.line_item_id)).collect();
+    let named: Vec<OrderLine> = change.lines.iter().flatten().map(|named| line(named.line_item_id)).collect();
     let lines = if named.is_empty() { vec![line(tallyd::model::LineItemId(known().line))] } else { named };
-    let Plan::Go(claimed) = shipment::plan(wish, shipment::OrderFact::Known(&lines)) else {
-        panic!("enough is left of every line: {wish:?}")
+    let ChangePlan::Send(claimed) = shipments::plan_shipment(change, shipments::OrderFact::Known(&lines))
+    else {
+        panic!("enough is left of every line: {change:?}")
     };
-    let line = |line: &shipment::ClaimedLine| wire::ShipmentLine {
+    let line = |line: &shipments::ClaimedLine| wire::ShipmentOrderLine {
         line_item_id: line.line_item_id,
         quantity: line.quantity,
     };
-    let order = wire::ShipmentOrder { order_id: wish.order_id, lines: claimed.iter().map(line).collect() };
+    let order = wire::ShipmentOrder { order_id: change.order_id, lines: claimed.iter().map(line).collect() };
     Some(wire::create_shipments(&[order]))
 }
 
 /// Builds the request for a shipment with every item that the change names, none of them with a number.
-fn trackings(wish: &TrackingSubmit) -> Option<Result<Request, Invalid>> {
-    let item = |line: LineRef| tracking::Item {
-        item_id: ShipmentItemId(line.id()),
-        line_item_id: Some(tallyd::model::LineItemId(line.id())),
+fn trackings(change: &TrackingSubmit) -> Option<Result<PlatformRequest, InvalidRequest>> {
+    let item = |line: LineRef| tracking::ItemFact {
+        item_id: ShipmentItemId(line.raw_id()),
+        line_item_id: Some(tallyd::model::LineItemId(line.raw_id())),
         is_shipped: false,
         tracking_number: None,
     };
-    let named: Vec<_> = wish.lines.iter().flatten().map(|line| item(line.line)).collect();
+    let named: Vec<_> = change.lines.iter().flatten().map(|line| item(line.line)).collect();
     let items =
         if named.is_empty() { vec![item(LineRef::Item(ShipmentItemId(known().item)))] } else { named };
-    let Plan::Go(entries) = tracking::plan(wish, Some(&items)) else {
-        panic!("no item carries a number: {wish:?}")
+    let ChangePlan::Send(entries) = tracking::plan_tracking(change, Some(&items)) else {
+        panic!("no item carries a number: {change:?}")
     };
-    let line = |entry: &tracking::Entry| wire::TrackingLine {
+    let line = |entry: &tracking::TrackingItem| wire::ShipmentItemTracking {
         item_id: entry.item_id,
         carrier_id: entry.info.carrier_id,
         tracking_number: entry.info.tracking_number.clone(),
         tracking_url: entry.info.tracking_url.clone(),
         estimated_delivery_date: entry.info.estimated_delivery_date.clone(),
     };
-    let shipment_id = match &wish.shipment {
+    let shipment_id = match &change.shipment {
         ShipmentRef::Id(id) => *id,
         ShipmentRef::Key(_) => ShipmentId(known().shipment),
     };
     Some(wire::submit_tracking(&[wire::TrackingSubmission {
         shipment_id,
-        carrier_id: wish.info.carrier_id,
+        carrier_id: change.info.carrier_id,
         tracking_number: None,
         tracking_url: None,
-        shipped_date: wish.shipped_date.clone(),
+        shipped_date: change.shipped_date.clone(),
         estimated_delivery_date: None,
         lines: entries.iter().map(line).collect(),
     }]))
 }
 
 /// Builds the update, with the quantities that it names itself as facts.
-fn product(wish: &ProductUpdate) -> Option<Result<Request, Invalid>> {
-    let links = wish.fields.get("Warehouses").and_then(Value::as_array).into_iter().flatten();
+fn product(change: &ProductUpdate) -> Option<Result<PlatformRequest, InvalidRequest>> {
+    let links = change.fields.get("Warehouses").and_then(Value::as_array).into_iter().flatten();
     let fact = |link: &Value| {
         Some((
             WarehouseId(whole(&link["WarehouseId"])?),
@@ -243,14 +257,14 @@ fn product(wish: &ProductUpdate) -> Option<Result<Request, Invalid>> {
         ))
     };
     let facts: BTreeMap<WarehouseId, Quantity> = links.filter_map(fact).collect();
-    let total = wish.fields.get("QuantityOnHand").and_then(whole).unwrap_or(0);
-    let fields = wish.with_quantities(&facts, Quantity(total));
-    let fields = fields.unwrap_or_else(|why| panic!("its own quantities are the facts: {why}: {wish:?}"));
+    let total = change.fields.get("QuantityOnHand").and_then(whole).unwrap_or(0);
+    let fields = change.with_quantities(&facts, Quantity(total));
+    let fields = fields.unwrap_or_else(|why| panic!("its own quantities are the facts: {why}: {change:?}"));
     Some(wire::update_product(&of_the_shop(fields.into())))
 }
 
 fn whole(value: &Value) -> Option<i64> {
-    tallyd::model::integral(value.as_number()?)
+    tallyd::model::json_integer(value.as_number()?)
 }
 
 /// Returns the body with ids and prices of the account, and with no more links than the account has
@@ -275,20 +289,20 @@ fn of_the_shop(mut body: Value) -> Value {
     body
 }
 
-async fn sent(shop: &mut Option<(Shop, u32)>, request: &Request, body: &Body) {
+async fn sent(shop: &mut Option<(Shop, u32)>, request: &PlatformRequest, body: &ChangeBody) {
     if shop.as_ref().is_none_or(|(_, inputs)| *inputs >= INPUTS_A_SHOP) {
         *shop = Some((Shop::open().await, 0));
     }
     let (shop, inputs) = shop.as_mut().unwrap();
     *inputs += 1;
     let skus: BTreeSet<String> = match body {
-        Body::ProductCreate(_) => {
-            shop.core.skus().await.unwrap().iter().map(|sku| sku.trim().to_lowercase()).collect()
+        ChangeBody::ProductCreate(_) => {
+            shop.core.all_skus().await.unwrap().iter().map(|sku| sku.trim().to_lowercase()).collect()
         }
         _ => BTreeSet::new(),
     };
     // The preflight would find it, so it is not created again (docs/rules.md 26).
-    if body.sku().is_some_and(|sku| skus.contains(&sku.fold())) {
+    if body.sku().is_some_and(|sku| skus.contains(&sku.case_key())) {
         return;
     }
     let bytes = request.body.clone().unwrap_or_default();

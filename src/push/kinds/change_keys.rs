@@ -1,0 +1,57 @@
+//! Ordering keys of changes, the order of a round, and the outcomes that all kinds share.
+
+use crate::model::{ChangeId, ShipmentId};
+use crate::outbox::{ChangeState, Reason, ShipmentCreate};
+use crate::reconcile::creates;
+use crate::store::{ChangeOutcome, ChangeRow};
+use std::collections::BTreeSet;
+
+/// Returns the changes that failed before.
+pub(super) fn previously_failed(pending: &[ChangeRow]) -> BTreeSet<ChangeId> {
+    let previously_failed =
+        pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotSent.as_str()));
+    previously_failed.map(|row| ChangeId(row.id)).collect()
+}
+
+/// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
+/// flight or in doubt.
+pub(super) fn first_per_key<T>(
+    changes: Vec<(ChangeId, String, T)>,
+    under_way: &BTreeSet<String>,
+    previously_failed: &BTreeSet<ChangeId>,
+) -> Vec<(ChangeId, String, T)> {
+    let subjects: Vec<String> = changes.iter().map(|(_, subject, _)| subject.clone()).collect();
+    let turn: BTreeSet<usize> = creates::first_per_key(&subjects, under_way).into_iter().collect();
+    let first = changes.into_iter().enumerate().filter(|(index, _)| turn.contains(index));
+    let mut first: Vec<_> = first.map(|(_, change)| change).collect();
+    first.sort_by_key(|(id, ..)| previously_failed.contains(id));
+    first
+}
+
+/// Returns the ordering key of an order.
+pub(super) fn order_key(change: &ShipmentCreate) -> String {
+    format!("order {}", change.order_id)
+}
+
+/// Returns the key of the change in the table of absences.
+pub(super) fn absence_subject(change: ChangeId) -> String {
+    format!("change {change}")
+}
+
+/// Returns the ordering key of a shipment.
+pub(super) fn shipment_key(shipment: ShipmentId) -> String {
+    format!("shipment {shipment}")
+}
+
+/// Returns the move of a change that the platform refused.
+pub(super) fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {
+    let words = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
+    let detail = format!("the platform refused it: {words}");
+    ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::ServiceRefused.as_str()), detail)
+}
+
+/// Returns the move of a change that the answer does not identify.
+pub(super) fn unmatched_outcome(id: ChangeId) -> ChangeOutcome {
+    let detail = "the answer does not say what became of it";
+    ChangeOutcome::new(id, ChangeState::InDoubt, Some(Reason::Unmatched.as_str()), detail)
+}
