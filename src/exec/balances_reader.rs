@@ -84,12 +84,12 @@ impl<'a> BalancesReader<'a> {
     async fn read_page(&self, page: &[Sku]) -> Result<Result<ReadAnswer, (FailureCause, String)>, JobError> {
         let mut witnesses = Vec::new();
         if self.with_witnesses {
-            witnesses = self.context.store.witness_skus(page).await?;
+            witnesses = self.context.store.skus_beside(page).await?;
         }
         let read = self.request_page(page, &witnesses).await?;
         match read {
             Ok((answer, checked)) if checked.wants_witnesses() && witnesses.is_empty() => {
-                witnesses = self.context.store.witness_skus(page).await?;
+                witnesses = self.context.store.skus_beside(page).await?;
                 if witnesses.is_empty() {
                     return into_read(answer, checked);
                 }

@@ -124,15 +124,22 @@ impl JobContext {
     }
 
     /// Quarantines an isolated entry that failed, if the failures are proof. A quarantined entry gets a
-    /// longer delay. Returns true if the entry is quarantined.
+    /// longer delay, unless entries outside the quarantine fail too: it then stays due, because the platform
+    /// may have caused the failure. Returns true if the entry is quarantined and not due.
     pub(crate) async fn quarantine_entry(
         &self,
         operation: Operation,
         alone: &str,
         why: &str,
     ) -> Result<bool, StoreError> {
-        let was_aside = self.quarantined_entries(operation).await?.contains(alone);
-        if !was_aside && !self.entry_failures().is_proved_guilty(operation, alone) {
+        let quarantined_entries = self.quarantined_entries(operation).await?;
+        let was_aside = quarantined_entries.contains(alone);
+        let is_guilty = if was_aside {
+            !self.entry_failures().is_amid_others(operation, |entry| quarantined_entries.contains(entry))
+        } else {
+            self.entry_failures().is_proved_guilty(operation, alone)
+        };
+        if !is_guilty {
             return Ok(false);
         }
         let mut write = self.store.begin_write(Durability::Normal).await?;

@@ -335,8 +335,8 @@ fn is_lacking(work: &&PendingStockLevel) -> bool {
     work.lack.is_some_and(ProductLack::needs_confirmation)
 }
 
-/// Returns the witnesses of a page: SKUs that are known to exist. Empty unless an earlier answer lacked a SKU
-/// of the page.
+/// Returns the witnesses of a page: SKUs that are known to exist, and undecided spellings of the page's SKUs.
+/// Empty unless an earlier answer lacked a SKU of the page.
 async fn witnesses_of(
     store: &Store,
     stale: &[&PendingStockLevel],
@@ -345,7 +345,7 @@ async fn witnesses_of(
     if !stale.iter().any(|work| is_lacking(work) && skus.contains(&work.stock_level.sku)) {
         return Ok(Vec::new());
     }
-    store.witness_skus(&skus.iter().cloned().collect::<Vec<_>>()).await
+    store.skus_beside(&skus.iter().cloned().collect::<Vec<_>>()).await
 }
 
 /// Moves of a batch that need no call.

@@ -7,7 +7,7 @@
 use super::backlog::PushBacklog;
 use super::pipeline::backlog_entry;
 use super::snapshot::{
-    NO_WAREHOUSES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, load_snapshot,
+    NO_KEYS, NO_WAREHOUSES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, load_snapshot,
 };
 use super::{PlannedRequest, PushPreview};
 use super::{brake, pack_writes, send, skus_to_read, witnesses_of};
@@ -31,6 +31,7 @@ pub(super) async fn preview_quantities(
         moment,
         own_reads: &OwnReads::new(),
         absent_warehouses: &NO_WAREHOUSES,
+        undecided: &NO_KEYS,
     };
     let PushSnapshot { stock_levels: works, rejected, .. } = load_snapshot(store, look, None).await?;
     for verdict in rejected {

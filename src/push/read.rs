@@ -50,7 +50,7 @@ pub(super) async fn read_stale_page(
                 && witnesses.is_empty()
                 && may_have_witnesses
             {
-                witnesses = context.store.witness_skus(&skus).await?;
+                witnesses = context.store.skus_beside(&skus).await?;
                 may_have_witnesses = false;
                 if !witnesses.is_empty() {
                     continue;

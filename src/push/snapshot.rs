@@ -4,8 +4,8 @@
 //! sending.
 
 use super::snapshot_rows::{
-    applied_after, awaits_fact, count_resolution, created_at, lack_of, last_set, newest_position, parse_sku,
-    parse_time, past_facts, twin_skus,
+    applied_after, awaited_products, awaits_fact, count_resolution, created_at, lack_of, last_set,
+    newest_position, open_changes, parse_sku, parse_time, past_facts, twin_skus,
 };
 use crate::client::wire::QuantityUpdate;
 use crate::exec::{JobContext, QuantitySettings};
@@ -19,9 +19,7 @@ use crate::reconcile::{
     ChangeDecision, ChangeEffect, Count, CountBase, CountMark, DecidedChange, OpenState, ProductLack,
     QuantityState, StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, plan_stock_level,
 };
-use crate::store::{
-    ChangeOutcome, ChangeRow, KIT_TYPE, OpenChange, PlannedStockLevel, StockLevelRow, Store, StoreError,
-};
+use crate::store::{ChangeOutcome, ChangeRow, KIT_TYPE, PlannedStockLevel, StockLevelRow, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -45,10 +43,14 @@ pub(super) struct SnapshotInputs<'a> {
     pub(super) own_reads: &'a OwnReads,
     /// Warehouses that are proved not to exist.
     pub(super) absent_warehouses: &'a BTreeSet<WarehouseId>,
+    /// Case keys of missing SKUs of which another spelling is tracked and undecided.
+    pub(super) undecided: &'a BTreeSet<String>,
 }
 
 /// Empty set of warehouses.
 pub(super) static NO_WAREHOUSES: BTreeSet<WarehouseId> = BTreeSet::new();
+/// Empty set of case keys.
+pub(super) static NO_KEYS: BTreeSet<String> = BTreeSet::new();
 
 /// Stock level with its changes and its plan.
 #[derive(Clone, Debug)]
@@ -164,6 +166,11 @@ pub(super) async fn load_snapshot(
     let mut changes = open_changes(store, &order).await?;
     let rows = store.stock_level_rows(&order).await?;
     let listed: BTreeSet<WarehouseId> = store.warehouse_ids().await?.into_iter().collect();
+    let missing = order.iter().zip(&rows).filter(|(_, row)| row.is_missing);
+    let missing: Vec<Sku> = missing.map(|(level, _)| level.sku.clone()).collect();
+    let undecided = store.undecided_spellings(&missing).await?;
+    let undecided: BTreeSet<String> = undecided.iter().map(Sku::case_key).collect();
+    let look = SnapshotInputs { undecided: &undecided, ..look };
     for (level, row) in order.into_iter().zip(rows) {
         if row.product_id.is_none() && awaited.contains(&level.sku.case_key()) {
             continue;
@@ -252,29 +259,6 @@ impl PushSnapshot {
     }
 }
 
-/// Returns the case keys of SKUs that a pending change creates. Their quantity changes wait for the product
-/// instead of being rejected.
-async fn awaited_products(store: &Store) -> Result<BTreeSet<String>, StoreError> {
-    let creates = store.outbox_open_product_creates().await?;
-    let body = |row: &ChangeRow| outbox::read_stored_body(&row.kind, &row.body).ok();
-    Ok(creates.iter().filter_map(body).filter_map(|body| body.sku().map(Sku::case_key)).collect())
-}
-
-/// Returns the open changes by stock level (SKU and warehouse).
-async fn open_changes(
-    store: &Store,
-    levels: &[StockLevel],
-) -> Result<BTreeMap<(String, i64), Vec<ChangeRow>>, StoreError> {
-    let mut open: BTreeMap<(String, i64), Vec<ChangeRow>> = BTreeMap::new();
-    for OpenChange { change, stock_level_sku, warehouse_id } in store.outbox_open_changes(levels).await? {
-        // An invalid body is rejected elsewhere.
-        if outbox::read_stored_body(&change.kind, &change.body).is_ok() {
-            open.entry((stock_level_sku, warehouse_id)).or_default().push(change);
-        }
-    }
-    Ok(open)
-}
-
 impl<'a> SnapshotInputs<'a> {
     /// Returns the inputs of a snapshot at this time.
     pub(super) fn at_present(
@@ -282,13 +266,8 @@ impl<'a> SnapshotInputs<'a> {
         settings: &'a QuantitySettings,
         own_reads: &'a OwnReads,
     ) -> Self {
-        Self {
-            settings,
-            now: context.now(),
-            moment: context.moment(),
-            own_reads,
-            absent_warehouses: &NO_WAREHOUSES,
-        }
+        let (now, moment) = (context.now(), context.moment());
+        Self { settings, now, moment, own_reads, absent_warehouses: &NO_WAREHOUSES, undecided: &NO_KEYS }
     }
 
     /// Returns the stock level with its plan. `None` while a write of it is in flight or in doubt, or while a
@@ -374,6 +353,10 @@ impl<'a> SnapshotInputs<'a> {
         }
         if row.product_id.is_none() && row.twins > 1 {
             return Ok(StockLevelKnowledge::AmbiguousSku(twin_skus(row)?));
+        }
+        if row.is_missing && self.undecided.contains(&level.sku.case_key()) {
+            // The tracked spelling may be the product.
+            return Ok(StockLevelKnowledge::Unread);
         }
         if row.is_missing {
             // The product may be back, and another spelling that waits for an answer may be the product. An old

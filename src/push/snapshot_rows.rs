@@ -1,11 +1,12 @@
-//! Conversions of the rows of a stock level and its changes. An invalid value is an error.
+//! Rows of stock levels and their changes: reads and conversions. An invalid value is an error.
 
-use crate::model::{ChangeId, Quantity, Sku, Timestamp};
-use crate::outbox::{ChangeState, Reason};
+use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp};
+use crate::outbox::{self, ChangeState, Reason};
 use crate::reconcile::count_base::HistoryFact;
 use crate::reconcile::{CountMark, CountResolution, ProductLack, QuantityState};
-use crate::store::{ChangeRow, StockLevelRow, StoreError};
+use crate::store::{ChangeRow, OpenChange, StockLevelRow, Store, StoreError};
 use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parses a JSON value of the database. An invalid value is an error, never an empty list: ignoring a list of
 /// adjusts would change a quantity.
@@ -94,4 +95,27 @@ pub(super) fn awaits_fact(change: &ChangeRow) -> bool {
 pub(super) fn newest_position(open: &[ChangeRow]) -> i64 {
     let pending = open.iter().filter(|change| change.state == ChangeState::Pending.as_str());
     pending.filter_map(|change| change.position).max().unwrap_or(0)
+}
+
+/// Returns the case keys of SKUs that a pending change creates. Their quantity changes wait for the product
+/// instead of being rejected.
+pub(super) async fn awaited_products(store: &Store) -> Result<BTreeSet<String>, StoreError> {
+    let creates = store.outbox_open_product_creates().await?;
+    let body = |row: &ChangeRow| outbox::read_stored_body(&row.kind, &row.body).ok();
+    Ok(creates.iter().filter_map(body).filter_map(|body| body.sku().map(Sku::case_key)).collect())
+}
+
+/// Returns the open changes by stock level (SKU and warehouse).
+pub(super) async fn open_changes(
+    store: &Store,
+    levels: &[StockLevel],
+) -> Result<BTreeMap<(String, i64), Vec<ChangeRow>>, StoreError> {
+    let mut open: BTreeMap<(String, i64), Vec<ChangeRow>> = BTreeMap::new();
+    for OpenChange { change, stock_level_sku, warehouse_id } in store.outbox_open_changes(levels).await? {
+        // An invalid body is rejected elsewhere.
+        if outbox::read_stored_body(&change.kind, &change.body).is_ok() {
+            open.entry((stock_level_sku, warehouse_id)).or_default().push(change);
+        }
+    }
+    Ok(open)
 }

@@ -22,7 +22,8 @@
 //! - Another call of the operation succeeded since the first of these calls.
 //!
 //! While no call succeeds, the platform fails: no entry is quarantined, and the callers pause with growing
-//! delays. In a pass of calls with one entry each, the answer before counts too if no second entry failed
+//! delays. A quarantined entry that fails amid failures of others gets no longer delay
+//! ([`EntryFailures::is_amid_others`]). In a pass of calls with one entry each, the answer before counts too if no second entry failed
 //! after it ([`Failures::stands_out`]).
 
 use crate::model::{Moment, Operation, RetryDelays};
@@ -173,6 +174,16 @@ impl EntryFailures {
             .is_some_and(|failed| failed.count >= PROOF_FAILURES && worked > failed.first)
     }
 
+    /// Returns true if a call with another entry than `known` failed since the newest success.
+    ///
+    /// The platform may have caused all failures since then.
+    pub fn is_amid_others(&self, operation: Operation, known: impl Fn(&str) -> bool) -> bool {
+        let last_success = self.last_success.get(&operation).copied().unwrap_or_default();
+        let mut failed =
+            self.entries.iter().filter(|((of, _), failed)| *of == operation && failed.last > last_success);
+        failed.any(|((_, entry), _)| !known(entry))
+    }
+
     /// Returns the end of the pause of an entry without proof, after [`PROOF`] failures or more.
     ///
     /// The pause is one minute, then two. It ends when another call of the operation succeeds: the platform
@@ -271,6 +282,23 @@ mod tests {
         (1..PROOF_FAILURES).for_each(|_| failures.record_failure(READ, ["A"], at));
         failures.record_success(READ, ["B"]);
         assert!(!failures.is_proved_guilty(READ, "A"), "two failures may be chance");
+    }
+
+    #[test]
+    fn a_failure_amid_those_of_others_tells_nothing_until_a_call_succeeds() {
+        let mut failures = EntryFailures::default();
+        let is_known = |entry: &str| entry == "A";
+        failures.record_failure(READ, ["A"], Moment(0));
+        assert!(!failures.is_amid_others(READ, is_known), "it fails alone");
+        failures.record_failure(READ, ["B"], Moment(0));
+        assert!(failures.is_amid_others(READ, is_known));
+        assert!(
+            !failures.is_amid_others(Operation::UpdateQuantityOnHand, is_known),
+            "of that operation alone"
+        );
+        failures.record_success(READ, ["C"]);
+        failures.record_failure(READ, ["A"], Moment(0));
+        assert!(!failures.is_amid_others(READ, is_known), "the platform works again");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Two spellings of one SKU are one stock level, whether or not the platform ignores case.
 
 use super::support::{BALANCES, Dock, PRODUCT, UPDATE, whole};
+use super::told::told;
 use serde_json::{Value, json};
 use sqlx::Connection;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tallyd::client::{HttpTransport, PlatformRequest, SendFuture, Transport};
 use tallyd::model::{JobKind, Operation};
@@ -306,6 +307,39 @@ async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer()
     recovers(&dock, &is_sick).await;
     assert_eq!((dock.state("right").await, dock.state("other").await), ("applied".into(), "applied".into()));
     assert_eq!(dock.cell("HID-1", warehouse).await, 52);
+}
+
+/// A person tracks a product that no poll has read yet, and a program names it in another spelling. The
+/// product may be left out of an answer that shows the others.
+#[tokio::test]
+async fn a_spelling_is_not_unknown_before_a_tracked_one_of_it_is_decided() {
+    for left_out in [0, 1] {
+        let (dock, rules) = told().await;
+        let asked_for = AtomicUsize::new(0);
+        rules.say(Operation::GetProductBalances, move |request, response| {
+            let asked: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
+            let is_asked = |sku: &Value| asked["skus"].as_array().unwrap().contains(sku);
+            let is_left_out =
+                is_asked(&json!("ÉTÉ-1")) && asked_for.fetch_add(1, Ordering::SeqCst) < left_out;
+            let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+            products
+                .retain(|product| is_asked(&product["Sku"]) && !(is_left_out && product["Sku"] == "ÉTÉ-1"));
+            response.body = serde_json::to_vec(&products).unwrap();
+        });
+        let (_, warehouse, _) = cells(&dock).await.remove(0);
+        product(&dock, "ÉTÉ-1", warehouse).await;
+        dock.done_sql("INSERT INTO tracked_sku (sku) VALUES ('ÉTÉ-1'), ('ÉTÉ-2')").await;
+        let both = [("other", "été-1 ", 0, json!({"delta": 5})), ("none", "été-2", 0, json!({"delta": 5}))];
+        wishes(&dock, warehouse, &both).await;
+        for _ in 0..2 {
+            dock.push().await;
+            dock.later(Duration::from_secs(125));
+            dock.settle().await;
+        }
+        assert_eq!(dock.state("other").await, "applied", "{left_out}: {:?}", dock.fate("other").await);
+        assert_eq!(dock.cell("ÉTÉ-1", warehouse).await, 55);
+        assert_eq!(dock.reason("none").await, "unknown_sku", "{:?}", dock.fate("none").await);
+    }
 }
 
 #[tokio::test]

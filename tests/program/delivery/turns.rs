@@ -204,6 +204,45 @@ async fn of_a_platform_that_answers_with_nothing_no_sku_is_set_aside() {
     assert_eq!([dock.state(&one).await, dock.state(&two).await], ["applied", "applied"]);
 }
 
+/// A SKU set aside for long is tried while the platform fails for every SKU. That attempt tells nothing about
+/// it, so it goes with the others once the platform answers again.
+#[tokio::test]
+async fn a_failure_of_the_platform_keeps_no_sku_aside_for_longer() {
+    let (dock, rules) = told().await;
+    let (bad, other) = dock.two_skus().await;
+    dock.done(&["sku", "add", &bad, &other]).await;
+    dock.run(JobKind::Balances).await;
+    let warehouse = dock.number("SELECT min(warehouse_id) FROM stock").await;
+    let adjust = |sku: &str| json!({"sku": sku, "warehouse_id": warehouse, "delta": 1});
+    let named = bad.clone();
+    rules.say(Operation::GetProductBalances, move |request, response| {
+        if String::from_utf8_lossy(request.body.as_deref().unwrap()).contains(&named) {
+            fail(response, 500);
+        }
+    });
+    dock.wish(&bad, "quantity.adjust", adjust(&bad)).await;
+    for _ in 0..9 {
+        dock.run(JobKind::Balances).await;
+        dock.push().await;
+        dock.later(MINUTE * 31);
+    }
+    dock.run(JobKind::Balances).await;
+    let aside = quarantined(&dock).await;
+    assert!(matches!(&aside[..], [(_, sku, failures)] if *sku == bad && *failures > 6), "{aside:?}");
+
+    rules.clear();
+    rules.say(Operation::GetProductBalances, |_, response| response.body = b"[]".to_vec());
+    dock.wish(&other, "quantity.adjust", adjust(&other)).await;
+    dock.push().await;
+    dock.later(MINUTE * 31);
+    dock.push().await;
+    assert_eq!(quarantined(&dock).await, aside, "nothing else is answered either");
+    rules.clear();
+    dock.later(MINUTE * 2);
+    dock.push().await;
+    assert_eq!([dock.state(&bad).await, dock.state(&other).await], ["applied", "applied"]);
+}
+
 /// The platform fails in the middle of a pass: the answers before that do not count against any order.
 #[tokio::test]
 async fn of_a_platform_that_fails_amid_a_pass_no_order_is_set_aside() {

@@ -13,19 +13,23 @@
 //! earlier checks of all SKUs are then discarded.
 
 use super::page::{BalancePage, KnownProducts, PageMembers, ProductWrite};
-use crate::model::{Moment, Operation, Sku, Timestamp};
+use crate::model::{Moment, Operation, Sku, Timestamp, case_key};
 use crate::reconcile::ProductLack;
 use crate::reconcile::proof::{CheckTime, TRUSTED_PAGE_SKUS};
 use crate::store::engine::error::SqlContext;
+use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
+use std::collections::BTreeSet;
 
 /// Number of SKUs known to exist that are requested beside SKUs that may be gone.
 ///
 /// All of them must come; a platform that leaves out records at random seldom spares so many.
 pub const WITNESSES: usize = 8;
+/// Number of undecided spellings among them at most.
+const SPELLINGS: usize = WITNESSES / 2;
 
 /// Change held as `no_fact`, with the later state of its stock level.
 #[derive(Clone, Debug, FromRow)]
@@ -42,6 +46,8 @@ pub struct UnshownRow {
     ///
     /// A later answer shows the stock level or proves the SKU missing.
     pub is_decidable: bool,
+    /// True if the SKU is proved missing.
+    pub is_missing: bool,
 }
 
 /// Stored state of a SKU that an answer lacks.
@@ -97,6 +103,43 @@ impl Store {
         self.witness_skus_from(sql, beside).await
     }
 
+    /// Returns the SKUs to request beside `page`: undecided spellings of its SKUs, and witnesses.
+    pub async fn skus_beside(&self, page: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+        let mut beside = self.undecided_spellings(page).await?;
+        let quarantined = self.quarantine_by_operation(Operation::GetProductBalances).await?;
+        beside.retain(|sku| !quarantined.iter().any(|row| row.subject == sku.as_str()));
+        beside.truncate(SPELLINGS);
+        for witness in self.witness_skus(page).await? {
+            if beside.len() < WITNESSES && !beside.contains(&witness) {
+                beside.push(witness);
+            }
+        }
+        Ok(beside)
+    }
+
+    /// Returns the tracked SKUs that are other spellings of these SKUs and of which no answer decided whether
+    /// they are products.
+    ///
+    /// One of them may be the platform's spelling of a SKU that seems unknown.
+    pub async fn undecided_spellings(&self, skus: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+        if skus.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT json_group_array(t.sku) FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
+                   WHERE p.product_id IS NULL AND p.alias_of IS NULL AND p.missing_since_ms IS NULL \
+                     AND t.sku NOT IN (SELECT value FROM json_each(?1))";
+        let query = sqlx::query_scalar(sql)
+            .bind(json_rows(skus))
+            .fetch_one(&mut *self.read_connection().await?)
+            .await;
+        let found: LossyText = query.context("find the tracked SKUs that no answer decided")?;
+        let found: Vec<String> =
+            serde_json::from_str(&String::from(found)).expect("SQLite wrote the list, from texts");
+        let keys: BTreeSet<String> = skus.iter().map(Sku::case_key).collect();
+        let found = found.into_iter().filter_map(|sku| Sku::new(sku).ok());
+        Ok(found.filter(|sku| keys.contains(&sku.case_key())).collect())
+    }
+
     async fn witness_skus_from(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
         let query = sqlx::query_scalar(sql).bind(json_rows(beside));
         let query = query.bind(Operation::GetProductBalances.as_str());
@@ -108,13 +151,15 @@ impl Store {
 
     /// Returns the changes held because no answer showed a fact that they depend on.
     ///
-    /// Later answers are recognised by position, because the calendar may be set.
+    /// Later answers are recognised by position, because the calendar may be set. A SKU that is proved missing
+    /// is not decided while another spelling of it is undecided.
     pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>, StoreError> {
         let sql = "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS requested_ms, \
                           p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, 0) AND ( \
                               p.lack IS NULL OR (p.lack = 'partial' AND EXISTS ( \
                                   SELECT 1 FROM balance b WHERE b.product = p.id \
-                                    AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) AS is_decidable \
+                                    AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) AS is_decidable, \
+                          p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
                                     SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
                                       AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
@@ -126,10 +171,16 @@ impl Store {
                    LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_spelling m \
                    WHERE m.spelling = h.asked) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read which changes lack a fact")
+        let rows = sqlx::query_as(sql).fetch_all(&mut *self.read_connection().await?).await;
+        let mut rows: Vec<UnshownRow> = rows.context("read which changes lack a fact")?;
+        let missing = rows.iter().filter(|row| row.is_missing);
+        let missing: Vec<Sku> = missing.filter_map(|row| Sku::new(row.sku.as_str()).ok()).collect();
+        let undecided = self.undecided_spellings(&missing).await?;
+        let undecided: BTreeSet<String> = undecided.iter().map(Sku::case_key).collect();
+        for row in rows.iter_mut().filter(|row| row.is_missing) {
+            row.is_decidable &= !undecided.contains(&case_key(&row.sku));
+        }
+        Ok(rows)
     }
 }
 
