@@ -20,6 +20,12 @@ use tallyd::projection::JournalReplay;
 /// They are one for each page of balances, and second reads of stock levels whose last write did not show.
 const CALLS_TO_AGREE: u64 = 6;
 
+/// State and reason of changes, with the written quantity of those that were cancelled while undecided.
+const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
+    iif(state = 'cancelled' AND (SELECT m.reason FROM change_transition m WHERE m.change_id = outbox.id \
+        ORDER BY m.revision DESC LIMIT 1 OFFSET 1) IS 'undecided', written, NULL) \
+    FROM outbox WHERE key IN (SELECT value FROM json_each(?1))";
+
 impl Trial {
     /// Judges the stock levels that have no change on its way.
     pub async fn judge_cells(&mut self) {
@@ -29,11 +35,16 @@ impl Trial {
             return;
         }
         let keys: Vec<&str> = unsettled.iter().map(|key| wish_of(key)).collect();
-        let sql = "SELECT key, state, coalesce(reason, '') FROM outbox WHERE key IN (SELECT value FROM json_each(?1))";
-        let query = sqlx::query_as(sql).bind(json!(keys).to_string());
-        let rows: Vec<(String, String, String)> = query.fetch_all(&mut self.world.outsider).await.unwrap();
-        let fates: BTreeMap<String, Fate> =
-            rows.into_iter().map(|(key, state, reason)| (key, fate(&state, &reason))).collect();
+        let query = sqlx::query_as(FATES).bind(json!(keys).to_string());
+        let rows: Vec<(String, String, String, Option<i64>)> =
+            query.fetch_all(&mut self.world.outsider).await.unwrap();
+        let fates: BTreeMap<String, Fate> = self.auditor(|auditor| {
+            let fate = |(key, state, reason, undecided): (String, String, String, Option<i64>)| {
+                let landed = undecided.is_some_and(|written| auditor.cells.has_landed(&key, written));
+                (key, fate(&state, &reason, landed))
+            };
+            rows.into_iter().map(fate).collect()
+        });
         let by_key =
             unsettled.iter().map(|key| (key.clone(), fates.get(wish_of(key)).copied().unwrap_or(Fate::Open)));
         let (by_key, now) = (by_key.collect(), self.world.clock.now_ms());
@@ -216,9 +227,12 @@ fn wish_of(key: &str) -> &str {
     key.split('\n').next().unwrap_or(key)
 }
 
-fn fate(state: &str, reason: &str) -> Fate {
+/// Returns the fate of a change. `landed`: a person cancelled it undecided, and its write had arrived.
+fn fate(state: &str, reason: &str, landed: bool) -> Fate {
     match (state, reason) {
         ("applied", _) | ("cancelled", "landed") => Fate::Done,
+        // The cancellation takes nothing back.
+        ("cancelled", "operator") if landed => Fate::Done,
         ("rejected" | "cancelled", _) => Fate::Undone,
         // The stock level stays claimed until a person decides the outcome.
         ("held", "undecided") => Fate::Open,
@@ -265,4 +279,10 @@ fn troubles(config: &std::path::Path) -> Vec<String> {
     let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let troubles = said["troubles"].as_array().into_iter().flatten();
     troubles.filter_map(|why| why.as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_change_that_was_cancelled_undecided_is_done_if_its_write_had_arrived() {
+    assert_eq!(fate("cancelled", "operator", true), Fate::Done);
+    assert_eq!(fate("cancelled", "operator", false), Fate::Undone);
 }

@@ -219,6 +219,11 @@ impl Cells {
         writes.iter().any(|write| write.is_lost && write.quantity == quantity && write.arrived_ms.is_some())
     }
 
+    /// Returns true if the entry of a change arrived without an answer.
+    pub fn has_landed(&self, key: &str, quantity: i64) -> bool {
+        self.wishes.get(key).is_some_and(|(level, _)| self.has_arrived(level, quantity))
+    }
+
     /// Returns the keys of the changes that are not judged yet.
     pub fn unsettled(&self) -> Vec<&str> {
         self.wishes.keys().map(String::as_str).collect()
