@@ -59,8 +59,10 @@ CREATE TABLE balance (
     is_active INTEGER CONSTRAINT balance_is_active CHECK (is_active IN (0, 1)),
     include_in_sync INTEGER CONSTRAINT balance_include_in_sync CHECK (include_in_sync IN (0, 1)),
     unlinked_ms INTEGER,      -- since when the platform does not link the product to the warehouse
+    unlinked_exchange_id INTEGER, -- the first answer without the link
     PRIMARY KEY (product, warehouse_id),
-    CONSTRAINT balance_fact CHECK ((fact_exchange_id IS NULL) = (fact_ms IS NULL))
+    CONSTRAINT balance_fact CHECK ((fact_exchange_id IS NULL) = (fact_ms IS NULL)),
+    CONSTRAINT balance_unlinked CHECK ((unlinked_exchange_id IS NULL) = (unlinked_ms IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 -- Earlier pairs of each stock level, because a count may have been made against one of them. A pair was seen

@@ -222,8 +222,13 @@ impl PushRun<'_> {
     /// changed since the snapshot; then nothing is held.
     async fn hold_unread(&mut self, works: &[&PendingStockLevel]) -> Result<bool, JobError> {
         let held = |work: &&PendingStockLevel| {
+            let StockLevel { sku, warehouse_id } = &work.stock_level;
             let detail = match work.lack {
-                Some(lack) => lack.hold_detail(&work.stock_level.sku, Some(work.stock_level.warehouse_id)),
+                Some(lack) => lack.hold_detail(sku, Some(*warehouse_id)),
+                None if work.read_rows.row.may_be_linked => format!(
+                    "the platform's record of `{sku}` no longer names warehouse {warehouse_id}; it is looked at again, \
+                     and the change goes on by itself when an answer shows the link or answers minutes apart lack it"
+                ),
                 None => "the platform was asked for this stock level several times and no answer decided it; it is looked at \
                          again by itself"
                     .into(),

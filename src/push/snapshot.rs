@@ -322,7 +322,9 @@ impl<'a> SnapshotInputs<'a> {
             may_be_refused: has(Reason::Unmatched),
             pending_changes: pending.map(|change| ChangeId(change.id)).collect(),
             lack: lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Silent)),
-            is_awaited: lack.is_some() && !row.is_missing && open.iter().any(awaits_fact),
+            is_awaited: (lack.is_some() || row.may_be_linked)
+                && !row.is_missing
+                && open.iter().any(awaits_fact),
             is_unlisted: input.fact == StockLevelKnowledge::Unlisted,
             possible_kit: row.product_id.map(ProductId).filter(|_| perhaps_kit),
             is_stale: false,
@@ -386,6 +388,8 @@ impl<'a> SnapshotInputs<'a> {
                     StockLevelKnowledge::Known(pair)
                 }
             }
+            // One answer without the link undoes no sale (docs/rules.md 11).
+            (None, _) if row.may_be_linked => StockLevelKnowledge::Unread,
             (None, _)
                 if row.lack.is_none() && self.is_fresh(row.requested_moment, row.requested_position, own) =>
             {

@@ -1,6 +1,8 @@
 //! Stock levels as decisions need them: the fact, the own delta, open writes.
 
+use crate::model::time::whole_millis;
 use crate::model::{ExchangeId, Position, Quantity, Sku, StockLevel, Timestamp};
+use crate::reconcile::proof::ABSENCE_CHECKS_APART;
 use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
@@ -55,6 +57,8 @@ pub struct StockLevelRow {
     pub fact_exchange_id: Option<i64>,
     /// True if the platform no longer links the product to the warehouse.
     pub is_unlinked: bool,
+    /// True if that is not proved: no two answers minutes apart lacked the link.
+    pub may_be_linked: bool,
     /// False if the platform reported the warehouse as inactive for the product.
     pub is_active: bool,
     /// True if a write is in flight or in doubt.
@@ -155,11 +159,10 @@ pub(super) async fn stock_level_rows(
     from: &mut SqliteConnection,
     levels: &[StockLevel],
 ) -> Result<Vec<StockLevelRow>, StoreError> {
-    sqlx::query_as(STOCK_LEVEL_ROWS)
+    let query = sqlx::query_as(STOCK_LEVEL_ROWS)
         .bind(stock_level_names(levels))
-        .fetch_all(from)
-        .await
-        .context("read stock levels")
+        .bind(whole_millis(ABSENCE_CHECKS_APART));
+    query.fetch_all(from).await.context("read stock levels")
 }
 
 pub(in crate::store) fn stock_level_names(levels: &[StockLevel]) -> String {
@@ -174,6 +177,23 @@ macro_rules! stock_level_spellings {
           UNION ALL SELECT k.spelling)"
     };
 }
+
+/// SQL: true if the first and the last answer without the link of the balance `b` are less than `$apart` ms apart.
+///
+/// `r` is the read batch of the product. The calendar measures only the distance of answers of two boots.
+macro_rules! link_is_unproved {
+    ($apart:literal) => {
+        concat!(
+            "EXISTS (SELECT 1 FROM exchange f JOIN session fs ON fs.id = f.session_id \
+                     JOIN exchange l ON l.id = r.exchange_id JOIN session ls ON ls.id = l.session_id \
+                     WHERE f.id = b.unlinked_exchange_id \
+                       AND iif(fs.boot_id = ls.boot_id, l.sent_moment - f.sent_moment, l.sent_ms - f.sent_ms) < ",
+            $apart,
+            ")"
+        )
+    };
+}
+pub(in crate::store) use link_is_unproved;
 
 const STOCK_LEVEL_ROWS: &str = concat!(
     "
@@ -211,7 +231,9 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.p
        p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity,
        b.own_delta, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
-       b.unlinked_ms IS NOT NULL AS is_unlinked, b.is_active IS NOT 0 AS is_active,
+       b.unlinked_ms IS NOT NULL AS is_unlinked, ",
+    link_is_unproved!("?2"),
+    " AS may_be_linked, b.is_active IS NOT 0 AS is_active,
        EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
                AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy,
        EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.own AND m.warehouse_id = k.warehouse_id)
@@ -319,7 +341,7 @@ impl WriteTransaction {
                             AND w.warehouse_id = excluded.warehouse_id), excluded.quantity), \
                        since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
-                       fact_ms = excluded.fact_ms, unlinked_ms = NULL";
+                       fact_ms = excluded.fact_ms, unlinked_ms = NULL, unlinked_exchange_id = NULL";
         let query = sqlx::query(sql).bind(json_rows(written)).bind(exchange.0).bind(sent_at.0);
         query.execute(&mut *self.tx).await.context("record written quantities")?;
         let products: Vec<i64> = written.iter().map(|write| write.product).collect();

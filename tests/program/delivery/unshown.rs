@@ -13,10 +13,15 @@ const MINUTES: Duration = Duration::from_secs(125);
 /// For all further answers.
 const ALWAYS: usize = usize::MAX;
 
-/// Returns the three ways in which an answer does not show a stock level.
-fn unshown(level: &Cell) -> [Odd; 3] {
-    let sku = &level.sku;
-    [Odd::Lacks(sku.clone()), Odd::Unreadable(sku.clone()), Odd::Null(sku.clone(), level.warehouse)]
+/// Returns the ways in which an answer does not show a stock level.
+fn unshown(level: &Cell) -> [Odd; 4] {
+    let (sku, warehouse) = (level.sku.clone(), level.warehouse);
+    [
+        Odd::Lacks(sku.clone()),
+        Odd::Unreadable(sku.clone()),
+        Odd::Null(sku.clone(), warehouse),
+        Odd::Unlinked(sku, warehouse),
+    ]
 }
 
 /// Sells ten units at the platform.
@@ -42,7 +47,7 @@ async fn outcome(scene: &Scene, kind: JobKind) -> RunOutcome {
 
 #[tokio::test]
 async fn an_answer_that_does_not_show_a_stock_level_makes_no_old_fact_fresh() {
-    for way in 0..3 {
+    for way in 0..4 {
         let scene = Scene::open().await;
         let level = scene.cells().await.remove(0);
         sell_ten(&scene, &level).await;
@@ -56,7 +61,7 @@ async fn an_answer_that_does_not_show_a_stock_level_makes_no_old_fact_fresh() {
 
 #[tokio::test]
 async fn a_stock_level_that_no_answer_shows_is_held_and_goes_on_by_itself() {
-    for way in 0..3 {
+    for way in 0..4 {
         let scene = Scene::open().await;
         let level = scene.cells().await.remove(0);
         sell_ten(&scene, &level).await;
@@ -80,6 +85,45 @@ async fn a_stock_level_that_no_answer_shows_is_held_and_goes_on_by_itself() {
         assert_eq!(scene.state("ours").await, "applied", "{way}: {:?}", scene.fate("ours").await);
         assert_eq!((scene.calls(UPDATE), scene.holds(&level).await), (1, level.quantity - 11), "{way}");
     }
+}
+
+#[tokio::test]
+async fn a_count_undoes_no_sale_where_one_answer_leaves_out_its_warehouse() {
+    let scene = Scene::open().await;
+    let level = scene.cells().await.remove(0);
+    scene.set("count", &level, level.quantity).await;
+    sell_ten(&scene, &level).await;
+    scene.odd(Odd::Unlinked(level.sku.clone(), level.warehouse), 1);
+    scene.push().await;
+    assert_eq!(scene.state("count").await, "applied", "{:?}", scene.fate("count").await);
+    assert_eq!(scene.holds(&level).await, level.quantity - 10);
+}
+
+#[tokio::test]
+async fn a_warehouse_link_is_gone_by_two_answers_minutes_apart() {
+    let scene = Scene::open().await;
+    let levels = scene.cells().await;
+    for level in &levels[..2] {
+        scene.odd(Odd::Unlinked(level.sku.clone(), level.warehouse), ALWAYS);
+    }
+    scene.set("count", &levels[0], 5).await;
+    scene.adjust("adjust", &levels[1], -1).await;
+    let reads = scene.calls(BALANCES);
+    scene.push().await;
+    assert!(scene.calls(BALANCES) - reads <= 4, "{} reads", scene.calls(BALANCES) - reads);
+    for (wait, reason) in [(A_MOMENT, "no_fact"), (MINUTES - A_MOMENT * 2, "no_fact"), (MINUTES, "unlinked")]
+    {
+        for key in ["count", "adjust"] {
+            let (state, _, detail) = scene.fate(key).await;
+            assert_eq!((state.as_str(), scene.calls(UPDATE)), ("held", 0), "{key}: {detail}");
+            assert!(detail.contains("no longer names warehouse"), "{key}: {detail}");
+        }
+        scene.later(wait);
+        scene.settle().await;
+        scene.push().await;
+        assert_eq!(scene.reason("adjust").await, reason);
+    }
+    assert_eq!((scene.state("count").await, scene.holds(&levels[0]).await), ("applied".into(), 5));
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ pub enum Odd {
     Unreadable(String),
     /// The quantity of one stock level is null.
     Null(String, i64),
+    /// One warehouse is missing in the record of a SKU.
+    Unlinked(String, i64),
     /// No records, if at most this many SKUs were asked for.
     Silent(usize),
     /// The record of a SKU stands twice; the second one has more units in each stock level.
@@ -136,7 +138,11 @@ impl Odd {
             Odd::Lacks(sku) => products.retain(|product| product["Sku"] != json!(sku)),
             Odd::Silent(most) if asked <= *most => products.clear(),
             Odd::Silent(_) => {}
-            Odd::Unreadable(sku) | Odd::Null(sku, _) | Odd::Twice(sku, _) | Odd::CellTwice(sku, ..) => {
+            Odd::Unreadable(sku)
+            | Odd::Null(sku, _)
+            | Odd::Unlinked(sku, _)
+            | Odd::Twice(sku, _)
+            | Odd::CellTwice(sku, ..) => {
                 let Some(at) = products.iter().position(|product| product["Sku"] == json!(sku)) else {
                     return false;
                 };
@@ -160,6 +166,10 @@ impl Odd {
             Odd::Null(_, warehouse) => {
                 let level = place(product, *warehouse);
                 product["Warehouses"][level]["QuantityOnHand"] = Value::Null;
+            }
+            Odd::Unlinked(_, warehouse) => {
+                let level = place(product, *warehouse);
+                product["Warehouses"].as_array_mut().unwrap().remove(level);
             }
             Odd::Twice(_, by) => {
                 let mut twin = product.clone();

@@ -12,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Time after which a check is due that no change waits for.
 const PROOF: Duration = Duration::from_secs(11);
+/// Longer than the distance of two answers that prove that a link is gone.
+const MINUTES: Duration = Duration::from_secs(125);
 
 /// Runs two checks, far enough from the write and from each other.
 async fn look_twice(scene: &Scene) {
@@ -96,7 +98,10 @@ async fn a_count_of_a_stock_level_that_is_not_linked_is_read_back() {
     let scene = Scene::open().await;
     let level = scene.cells().await.remove(0);
     scene.show(&level, None);
-    scene.run(JobKind::Balances).await;
+    for _ in 0..2 {
+        scene.run(JobKind::Balances).await;
+        scene.later(MINUTES);
+    }
     scene.set("new", &level, 5).await;
     scene.push().await;
     assert_eq!(scene.state("new").await, "applied");

@@ -13,12 +13,13 @@
 //! earlier checks of all SKUs are then discarded.
 
 use super::page::{BalancePage, KnownProducts, PageMembers, ProductWrite};
+use crate::model::time::whole_millis;
 use crate::model::{Moment, Operation, Sku, Timestamp, case_key};
 use crate::reconcile::ProductLack;
-use crate::reconcile::proof::{CheckTime, TRUSTED_PAGE_SKUS};
+use crate::reconcile::proof::{ABSENCE_CHECKS_APART, CheckTime, TRUSTED_PAGE_SKUS};
 use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::LossyText;
-use crate::store::mirror::stock_levels::json_rows;
+use crate::store::mirror::stock_levels::{json_rows, link_is_unproved};
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
@@ -154,11 +155,16 @@ impl Store {
     /// Later answers are recognised by position, because the calendar may be set. A SKU that is proved missing
     /// is not decided while another spelling of it is undecided.
     pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>, StoreError> {
-        let sql = "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS requested_ms, \
+        let sql = concat!(
+            "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS requested_ms, \
                           p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, 0) AND ( \
                               p.lack IS NULL OR (p.lack = 'partial' AND EXISTS ( \
                                   SELECT 1 FROM balance b WHERE b.product = p.id \
-                                    AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) AS is_decidable, \
+                                    AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) \
+                              AND NOT EXISTS (SELECT 1 FROM balance b WHERE b.product = p.id \
+                                  AND b.warehouse_id = h.warehouse_id AND ",
+            link_is_unproved!("?1"),
+            ") AS is_decidable, \
                           p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
                                     SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
@@ -170,8 +176,10 @@ impl Store {
                            AND o.reason = 'no_fact') h \
                    LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_spelling m \
                    WHERE m.spelling = h.asked) \
-                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id";
-        let rows = sqlx::query_as(sql).fetch_all(&mut *self.read_connection().await?).await;
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id"
+        );
+        let query = sqlx::query_as(sql).bind(whole_millis(ABSENCE_CHECKS_APART));
+        let rows = query.fetch_all(&mut *self.read_connection().await?).await;
         let mut rows: Vec<UnshownRow> = rows.context("read which changes lack a fact")?;
         let missing = rows.iter().filter(|row| row.is_missing);
         let missing: Vec<Sku> = missing.filter_map(|row| Sku::new(row.sku.as_str()).ok()).collect();

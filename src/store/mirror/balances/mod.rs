@@ -84,7 +84,7 @@ static STOCK_LEVEL_INSERT: BulkInsert = BulkInsert {
                quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
                since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
-               fact_exchange_id = NULL, fact_ms = NULL, unlinked_ms = NULL \
+               fact_exchange_id = NULL, fact_ms = NULL, unlinked_ms = NULL, unlinked_exchange_id = NULL \
            WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
                OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
                OR fact_exchange_id IS NOT NULL OR unlinked_ms IS NOT NULL",
@@ -333,13 +333,14 @@ impl WriteTransaction {
         let levels =
             rows.iter().flat_map(|row| row.fact.stock_levels.iter().map(|c| (row.id, c.warehouse_id.0)));
         let stay: Vec<(i64, i64)> = levels.chain(no_fact.iter().copied()).collect();
-        let sql = "UPDATE balance SET unlinked_ms = ?3, (fact_exchange_id, fact_ms) = ( \
+        let sql = "UPDATE balance SET unlinked_ms = ?3, unlinked_exchange_id = ?4, (fact_exchange_id, fact_ms) = ( \
                        SELECT coalesce(balance.fact_exchange_id, r.exchange_id), coalesce(balance.fact_ms, r.observed_ms) \
                        FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                        WHERE p.id = balance.product) \
                    WHERE unlinked_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
                      AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
         let query = sqlx::query(sql).bind(json_rows(&ids)).bind(json_rows(&stay)).bind(page.observed_at.0);
+        let query = query.bind(page.exchange_id.0);
         query.execute(&mut *self.tx).await.map(drop).context("mark vanished stock levels")
     }
 }
