@@ -586,6 +586,10 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "INSERT INTO balance (product, warehouse_id, quantity, fact_ms) VALUES (1, 1, 1, 2)",
         ),
         (
+            "balance_unlinked",
+            "INSERT INTO balance (product, warehouse_id, quantity, unlinked_ms) VALUES (1, 1, 1, 2)",
+        ),
+        (
             "warehouse_is_active",
             "INSERT INTO warehouse (id, name, is_active, exchange_id) VALUES (1, 'n', 2, 1)",
         ),
