@@ -64,7 +64,7 @@ async fn a_count_is_merged_with_what_was_sold_since() {
     world.once().await;
     let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
     world
-        .wish(
+        .change(
             "count",
             "quantity.set",
             &json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity - 3}).to_string(),
@@ -72,13 +72,13 @@ async fn a_count_is_merged_with_what_was_sold_since() {
         .await;
     world.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
     world.once().await;
-    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 5);
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity - 5);
     let (state, _, detail) = world.fate("count").await;
     assert_eq!(state, "applied");
     assert!(detail.contains("2 sold since"), "{detail}");
 
     world
-        .wish(
+        .change(
             "moved",
             "quantity.adjust",
             &json!({"sku": sku, "warehouse_id": warehouse, "delta": -3}).to_string(),
@@ -86,7 +86,7 @@ async fn a_count_is_merged_with_what_was_sold_since() {
         .await;
     world.sandbox.sell_units(&sku, warehouse, 4).await.unwrap();
     world.once().await;
-    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 12);
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity - 12);
 }
 
 #[tokio::test]
@@ -96,17 +96,21 @@ async fn changes_of_one_stock_level_settle_with_one_entry() {
     world.once().await;
     let (sku, warehouse, _) = well_stocked(&world, 20).await;
     world
-        .wish(
+        .change(
             "a",
             "quantity.set",
             &json!({"sku": sku, "warehouse_id": warehouse, "quantity": 30}).to_string(),
         )
         .await;
     world
-        .wish("b", "quantity.adjust", &json!({"sku": sku, "warehouse_id": warehouse, "delta": 5}).to_string())
+        .change(
+            "b",
+            "quantity.adjust",
+            &json!({"sku": sku, "warehouse_id": warehouse, "delta": 5}).to_string(),
+        )
         .await;
     world.once().await;
-    assert_eq!(world.shop_cell(&sku, warehouse).await, 35);
+    assert_eq!(world.shop_level(&sku, warehouse).await, 35);
     assert_eq!(world.calls(UPDATE), 1);
     assert_eq!((world.fate("a").await.0.as_str(), world.fate("b").await.0.as_str()), ("applied", "applied"));
 }
@@ -163,7 +167,7 @@ async fn nonsense_is_rejected_with_a_reason_and_never_sent() {
         ("warehouse.create", r#"{"Name":""}"#),
     ];
     for (n, (kind, body)) in nonsense.iter().enumerate() {
-        world.wish(&format!("n{n}"), kind, body).await;
+        world.change(&format!("n{n}"), kind, body).await;
     }
     world.once().await;
     for (n, change) in nonsense.iter().enumerate() {
@@ -193,10 +197,10 @@ async fn text_that_is_no_utf_8_spoils_nothing() {
         other.execute(sql).await.unwrap();
     }
     let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1}).to_string();
-    world.wish("good", "quantity.adjust", &body).await;
+    world.change("good", "quantity.adjust", &body).await;
     assert!(world.once().await.is_good());
     assert_eq!(world.fate("good").await.0, "applied");
-    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity + 1);
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity + 1);
     for key in ["u", "l"] {
         assert_eq!(world.fate(key).await.0, "rejected");
     }
@@ -215,7 +219,7 @@ async fn a_change_of_another_process_is_on_the_wire_at_once() {
     for n in 0..5 {
         let before = world.calls(UPDATE);
         let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1}).to_string();
-        world.wish(&format!("w{n}"), "quantity.adjust", &body).await;
+        world.change(&format!("w{n}"), "quantity.adjust", &body).await;
         let inserted = tokio::time::Instant::now();
         world.until("it is sent", async |world| world.calls(UPDATE) > before).await;
         waits.push(inserted.elapsed());
@@ -245,7 +249,7 @@ async fn a_refused_key_costs_few_calls_and_heals_by_its_file() {
     let working = world.work().await;
     let refusals = "SELECT count(*) FROM exchange WHERE verdict = 'refused'";
     world.until("it is refused", async |world| world.number(refusals).await > 0).await;
-    world.wish("k", "quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":1}"#).await;
+    world.change("k", "quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":1}"#).await;
     world.write_key(&key);
     world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
     let refused = world.number(refusals).await;
@@ -302,7 +306,7 @@ async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
     let before = world.shop().await;
     for (n, (sku, warehouse, _)) in before.iter().enumerate() {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0}).to_string();
-        world.wish(&format!("z{n}"), "quantity.set", &body).await;
+        world.change(&format!("z{n}"), "quantity.set", &body).await;
     }
     world.once().await;
     assert_eq!(world.shop().await, before, "nothing was zeroed");
@@ -329,13 +333,13 @@ async fn a_lost_answer_leaves_the_change_in_doubt_and_the_stock_level_waits() {
     let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
     world.post("/_sandbox/faults", &json!([{"Operation": UPDATE, "Drop": "after", "Times": 1}])).await;
     let body = |delta: i64| json!({"sku": sku, "warehouse_id": warehouse, "delta": delta}).to_string();
-    world.wish("lost", "quantity.adjust", &body(-3)).await;
+    world.change("lost", "quantity.adjust", &body(-3)).await;
     world.once().await;
     assert_eq!(world.fate("lost").await.0, "in_doubt");
-    world.wish("next", "quantity.adjust", &body(-1)).await;
+    world.change("next", "quantity.adjust", &body(-1)).await;
     world.once().await;
     assert_eq!(world.fate("next").await.0, "pending", "nothing is decided on a stock level in doubt");
-    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 3);
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity - 3);
 }
 
 #[tokio::test]

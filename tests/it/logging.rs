@@ -136,8 +136,8 @@ fn rows() -> BTreeMap<String, Row> {
     let page = page();
     let (_, table) = page.split_once("\n## Events\n").unwrap();
     let table = table.split("\n## ").next().unwrap();
-    let words = |cell: &str| {
-        cell.split(',').map(|w| w.trim().trim_matches('`').to_owned()).filter(|w| !w.is_empty()).collect()
+    let words = |level: &str| {
+        level.split(',').map(|w| w.trim().trim_matches('`').to_owned()).filter(|w| !w.is_empty()).collect()
     };
     let lines = table.lines().filter(|line| line.starts_with("| `"));
     lines

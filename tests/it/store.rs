@@ -100,7 +100,7 @@ impl Shelf {
     }
 
     /// Returns (quantity, pending, observed) of one stock level.
-    async fn cell(&self, sku: &str, warehouse: i64) -> (i64, Option<i64>, String) {
+    async fn level(&self, sku: &str, warehouse: i64) -> (i64, Option<i64>, String) {
         let rows = self.store.stock_list(&[sku.into()]).await.unwrap();
         let row = rows.into_iter().find(|r| r.warehouse_id == warehouse).unwrap();
         (row.quantity, row.pending_quantity, row.observed_at.unwrap())
@@ -152,10 +152,10 @@ async fn a_page_that_changes_nothing_writes_no_stock_level_and_moves_one_reading
     let got: &[(&str, &[(i64, i64)])] = &[("A", &[(1, 5), (2, 0)]), ("Ä/\"1'", &[(1, -2)])];
     let first = shelf.read(&["A", "Ä/\"1'"], got).await;
     assert_eq!((first.stock_levels_changed, first.absent.len()), (3, 0));
-    assert_eq!(shelf.cell("Ä/\"1'", 1).await.0, -2, "a negative quantity from the platform is a fact");
+    assert_eq!(shelf.level("Ä/\"1'", 1).await.0, -2, "a negative quantity from the platform is a fact");
     let second = shelf.read(&["A", "Ä/\"1'"], got).await;
     assert_eq!(second.stock_levels_changed, 0);
-    assert_eq!(shelf.cell("A", 2).await, (0, None, at(T0 + 2000)), "seen again, so younger");
+    assert_eq!(shelf.level("A", 2).await, (0, None, at(T0 + 2000)), "seen again, so younger");
     let mut other = shelf.outsider().await;
     let readings: i64 =
         sqlx::query_scalar("SELECT count(*) FROM read_batch").fetch_one(&mut other).await.unwrap();
@@ -167,8 +167,8 @@ async fn a_page_of_another_cut_keeps_every_products_own_age() {
     let mut shelf = Shelf::new().await;
     shelf.read(&["A", "B"], &[("A", &[(1, 5)]), ("B", &[(1, 6)])]).await;
     shelf.read(&["B", "C"], &[("B", &[(1, 6)]), ("C", &[(1, 7)])]).await;
-    assert_eq!(shelf.cell("A", 1).await.2, at(T0 + 1000));
-    assert_eq!(shelf.cell("B", 1).await.2, at(T0 + 2000));
+    assert_eq!(shelf.level("A", 1).await.2, at(T0 + 1000));
+    assert_eq!(shelf.level("B", 1).await.2, at(T0 + 2000));
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_i
             );
         }
     }
-    assert_eq!(shelf.cell("A", 1).await.0, 5, "it came back");
+    assert_eq!(shelf.level("A", 1).await.0, 5, "it came back");
 }
 
 #[tokio::test]
@@ -245,8 +245,8 @@ async fn what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_sh
     let seen = at(shelf.now);
     for _ in 0..2 {
         shelf.read(&["A", "B"], &page[1..]).await;
-        assert_eq!(shelf.cell("A", 2).await, (6, None, seen.clone()), "absent");
-        assert_eq!(shelf.cell("B", 1).await, (7, None, at(shelf.now)));
+        assert_eq!(shelf.level("A", 2).await, (6, None, seen.clone()), "absent");
+        assert_eq!(shelf.level("B", 1).await, (7, None, at(shelf.now)));
         assert!(!shelf.repeats("A", b"[]").await, "an answer that lacks one makes nobody younger unread");
     }
     let levels = [1, 2].map(|id| StockLevel { sku: sku("A"), warehouse_id: WarehouseId(id) });
@@ -254,7 +254,7 @@ async fn what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_sh
     assert_eq!((rows[0].lack.as_deref(), rows[0].fact_moment), (Some("absent"), Some(1000)));
     for _ in 0..2 {
         shelf.read(&["A", "B"], page).await;
-        assert_eq!(shelf.cell("A", 2).await, (6, None, at(shelf.now)), "shown again");
+        assert_eq!(shelf.level("A", 2).await, (6, None, at(shelf.now)), "shown again");
     }
     assert_eq!(shelf.store.stock_level_rows(&levels).await.unwrap()[0].lack, None);
     assert!(shelf.repeats("A", b"[]").await, "and known unread again");
@@ -306,21 +306,25 @@ async fn an_older_answer_never_overwrites_a_newer_write() {
     let overlapped = shelf.record(during, during_sent, &["A"], &[("A", &[(1, 48), (2, 8)])]).await;
     assert_eq!(overlapped.stock_levels_overlapped, 1);
     assert_eq!(
-        shelf.cell("A", 1).await,
+        shelf.level("A", 1).await,
         (50, None, at(T0 + 1000)),
         "claimed: the older fact and its age stay"
     );
-    assert_eq!(shelf.cell("A", 2).await, (8, None, at(during_sent)), "the other stock level is read as ever");
+    assert_eq!(
+        shelf.level("A", 2).await,
+        (8, None, at(during_sent)),
+        "the other stock level is read as ever"
+    );
 
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let position = write.exchange_end(claim, &ended(shelf.now)).await.unwrap();
     write.stock_level_writes_complete(claim, position, Timestamp(sent), &[written]).await.unwrap();
     write.commit().await.unwrap();
-    assert_eq!(shelf.cell("A", 1).await, (47, None, at(sent)));
+    assert_eq!(shelf.level("A", 1).await, (47, None, at(sent)));
     shelf.record(early_read, early_sent, &["A"], &[("A", &[(1, 50), (2, 8)])]).await;
-    assert_eq!(shelf.cell("A", 1).await.0, 47, "asked before the write was answered");
+    assert_eq!(shelf.level("A", 1).await.0, 47, "asked before the write was answered");
     shelf.read(&["A"], &[("A", &[(1, 46), (2, 8)])]).await;
-    assert_eq!(shelf.cell("A", 1).await.0, 46);
+    assert_eq!(shelf.level("A", 1).await.0, 46);
     let row = shelf
         .store
         .stock_level_rows(&[StockLevel { sku: sku("A"), warehouse_id: WarehouseId(1) }])
@@ -360,7 +364,7 @@ async fn a_count_stands_on_the_fact_and_an_explicit_seen_on_the_fact_it_names() 
     ];
     assert_eq!(base, expected.map(|(key, quantity, ours)| (key.to_owned(), quantity, ours)));
     assert_eq!(
-        shelf.cell("A", 1).await.1,
+        shelf.level("A", 1).await.1,
         Some(44 + 50 - 3),
         "the newest count, merged with what moved since"
     );
@@ -917,7 +921,7 @@ async fn a_record_known_by_its_digest_is_written_again_once_anything_else_change
         shelf.now += 10_000;
         shelf.read(&["a"], same).await;
     }
-    assert_eq!(shelf.cell("a", 1).await, (5, None, at(shelf.now)), "two looks agree");
+    assert_eq!(shelf.level("a", 1).await, (5, None, at(shelf.now)), "two looks agree");
     assert!(held(&shelf).await.3);
 }
 
@@ -926,7 +930,7 @@ async fn of_two_records_for_one_product_the_last_speaks_every_time() {
     let mut shelf = Shelf::new().await;
     for _ in 0..2 {
         shelf.read(&["a"], &[("a", &[(1, 5)]), ("a", &[(1, 6)])]).await;
-        assert_eq!(shelf.cell("a", 1).await.0, 6);
+        assert_eq!(shelf.level("a", 1).await.0, 6);
     }
 }
 
@@ -955,8 +959,8 @@ async fn the_same_answer_again_is_known_unread_and_makes_all_its_stock_levels_yo
     assert!(!shelf.repeats("A", b"[]").await, "nothing is known yet");
     shelf.read(&["A", "B"], &[("A", &[(1, 5)]), ("B", &[(1, 6), (2, 7)])]).await;
     assert!(shelf.repeats("A", b"[]").await);
-    assert_eq!(shelf.cell("A", 1).await, (5, None, at(shelf.now)));
-    assert_eq!(shelf.cell("B", 2).await, (7, None, at(shelf.now)));
+    assert_eq!(shelf.level("A", 1).await, (5, None, at(shelf.now)));
+    assert_eq!(shelf.level("B", 2).await, (7, None, at(shelf.now)));
     assert!(!shelf.repeats("A", b"[1]").await, "another answer is read");
     assert!(shelf.repeats("A", b"[]").await, "and one that was not recorded has changed nothing");
 }
@@ -989,7 +993,7 @@ async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_n
     write.stock_level_writes_complete(claim, position, Timestamp(sent), &[written]).await.unwrap();
     write.commit().await.unwrap();
     assert!(!shelf.repeats("A", b"[]").await, "the stock level holds what we wrote");
-    assert_eq!(shelf.cell("A", 1).await.0, 3);
+    assert_eq!(shelf.level("A", 1).await.0, 3);
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// Far more than noticing takes, far less than the scan that needs no notification.
 const NOTICED_WITHIN: Duration = Duration::from_secs(20);
 /// Number of changes; a notification that is lost half of the time would survive them once in 2^16.
-const WISHES: i64 = 16;
+const CHANGES: i64 = 16;
 
 /// A daemon at work in a folder of its own, and the other program.
 struct Scene {
@@ -92,7 +92,7 @@ fn config(dir: &Path, address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Confi
 #[tokio::test(flavor = "multi_thread")]
 async fn every_change_of_another_program_is_noticed_at_once() {
     let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
-    for change in 1..=WISHES {
+    for change in 1..=CHANGES {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'no.such.kind', '{}')";
         sqlx::query(sql).bind(format!("change-{change}")).execute(&mut scene.outsider).await.unwrap();
         scene.until(change, "SELECT count(*) FROM outbox WHERE state = 'rejected'").await;

@@ -24,7 +24,7 @@ async fn slow_backlog(latency_ms: u64) -> (World, Vec<(String, i64, i64)>) {
     let levels = world.shop().await;
     for (n, (sku, warehouse, quantity)) in levels.iter().enumerate() {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
-        world.wish(&format!("w{n}"), "quantity.set", &body).await;
+        world.change(&format!("w{n}"), "quantity.set", &body).await;
     }
     (world, levels)
 }

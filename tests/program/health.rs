@@ -38,7 +38,7 @@ async fn the_fields_of_status_are_a_contract() {
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
-    world.wish("mine", "no.such.kind", "{}").await;
+    world.change("mine", "no.such.kind", "{}").await;
     world.once().await;
     let (code, all) = status(&world).await;
     assert_eq!((code, &all["well"]), (Some(3), &json!(false)), "a rejected change is news: {all}");

@@ -113,7 +113,7 @@ async fn every_line_about_a_change_names_its_id_and_its_key() {
         ),
     ];
     for (key, kind, body) in &changes {
-        world.wish(key, kind, &body.to_string()).await;
+        world.change(key, kind, &body.to_string()).await;
     }
     let desk = Desk { world: &world, more: "[quantities]\npolicy = \"ask\"\n" };
     let lines = desk.lines(&["run", "--once"]).await;
@@ -140,7 +140,7 @@ async fn changes_in_doubt_are_named_and_so_is_what_a_look_decides() {
     let (sku, warehouse, _) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
     for key in ["one", "two"] {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": -1}).to_string();
-        world.wish(key, "quantity.adjust", &body).await;
+        world.change(key, "quantity.adjust", &body).await;
     }
     let desk = Desk { world: &world, more: "" };
     let lines = desk.lines(&["run", "--once"]).await;
@@ -178,7 +178,7 @@ async fn the_daemon_says_what_a_person_released() {
     desk.line("daemon.ready").await;
     for (n, (sku, warehouse, _)) in world.shop().await.iter().enumerate() {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0}).to_string();
-        world.wish(&format!("z{n}"), "quantity.set", &body).await;
+        world.change(&format!("z{n}"), "quantity.set", &body).await;
     }
     let tripped = desk.line("brake.tripped").await;
     world.until("the changes are held", async |world| world.fate("z0").await.0 != "pending").await;
@@ -201,7 +201,7 @@ async fn a_wait_of_a_day_ends_by_a_persons_word() {
     desk.line("daemon.ready").await;
     let (sku, warehouse, quantity) = world.shop().await[0].clone();
     let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
-    world.wish("waits", "quantity.set", &body).await;
+    world.change("waits", "quantity.set", &body).await;
     assert_eq!(desk.line("quota.hold").await["hold_ms"], 86_400_000);
     assert!(desk.said(&["status"]).await.contains("by mistake: tallyd quota lift"));
     let said = desk.said(&["quota", "lift"]).await;
@@ -225,7 +225,7 @@ async fn an_entry_that_a_person_corrected_is_pushed_at_once() {
     let _daemon = desk.daemon();
     desk.line("daemon.ready").await;
     let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
-    world.wish("aside", "quantity.set", &body).await;
+    world.change("aside", "quantity.set", &body).await;
     let waits = "SELECT count(*) FROM outbox WHERE state = 'pending' AND detail LIKE '%locked%'";
     world.until("it waits", async |world| world.number(waits).await == 1).await;
     let listed: Value = serde_json::from_str(&desk.said(&["quarantine", "list", "--json"]).await).unwrap();
@@ -244,8 +244,8 @@ async fn a_rejection_is_a_warning_and_one_that_a_person_decided_is_none() {
     world.once().await;
     let (sku, warehouse, _) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
     let moved = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 1, "seen": 999});
-    world.wish("policy", "quantity.set", &moved.to_string()).await;
-    world.wish("nonsense", "no.such.kind", "{}").await;
+    world.change("policy", "quantity.set", &moved.to_string()).await;
+    world.change("nonsense", "no.such.kind", "{}").await;
     let desk = Desk { world: &world, more: "[quantities]\npolicy = \"remote\"\n" };
     let lines = desk.lines(&["run", "--once"]).await;
     let level = |key: &str| {
@@ -265,7 +265,7 @@ async fn what_somebody_else_may_have_made_is_said_as_in_doubt() {
     world.post("/_sandbox/faults", &json!([{"Operation": ship, "Drop": "after", "Times": 1}])).await;
     let (sku, ..) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
     let order = world.sandbox.place_order(&[(sku.as_str(), 5)]).await.unwrap();
-    world.wish("s", "shipment.create", &json!({"order_id": order}).to_string()).await;
+    world.change("s", "shipment.create", &json!({"order_id": order}).to_string()).await;
     let desk = Desk { world: &world, more: "" };
     let mut lines = desk.lines(&["run", "--once"]).await;
     // The quiet time of a create passes.

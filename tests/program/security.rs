@@ -46,7 +46,7 @@ async fn hostile_names_are_names_and_nothing_else() {
             assert!(code.is_some_and(|code| code < 3), "{args:?}: {code:?}");
         }
         let body = serde_json::json!({"sku": name, "warehouse_id": 1, "delta": 1}).to_string();
-        world.wish(&format!("change {number} {name}"), "quantity.adjust", &body).await;
+        world.change(&format!("change {number} {name}"), "quantity.adjust", &body).await;
     }
     world.once().await;
     assert_eq!(world.number(tables).await, schema, "no table came or went");

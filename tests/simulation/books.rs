@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 /// A SKU in a warehouse.
-pub type Cell = (String, i64);
+pub type Level = (String, i64);
 
 /// The true state of a stock level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Real {
 /// All stock levels, and the units oversold.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
-    pub cells: BTreeMap<Cell, Real>,
+    pub levels: BTreeMap<Level, Real>,
     /// Units sold at the platform.
     pub sold: i64,
     /// **Units oversold because of writes.**
@@ -46,24 +46,24 @@ pub struct Books {
 
 impl Books {
     /// Creates a ground truth that agrees with the platform.
-    pub fn new(stock: impl IntoIterator<Item = (Cell, i64)>) -> Self {
+    pub fn new(stock: impl IntoIterator<Item = (Level, i64)>) -> Self {
         let real = |units| Real { shelf: units, listed: units, ..Real::default() };
         Self {
-            cells: stock.into_iter().map(|(level, units)| (level, real(units))).collect(),
+            levels: stock.into_iter().map(|(level, units)| (level, real(units))).collect(),
             ..Self::default()
         }
     }
 
-    pub fn cell(&self, level: &Cell) -> &Real {
-        &self.cells[level]
+    pub fn level(&self, level: &Level) -> &Real {
+        &self.levels[level]
     }
 
-    fn at(&mut self, level: &Cell) -> &mut Real {
-        self.cells.get_mut(level).expect("a stock level of the shop")
+    fn at(&mut self, level: &Level) -> &mut Real {
+        self.levels.get_mut(level).expect("a stock level of the shop")
     }
 
     /// Sells units to a customer, if the platform shows as many; returns true if it does.
-    pub fn sale(&mut self, level: &Cell, units: i64) -> bool {
+    pub fn sale(&mut self, level: &Level, units: i64) -> bool {
         let real = self.at(level);
         if real.listed < units {
             return false;
@@ -78,8 +78,8 @@ impl Books {
 
     /// Sells units from any warehouses, in the order of their ids, as the platform does. Returns the units
     /// taken from each stock level, or nothing if the platform shows too few.
-    pub fn ordered(&mut self, sku: &str, units: i64) -> Vec<(Cell, i64)> {
-        let shelves = self.cells.iter().filter(|((of, _), real)| of == sku && real.listed > 0);
+    pub fn ordered(&mut self, sku: &str, units: i64) -> Vec<(Level, i64)> {
+        let shelves = self.levels.iter().filter(|((of, _), real)| of == sku && real.listed > 0);
         let (mut missing, mut taken) = (units, Vec::new());
         for (level, real) in shelves {
             let part = missing.min(real.listed);
@@ -97,7 +97,7 @@ impl Books {
     }
 
     /// Removes sold units from the shelf, as far as the shelf has them.
-    pub fn pick(&mut self, level: &Cell) -> i64 {
+    pub fn pick(&mut self, level: &Level) -> i64 {
         let real = self.at(level);
         let units = real.promised.min(real.shelf);
         real.promised -= units;
@@ -108,7 +108,7 @@ impl Books {
     /// Adds or removes goods other than by a sale at the platform; returns the units moved.
     ///
     /// It removes at most the sellable units.
-    pub fn moved(&mut self, level: &Cell, units: i64) -> i64 {
+    pub fn moved(&mut self, level: &Level, units: i64) -> i64 {
         let real = self.at(level);
         let moved = units.max(-real.sellable().max(0));
         real.shelf += moved;
@@ -116,15 +116,15 @@ impl Books {
     }
 
     /// Moves goods for a colleague, who enters the new quantity at the platform.
-    pub fn colleague(&mut self, level: &Cell, units: i64) -> i64 {
-        let listed = self.cell(level).listed;
+    pub fn colleague(&mut self, level: &Level, units: i64) -> i64 {
+        let listed = self.level(level).listed;
         let moved = self.moved(level, units.max(-listed));
         self.at(level).listed += moved;
         listed + moved
     }
 
     /// Records a write of the daemon that arrived and was carried out.
-    pub fn written(&mut self, level: &Cell, quantity: i64) {
+    pub fn written(&mut self, level: &Level, quantity: i64) {
         let real = self.at(level);
         let excess = (quantity - real.sellable()).max(0);
         let new = (excess - real.counted).max(0);
@@ -135,18 +135,18 @@ impl Books {
     }
 
     /// Returns the stock levels for which the platform shows another quantity than can truly be sold.
-    pub fn wrong(&self) -> Vec<(&Cell, &Real)> {
-        self.cells.iter().filter(|(_, real)| real.listed != real.sellable()).collect()
+    pub fn wrong(&self) -> Vec<(&Level, &Real)> {
+        self.levels.iter().filter(|(_, real)| real.listed != real.sellable()).collect()
     }
 }
 
 #[test]
 fn a_sale_that_a_write_undoes_is_counted_once() {
-    let level: Cell = ("A".into(), 1);
+    let level: Level = ("A".into(), 1);
     let mut books = Books::new([(level.clone(), 10)]);
     assert!(books.sale(&level, 2));
     books.written(&level, 10);
-    assert_eq!((books.undone, books.cell(&level).sellable()), (2, 8));
+    assert_eq!((books.undone, books.level(&level).sellable()), (2, 8));
     books.written(&level, 10);
     assert_eq!(books.undone, 2, "the same two units still stand");
     assert!(books.sale(&level, 10));

@@ -1,7 +1,7 @@
 //! A host whose calendar is set. A step ahead while a create is in doubt must not shorten its quiet time. A
 //! step back must not make a fact fresh that is hours old by the monotonic clock.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::seed;
 use super::storm::{Mishap, Storm};
@@ -24,7 +24,7 @@ async fn a_calendar_set_ahead_ships_nothing_twice() {
             Plan { seed, skus: 12, warehouses: 1, config, begins_ms: START_MS, polls, is_scheduled: false };
         let mut world = World::open(plan).await;
         let stock = world.stock().await;
-        let (full, _): (Cell, i64) =
+        let (full, _): (Level, i64) =
             stock.into_iter().max_by_key(|(_, units)| *units).expect("a shop has goods");
         let always = Storm { writes: 100, reads: 0 };
         world.wire.change(|weather| {
@@ -68,7 +68,7 @@ async fn a_calendar_set_back_makes_no_old_fact_young() {
     world.go_on_to(at).await;
     world.enter(&level, units + 20).await;
     world.set_calendar(-HOUR_MS);
-    world.wish_cell("quantity.adjust", &level, "delta", 5).await;
+    world.change_level("quantity.adjust", &level, "delta", 5).await;
     world.settled(HOUR_MS).await;
     assert_eq!(world.stock().await[&level], units + 25, "seed {}", seed());
 }

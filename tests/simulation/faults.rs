@@ -3,7 +3,7 @@
 //! Each change takes effect once, and its outcome is known.
 
 use super::audit::whole;
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::random::Random;
 use super::seed;
@@ -74,7 +74,7 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
     };
     let mut world = World::open(plan).await;
     let mut random = Random::new(seed, "storm");
-    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let levels: Vec<Level> = world.stock().await.into_keys().collect();
     let (sold, moved) = levels.split_at(levels.len() / 4);
     let mut parcels = Vec::new();
     world.wire.storm(STORM);
@@ -83,7 +83,7 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
             let (level, units) = (random.pick(moved).clone(), random.between(-3, 6));
             let units = world.audit().books.moved(&level, units);
             if units != 0 {
-                world.wish_cell("quantity.adjust", &level, "delta", units).await;
+                world.change_level("quantity.adjust", &level, "delta", units).await;
             }
         }
         parcels.extend(world.parcel(random.pick(sold)).await);
@@ -99,7 +99,7 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
     world.calm().await;
     world.judge_parcels(&parcels).await;
     world.agrees().await;
-    let wrong: Vec<Cell> = world.audit().books.wrong().into_iter().map(|(level, _)| level.clone()).collect();
+    let wrong: Vec<Level> = world.audit().books.wrong().into_iter().map(|(level, _)| level.clone()).collect();
     assert!(wrong.is_empty(), "seed {seed}: an adjust was lost or done twice in {wrong:?}");
     let applied = "SELECT count(*) FROM outbox WHERE kind = 'quantity.adjust' AND state <> 'applied'";
     assert_eq!(world.number(applied).await, 0, "seed {seed}: every adjust is known to be applied");
@@ -110,7 +110,7 @@ impl World {
     /// Makes an order, and changes that ship a part of it and submit a tracking number.
     ///
     /// Returns `None` if the stock is too low.
-    pub async fn parcel(&mut self, (sku, _): &Cell) -> Option<Parcel> {
+    pub async fn parcel(&mut self, (sku, _): &Level) -> Option<Parcel> {
         if self.audit().books.ordered(sku, 3 * SHIPPED).is_empty() {
             return None;
         }
@@ -118,10 +118,10 @@ impl World {
         let lines = self.ask("/api/orders/getOrderLineItems", &json!({"OrderId": order})).await;
         let line = whole(&lines["data"][0]["OrderLineItemId"]);
         let lines = json!([{"line_item_id": line, "quantity": SHIPPED}]);
-        let shipment = self.wish("shipment.create", &json!({"order_id": order, "lines": lines})).await;
+        let shipment = self.change("shipment.create", &json!({"order_id": order, "lines": lines})).await;
         let number = format!("1Z{order}");
         let tracking = json!({"shipment_key": shipment, "tracking_number": number});
-        let tracking = self.wish("tracking.submit", &tracking).await;
+        let tracking = self.change("tracking.submit", &tracking).await;
         Some(Parcel { order, shipment, tracking })
     }
 

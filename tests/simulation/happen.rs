@@ -3,7 +3,7 @@
 //! An event acts on the goods (the ground truth), at the platform, and as changes. At each sale the ground
 //! truth predicts if the platform will sell; the platform must agree.
 
-use super::books::Cell;
+use super::books::Level;
 use super::shop::Event;
 use super::world::World;
 use axum::body::Bytes;
@@ -35,7 +35,7 @@ impl World {
             Event::Moved(level, units) => {
                 let moved = self.audit().books.moved(level, *units);
                 if moved != 0 {
-                    self.wish_cell("quantity.adjust", level, "delta", moved).await;
+                    self.change_level("quantity.adjust", level, "delta", moved).await;
                 }
             }
             Event::Colleague(level, units) => {
@@ -52,18 +52,18 @@ impl World {
     /// A clerk counts and subtracts what the stock view shows as sold.
     ///
     /// A stock level with a change on its way is not counted.
-    async fn count(&mut self, level: &Cell) {
+    async fn count(&mut self, level: &Level) {
         if self.is_moving(level).await {
             return;
         }
         let shown = self.mirror().await[level];
-        let real = self.audit().books.cell(level).clone();
+        let real = self.audit().books.level(level).clone();
         let unseen = shown - real.listed;
-        self.wish_cell("quantity.set", level, "quantity", (real.sellable() + unseen).max(0)).await;
+        self.change_level("quantity.set", level, "quantity", (real.sellable() + unseen).max(0)).await;
     }
 
     /// Another program sets a quantity at the platform.
-    pub async fn enter(&self, (sku, warehouse): &Cell, quantity: i64) {
+    pub async fn enter(&self, (sku, warehouse): &Level, quantity: i64) {
         let body = json!([{"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity}]);
         self.ask("/api/inventory/updateQuantityOnHand", &body).await;
     }

@@ -1,6 +1,6 @@
 //! The auditor's judgement of a world in which no write is left.
 
-use super::books::Cell;
+use super::books::Level;
 use super::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use tallyd::model::JobKind;
@@ -21,11 +21,11 @@ impl World {
         let odd = differs(&self.mirror().await, &service);
         assert!(odd.is_empty(), "seed {seed}: the mirror is not what the platform shows: {odd:?}");
         let books: BTreeMap<_, _> =
-            self.audit().books.cells.iter().map(|(level, real)| (level.clone(), real.listed)).collect();
+            self.audit().books.levels.iter().map(|(level, real)| (level.clone(), real.listed)).collect();
         let odd = differs(&books, &service);
         assert!(odd.is_empty(), "seed {seed}: the platform holds what no write it took explains: {odd:?}");
         let fates = self.fates().await;
-        assert_eq!(fates.len() as u64, self.wishes(), "seed {seed}: a change is lost");
+        assert_eq!(fates.len() as u64, self.changes(), "seed {seed}: a change is lost");
         for (key, (state, reason)) in fates {
             let is_told = match state.as_str() {
                 "applied" => true,
@@ -43,8 +43,11 @@ impl World {
 }
 
 /// Returns the stock levels on which the two maps differ, with both quantities.
-fn differs(left: &BTreeMap<Cell, i64>, right: &BTreeMap<Cell, i64>) -> Vec<(Cell, Option<i64>, Option<i64>)> {
-    let levels: BTreeSet<&Cell> = left.keys().chain(right.keys()).collect();
-    let said = |level: &Cell| (level.clone(), left.get(level).copied(), right.get(level).copied());
+fn differs(
+    left: &BTreeMap<Level, i64>,
+    right: &BTreeMap<Level, i64>,
+) -> Vec<(Level, Option<i64>, Option<i64>)> {
+    let levels: BTreeSet<&Level> = left.keys().chain(right.keys()).collect();
+    let said = |level: &Level| (level.clone(), left.get(level).copied(), right.get(level).copied());
     levels.into_iter().map(said).filter(|(_, one, other)| one != other).collect()
 }

@@ -1,7 +1,7 @@
 //! A platform that fails for five minutes while the key lapses. Of a thousand changes none is rejected, and
 //! each takes effect once afterwards.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::random::Random;
 use super::seed;
@@ -66,11 +66,11 @@ async fn five_minutes(way: Way, lapse: Lapse) {
     };
     let mut world = World::open(plan).await;
     let mut random = Random::new(seed(), "lapse");
-    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let levels: Vec<Level> = world.stock().await.into_keys().collect();
     let (moved, sold) = levels.split_at(MOVEMENTS);
     for level in moved {
         let units = world.audit().books.moved(level, random.between(1, 6));
-        world.wish_cell("quantity.adjust", level, "delta", units).await;
+        world.change_level("quantity.adjust", level, "delta", units).await;
     }
     let mut parcels = Vec::new();
     while parcels.len() < PARCELS {
@@ -90,7 +90,7 @@ async fn five_minutes(way: Way, lapse: Lapse) {
     let mut fates = world.fates().await;
     fates.retain(|_, (state, _)| state != "applied");
     assert!(fates.is_empty(), "{answer}: {fates:?}");
-    let wrong: Vec<Cell> = world.audit().books.wrong().into_iter().map(|(level, _)| level.clone()).collect();
+    let wrong: Vec<Level> = world.audit().books.wrong().into_iter().map(|(level, _)| level.clone()).collect();
     assert!(wrong.is_empty(), "{answer}: a change was lost or done twice in {wrong:?}");
     world.judge_parcels(&parcels).await;
 }

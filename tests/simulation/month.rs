@@ -4,7 +4,7 @@
 //! The ordinary run takes a few days of it. The month is `TALLYD_DAYS=30 cargo test --test simulation a_month
 //! -- --nocapture`.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::random::Random;
 use super::replayed;
@@ -65,7 +65,7 @@ fn plan() -> Plan {
 async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_stock_level_is_named() {
     let mut world = World::open(plan()).await;
     let mut random = Random::new(seed(), "month");
-    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let levels: Vec<Level> = world.stock().await.into_keys().collect();
     let all = events(&Trade { lasts_ms: days() * DAY_MS, ..TRADE }, &levels, &mut random);
     let (mut gone, mut parcels) = (0, 0);
     for day in 0..days() {
@@ -96,7 +96,7 @@ async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_
         days(),
         seed(),
         all.len(),
-        world.wishes(),
+        world.changes(),
         world.audit().calls.len(),
         equal.tables.len(),
         equal.position
@@ -106,7 +106,7 @@ async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_
 
 impl World {
     /// Makes an order and ships a part of it; returns false if the stock was too low.
-    async fn order_shipped(&mut self, level: &Cell) -> bool {
+    async fn order_shipped(&mut self, level: &Level) -> bool {
         let Some(parcel) = self.parcel(level).await else { return false };
         let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(parcel.order);
         insert.execute(&mut self.beside().await).await.unwrap();
@@ -124,7 +124,7 @@ impl World {
     }
 
     /// Changes a stock level with SQL; `tallyd replay` must name it and exit with 3.
-    async fn a_changed_stock_level_is_named(&self, (sku, warehouse): &Cell) {
+    async fn a_changed_stock_level_is_named(&self, (sku, warehouse): &Level) {
         let sql = "UPDATE balance SET quantity = quantity + 1 \
                    WHERE warehouse_id = ?2 AND product = (SELECT id FROM product WHERE sku = ?1)";
         let changed =

@@ -1,7 +1,7 @@
 //! An entry that fails every call that names it, in each form of failure. It is isolated after few calls,
 //! other changes go on, and it is retried by itself until it succeeds.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::odd::{How, Poison};
 use super::seed;
@@ -36,7 +36,7 @@ const SPENT_MAX: usize = 60;
 const HEALED_WITHIN_MS: i64 = 33 * 60_000;
 
 /// Opens a mirrored world of 400 SKUs of which one fails; returns its stock level and those of others.
-async fn shop(operation: Operation, how: How) -> (World, Cell, Vec<Cell>) {
+async fn shop(operation: Operation, how: How) -> (World, Level, Vec<Level>) {
     let mut world = World::open(Plan {
         seed: seed(),
         skus: 400,
@@ -48,7 +48,7 @@ async fn shop(operation: Operation, how: How) -> (World, Cell, Vec<Cell>) {
     })
     .await;
     world.idle().await;
-    let mut levels: Vec<Cell> =
+    let mut levels: Vec<Level> =
         world.stock().await.into_iter().filter(|(_, units)| *units > 5).map(|(level, _)| level).collect();
     let bad = levels.remove(137);
     world.wire.poison(vec![Poison { operation, entry: format!("\"{}\"", bad.0), how }]);
@@ -63,14 +63,14 @@ async fn open(world: &mut World, keys: &BTreeSet<String>) -> Vec<(String, (Strin
 
 /// Adjusts the others and the failing stock level, one at a time; returns the others' keys and the failing
 /// one's.
-async fn move_all(world: &mut World, bad: &Cell, others: &[Cell]) -> (BTreeSet<String>, String) {
+async fn move_all(world: &mut World, bad: &Level, others: &[Level]) -> (BTreeSet<String>, String) {
     let mut keys = BTreeSet::new();
     let mut of_bad = String::new();
     for (n, level) in others.iter().take(OTHERS).enumerate() {
         if n == OTHERS / 3 {
-            of_bad = world.wish_cell("quantity.adjust", bad, "delta", 1).await;
+            of_bad = world.change_level("quantity.adjust", bad, "delta", 1).await;
         }
-        keys.insert(world.wish_cell("quantity.adjust", level, "delta", 1).await);
+        keys.insert(world.change_level("quantity.adjust", level, "delta", 1).await);
     }
     (keys, of_bad)
 }
@@ -153,7 +153,7 @@ async fn a_sku_that_cannot_be_written_keeps_nobody_from_being_pushed() {
 const QUIET_CREATE_MS: i64 = 600_000 + 5_000 + 5_000;
 
 /// Opens a world with orders of which the last fails; returns all of them.
-async fn with_orders(operation: Operation, how: How, orders: usize) -> (World, Vec<i64>, Cell) {
+async fn with_orders(operation: Operation, how: How, orders: usize) -> (World, Vec<i64>, Level) {
     let world = World::open(Plan {
         seed: seed(),
         skus: 20,
@@ -165,7 +165,7 @@ async fn with_orders(operation: Operation, how: How, orders: usize) -> (World, V
     })
     .await;
     let levels = world.stock().await.into_iter().filter(|(_, units)| *units > 20);
-    let levels: Vec<Cell> = levels.map(|(level, _)| level).collect();
+    let levels: Vec<Level> = levels.map(|(level, _)| level).collect();
     let mut placed = Vec::new();
     for _ in 0..orders {
         placed.push(world.core.place_order(&[(levels[0].0.as_str(), 2)]).await.unwrap());
@@ -177,7 +177,7 @@ async fn with_orders(operation: Operation, how: How, orders: usize) -> (World, V
 }
 
 async fn ship(world: &mut World, order: i64) -> String {
-    world.wish("shipment.create", &json!({"order_id": order})).await
+    world.change("shipment.create", &json!({"order_id": order})).await
 }
 
 async fn ships_the_others(how: How) {
@@ -226,7 +226,7 @@ async fn reads_no_order_in_front_of_others(how: How) {
     world.go_on_to(from + 1_000).await;
     let mut moved = Vec::new();
     for n in 0..5 {
-        moved.push((world.wish_cell("quantity.adjust", &level, "delta", 1).await, world.clock.now_ms()));
+        moved.push((world.change_level("quantity.adjust", &level, "delta", 1).await, world.clock.now_ms()));
         world.go_on_to(from + 1_000 + (n + 1) * 3_000).await;
     }
     let silent = if how == How::Silent { 60_000 } else { 0 };

@@ -1,7 +1,7 @@
 //! A thousand quiet days, and one feed gone wrong. A brake never trips in ordinary trade and always in a
 //! flood, and health reports no problem while there is none.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::random::Random;
 use super::shop::{Trade, events};
@@ -64,7 +64,7 @@ async fn no_brake_trips_in_quiet_days() {
         is_scheduled: false,
     };
     let mut world = World::open(plan).await;
-    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let levels: Vec<Level> = world.stock().await.into_keys().collect();
     let trade = Trade { lasts_ms: days() * DAY_MS, ..QUIET };
     let events = events(&trade, &levels, &mut Random::new(seed(), "quiet"));
     for hour in events.chunk_by(|(one, _), (two, _)| one / LOOK_MS == two / LOOK_MS) {
@@ -77,8 +77,8 @@ async fn no_brake_trips_in_quiet_days() {
     world.agrees().await;
     assert_eq!(world.number("SELECT count(*) FROM brake_trip").await, 0, "seed {}", seed());
     assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'held'").await, 0, "seed {}", seed());
-    let (changes, audit) = (world.wishes(), world.audit());
-    let sold_out = audit.books.cells.values().filter(|real| real.listed == 0).count();
+    let (changes, audit) = (world.changes(), world.audit());
+    let sold_out = audit.books.levels.values().filter(|real| real.listed == 0).count();
     println!(
         "{} days, seed {}: {} events, {} units sold, {changes} changes, {} writes, {} calls, {sold_out} of {} stock levels \
          sold out, {} units oversold by writes, no trip",
@@ -107,7 +107,7 @@ async fn a_feed_that_zeroes_the_shop_is_held_whole_and_released_once() {
     let mut world = World::open(plan).await;
     let before = world.stock().await;
     for level in before.keys() {
-        world.wish_cell("quantity.set", level, "quantity", 0).await;
+        world.change_level("quantity.set", level, "quantity", 0).await;
     }
     world.settled(600_000).await;
     assert_eq!(world.stock().await, before, "nothing is zeroed");
@@ -143,7 +143,7 @@ async fn a_feed_that_dribbles_in_empties_no_more_than_the_brake_allows() {
     for level in before.keys() {
         let next = world.clock.now_ms() + 20;
         world.go_on_to(next).await;
-        world.wish_cell("quantity.set", level, "quantity", 0).await;
+        world.change_level("quantity.set", level, "quantity", 0).await;
     }
     world.settled(600_000).await;
     let full = before.values().filter(|quantity| **quantity > 0).count();

@@ -3,7 +3,7 @@
 //! Both have better conditions than in production: their writes never fail and wait for no quota. Each sale
 //! at the platform is in their own stock record at the next import at the latest.
 
-use super::books::{Books, Cell};
+use super::books::{Books, Level};
 use super::clock::START_MS;
 use super::random::Random;
 use super::shop::Event;
@@ -33,17 +33,17 @@ enum Thing {
     Import,
     Export,
     Everything,
-    Arrives(Cell, i64),
+    Arrives(Level, i64),
 }
 
 struct Rival {
     habit: Habit,
     books: Books,
     /// The warehouse's own quantities.
-    own: BTreeMap<Cell, i64>,
+    own: BTreeMap<Level, i64>,
     /// Units sold at the platform since the last import.
-    unknown: BTreeMap<Cell, i64>,
-    sent: BTreeMap<Cell, i64>,
+    unknown: BTreeMap<Level, i64>,
+    sent: BTreeMap<Level, i64>,
     agenda: BTreeMap<(i64, u64), Thing>,
     numbers: u64,
     random: Random,
@@ -51,7 +51,7 @@ struct Rival {
 }
 
 /// Runs a rival through the events; returns the ground truth afterwards.
-pub fn compete(habit: Habit, stock: &BTreeMap<Cell, i64>, events: &[(i64, Event)], random: Random) -> Books {
+pub fn compete(habit: Habit, stock: &BTreeMap<Level, i64>, events: &[(i64, Event)], random: Random) -> Books {
     let mut rival = Rival {
         habit,
         books: Books::new(stock.clone()),
@@ -129,7 +129,7 @@ impl Rival {
                 self.books.colleague(level, *units);
             }
             Event::Count(level) => {
-                let counted = self.books.cell(level).sellable();
+                let counted = self.books.level(level).sellable();
                 self.unknown.remove(level);
                 self.change(level, |_| counted);
             }
@@ -139,7 +139,7 @@ impl Rival {
         }
     }
 
-    fn change(&mut self, level: &Cell, change: impl FnOnce(i64) -> i64) {
+    fn change(&mut self, level: &Level, change: impl FnOnce(i64) -> i64) {
         let own = self.own.get_mut(level).expect("a stock level of the shop");
         let before = *own;
         *own = change(before);
@@ -149,7 +149,7 @@ impl Rival {
     }
 
     fn send_all(&mut self, wanted: impl Fn(i64, i64) -> bool) {
-        let levels: Vec<Cell> = self.own.keys().cloned().collect();
+        let levels: Vec<Level> = self.own.keys().cloned().collect();
         for level in
             levels.iter().filter(|level| wanted(self.own[*level], self.sent[*level])).collect::<Vec<_>>()
         {
@@ -157,7 +157,7 @@ impl Rival {
         }
     }
 
-    fn send(&mut self, level: &Cell) {
+    fn send(&mut self, level: &Level) {
         let own = self.own[level];
         self.sent.insert(level.clone(), own);
         let way = self.random.between(WAY_MS.0, WAY_MS.1);

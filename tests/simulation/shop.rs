@@ -3,24 +3,24 @@
 //! All events follow from the seed and are fixed before the first contestant begins, so all contestants meet
 //! the same events.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::random::Random;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A customer buys units from one warehouse.
-    Sale(Cell, i64),
+    Sale(Level, i64),
     /// A customer orders units from any warehouses.
     Order(String, i64),
     /// Goods come (above zero) or go other than by a sale; the warehouse's program reports it at once.
-    Moved(Cell, i64),
+    Moved(Level, i64),
     /// Goods come or go, and a colleague enters the new quantity at the platform.
-    Colleague(Cell, i64),
+    Colleague(Level, i64),
     /// A clerk counts a stock level.
-    Count(Cell),
+    Count(Level),
     /// Sold units leave the shelf.
-    Pick(Cell),
+    Pick(Level),
 }
 
 /// Rates of the events.
@@ -43,7 +43,7 @@ const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// Returns the events of a trade with their times, in order.
-pub fn events(trade: &Trade, levels: &[Cell], random: &mut Random) -> Vec<(i64, Event)> {
+pub fn events(trade: &Trade, levels: &[Level], random: &mut Random) -> Vec<(i64, Event)> {
     let kinds = [trade.sale_ms, trade.moved_ms, trade.colleague_ms, trade.count_ms, trade.pick_ms];
     let mut events = Vec::new();
     for (kind, every_ms) in kinds.into_iter().enumerate().filter(|(_, every_ms)| *every_ms > 0) {
@@ -60,7 +60,7 @@ pub fn events(trade: &Trade, levels: &[Cell], random: &mut Random) -> Vec<(i64, 
     events
 }
 
-fn event(kind: usize, levels: &[Cell], trade: &Trade, random: &mut Random) -> Event {
+fn event(kind: usize, levels: &[Level], trade: &Trade, random: &mut Random) -> Event {
     let level = random.pick(levels).clone();
     match kind {
         0 if random.percent(20) => Event::Order(level.0, random.between(1, 2)),

@@ -1,6 +1,6 @@
 //! A quota of two calls a minute delivers changes beside polls.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::seed;
 use super::world::{Plan, World};
@@ -22,11 +22,12 @@ async fn two_calls_a_minute_write_a_change_amid_polls() {
         is_scheduled: false,
     })
     .await;
-    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let levels: Vec<Level> = world.stock().await.into_keys().collect();
     for n in 0..4 {
         let at = world.clock.now_ms() + 137_000 + n * 13_000;
         world.go_on_to(at).await;
-        let key = world.wish_cell("quantity.adjust", &levels[usize::try_from(n).unwrap()], "delta", 1).await;
+        let key =
+            world.change_level("quantity.adjust", &levels[usize::try_from(n).unwrap()], "delta", 1).await;
         world.go_on_to(at + 300_000).await;
         let waited = world.sent_at(&key).await - at;
         println!("waited {waited} ms");

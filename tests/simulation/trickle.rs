@@ -3,7 +3,7 @@
 //!
 //! docs/performance.md states the bounds. A single change, many at once and a person's change begin at once.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::random::Random;
 use super::seed;
@@ -24,7 +24,7 @@ const MANY_MS: i64 = 3_000;
 struct Shop {
     world: World,
     random: Random,
-    cells: Vec<Cell>,
+    levels: Vec<Level>,
     /// Time of insertion of each adjust, by key.
     inserted: BTreeMap<String, i64>,
 }
@@ -47,12 +47,12 @@ impl Shop {
         let levels = world.stock().await.into_keys().collect();
         let begins = world.clock.now_ms() + 2 * MINUTE_MS;
         world.go_on_to(begins).await;
-        Self { world, random: Random::new(seed(), "trickle"), cells: levels, inserted: BTreeMap::new() }
+        Self { world, random: Random::new(seed(), "trickle"), levels, inserted: BTreeMap::new() }
     }
 
     /// Adjusts a stock level by one unit.
-    async fn moves(&mut self, level: &Cell) -> String {
-        let key = self.world.wish_cell("quantity.adjust", level, "delta", 1).await;
+    async fn moves(&mut self, level: &Level) -> String {
+        let key = self.world.change_level("quantity.adjust", level, "delta", 1).await;
         self.inserted.insert(key.clone(), self.world.clock.now_ms());
         key
     }
@@ -63,7 +63,7 @@ impl Shop {
         while self.world.clock.now_ms() < ends {
             let slowness = self.random.between(slowness_ms.0, slowness_ms.1);
             self.world.wire.slow(Duration::from_millis(slowness.unsigned_abs()));
-            let level = self.random.pick(&self.cells).clone();
+            let level = self.random.pick(&self.levels).clone();
             self.moves(&level).await;
             let next = self.world.clock.now_ms() + self.random.between(1, 2_000 / a_second - 1);
             self.world.go_on_to(next).await;
@@ -71,9 +71,9 @@ impl Shop {
     }
 
     /// Waits until all adjusts are applied, each once; returns the time each took.
-    async fn waits(&mut self, before: &BTreeMap<Cell, i64>) -> BTreeMap<String, i64> {
+    async fn waits(&mut self, before: &BTreeMap<Level, i64>) -> BTreeMap<String, i64> {
         self.world.settled(MINUTE_MS).await;
-        let units = |stock: &BTreeMap<Cell, i64>| stock.values().sum::<i64>();
+        let units = |stock: &BTreeMap<Level, i64>| stock.values().sum::<i64>();
         let moved = units(&self.world.stock().await) - units(before);
         assert_eq!(usize::try_from(moved).unwrap(), self.inserted.len(), "each once");
         self.world.agrees().await;
@@ -118,7 +118,7 @@ async fn a_trickle_takes_a_third_of_the_quota_and_waits_twelve_seconds_at_most()
 async fn a_change_that_comes_alone_waits_for_nobody() {
     let mut shop = Shop::open().await;
     let before = shop.world.stock().await;
-    for level in shop.cells.clone().iter().step_by(60) {
+    for level in shop.levels.clone().iter().step_by(60) {
         shop.moves(level).await;
         let next = shop.world.clock.now_ms() + 9_000;
         shop.world.go_on_to(next).await;
@@ -134,10 +134,10 @@ async fn many_at_once_and_a_persons_count_do_not_wait_with_a_trickle() {
     for round in 0..5 {
         shop.trickle(6, 18_000 + i64::try_from(round).unwrap() * 1_300, (0, 0)).await;
         let inserted = shop.world.clock.now_ms();
-        for level in shop.cells.clone().iter().skip(60 * round).take(60) {
+        for level in shop.levels.clone().iter().skip(60 * round).take(60) {
             shop.moves(level).await;
         }
-        let newest = i64::try_from(shop.world.wishes()).unwrap();
+        let newest = i64::try_from(shop.world.changes()).unwrap();
         shop.trickle(6, MANY_MS, (0, 0)).await;
         let sent = "SELECT count(*) FROM outbox o JOIN exchange e ON e.id = o.exchange_id \
                     WHERE o.id BETWEEN ?1 - 59 AND ?1 AND e.sent_ms BETWEEN ?2 AND ?3";
@@ -150,8 +150,8 @@ async fn many_at_once_and_a_persons_count_do_not_wait_with_a_trickle() {
     for at_ms in [15_000, 16_700, 18_300] {
         shop.trickle(6, at_ms, (0, 0)).await;
         let inserted = shop.world.clock.now_ms();
-        let level = shop.random.pick(&shop.cells).clone();
-        let count = shop.world.wish_urgently(&level, 1_000 + at_ms).await;
+        let level = shop.random.pick(&shop.levels).clone();
+        let count = shop.world.change_urgently(&level, 1_000 + at_ms).await;
         shop.trickle(6, 5_000, (0, 0)).await;
         let sent = shop.world.sent_at(&count).await - inserted;
         assert!(sent <= AT_ONCE_MS, "a person waited {sent} ms");

@@ -3,7 +3,7 @@
 //! tallyd is measured against the two usual designs on one seed and the same events; docs/reconciliation.md
 //! has the figures.
 
-use super::books::{Books, Cell};
+use super::books::{Books, Level};
 use super::clock::START_MS;
 use super::random::Random;
 use super::rivals::{Habit, compete};
@@ -90,8 +90,8 @@ async fn contest(seed: u64, trade: &Trade, config: &str) -> Outcome {
         is_scheduled: false,
     })
     .await;
-    let stock: BTreeMap<Cell, i64> = world.stock().await;
-    let levels: Vec<Cell> = stock.keys().cloned().collect();
+    let stock: BTreeMap<Level, i64> = world.stock().await;
+    let levels: Vec<Level> = stock.keys().cloned().collect();
     let events: Vec<(i64, Event)> = events(trade, &levels, &mut Random::new(seed, "shop"));
     world.live(&events).await;
     world.settled(120_000).await;

@@ -5,7 +5,7 @@
 //! s, the bound is 0.6 s (goal G13). The clock stands while the daemon computes. So the test measures the
 //! cost of quota, lanes, slots and the push's own order, not of the processor.
 
-use super::books::Cell;
+use super::books::Level;
 use super::clock::START_MS;
 use super::seed;
 use super::world::{Plan, World};
@@ -16,7 +16,7 @@ const ANSWER_MS: i64 = 500;
 /// Time beside that answer; changes that arrive one by one are collected for 40 ms.
 const BOUND_MS: i64 = 100;
 /// Number of changes and their distance: together over a minute, so that the window becomes full.
-const WISHES: i64 = 10;
+const CHANGES: i64 = 10;
 const APART_MS: i64 = 7_300;
 
 /// Counts as a person every few seconds beside a backlog that fills every minute; returns the waits, sorted.
@@ -33,18 +33,18 @@ async fn waits(slowness: Duration, fresh: bool) -> Vec<i64> {
         is_scheduled: false,
     })
     .await;
-    let levels: Vec<Cell> = world.stock().await.into_keys().collect();
+    let levels: Vec<Level> = world.stock().await.into_keys().collect();
     world.wire.slow(slowness);
     let (mut inserted, mut units) = (Vec::new(), 1_000);
-    for n in 0..WISHES {
+    for n in 0..CHANGES {
         // Each call carries a SKU once, so ten SKUs in thirty warehouses make thirty calls of ten.
         units += 1;
         for level in levels.iter().skip(1).filter(|_| n % 2 == 0) {
-            world.wish_cell("quantity.set", level, "quantity", units).await;
+            world.change_level("quantity.set", level, "quantity", units).await;
         }
         let at = world.clock.now_ms() + APART_MS + n * 37;
         world.go_on_to(at).await;
-        inserted.push((world.wish_urgently(&levels[0], units).await, at));
+        inserted.push((world.change_urgently(&levels[0], units).await, at));
     }
     world.settled(3_600_000).await;
     let mut waits = Vec::new();

@@ -17,7 +17,7 @@ pub use self::amid::{Amid, Saying};
 use self::supervise::{Refused, Slot};
 use super::audit::Audit;
 use super::auditor::Auditor;
-use super::books::{Books, Cell};
+use super::books::{Books, Level};
 use super::clock::SimClock;
 use super::rest;
 use super::timetable::Timetable;
@@ -78,7 +78,7 @@ pub struct World {
     refused: Option<Refused>,
     /// Number of finished runs.
     pub runs: u64,
-    wishes: u64,
+    changes: u64,
     /// Decisions that persons will make amid other work, with their times.
     amid: Vec<(i64, Amid)>,
     pub(super) outsider: SqliteConnection,
@@ -124,7 +124,7 @@ impl World {
             retries: BTreeMap::new(),
             refused: None,
             runs: 0,
-            wishes: 0,
+            changes: 0,
             amid: Vec::new(),
             outsider,
             dir,
@@ -164,13 +164,13 @@ impl World {
     }
 
     /// Returns the stock at the platform.
-    pub async fn stock(&self) -> BTreeMap<Cell, i64> {
+    pub async fn stock(&self) -> BTreeMap<Level, i64> {
         let rows = self.core.stock_levels().await.unwrap();
         rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect()
     }
 
     /// Returns the mirror, as a program beside the daemon reads it.
-    pub async fn mirror(&mut self) -> BTreeMap<Cell, i64> {
+    pub async fn mirror(&mut self) -> BTreeMap<Level, i64> {
         let sql = "SELECT sku, warehouse_id, quantity FROM stock";
         let rows: Vec<(String, i64, i64)> = sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
         rows.into_iter().map(|(sku, warehouse, quantity)| ((sku, warehouse), quantity)).collect()
@@ -194,24 +194,24 @@ impl World {
     }
 
     /// Inserts a change as a program beside the daemon would; returns its key.
-    pub async fn wish(&mut self, kind: &str, body: &Value) -> String {
+    pub async fn change(&mut self, kind: &str, body: &Value) -> String {
         self.insert(kind, &body.to_string(), 0).await
     }
 
     /// Inserts a change with a body as it was written; returns its key.
-    pub async fn wish_text(&mut self, kind: &str, body: &str) -> String {
+    pub async fn change_text(&mut self, kind: &str, body: &str) -> String {
         self.insert(kind, body, 0).await
     }
 
     /// Inserts a person's count of a stock level; returns its key.
-    pub async fn wish_urgently(&mut self, (sku, warehouse): &Cell, units: i64) -> String {
+    pub async fn change_urgently(&mut self, (sku, warehouse): &Level, units: i64) -> String {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": units});
         self.insert("quantity.set", &body.to_string(), 1).await
     }
 
     async fn insert(&mut self, kind: &str, body: &str, priority: i64) -> String {
-        self.wishes += 1;
-        let key = format!("{kind} {}", self.wishes);
+        self.changes += 1;
+        let key = format!("{kind} {}", self.changes);
         let mut insertion = self.outsider.begin().await.unwrap();
         let insert = sqlx::query("INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)");
         let insert = insert.bind(&key).bind(kind).bind(body).bind(priority);
@@ -230,8 +230,14 @@ impl World {
     }
 
     /// Inserts a change of a stock level; returns its key.
-    pub async fn wish_cell(&mut self, kind: &str, (sku, warehouse): &Cell, name: &str, units: i64) -> String {
-        self.wish(kind, &json!({"sku": sku, "warehouse_id": warehouse, name: units})).await
+    pub async fn change_level(
+        &mut self,
+        kind: &str,
+        (sku, warehouse): &Level,
+        name: &str,
+        units: i64,
+    ) -> String {
+        self.change(kind, &json!({"sku": sku, "warehouse_id": warehouse, name: units})).await
     }
 
     /// Returns (state, reason) of every change, by key.
@@ -244,7 +250,7 @@ impl World {
 
     /// Returns true if changes of the stock level are on their way, so that its quantity moves without a
     /// sale.
-    pub async fn is_moving(&mut self, (sku, warehouse): &Cell) -> bool {
+    pub async fn is_moving(&mut self, (sku, warehouse): &Level) -> bool {
         let sql =
             "SELECT sku FROM outbox WHERE warehouse_id = ?1 AND state IN ('pending', 'sending', 'in_doubt')";
         let query = sqlx::query_scalar(sql).bind(warehouse);
@@ -278,8 +284,8 @@ impl World {
     }
 
     /// Returns the number of changes inserted.
-    pub fn wishes(&self) -> u64 {
-        self.wishes
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Advances to a time; everything due until then happens, in order.

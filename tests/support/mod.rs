@@ -148,7 +148,7 @@ impl World {
     }
 
     /// Inserts a change as a program would.
-    pub async fn wish(&self, key: &str, kind: &str, body: &str) {
+    pub async fn change(&self, key: &str, kind: &str, body: &str) {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
         let insert = sqlx::query(sql).bind(key).bind(kind).bind(body);
         self.outsider().await.execute(insert).await.unwrap();
@@ -186,7 +186,7 @@ impl World {
     }
 
     /// Returns the platform's quantity of one stock level.
-    pub async fn shop_cell(&self, sku: &str, warehouse: i64) -> i64 {
+    pub async fn shop_level(&self, sku: &str, warehouse: i64) -> i64 {
         let levels = self.shop().await;
         levels.iter().find(|(s, w, _)| s == sku && *w == warehouse).unwrap().2
     }

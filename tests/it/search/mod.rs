@@ -21,7 +21,7 @@ mod shown;
 
 use explorer::{Explored, Machine, Violation, explore};
 use limiter::Callers;
-use outbox::{Fault, Wishes};
+use outbox::{Changes, Fault};
 use runs::Jobs;
 use std::time::Instant;
 use tallyd::model::{Lane, Operation};
@@ -52,13 +52,13 @@ const KINDS: [ChangeKind; 3] =
 #[test]
 fn no_change_is_lost_or_done_twice_and_every_path_ends() {
     for kind in KINDS {
-        searched(kind.as_str(), &Wishes { kind, fault: None });
+        searched(kind.as_str(), &Changes { kind, fault: None });
     }
 }
 
 #[test]
 fn a_planted_fault_in_the_life_of_a_change_is_found() {
-    let planted = |kind, fault| found(&Wishes { kind, fault: Some(fault) }).why;
+    let planted = |kind, fault| found(&Changes { kind, fault: Some(fault) }).why;
     for kind in [ChangeKind::ProductCreate, ChangeKind::ShipmentCreate] {
         assert!(planted(kind, Fault::NoQuietTime).contains("done twice"));
         assert!(planted(kind, Fault::CrashMeansPending).contains("nobody knows"));

@@ -52,14 +52,14 @@ pub(crate) enum Fault {
 
 /// The kind of change, and the planted fault.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct Changes {
     pub(crate) kind: ChangeKind,
     pub(crate) fault: Option<Fault>,
 }
 
 /// A change, and its true effects at the platform.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Wish {
+pub(crate) struct Change {
     state: ChangeState,
     reason: Option<Reason>,
     /// Steps since the last send.
@@ -125,12 +125,12 @@ pub(crate) enum Action {
     Cancel,
 }
 
-impl Machine for Wishes {
-    type State = Wish;
+impl Machine for Changes {
+    type State = Change;
     type Action = Action;
 
-    fn start(&self) -> Wish {
-        Wish {
+    fn start(&self) -> Change {
+        Change {
             state: ChangeState::Pending,
             reason: None,
             since: 0,
@@ -144,7 +144,7 @@ impl Machine for Wishes {
         }
     }
 
-    fn actions(&self, change: &Wish) -> Vec<Action> {
+    fn actions(&self, change: &Change) -> Vec<Action> {
         let mut actions = Vec::new();
         match change.state {
             ChangeState::Pending => {
@@ -166,7 +166,7 @@ impl Machine for Wishes {
         actions
     }
 
-    fn step(&self, change: &Wish, action: &Action) -> Result<Wish, String> {
+    fn step(&self, change: &Change, action: &Action) -> Result<Change, String> {
         let mut next = change.clone();
         match *action {
             Action::Brake => {
@@ -190,7 +190,7 @@ impl Machine for Wishes {
         Ok(next)
     }
 
-    fn check(&self, change: &Wish) -> Result<(), String> {
+    fn check(&self, change: &Change) -> Result<(), String> {
         if change.done > 1 && self.kind != ChangeKind::QuantitySet {
             return Err("done twice".into());
         }
@@ -209,12 +209,12 @@ impl Machine for Wishes {
         Ok(())
     }
 
-    fn is_end(&self, change: &Wish) -> bool {
+    fn is_end(&self, change: &Change) -> bool {
         change.state.is_final()
     }
 }
 
-impl Wish {
+impl Change {
     /// Makes a transition, if the product's table has it.
     fn go(&mut self, to: ChangeState, reason: Option<Reason>) -> Result<(), String> {
         if !self.state.may_become(to) {
@@ -252,7 +252,7 @@ fn at(step: u8) -> Timestamp {
     Timestamp(0).plus(STEP * u32::from(step))
 }
 
-impl Wishes {
+impl Changes {
     fn operation(&self) -> Operation {
         match self.kind {
             ChangeKind::ShipmentCreate => Operation::CreateShipments,
@@ -262,7 +262,7 @@ impl Wishes {
     }
 
     /// Does the preflight, the product's plan, and the claim.
-    fn claim(&self, change: &mut Wish) -> Result<(), String> {
+    fn claim(&self, change: &mut Change) -> Result<(), String> {
         if change.is_unknown {
             return Err("sent again while nobody knows what became of the last send".into());
         }
@@ -283,7 +283,7 @@ impl Wishes {
     }
 
     /// Applies the outcome of the call, as the client judges it.
-    fn answer(&self, change: &mut Wish, end: End) -> Result<(), String> {
+    fn answer(&self, change: &mut Change, end: End) -> Result<(), String> {
         change.done += u8::from(matches!(end, End::Done | End::BrokeAfter | End::LostAfter));
         change.is_on_its_way = end == End::LostLate;
         let came = self.came(end);
@@ -307,7 +307,7 @@ impl Wishes {
     }
 
     /// Applies the next start, which finds the change `sending` (`Write::session_begin`).
-    fn crash(&self, change: &mut Wish, end: End) -> Result<(), String> {
+    fn crash(&self, change: &mut Change, end: End) -> Result<(), String> {
         change.done += u8::from(end == End::LostAfter);
         change.is_on_its_way = end == End::LostLate;
         if self.fault == Some(Fault::CrashMeansPending) {
@@ -384,18 +384,18 @@ impl Wishes {
     }
 
     /// Returns the decision of the checks so far.
-    fn settlement(&self, change: &Wish) -> Settlement<()> {
+    fn settlement(&self, change: &Change) -> Settlement<()> {
         // With the fault, the request counts as sent long ago.
         let sent_at = if self.fault == Some(Fault::NoQuietTime) { at(0).minus(QUIET_CREATE) } else { at(0) };
         let looks = change
             .looks
             .iter()
-            .map(|(step, done, rival)| (at(*step), Wish { done: *done, rival: *rival, ..change.clone() }));
+            .map(|(step, done, rival)| (at(*step), Change { done: *done, rival: *rival, ..change.clone() }));
         match self.kind {
             ChangeKind::ShipmentCreate => {
                 let claimed =
                     [ClaimedLine { line_item_id: LINE, quantity: PARCEL, left_before: Some(change.seen.1) }];
-                let look = |(sent_at, then): (Timestamp, Wish)| shipments::ShipmentCheck {
+                let look = |(sent_at, then): (Timestamp, Change)| shipments::ShipmentCheck {
                     sent_at,
                     left: BTreeMap::from([(LINE, then.left())]),
                 };
@@ -404,7 +404,7 @@ impl Wishes {
             ChangeKind::QuantitySet => {
                 let quiet = in_doubt::quiet_quantity(STEP);
                 let write = WriteInDoubt { before: Some(BEFORE), target: TARGET, sent_at, quiet };
-                let look = |(sent_at, then): (Timestamp, Wish)| in_doubt::WriteCheck {
+                let look = |(sent_at, then): (Timestamp, Change)| in_doubt::WriteCheck {
                     sent_at,
                     result: in_doubt::CheckResult::Returned(Some(then.quantity())),
                 };
@@ -413,7 +413,7 @@ impl Wishes {
             _ if change.looks.is_empty() => Settlement::CheckAgain { not_before: sent_at },
             _ => {
                 let seen: BTreeSet<i64> = change.seen.0.then_some(9).into_iter().collect();
-                let look = |(sent_at, then): (Timestamp, Wish)| creates::CreateCheck {
+                let look = |(sent_at, then): (Timestamp, Change)| creates::CreateCheck {
                     sent_at,
                     found: Some(found(then.done, then.rival)),
                 };
@@ -422,7 +422,7 @@ impl Wishes {
         }
     }
 
-    fn is_look_due(&self, change: &Wish) -> bool {
+    fn is_look_due(&self, change: &Change) -> bool {
         let looked_now = change.looks.last().is_some_and(|(step, ..)| *step == change.since);
         match self.settlement(change) {
             Settlement::CheckAgain { not_before } => !looked_now && not_before <= at(change.since),
@@ -431,7 +431,7 @@ impl Wishes {
     }
 
     /// Makes a check and applies its decision (`settle/decide.rs`).
-    fn look(&self, change: &mut Wish) -> Result<(), String> {
+    fn look(&self, change: &mut Change) -> Result<(), String> {
         change.looks.push((change.since, change.done, change.rival));
         match self.settlement(change) {
             Settlement::CheckAgain { .. } => Ok(()),
@@ -451,12 +451,12 @@ impl Wishes {
         }
     }
 
-    fn stand<'a>(&self, change: &Wish) -> ChangeStatus<'a> {
+    fn stand<'a>(&self, change: &Change) -> ChangeStatus<'a> {
         ChangeStatus { key: "k", kind: self.kind, state: change.state, reason: change.reason }
     }
 
     /// Returns every true decision that the product accepts.
-    fn words(&self, change: &Wish) -> Vec<Action> {
+    fn words(&self, change: &Change) -> Vec<Action> {
         let stand = self.stand(change);
         let is_true = |word: &Resolution| match word {
             Resolution::TookEffect | Resolution::Shipment(_) => change.done > 0,
@@ -484,7 +484,7 @@ impl Wishes {
     }
 
     /// Applies a decision (`store/outbox/resolve.rs`).
-    fn said(&self, change: &mut Wish, word: Resolution) -> Result<(), String> {
+    fn said(&self, change: &mut Change, word: Resolution) -> Result<(), String> {
         let step = self.stand(change).resolution_step(word)?;
         change.is_unknown = false;
         match step {

@@ -31,7 +31,7 @@ async fn a_second_daemon_by_a_link_is_refused_whichever_came_first() {
         let said = String::from_utf8(refused.stderr).unwrap();
         assert!(said.contains("another tallyd already works on this database"), "{said}");
         // The daemon on one path notices a change inserted by the other.
-        world.wish(&format!("by {}", first.display()), "no.kind", "{}").await;
+        world.change(&format!("by {}", first.display()), "no.kind", "{}").await;
         running.until("outbox.finished").await;
         assert_eq!(running.stop().await, Some(0));
     }

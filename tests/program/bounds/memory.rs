@@ -23,17 +23,17 @@ async fn forty_bodies_of_10_mb_are_rejected_without_being_loaded() {
     let filler = "x".repeat(10 * MIB);
     for n in 0..10 {
         let set = format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"quantity":{n},"note":"{filler}"}}"#);
-        world.wish(&format!("set-{n}"), "quantity.set", &set).await;
+        world.change(&format!("set-{n}"), "quantity.set", &set).await;
         let adjust = format!(r#"{{"sku":"S-{n}","warehouse_id":{warehouse},"delta":1,"note":"{filler}"}}"#);
-        world.wish(&format!("adjust-{n}"), "quantity.adjust", &adjust).await;
+        world.change(&format!("adjust-{n}"), "quantity.adjust", &adjust).await;
         let product = format!(r#"{{"Sku":"NEW-{n}","Name":"N","Notes":"{filler}"}}"#);
-        world.wish(&format!("product-{n}"), "product.create", &product).await;
-        world.wish(&format!("text-{n}"), "shipment.create", &format!("\"{filler}\"")).await;
+        world.change(&format!("product-{n}"), "product.create", &product).await;
+        world.change(&format!("text-{n}"), "shipment.create", &format!("\"{filler}\"")).await;
     }
     let good = format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"delta":1}}"#);
-    world.wish("good", "quantity.adjust", &good).await;
+    world.change("good", "quantity.adjust", &good).await;
     let good = format!(r#"{{"sku":"{other}","warehouse_id":{warehouse},"delta":1}}"#);
-    world.wish("beside", "quantity.adjust", &good).await;
+    world.change("beside", "quantity.adjust", &good).await;
 
     let mut running = Running::start(&config).await;
     running.until("daemon.ready").await;
@@ -44,7 +44,7 @@ async fn forty_bodies_of_10_mb_are_rejected_without_being_loaded() {
 
     assert_eq!(world.fate("good").await.0, "applied");
     assert_eq!(world.fate("beside").await.0, "applied");
-    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity + 1);
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity + 1);
     for n in 0..10 {
         for key in ["set", "adjust", "product", "text"] {
             let (state, reason, detail) = world.fate(&format!("{key}-{n}")).await;

@@ -54,15 +54,15 @@ async fn evil_world() -> (World, std::path::PathBuf, String) {
     assert_eq!(once.status.code(), Some(0), "{}", String::from_utf8_lossy(&once.stderr));
     let (sku, warehouse, _) = world.shop().await[0].clone();
     // Changes that are rejected, applied and pending, with hostile keys and errors.
-    world.wish(&format!("rejected {EVIL}"), &format!("kind {EVIL}"), "{}").await;
+    world.change(&format!("rejected {EVIL}"), &format!("kind {EVIL}"), "{}").await;
     let strange = serde_json::json!({"sku": EVIL, "warehouse_id": warehouse, "quantity": "x"});
-    world.wish(&format!("strange {EVIL}"), "quantity.set", &strange.to_string()).await;
+    world.change(&format!("strange {EVIL}"), "quantity.set", &strange.to_string()).await;
     let good = serde_json::json!({"sku": sku, "warehouse_id": warehouse, "delta": 1});
-    world.wish(&format!("applied {EVIL}"), "quantity.adjust", &good.to_string()).await;
+    world.change(&format!("applied {EVIL}"), "quantity.adjust", &good.to_string()).await;
     tallyd(&config, &["run", "--once"]).await;
-    world.wish(&format!("pending {EVIL}"), "quantity.adjust", &good.to_string()).await;
+    world.change(&format!("pending {EVIL}"), "quantity.adjust", &good.to_string()).await;
     let product = serde_json::json!({"Sku": format!("NEW {EVIL}"), "Name": EVIL});
-    world.wish(&format!("product {EVIL}"), "product.create", &product.to_string()).await;
+    world.change(&format!("product {EVIL}"), "product.create", &product.to_string()).await;
     poison(&world).await;
     (world, config, sku)
 }
@@ -202,9 +202,9 @@ async fn no_line_of_the_log_acts_on_a_terminal() {
         let world = World::new().await;
         let config = configured(&world, &format!("[log]\nformat = \"{format}\"\nlevel = \"debug\"\n"));
         world.track_all().await;
-        world.wish(&format!("rejected {EVIL}"), &format!("kind {EVIL}"), "{}").await;
+        world.change(&format!("rejected {EVIL}"), &format!("kind {EVIL}"), "{}").await;
         let strange = serde_json::json!({"sku": "S", "warehouse_id": 1, "quantity": EVIL});
-        world.wish(&format!("strange {EVIL}"), "quantity.set", &strange.to_string()).await;
+        world.change(&format!("strange {EVIL}"), "quantity.set", &strange.to_string()).await;
         let output = program(&config).args(["run", "--once"]).output().await.unwrap();
         let log = String::from_utf8(output.stderr).unwrap();
         assert!(log.contains("FORGED"), "{log}");

@@ -27,7 +27,7 @@ async fn a_copy_beside_a_running_daemon_is_whole_private_and_marked() {
     let inserting = async {
         for n in 0..40 {
             let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":1}}"#, sku.0, sku.1);
-            world.wish(&format!("w{n}"), "quantity.adjust", &body).await;
+            world.change(&format!("w{n}"), "quantity.adjust", &body).await;
         }
     };
     let args = ["backup", file.to_str().unwrap(), "--json"];

@@ -25,7 +25,7 @@ async fn settled_world() -> (World, std::path::PathBuf) {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let level = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": -1});
-    world.wish("a", "quantity.adjust", &body.to_string()).await;
+    world.change("a", "quantity.adjust", &body.to_string()).await;
     (world, config)
 }
 
@@ -86,7 +86,7 @@ async fn another_companys_key_read_while_running_sends_nothing_until_the_right_o
     world.sql("UPDATE outbox SET revision = revision + 1, state_changed_ms = 2, state = 'pending', reason = NULL").await;
     let level = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": -1});
-    world.wish("b", "quantity.adjust", &body.to_string()).await;
+    world.change("b", "quantity.adjust", &body.to_string()).await;
     let refused = "SELECT count(*) FROM run WHERE job = 'push' AND summary LIKE '%refuses the key%'";
     world.until("a push was refused", async |w| w.number(refused).await > 0).await;
     assert_eq!(world.calls(UPDATE), 0);

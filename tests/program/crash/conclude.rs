@@ -48,10 +48,10 @@ impl Blocker {
 }
 
 /// Inserts a change of one stock level; returns that stock level.
-async fn wish(world: &World) -> (String, i64, i64) {
+async fn change(world: &World) -> (String, i64, i64) {
     let level = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":-4}}"#, level.0, level.1);
-    world.wish("a", "quantity.adjust", &body).await;
+    world.change("a", "quantity.adjust", &body).await;
     level
 }
 
@@ -59,7 +59,7 @@ async fn wish(world: &World) -> (String, i64, i64) {
 async fn a_lock_held_beyond_the_busy_timeout_delays_the_conclusion_and_loses_nothing() {
     let world = World::new().await;
     let blocker = Blocker::new(&world).await;
-    let level = wish(&world).await;
+    let level = change(&world).await;
     let opening = StoreOptions { busy_timeout: Duration::from_millis(20), ..StoreOptions::default() };
     let life = Life::begin(&world, &Moved::new(), blocker.wire(&world), opening).await.unwrap();
     let push = tokio::spawn(async move { life.run(JobKind::Push).await });
@@ -71,7 +71,7 @@ async fn a_lock_held_beyond_the_busy_timeout_delays_the_conclusion_and_loses_not
     blocker.let_go().await;
     let summary = push.await.unwrap();
     assert!(summary.starts_with("1 change(s) applied in 1 call(s)"), "{summary}");
-    assert_eq!(world.shop_cell(&level.0, level.1).await, level.2 - 4);
+    assert_eq!(world.shop_level(&level.0, level.1).await, level.2 - 4);
     assert_eq!(world.calls(UPDATE), 1);
 }
 
@@ -79,7 +79,7 @@ async fn a_lock_held_beyond_the_busy_timeout_delays_the_conclusion_and_loses_not
 async fn a_stop_does_not_wait_for_somebody_elses_lock_and_the_next_start_finds_out_what_was_done() {
     let world = World::new().await;
     let blocker = Blocker::new(&world).await;
-    let level = wish(&world).await;
+    let level = change(&world).await;
     let daemon = rig::daemon_over(rig::config(&world, ""), &Moved::new(), blocker.wire(&world)).await;
     let stop = tokio_util::sync::CancellationToken::new();
     let (_reload, changed) = tokio::sync::mpsc::channel(1);
@@ -99,7 +99,7 @@ async fn a_stop_does_not_wait_for_somebody_elses_lock_and_the_next_start_finds_o
         .await
         .unwrap();
     assert_eq!(world.fate("a").await.0, "applied");
-    assert_eq!(world.shop_cell(&level.0, level.1).await, level.2 - 4);
+    assert_eq!(world.shop_level(&level.0, level.1).await, level.2 - 4);
     assert_eq!(world.calls(UPDATE), 1);
 }
 
@@ -107,7 +107,7 @@ async fn a_stop_does_not_wait_for_somebody_elses_lock_and_the_next_start_finds_o
 async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above_it() {
     let world = World::new().await;
     world.make().await;
-    let level = wish(&world).await;
+    let level = change(&world).await;
     let daemon = world.daemon().await;
     let context = daemon.context();
     let wide = context.settings();
@@ -123,7 +123,7 @@ async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above
     context.reconfigure((*wide).clone());
     push().await;
     assert_eq!(world.fate("a").await.0, "applied");
-    assert_eq!(world.shop_cell(&level.0, level.1).await, level.2 - 4);
+    assert_eq!(world.shop_level(&level.0, level.1).await, level.2 - 4);
 }
 
 /// The same on a disk that is really full: `sudo cargo test --test program -- --ignored small_disk`.
@@ -139,7 +139,7 @@ async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() 
     assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", &target]), "are you root?");
     world.path = disk.join("tallyd.db");
     world.make().await;
-    let level = wish(&world).await;
+    let level = change(&world).await;
     let ballast = disk.join("ballast");
     let (fill, full) = (ballast.clone(), Arc::new(Notify::new()));
     let filled = Arc::clone(&full);
@@ -165,7 +165,7 @@ async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() 
     std::fs::remove_file(&ballast).unwrap();
     let summary = push.await.unwrap();
     assert!(summary.starts_with("1 change(s) applied in 1 call(s)"), "{summary}");
-    assert_eq!(world.shop_cell(&level.0, level.1).await, level.2 - 4);
+    assert_eq!(world.shop_level(&level.0, level.1).await, level.2 - 4);
     let sound =
         world.number("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'").await;
     assert_eq!(sound, 1);

@@ -31,7 +31,7 @@ async fn dies_while_shipping(world: &World, clock: &Arc<Moved>) {
     let daemon = rig::daemon(world, "", clock).await;
     let (sku, ..) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     let order = world.sandbox.place_order(&[(sku.as_str(), 1)]).await.unwrap();
-    world.wish("ship", "shipment.create", &format!(r#"{{"order_id":{order}}}"#)).await;
+    world.change("ship", "shipment.create", &format!(r#"{{"order_id":{order}}}"#)).await;
     end(daemon).await;
     let config = rig::config(world, "");
     let (died, mut dead) = tokio::sync::mpsc::unbounded_channel();
@@ -118,7 +118,7 @@ async fn with_a_movement(world: &World, clock: &Arc<Moved>) {
     run(&daemon, JobKind::Warehouses).await;
     let (sku, warehouse, _) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     let body = format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"delta":-1}}"#);
-    world.wish("move", "quantity.adjust", &body).await;
+    world.change("move", "quantity.adjust", &body).await;
     end(daemon).await;
 }
 

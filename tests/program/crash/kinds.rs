@@ -60,7 +60,7 @@ impl Shop {
         drop(daemon);
         let rows = flow.rows(&world).await;
         for row in &rows {
-            world.wish(row.key, row.kind, &row.body.to_string()).await;
+            world.change(row.key, row.kind, &row.body.to_string()).await;
         }
         Self { world, rows }
     }
@@ -89,7 +89,7 @@ impl Shop {
         let world = &self.world;
         match proof {
             Proof::Holds(sku, warehouse, quantity) => {
-                assert_eq!(world.shop_cell(sku, *warehouse).await, *quantity, "{answer}");
+                assert_eq!(world.shop_level(sku, *warehouse).await, *quantity, "{answer}");
             }
             Proof::Made(operation, times) => assert_eq!(made(world, operation), *times, "{answer}"),
             Proof::Updated(sku, before) => {
@@ -122,7 +122,7 @@ impl Flow {
 }
 
 /// Returns stock levels of different products with enough stock.
-async fn full_cells(world: &World) -> Vec<(String, i64, i64)> {
+async fn full_levels(world: &World) -> Vec<(String, i64, i64)> {
     let mut levels: Vec<_> = world.shop().await.into_iter().filter(|level| level.2 > 20).collect();
     levels.dedup_by(|a, b| a.0 == b.0);
     levels
@@ -130,7 +130,7 @@ async fn full_cells(world: &World) -> Vec<(String, i64, i64)> {
 
 /// Inserts two adjusts and a count, which share a call, and a product update.
 async fn quantities(world: &World) -> Vec<Row> {
-    let levels = full_cells(world).await;
+    let levels = full_levels(world).await;
     let level = |n: usize, name: &str, value: i64| {
         let (sku, warehouse, _) = &levels[n];
         json!({"sku": sku, "warehouse_id": warehouse, name: value})
@@ -180,7 +180,7 @@ async fn creates(world: &World) -> Vec<Row> {
 
 /// Inserts a shipment with its tracking, and the tracking of an older shipment.
 async fn shipping(world: &World) -> Vec<Row> {
-    let levels = full_cells(world).await;
+    let levels = full_levels(world).await;
     let order = world.sandbox.place_order(&[(&levels[0].0, 2), (&levels[1].0, 1)]).await.unwrap();
     let earlier = world.sandbox.place_order(&[(&levels[2].0, 2)]).await.unwrap();
     let made = world.post("/api/Shipments/Create", &json!([{"OrderId": earlier}])).await;

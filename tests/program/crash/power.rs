@@ -118,11 +118,11 @@ pub async fn history() -> History {
     let levels: Vec<_> = world.shop().await.into_iter().filter(|level| level.2 > 20).take(30).collect();
     for (n, level) in levels.iter().enumerate() {
         let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": -1});
-        world.wish(&format!("w{n}"), "quantity.adjust", &body.to_string()).await;
+        world.change(&format!("w{n}"), "quantity.adjust", &body.to_string()).await;
     }
     let order = world.sandbox.place_order(&[(&levels[0].0, 1)]).await.unwrap();
-    world.wish("ship", "shipment.create", &json!({"order_id": order}).to_string()).await;
-    world.wish("house", "warehouse.create", &json!({"Name": "Annex"}).to_string()).await;
+    world.change("ship", "shipment.create", &json!({"order_id": order}).to_string()).await;
+    world.change("house", "warehouse.create", &json!({"Name": "Annex"}).to_string()).await;
     let history = record(&world).await;
     let carried: BTreeSet<&String> = history.left.iter().flat_map(|call| &call.carried).collect();
     assert_eq!(carried.len(), levels.len() + 2, "every change left");

@@ -36,12 +36,12 @@ fn put_back(from: &Path, database: &Path) {
 }
 
 /// Inserts changes of every kind that is not idempotent, and one count.
-async fn wishes(world: &World, sku: &str, warehouse: i64) -> [&'static str; 4] {
+async fn changes(world: &World, sku: &str, warehouse: i64) -> [&'static str; 4] {
     let order = world.sandbox.place_order(&[(sku, 1)]).await.unwrap();
-    world.wish("adjust", "quantity.adjust", &adjust(sku, warehouse, -2)).await;
-    world.wish("ship", "shipment.create", &format!(r#"{{"order_id":{order}}}"#)).await;
-    world.wish("track", "tracking.submit", r#"{"shipment_key":"ship","tracking_number":"1Z"}"#).await;
-    world.wish("house", "warehouse.create", r#"{"Name":"Annex"}"#).await;
+    world.change("adjust", "quantity.adjust", &adjust(sku, warehouse, -2)).await;
+    world.change("ship", "shipment.create", &format!(r#"{{"order_id":{order}}}"#)).await;
+    world.change("track", "tracking.submit", r#"{"shipment_key":"ship","tracking_number":"1Z"}"#).await;
+    world.change("house", "warehouse.create", r#"{"Name":"Annex"}"#).await;
     ["adjust", "ship", "track", "house"]
 }
 
@@ -53,16 +53,16 @@ async fn a_restored_copy_holds_what_may_have_been_done_until_it_is_released() {
     run(&daemon, JobKind::Warehouses).await;
     let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
     let other = world.shop().await.into_iter().find(|level| level.0 != sku && level.2 > 20).unwrap();
-    let doubles = wishes(&world, &sku, warehouse).await;
+    let doubles = changes(&world, &sku, warehouse).await;
     let count = format!(r#"{{"sku":"{}","warehouse_id":{},"quantity":17}}"#, other.0, other.1);
-    world.wish("count", "quantity.set", &count).await;
+    world.change("count", "quantity.set", &count).await;
     let copy = world.path.with_file_name("copy.db");
     daemon.context().store.backup_create(&copy, clock.now(), |_, _| {}).await.unwrap();
-    let sold = world.shop_cell(&sku, warehouse).await;
+    let sold = world.shop_level(&sku, warehouse).await;
     assert!(sold <= quantity);
     run(&daemon, JobKind::Push).await;
     assert_eq!(world.fate("adjust").await.0, "applied");
-    assert_eq!(world.shop_cell(&sku, warehouse).await, sold - 2);
+    assert_eq!(world.shop_level(&sku, warehouse).await, sold - 2);
     kill(daemon).await;
 
     put_back(&copy, &world.path);
@@ -74,7 +74,7 @@ async fn a_restored_copy_holds_what_may_have_been_done_until_it_is_released() {
         assert!(detail.contains("is a copy made at") && detail.contains("outbox release"), "{detail}");
     }
     assert_eq!(world.fate("count").await.0, "applied", "a count is absolute");
-    assert_eq!(world.shop_cell(&sku, warehouse).await, sold - 2, "nothing was done twice");
+    assert_eq!(world.shop_level(&sku, warehouse).await, sold - 2, "nothing was done twice");
     kill(daemon).await;
 
     let daemon = rig::daemon(&world, "", &clock).await;
@@ -83,7 +83,7 @@ async fn a_restored_copy_holds_what_may_have_been_done_until_it_is_released() {
     write.commit().await.unwrap();
     run(&daemon, JobKind::Push).await;
     assert_eq!(world.fate("adjust").await.0, "applied", "released is released: no second alarm");
-    assert_eq!(world.shop_cell(&sku, warehouse).await, sold - 4);
+    assert_eq!(world.shop_level(&sku, warehouse).await, sold - 4);
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_database_put_back_by_hand_is_noticed_and_counted_on_from_where_it_was
     let clock = Moved::new();
     let daemon = rig::daemon(&world, "", &clock).await;
     let (sku, warehouse, _) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
-    world.wish("old", "quantity.adjust", &adjust(&sku, warehouse, -1)).await;
+    world.change("old", "quantity.adjust", &adjust(&sku, warehouse, -1)).await;
     kill(daemon).await;
     let old = world.path.with_file_name("old.db");
     std::fs::copy(&world.path, &old).unwrap();
@@ -113,7 +113,7 @@ async fn a_database_put_back_by_hand_is_noticed_and_counted_on_from_where_it_was
     let (state, reason, detail) = world.fate("old").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "restored"), "{detail}");
     assert!(detail.contains("was put back"), "{detail}");
-    world.wish("new", "quantity.adjust", &adjust(&sku, warehouse, -1)).await;
+    world.change("new", "quantity.adjust", &adjust(&sku, warehouse, -1)).await;
     kill(daemon).await;
     let daemon = rig::daemon(&world, "", &clock).await;
     run(&daemon, JobKind::Push).await;
@@ -129,23 +129,23 @@ async fn a_count_in_a_restored_copy_does_not_take_our_own_write_for_a_sale() {
     world.sql(&format!("INSERT INTO tracked_sku (sku) VALUES ('{sku}')")).await;
     run(&daemon, JobKind::Balances).await;
     let count = format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"quantity":{}}}"#, quantity - 3);
-    world.wish("count", "quantity.set", &count).await;
+    world.change("count", "quantity.set", &count).await;
     let other = world.shop().await.into_iter().find(|level| level.0 != sku && level.2 > 20).unwrap();
     let seen =
         format!(r#"{{"sku":"{}","warehouse_id":{},"quantity":9,"seen":{}}}"#, other.0, other.1, other.2);
     let copy = world.path.with_file_name("copy.db");
     daemon.context().store.backup_create(&copy, clock.now(), |_, _| {}).await.unwrap();
     run(&daemon, JobKind::Push).await;
-    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 3);
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity - 3);
     kill(daemon).await;
 
     put_back(&copy, &world.path);
-    world.wish("seen", "quantity.set", &seen).await;
+    world.change("seen", "quantity.set", &seen).await;
     let daemon = rig::daemon(&world, "", &clock).await;
     run(&daemon, JobKind::Push).await;
     assert_eq!(world.fate("count").await.0, "applied");
     assert_eq!(world.fate("seen").await.1, "restored", "what it names was seen before, and no longer tells");
-    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 3);
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity - 3);
 }
 
 #[tokio::test]

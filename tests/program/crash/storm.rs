@@ -48,10 +48,10 @@ async fn waiting(world: &World) -> String {
     format!("{rows:#?}")
 }
 
-type Cells = Vec<(String, i64, i64)>;
+type Levels = Vec<(String, i64, i64)>;
 
 /// Inserts adjusts until the time is over; returns the expected quantity of each stock level.
-async fn insert(world: &World, levels: &Cells, until: Instant) -> BTreeMap<(String, i64), i64> {
+async fn insert(world: &World, levels: &Levels, until: Instant) -> BTreeMap<(String, i64), i64> {
     let mut dice = Dice(7);
     let mut expected: BTreeMap<_, _> = levels.iter().map(|c| ((c.0.clone(), c.1), c.2)).collect();
     let mut other = world.outsider().await;
@@ -85,7 +85,7 @@ async fn storm(lasts: Duration) {
     let world = World::new().await;
     world.make().await;
     let config = rig::config_file(&world, "");
-    let levels: Cells = world.shop().await.into_iter().filter(|level| level.2 > 20).take(12).collect();
+    let levels: Levels = world.shop().await.into_iter().filter(|level| level.2 > 20).take(12).collect();
     let until = Instant::now() + lasts;
     let (expected, kills) = tokio::join!(insert(&world, &levels, until), kill(&config, until));
     let sessions = world.number("SELECT coalesce(max(id), 0) FROM session").await;
@@ -104,7 +104,7 @@ async fn storm(lasts: Duration) {
     let stopped = std::process::Command::new("kill").arg(last.0.id().to_string()).status().unwrap();
     assert!(stopped.success() && last.0.wait().unwrap().success(), "SIGTERM ends it with 0");
     for ((sku, warehouse), quantity) in &expected {
-        assert_eq!(world.shop_cell(sku, *warehouse).await, *quantity, "{sku} in {warehouse}");
+        assert_eq!(world.shop_level(sku, *warehouse).await, *quantity, "{sku} in {warehouse}");
     }
     let number = async |sql: &str| world.number(sql).await;
     assert_eq!(number("SELECT count(*) FROM run WHERE outcome = 'running'").await, 0);

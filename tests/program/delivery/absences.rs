@@ -2,7 +2,7 @@
 //!
 //! A record is absent only if two checks minutes apart lack it while the platform is well.
 
-use super::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, cells, sent};
+use super::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, levels, sent};
 use super::support::{LINES, LONG, SHIP};
 use serde_json::json;
 use std::time::Duration;
@@ -17,8 +17,8 @@ async fn an_order_without_lines_is_unknown_only_after_two_looks_minutes_apart() 
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("there", "shipment.create", json!({"order_id": order})).await;
-    dock.wish("none", "shipment.create", json!({"order_id": 999_999})).await;
+    dock.change("there", "shipment.create", json!({"order_id": order})).await;
+    dock.change("none", "shipment.create", json!({"order_id": 999_999})).await;
     sick.answers(Operation::GetOrderLineItems, &Instead::Answer(200, NO_LINES));
     for _ in 0..3 {
         dock.push().await;
@@ -42,7 +42,7 @@ async fn an_order_without_lines_is_unknown_only_after_two_looks_minutes_apart() 
 async fn an_absence_while_the_key_cannot_be_proved_is_no_look() {
     let (dock, sick) = Sick::dock().await;
     sick.answers(Operation::WorkQueue, &NOT_KNOWN[0]);
-    dock.wish("none", "shipment.create", json!({"order_id": 999_999})).await;
+    dock.change("none", "shipment.create", json!({"order_id": 999_999})).await;
     for _ in 0..3 {
         dock.push().await;
         dock.later(LONG);
@@ -63,8 +63,8 @@ async fn what_is_refused_to_be_shown_is_held_only_minutes_later() {
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
     let (other, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("one", "shipment.create", json!({"order_id": order})).await;
-    dock.wish("two", "shipment.create", json!({"order_id": other})).await;
+    dock.change("one", "shipment.create", json!({"order_id": order})).await;
+    dock.change("two", "shipment.create", json!({"order_id": other})).await;
     sick.answers(Operation::GetOrderLineItems, &Instead::Answer(404, ""));
     dock.push().await;
     assert_eq!((dock.state("one").await, dock.state("two").await), ("pending".into(), "pending".into()));
@@ -84,7 +84,7 @@ async fn an_order_of_which_a_line_cannot_be_read_waits_for_a_better_answer() {
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     let half = r#"{"status":"Success","messages":[],"pagination":null,"data":[{"OrderLineItemId":"x"}]}"#;
     sick.answers(Operation::GetOrderLineItems, &Instead::Answer(200, half));
     dock.push().await;
@@ -99,11 +99,11 @@ async fn a_shipment_without_items_waits_for_a_better_answer() {
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     let shipment = dock.made("s").await;
     sick.answers(Operation::ShipmentLineItems, &Instead::Answer(200, NO_LINES));
-    dock.wish("t", "tracking.submit", json!({"shipment_id": shipment, "tracking_number": "1Z"})).await;
+    dock.change("t", "tracking.submit", json!({"shipment_id": shipment, "tracking_number": "1Z"})).await;
     dock.push().await;
     assert_eq!(dock.state("t").await, "pending", "{:?}", dock.fate("t").await);
     sick.is_well();
@@ -115,7 +115,7 @@ async fn a_shipment_without_items_waits_for_a_better_answer() {
 #[tokio::test]
 async fn a_warehouse_is_unknown_only_if_two_lists_minutes_apart_lack_it() {
     let (dock, sick) = Sick::dock().await;
-    let levels = cells(&dock, 3).await;
+    let levels = levels(&dock, 3).await;
     let elsewhere = |warehouse: i64| (levels[0].0.clone(), warehouse, 0);
     adjust(&dock, "before", &elsewhere(999_999)).await;
     sick.answers(Operation::ListWarehouses, &Instead::Answer(200, NO_LINES));
@@ -158,7 +158,7 @@ async fn a_warehouse_that_was_made_since_the_last_list_is_found() {
     let unlinked = r#"[{"Id":1,"Sku":"FAR-1","QuantityOnHand":0,"UPC":null,"Warehouses":[]}]"#;
     sick.answers(Operation::GetProductBalances, &Instead::Answer(200, unlinked));
     let lists = sent(&dock, Operation::ListWarehouses).await;
-    dock.wish("q", "quantity.set", json!({"sku": "FAR-1", "warehouse_id": warehouse, "quantity": 3})).await;
+    dock.change("q", "quantity.set", json!({"sku": "FAR-1", "warehouse_id": warehouse, "quantity": 3})).await;
     dock.push().await;
     assert_eq!(sent(&dock, Operation::ListWarehouses).await, lists + 1);
     assert_eq!(sent(&dock, Operation::UpdateQuantityOnHand).await, 1, "{:?}", dock.fate("q").await);
@@ -169,7 +169,7 @@ async fn an_update_of_a_product_that_one_answer_lacks_waits() {
     let (dock, sick) = Sick::dock().await;
     let made = super::creates::product(&dock, "UPD-9").await;
     sick.answers(Operation::GetProductBalances, &Instead::Answer(200, "[]"));
-    dock.wish("u", "product.update", super::creates::update_of(&made, "After")).await;
+    dock.change("u", "product.update", super::creates::update_of(&made, "After")).await;
     dock.push().await;
     assert_ne!(dock.state("u").await, "rejected", "{:?}", dock.fate("u").await);
     sick.is_well();

@@ -34,8 +34,8 @@ async fn known() -> (Dock, Rules) {
 async fn a_product_is_made_once_and_learnt() {
     let dock = Dock::open().await;
     let body = json!({"Sku": "NEW-1", "Name": "New", "Identifiers": {"UPC": "123"}, "Type": "Product"});
-    dock.wish("p", "product.create", body.clone()).await;
-    dock.wish("again", "product.create", json!({"Sku": " new-1 ", "Name": "New"})).await;
+    dock.change("p", "product.create", body.clone()).await;
+    dock.change("again", "product.create", json!({"Sku": " new-1 ", "Name": "New"})).await;
     dock.push().await;
     assert_eq!(dock.state("p").await, "applied");
     let id = dock.made("p").await;
@@ -54,19 +54,19 @@ async fn a_product_is_made_once_and_learnt() {
 async fn a_count_of_a_product_that_is_about_to_be_made_waits_for_it() {
     let dock = Dock::open().await;
     let warehouse = dock.sandbox.stock_levels().await.unwrap()[0].warehouse_id;
-    dock.wish("p", "product.create", json!({"Sku": "NEW-2", "Name": "New"})).await;
-    dock.wish("q", "quantity.set", json!({"sku": "NEW-2", "warehouse_id": warehouse, "quantity": 7})).await;
+    dock.change("p", "product.create", json!({"Sku": "NEW-2", "Name": "New"})).await;
+    dock.change("q", "quantity.set", json!({"sku": "NEW-2", "warehouse_id": warehouse, "quantity": 7})).await;
     dock.push().await;
     assert_eq!((dock.state("p").await, dock.state("q").await), ("applied".into(), "applied".into()));
-    assert_eq!(dock.cell("NEW-2", warehouse).await, 7);
+    assert_eq!(dock.level("NEW-2", warehouse).await, 7);
 }
 
 #[tokio::test]
 async fn what_the_service_refuses_is_rejected_with_its_words() {
     let dock = Dock::open().await;
     let supplier = json!({"Sku": "NEW-3", "Name": "New", "SupplierInformation": {"SupplierId": 999_999}});
-    dock.wish("p", "product.create", supplier).await;
-    dock.wish("t", "listing_template.create", json!({"StorefrontId": 999_999, "Name": "n", "Body": "b"}))
+    dock.change("p", "product.create", supplier).await;
+    dock.change("t", "listing_template.create", json!({"StorefrontId": 999_999, "Name": "n", "Body": "b"}))
         .await;
     dock.push().await;
     assert_eq!(dock.state("t").await, "pending", "one refusal to be shown proves nothing");
@@ -83,13 +83,17 @@ async fn what_the_service_refuses_is_rejected_with_its_words() {
 #[tokio::test]
 async fn a_warehouse_is_made_once_and_stands_in_the_mirror() {
     let dock = Dock::open().await;
-    dock.wish("w", "warehouse.create", json!({"Name": "Dock 9", "AccountNumber": "A9", "Type": "Standard"}))
-        .await;
+    dock.change(
+        "w",
+        "warehouse.create",
+        json!({"Name": "Dock 9", "AccountNumber": "A9", "Type": "Standard"}),
+    )
+    .await;
     dock.push().await;
     assert_eq!(dock.state("w").await, "applied");
     let id = dock.made("w").await;
     assert_eq!(dock.number("SELECT id FROM warehouse WHERE name = 'Dock 9'").await, id);
-    dock.wish("again", "warehouse.create", json!({"Name": "dock 9"})).await;
+    dock.change("again", "warehouse.create", json!({"Name": "dock 9"})).await;
     dock.push().await;
     assert_eq!(dock.reason("again").await, "exists");
     assert_eq!(dock.calls(WAREHOUSE), 1);
@@ -101,7 +105,7 @@ async fn a_template_is_compared_by_its_whole_name() {
     let shop = storefront(&dock).await;
     for (key, name) in [("long", "Summer sale"), ("short", "Summer"), ("again", "SUMMER")] {
         let body = json!({"StorefrontId": shop, "Name": name, "Body": "<b>x</b>"});
-        dock.wish(key, "listing_template.create", body).await;
+        dock.change(key, "listing_template.create", body).await;
         dock.push().await;
     }
     assert_eq!((dock.state("long").await, dock.state("short").await), ("applied".into(), "applied".into()));
@@ -127,19 +131,20 @@ async fn an_update_undoes_no_sale_and_changes_no_quantity() {
     let dock = Dock::open().await;
     let made = product(&dock, "UPD-1").await;
     let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
-    dock.wish("q", "quantity.set", json!({"sku": "UPD-1", "warehouse_id": warehouse, "quantity": 9})).await;
+    dock.change("q", "quantity.set", json!({"sku": "UPD-1", "warehouse_id": warehouse, "quantity": 9})).await;
     dock.push().await;
     dock.sandbox.sell_units("UPD-1", warehouse, 2).await.unwrap();
-    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.change("u", "product.update", update_of(&made, "After")).await;
     dock.push().await;
     let (state, _, detail) = dock.fate("u").await;
     assert_eq!(state, "applied", "{detail}");
-    assert_eq!(dock.cell("UPD-1", warehouse).await, 7);
+    assert_eq!(dock.level("UPD-1", warehouse).await, 7);
     assert_eq!(dock.number("SELECT count(*) FROM stock_level_write WHERE ended IS NULL").await, 0);
     assert_eq!(dock.number("SELECT count(*) FROM product WHERE sku = 'UPD-1' AND name = 'After'").await, 1);
-    dock.wish("d", "quantity.adjust", json!({"sku": "UPD-1", "warehouse_id": warehouse, "delta": -3})).await;
+    dock.change("d", "quantity.adjust", json!({"sku": "UPD-1", "warehouse_id": warehouse, "delta": -3}))
+        .await;
     dock.push().await;
-    assert_eq!(dock.cell("UPD-1", warehouse).await, 4);
+    assert_eq!(dock.level("UPD-1", warehouse).await, 4);
 }
 
 /// An update does not hide an emptied stock level from the brake.
@@ -152,7 +157,7 @@ async fn an_update_does_not_hide_an_emptied_stock_level_from_the_brake() {
     let own = whole(&made["Warehouses"][0]["WarehouseId"]);
     let set = async |key: &str, sku: &str, warehouse: i64, quantity: i64| {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity});
-        dock.wish(key, "quantity.set", body).await;
+        dock.change(key, "quantity.set", body).await;
     };
     let mut levels = dock.sandbox.stock_levels().await.unwrap();
     levels.retain(|level| level.quantity > 0 && level.sku != "UPD-5");
@@ -164,7 +169,7 @@ async fn an_update_does_not_hide_an_emptied_stock_level_from_the_brake() {
     }
     dock.push().await;
     assert_eq!(dock.state("emptied").await, "applied");
-    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.change("u", "product.update", update_of(&made, "After")).await;
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied");
     // With the six of this hour these are ten, and more than a fifth of all stock.
@@ -182,7 +187,7 @@ async fn an_update_that_wants_a_quantity_is_pointed_to_a_count() {
     let made = product(&dock, "UPD-2").await;
     let mut body = update_of(&made, "After");
     body["Warehouses"][0]["QuantityOnHand"] = 5.into();
-    dock.wish("u", "product.update", body).await;
+    dock.change("u", "product.update", body).await;
     dock.push().await;
     assert_eq!(
         (dock.state("u").await, dock.reason("u").await),
@@ -197,16 +202,16 @@ async fn an_update_waits_while_a_stock_level_of_its_product_is_in_doubt() {
     let made = product(&dock, "UPD-3").await;
     let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
-    dock.wish("q", "quantity.set", json!({"sku": "UPD-3", "warehouse_id": warehouse, "quantity": 9})).await;
+    dock.change("q", "quantity.set", json!({"sku": "UPD-3", "warehouse_id": warehouse, "quantity": 9})).await;
     dock.push().await;
     assert_eq!(dock.state("q").await, "in_doubt");
-    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.change("u", "product.update", update_of(&made, "After")).await;
     dock.push().await;
     assert_eq!((dock.state("u").await, dock.reason("u").await), ("pending".into(), "awaits_other".into()));
     dock.settle().await;
     dock.push().await;
     assert_eq!((dock.state("q").await, dock.state("u").await), ("applied".into(), "applied".into()));
-    assert_eq!(dock.cell("UPD-3", warehouse).await, 9);
+    assert_eq!(dock.level("UPD-3", warehouse).await, 9);
 }
 
 #[tokio::test]
@@ -216,7 +221,7 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
     dock.fault(PRODUCT_PUT, json!({"Drop": "before"})).await;
     let mut body = update_of(&made, "After");
     body["Identifiers"]["UPC"] = "222".into();
-    dock.wish("u", "product.update", body).await;
+    dock.change("u", "product.update", body).await;
     dock.push().await;
     assert_eq!(dock.state("u").await, "in_doubt");
     dock.settle().await;
@@ -233,7 +238,7 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
 async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
     let (dock, rules) = known().await;
     let old = json!({"StorefrontId": storefront(&dock).await, "Name": "Old", "Body": "b"});
-    dock.wish("old", "listing_template.create", old.clone()).await;
+    dock.change("old", "listing_template.create", old.clone()).await;
     dock.push().await;
     dock.run(JobKind::ListingTemplates).await;
     let mut template = old;
@@ -245,7 +250,7 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
     ];
     for (key, kind, body, operation) in changes {
         dock.fault(operation, json!({"Drop": "after"})).await;
-        dock.wish(key, kind, body).await;
+        dock.change(key, kind, body).await;
         dock.push().await;
         assert_eq!(dock.state(key).await, "in_doubt", "{:?}", dock.fate(key).await);
         let calls = dock.calls(operation);
@@ -294,7 +299,7 @@ async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks(
     ];
     for (key, kind, body, operation, read) in changes {
         dock.fault(operation, json!({"Drop": "after"})).await;
-        dock.wish(key, kind, body).await;
+        dock.change(key, kind, body).await;
         dock.push().await;
         assert_eq!(dock.state(key).await, "in_doubt", "{:?}", dock.fate(key).await);
         let shows_it = AtomicBool::new(true);
@@ -320,7 +325,7 @@ async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
     let (dock, rules) = told().await;
     dock.run(JobKind::Storefronts).await;
     let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
-    dock.wish("first", "listing_template.create", template.clone()).await;
+    dock.change("first", "listing_template.create", template.clone()).await;
     dock.push().await;
     assert_eq!((dock.state("first").await.as_str(), dock.calls(TEMPLATE)), ("applied", 1));
     rules.say(Operation::ListListingTemplates, |_, response| {
@@ -328,7 +333,7 @@ async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
         answer["data"] = json!([]);
         response.body = answer.to_string().into_bytes();
     });
-    dock.wish("second", "listing_template.create", template).await;
+    dock.change("second", "listing_template.create", template).await;
     dock.push().await;
     assert_eq!((dock.state("second").await.as_str(), dock.calls(TEMPLATE)), ("pending", 1));
     rules.clear();
@@ -349,7 +354,7 @@ async fn a_link_that_an_answer_leaves_out_is_looked_for_beside_others_before_it_
         }
         response.body = products.to_string().into_bytes();
     });
-    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.change("u", "product.update", update_of(&made, "After")).await;
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied", "{:?}", dock.fate("u").await);
 }

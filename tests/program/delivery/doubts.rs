@@ -13,7 +13,7 @@ fn after_the_deed() -> [Value; 3] {
 }
 
 /// Returns a stock level with enough stock.
-async fn cell(dock: &Dock) -> (String, i64, i64) {
+async fn level(dock: &Dock) -> (String, i64, i64) {
     let stock = dock.sandbox.stock_levels().await.unwrap();
     let row = stock.into_iter().find(|row| row.quantity >= 20).unwrap();
     (row.sku, row.warehouse_id, row.quantity)
@@ -22,9 +22,9 @@ async fn cell(dock: &Dock) -> (String, i64, i64) {
 /// Creates a dock whose update by −2, the change `lost`, was dropped before or after the effect.
 async fn lost(drop: &str) -> (Dock, (String, i64, i64)) {
     let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     dock.fault(UPDATE, json!({"Drop": drop})).await;
-    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
+    dock.change("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
     dock.push().await;
     (dock, (sku, warehouse, quantity))
 }
@@ -36,17 +36,17 @@ fn adjust(sku: &str, warehouse: i64, delta: i64) -> Value {
 #[tokio::test]
 async fn a_lost_adjust_is_applied_once_and_known_to_be() {
     let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     for (n, fault) in after_the_deed().into_iter().enumerate() {
         dock.fault(UPDATE, fault.clone()).await;
         let key = format!("a{n}");
-        dock.wish(&key, "quantity.adjust", adjust(&sku, warehouse, -2)).await;
+        dock.change(&key, "quantity.adjust", adjust(&sku, warehouse, -2)).await;
         dock.push().await;
         assert_eq!(dock.state(&key).await, "in_doubt", "{fault}");
         dock.settle().await;
         assert_eq!(dock.state(&key).await, "applied", "landed is decided at once: {fault}");
         let expected = quantity - 2 * (i64::try_from(n).unwrap() + 1);
-        assert_eq!(dock.cell(&sku, warehouse).await, expected);
+        assert_eq!(dock.level(&sku, warehouse).await, expected);
     }
     let ours = format!(
         "SELECT own_delta FROM balance b JOIN product p ON p.id = b.product WHERE sku = '{sku}' \
@@ -61,7 +61,7 @@ async fn what_was_not_done_is_done_after_two_looks_and_once() {
     let (dock, (sku, warehouse, quantity)) = lost("before").await;
     dock.settle().await;
     assert_eq!(dock.state("lost").await, "in_doubt", "it may still be carried out");
-    dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
+    dock.change("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     dock.push().await;
     assert_eq!(dock.state("next").await, "pending", "later changes of the stock level wait");
     dock.later(A_MOMENT);
@@ -75,7 +75,7 @@ async fn what_was_not_done_is_done_after_two_looks_and_once() {
     );
     dock.push().await;
     assert_eq!((dock.state("lost").await, dock.state("next").await), ("applied".into(), "applied".into()));
-    assert_eq!(dock.cell(&sku, warehouse).await, quantity - 3);
+    assert_eq!(dock.level(&sku, warehouse).await, quantity - 3);
 }
 
 /// A write to a renamed product is left to a person, because no check can show it.
@@ -125,7 +125,7 @@ async fn a_stock_level_that_others_moved_too_is_held_with_its_numbers_until_a_pe
     assert_eq!((state.as_str(), reason.as_str()), ("held", "undecided"));
     let numbers = format!("{quantity} was to become {} and is {}", quantity - 2, quantity - 7);
     assert!(detail.contains(&numbers), "{detail}");
-    dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
+    dock.change("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     dock.push().await;
     assert_eq!(dock.state("next").await, "pending", "later changes wait for the person too");
 }
@@ -137,7 +137,7 @@ async fn the_other_entries_of_a_call_speak_for_one_that_was_sold_from() {
     let mut levels: Vec<_> = stock.into_iter().filter(|row| row.quantity >= 20).collect();
     levels.dedup_by(|a, b| a.sku == b.sku);
     for (n, row) in levels.iter().take(4).enumerate() {
-        dock.wish(&format!("a{n}"), "quantity.adjust", adjust(&row.sku, row.warehouse_id, -2)).await;
+        dock.change(&format!("a{n}"), "quantity.adjust", adjust(&row.sku, row.warehouse_id, -2)).await;
     }
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
     dock.push().await;
@@ -149,16 +149,16 @@ async fn the_other_entries_of_a_call_speak_for_one_that_was_sold_from() {
         assert_eq!(dock.state(&format!("a{n}")).await, "applied", "a{n}");
     }
     dock.run(tallyd::model::JobKind::Balances).await;
-    dock.wish("set", "quantity.adjust", adjust(&levels[0].sku, levels[0].warehouse_id, 1)).await;
+    dock.change("set", "quantity.adjust", adjust(&levels[0].sku, levels[0].warehouse_id, 1)).await;
     dock.push().await;
-    assert_eq!(dock.cell(&levels[0].sku, levels[0].warehouse_id).await, levels[0].quantity - 6);
+    assert_eq!(dock.level(&levels[0].sku, levels[0].warehouse_id).await, levels[0].quantity - 6);
 }
 
 #[tokio::test]
 async fn a_crash_between_claim_and_answer_is_settled_like_a_lost_answer() {
     let mut dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
-    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
+    dock.change("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
     dock.fault(UPDATE, json!({"LatencyMs": 500})).await;
     tokio::select! {
         _ = dock.push() => panic!("answered"),
@@ -166,12 +166,12 @@ async fn a_crash_between_claim_and_answer_is_settled_like_a_lost_answer() {
     }
     dock.restart().await;
     assert_eq!(dock.state("lost").await, "in_doubt");
-    while dock.cell(&sku, warehouse).await == quantity {
+    while dock.level(&sku, warehouse).await == quantity {
         tokio::task::yield_now().await;
     }
     dock.settle().await;
     assert_eq!(dock.state("lost").await, "applied");
-    assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2);
+    assert_eq!(dock.level(&sku, warehouse).await, quantity - 2);
 }
 
 #[tokio::test]
@@ -181,8 +181,8 @@ async fn a_lost_shipment_is_never_shipped_again_and_its_tracking_waits() {
         let (a, b) = dock.two_skus().await;
         let (order, _) = dock.order(&[(&a, 5), (&b, 2)]).await;
         dock.fault(SHIP, fault.clone()).await;
-        dock.wish("s", "shipment.create", json!({"order_id": order})).await;
-        dock.wish("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
+        dock.change("s", "shipment.create", json!({"order_id": order})).await;
+        dock.change("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
         dock.push().await;
         assert_eq!(dock.state("s").await, "in_doubt", "{fault}");
         dock.settle().await;
@@ -202,7 +202,7 @@ async fn a_shipment_that_was_not_made_is_made_after_ten_quiet_minutes_and_two_lo
     let (a, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&a, 5)]).await;
     dock.fault(SHIP, json!({"Drop": "before"})).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     dock.settle_after(Duration::from_secs(60)).await;
     assert_eq!(dock.state("s").await, "in_doubt");
@@ -221,10 +221,10 @@ async fn one_in_doubt_holds_up_its_order_and_no_other() {
     let (second, _) = dock.order(&[(&a, 1)]).await;
     let part = json!({"order_id": first, "lines": [{"line_item_id": lines[0], "quantity": 1}]});
     dock.fault(SHIP, json!({"Drop": "after"})).await;
-    dock.wish("lost", "shipment.create", part).await;
+    dock.change("lost", "shipment.create", part).await;
     dock.push().await;
-    dock.wish("same", "shipment.create", json!({"order_id": first})).await;
-    dock.wish("other", "shipment.create", json!({"order_id": second})).await;
+    dock.change("same", "shipment.create", json!({"order_id": first})).await;
+    dock.change("other", "shipment.create", json!({"order_id": second})).await;
     dock.push().await;
     assert_eq!(dock.state("lost").await, "in_doubt");
     assert_eq!((dock.state("same").await, dock.state("other").await), ("pending".into(), "applied".into()));
@@ -237,8 +237,8 @@ async fn an_adopted_shipment_must_be_the_one_that_was_sent() {
     let (order, lines) = dock.order(&[(&a, 5)]).await;
     let ours = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 2}]});
     dock.fault(SHIP, json!({"Drop": "after"})).await;
-    dock.wish("s", "shipment.create", ours).await;
-    dock.wish("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
+    dock.change("s", "shipment.create", ours).await;
+    dock.change("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
     dock.push().await;
     dock.settle().await;
     let theirs = json!([{"OrderId": order, "LineItems": [{"LineItemId": lines[0], "Quantity": 3}]}]);
@@ -273,8 +273,8 @@ async fn a_lost_tracking_is_seen_in_its_shipment() {
     for (n, fault) in after_the_deed().into_iter().chain([json!({"Drop": "before"})]).enumerate() {
         let (order, _) = dock.order(&[(&a, 1)]).await;
         let (ship, track) = (format!("s{n}"), format!("t{n}"));
-        dock.wish(&ship, "shipment.create", json!({"order_id": order})).await;
-        dock.wish(&track, "tracking.submit", json!({"shipment_key": ship, "tracking_number": track})).await;
+        dock.change(&ship, "shipment.create", json!({"order_id": order})).await;
+        dock.change(&track, "tracking.submit", json!({"shipment_key": ship, "tracking_number": track})).await;
         dock.fault(TRACK, fault.clone()).await;
         dock.push().await;
         assert_eq!(dock.state(&track).await, "in_doubt", "{fault}");
@@ -313,7 +313,7 @@ async fn a_lost_create_is_found_by_its_name_and_made_once() {
         for (operation, kind, body) in creates(&dock, n).await {
             dock.fault(operation, fault.clone()).await;
             let key = format!("{kind}-{n}");
-            dock.wish(&key, kind, body).await;
+            dock.change(&key, kind, body).await;
             dock.push().await;
             assert_eq!(dock.state(&key).await, "in_doubt", "{kind} {fault}");
             dock.settle().await;
@@ -336,7 +336,7 @@ async fn a_create_that_was_not_done_is_done_after_the_quiet_time_and_once() {
     let dock = Dock::open().await;
     for (operation, kind, body) in creates(&dock, 0).await {
         dock.fault(operation, json!({"Drop": "before"})).await;
-        dock.wish(kind, kind, body).await;
+        dock.change(kind, kind, body).await;
         dock.push().await;
         dock.settle().await;
         dock.push().await;
@@ -356,7 +356,7 @@ async fn a_create_that_was_not_done_is_done_after_the_quiet_time_and_once() {
 async fn somebody_elses_thing_of_the_same_name_is_not_taken_for_ours() {
     let dock = Dock::open().await;
     dock.fault(WAREHOUSE, json!({"Drop": "before"})).await;
-    dock.wish("w", "warehouse.create", json!({"Name": "Dock 7", "AccountNumber": "ours"})).await;
+    dock.change("w", "warehouse.create", json!({"Name": "Dock 7", "AccountNumber": "ours"})).await;
     dock.push().await;
     dock.request("POST", "/api/Warehouses", r#"{"Name":"Dock 7","AccountNumber":"theirs"}"#).await;
     dock.settle().await;

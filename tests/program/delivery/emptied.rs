@@ -221,7 +221,7 @@ async fn an_order_that_never_had_a_line_is_told_as_such() {
 #[tokio::test]
 async fn an_item_that_an_answer_lacks_keeps_its_age() {
     let (dock, rules, order, _) = two_orders().await;
-    dock.wish("ship", "shipment.create", json!({ "order_id": order })).await;
+    dock.change("ship", "shipment.create", json!({ "order_id": order })).await;
     dock.push().await;
     let ages = async || {
         let now = dock.clock().now().0;

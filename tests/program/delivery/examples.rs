@@ -7,13 +7,13 @@ use std::time::Duration;
 use tallyd::model::Operation;
 
 /// A stock level of 50 units that the mirror has.
-struct Cell {
+struct Level {
     dock: Dock,
     sku: String,
     warehouse: i64,
 }
 
-impl Cell {
+impl Level {
     async fn of_fifty() -> Self {
         Self::of_fifty_at(Dock::open().await).await
     }
@@ -31,12 +31,12 @@ impl Cell {
     async fn set(&self, key: &str, quantity: i64, more: Value) {
         let mut body = json!({"sku": self.sku, "warehouse_id": self.warehouse, "quantity": quantity});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        self.dock.wish(key, "quantity.set", body).await;
+        self.dock.change(key, "quantity.set", body).await;
     }
 
     async fn adjust(&self, key: &str, delta: i64) {
         let body = json!({"sku": self.sku, "warehouse_id": self.warehouse, "delta": delta});
-        self.dock.wish(key, "quantity.adjust", body).await;
+        self.dock.change(key, "quantity.adjust", body).await;
     }
 
     async fn sell(&self, units: i64) {
@@ -44,7 +44,7 @@ impl Cell {
     }
 
     async fn shop(&self) -> i64 {
-        self.dock.cell(&self.sku, self.warehouse).await
+        self.dock.level(&self.sku, self.warehouse).await
     }
 
     /// Pushes; returns the quantity at the platform and the number of update calls.
@@ -61,7 +61,7 @@ impl Cell {
 
 #[tokio::test]
 async fn a_count_of_47_made_at_50_of_which_two_were_sold_makes_45() {
-    let level = Cell::of_fifty().await;
+    let level = Level::of_fifty().await;
     level.set("count", 47, json!({})).await;
     level.sell(2).await;
     assert_eq!(level.pushed().await, (45, 1));
@@ -70,7 +70,7 @@ async fn a_count_of_47_made_at_50_of_which_two_were_sold_makes_45() {
 
 #[tokio::test]
 async fn three_taken_after_four_of_50_were_sold_leave_43() {
-    let level = Cell::of_fifty().await;
+    let level = Level::of_fifty().await;
     level.sell(4).await;
     level.adjust("taken", -3).await;
     assert_eq!(level.pushed().await, (43, 1));
@@ -79,7 +79,7 @@ async fn three_taken_after_four_of_50_were_sold_leave_43() {
 
 #[tokio::test]
 async fn a_count_of_30_and_five_more_make_35_in_one_entry() {
-    let level = Cell::of_fifty().await;
+    let level = Level::of_fifty().await;
     level.set("count", 30, json!({})).await;
     level.adjust("more", 5).await;
     assert_eq!(level.pushed().await, (35, 1));
@@ -89,7 +89,7 @@ async fn a_count_of_30_and_five_more_make_35_in_one_entry() {
 
 #[tokio::test]
 async fn a_count_of_44_that_saw_46_where_50_are_makes_48() {
-    let level = Cell::of_fifty().await;
+    let level = Level::of_fifty().await;
     level.set("count", 44, json!({"seen": 46})).await;
     assert_eq!(level.pushed().await, (48, 1));
     level.applied("count").await;
@@ -97,7 +97,7 @@ async fn a_count_of_44_that_saw_46_where_50_are_makes_48() {
 
 #[tokio::test]
 async fn seventy_taken_of_50_are_held_and_the_rest_goes() {
-    let level = Cell::of_fifty().await;
+    let level = Level::of_fifty().await;
     level.adjust("too many", -70).await;
     level.adjust("some", -1).await;
     assert_eq!(level.pushed().await, (49, 1));
@@ -107,7 +107,7 @@ async fn seventy_taken_of_50_are_held_and_the_rest_goes() {
 
 #[tokio::test]
 async fn the_same_key_twice_is_done_once() {
-    let level = Cell::of_fifty().await;
+    let level = Level::of_fifty().await;
     level.adjust("once", -3).await;
     level.adjust("once", -3).await;
     assert_eq!(level.pushed().await, (47, 1));
@@ -118,7 +118,7 @@ async fn the_same_key_twice_is_done_once() {
 #[tokio::test]
 async fn a_count_made_while_our_own_adjust_is_in_flight_is_no_sale() {
     let (dock, mut gate) = gated().await;
-    let level = Cell::of_fifty_at(dock).await;
+    let level = Level::of_fifty_at(dock).await;
     level.adjust("flying", -3).await;
     gate.close();
     let (pushed, ()) = tokio::join!(level.dock.push(), async {
@@ -137,7 +137,7 @@ async fn a_count_made_while_our_own_adjust_is_in_flight_is_no_sale() {
 
 #[tokio::test]
 async fn a_count_that_names_its_moment_is_measured_against_the_fact_of_that_moment() {
-    let level = Cell::of_fifty().await;
+    let level = Level::of_fifty().await;
     let sql = format!(
         "SELECT observed_at FROM stock WHERE sku = '{}' AND warehouse_id = {}",
         level.sku, level.warehouse
@@ -161,7 +161,7 @@ async fn a_count_that_names_its_moment_is_measured_against_the_fact_of_that_mome
 async fn a_count_of_a_moment_nobody_read_is_held_and_says_so() {
     let dock = Dock::open().await;
     let row = dock.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity > 0).unwrap();
-    let level = Cell { dock, sku: row.sku, warehouse: row.warehouse_id };
+    let level = Level { dock, sku: row.sku, warehouse: row.warehouse_id };
     level.set("count", row.quantity + 3, json!({"counted_at": "2020-02-02T10:00:00Z"})).await;
     assert_eq!(level.pushed().await, (row.quantity, 0));
     let (state, reason, detail) = level.dock.fate("count").await;
@@ -174,7 +174,7 @@ async fn a_count_of_a_moment_nobody_read_is_held_and_says_so() {
 async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
     for (ahead, expected) in [(0, "applied"), (600, "held")] {
         let ahead = Duration::from_secs(ahead);
-        let level = Cell::of_fifty().await;
+        let level = Level::of_fifty().await;
         let sql = "SELECT observed_at FROM stock WHERE observed_at IS NOT NULL ORDER BY 1 DESC LIMIT 1";
         let moment: String =
             sqlx::query_scalar(sql).fetch_one(&mut level.dock.outsider().await).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
 
 #[tokio::test]
 async fn a_count_of_an_earlier_moment_supersedes_only_what_moved_before_it() {
-    let level = Cell::of_fifty().await;
+    let level = Level::of_fifty().await;
     level.adjust("before", -1).await;
     let sql = "SELECT created_at FROM outbox WHERE key = 'before'";
     let moment: String = sqlx::query_scalar(sql).fetch_one(&mut level.dock.outsider().await).await.unwrap();
@@ -217,7 +217,7 @@ async fn a_count_of_an_earlier_moment_supersedes_only_what_moved_before_it() {
 #[tokio::test]
 async fn a_fact_that_aged_is_read_again_before_the_write() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"30m\"\n").await;
-    let level = Cell::of_fifty_at(dock).await;
+    let level = Level::of_fifty_at(dock).await;
     let reads = level.dock.calls(BALANCES);
     level.adjust("taken", -3).await;
     level.sell(1).await;
@@ -232,7 +232,7 @@ async fn a_fact_that_aged_is_read_again_before_the_write() {
 #[tokio::test]
 async fn a_fact_from_before_a_reboot_is_read_again_before_the_write() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"30m\"\n").await;
-    let level = Cell::of_fifty_at(dock).await;
+    let level = Level::of_fifty_at(dock).await;
     let reads = level.dock.calls(BALANCES);
     level.adjust("taken", -3).await;
     level.sell(1).await;

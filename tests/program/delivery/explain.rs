@@ -26,7 +26,7 @@ fn in_order(text: &str, expected: &[&str]) {
     }
 }
 
-async fn cell(dock: &Dock) -> (String, i64, i64) {
+async fn level(dock: &Dock) -> (String, i64, i64) {
     let stock = dock.sandbox.stock_levels().await.unwrap();
     let row = stock.into_iter().find(|row| row.quantity >= 20).unwrap();
     (row.sku, row.warehouse_id, row.quantity)
@@ -43,22 +43,22 @@ fn adjust(sku: &str, warehouse: i64, delta: i64) -> Value {
 #[tokio::test]
 async fn a_quantity_tells_its_sales_counts_merges_and_doubts_in_order() {
     let dock = Dock::open().await;
-    let (sku, warehouse, _) = cell(&dock).await;
-    dock.wish("start", "quantity.set", set(&sku, warehouse, 50)).await;
+    let (sku, warehouse, _) = level(&dock).await;
+    dock.change("start", "quantity.set", set(&sku, warehouse, 50)).await;
     dock.push().await;
-    dock.wish("count", "quantity.set", set(&sku, warehouse, 47)).await;
+    dock.change("count", "quantity.set", set(&sku, warehouse, 47)).await;
     dock.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
     dock.push().await;
-    dock.wish("full", "quantity.set", set(&sku, warehouse, 30)).await;
-    dock.wish("more", "quantity.adjust", adjust(&sku, warehouse, 5)).await;
+    dock.change("full", "quantity.set", set(&sku, warehouse, 30)).await;
+    dock.change("more", "quantity.adjust", adjust(&sku, warehouse, 5)).await;
     dock.push().await;
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
-    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -4)).await;
+    dock.change("lost", "quantity.adjust", adjust(&sku, warehouse, -4)).await;
     dock.push().await;
     dock.settle_after(A_MOMENT).await;
-    dock.wish("too many", "quantity.adjust", adjust(&sku, warehouse, -70)).await;
+    dock.change("too many", "quantity.adjust", adjust(&sku, warehouse, -70)).await;
     dock.push().await;
-    dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
+    dock.change("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     let text = told(&dock, &[&sku, &warehouse.to_string()]).await;
     in_order(
         &text,
@@ -96,16 +96,16 @@ async fn a_conflict_and_a_brake_are_told_with_their_numbers_and_their_release() 
     let dock =
         Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\npolicy = \"ask\"\nmax_quantity_jump = 5\n")
             .await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
-    dock.wish("read", "quantity.adjust", adjust(&sku, warehouse, 0)).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
+    dock.change("read", "quantity.adjust", adjust(&sku, warehouse, 0)).await;
     dock.push().await;
-    dock.wish("jump", "quantity.adjust", adjust(&sku, warehouse, 9)).await;
+    dock.change("jump", "quantity.adjust", adjust(&sku, warehouse, 9)).await;
     dock.push().await;
     let mut write = dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     write.brake_release(&[], dock.daemon().context().now()).await.unwrap();
     write.commit().await.unwrap();
     dock.push().await;
-    dock.wish("count", "quantity.set", set(&sku, warehouse, quantity + 7)).await;
+    dock.change("count", "quantity.set", set(&sku, warehouse, quantity + 7)).await;
     dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
     dock.push().await;
     let text = told(&dock, &[&sku, &warehouse.to_string()]).await;
@@ -127,9 +127,9 @@ async fn a_conflict_and_a_brake_are_told_with_their_numbers_and_their_release() 
 #[tokio::test]
 async fn a_long_story_is_cut_and_says_so_and_every_warehouse_has_its_own() {
     let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     for n in 0..4 {
-        dock.wish(&format!("a{n}"), "quantity.adjust", adjust(&sku, warehouse, 1)).await;
+        dock.change(&format!("a{n}"), "quantity.adjust", adjust(&sku, warehouse, 1)).await;
         dock.push().await;
     }
     let text = told(&dock, &[&sku, "--last", "3"]).await;
@@ -137,7 +137,7 @@ async fn a_long_story_is_cut_and_says_so_and_every_warehouse_has_its_own() {
     assert!(text.contains("  10 earlier steps\n"), "{text}");
     let all: Value = serde_json::from_str(&told(&dock, &[&sku.to_lowercase(), "--json"]).await).unwrap();
     assert_eq!(all["sku"], sku);
-    let of = |cell: &&Value| cell["warehouse_id"] == warehouse;
+    let of = |level: &&Value| level["warehouse_id"] == warehouse;
     let level = all["stock_levels"].as_array().unwrap().iter().find(of).unwrap().clone();
     assert_eq!((&level["quantity"], &level["earlier_steps"]), (&json!(quantity + 4), &json!(0)));
     assert_eq!(level["steps"].as_array().unwrap().len(), 13);
@@ -149,8 +149,8 @@ async fn a_long_story_is_cut_and_says_so_and_every_warehouse_has_its_own() {
 #[tokio::test]
 async fn a_sku_nobody_knows_and_one_that_may_be_several_are_named() {
     let dock = Dock::open().await;
-    let (sku, warehouse, _) = cell(&dock).await;
-    dock.wish("a", "quantity.adjust", adjust(&sku, warehouse, 1)).await;
+    let (sku, warehouse, _) = level(&dock).await;
+    dock.change("a", "quantity.adjust", adjust(&sku, warehouse, 1)).await;
     dock.push().await;
     let failed = async |args: &[&str]| {
         let output = explain(&dock, args).await;

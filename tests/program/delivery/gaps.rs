@@ -19,7 +19,7 @@ async fn read_all(dock: &Dock) {
 }
 
 /// Returns stock levels with enough stock, each of another SKU: SKU, warehouse, quantity.
-async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
+async fn levels(dock: &Dock) -> Vec<(String, i64, i64)> {
     let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 20);
     stock.dedup_by(|one, other| one.sku == other.sku);
@@ -27,7 +27,7 @@ async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
 }
 
 async fn adjust(dock: &Dock, key: &str, sku: &str, warehouse: i64, delta: i64) {
-    dock.wish(key, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": delta})).await;
+    dock.change(key, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": delta})).await;
 }
 
 /// Creates a kit of two that the mirror does not know as a kit; returns its product's id.
@@ -54,7 +54,7 @@ async fn a_second_flood_beside_a_released_change_trips_again() {
     write.commit().await.unwrap();
     for (n, row) in levels.iter().enumerate() {
         let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 0});
-        dock.wish(&format!("z{n}"), "quantity.set", body).await;
+        dock.change(&format!("z{n}"), "quantity.set", body).await;
     }
     dock.push().await;
     assert_eq!(dock.state("jump").await, "applied");
@@ -77,7 +77,7 @@ async fn a_change_for_a_known_kit_is_rejected_before_the_send() {
         1
     );
     let body = json!({"sku": "KIT-OF-TWO", "warehouse_id": component.warehouse_id, "quantity": 3});
-    dock.wish("kit", "quantity.set", body).await;
+    dock.change("kit", "quantity.set", body).await;
     dock.push().await;
     assert_eq!((dock.state("kit").await, dock.reason("kit").await), ("rejected".into(), "kit".into()));
     assert_eq!(dock.calls(UPDATE), 0);
@@ -88,11 +88,11 @@ async fn a_change_for_a_known_kit_is_rejected_before_the_send() {
 #[tokio::test]
 async fn of_a_partial_success_the_named_entry_alone_is_refused() {
     let dock = Dock::open().await;
-    let levels = cells(&dock).await;
+    let levels = levels(&dock).await;
     kit(&dock, &levels[5].0).await;
     adjust(&dock, "first", &levels[0].0, levels[0].1, 1).await;
     let body = json!({"sku": "KIT-OF-TWO", "warehouse_id": levels[5].1, "quantity": 3});
-    dock.wish("kit", "quantity.set", body).await;
+    dock.change("kit", "quantity.set", body).await;
     adjust(&dock, "last", &levels[1].0, levels[1].1, 1).await;
     dock.push().await;
     let (state, reason, detail) = dock.fate("kit").await;
@@ -105,19 +105,19 @@ async fn of_a_partial_success_the_named_entry_alone_is_refused() {
 #[tokio::test]
 async fn movements_of_one_stock_level_go_in_one_entry_and_once() {
     let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
+    let (sku, warehouse, quantity) = levels(&dock).await.remove(0);
     adjust(&dock, "three", &sku, warehouse, -3).await;
     adjust(&dock, "two", &sku, warehouse, -2).await;
     dock.push().await;
     assert_eq!((dock.state("three").await, dock.state("two").await), ("applied".into(), "applied".into()));
-    assert_eq!((dock.cell(&sku, warehouse).await, dock.calls(UPDATE)), (quantity - 5, 1));
+    assert_eq!((dock.level(&sku, warehouse).await, dock.calls(UPDATE)), (quantity - 5, 1));
 }
 
 #[tokio::test]
 async fn a_page_before_a_push_that_is_too_large_is_asked_for_in_halves() {
     let dock = Dock::open().await;
     dock.fault(BALANCES, json!({"Status": 500})).await;
-    for (n, (sku, warehouse, _)) in cells(&dock).await.iter().take(4).enumerate() {
+    for (n, (sku, warehouse, _)) in levels(&dock).await.iter().take(4).enumerate() {
         adjust(&dock, &format!("w{n}"), sku, *warehouse, 1).await;
     }
     dock.push().await;
@@ -131,7 +131,7 @@ async fn a_page_before_a_push_that_is_too_large_is_asked_for_in_halves() {
 #[tokio::test]
 async fn what_is_sold_while_a_call_waits_for_its_place_still_counts() {
     let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
+    let (sku, warehouse, quantity) = levels(&dock).await.remove(0);
     let limiter = dock.daemon().context().limiter.clone();
     drop(limiter.hold_operation(Operation::UpdateQuantityOnHand, "a test lets it wait"));
     adjust(&dock, "taken", &sku, warehouse, -3).await;
@@ -143,7 +143,7 @@ async fn what_is_sold_while_a_call_waits_for_its_place_still_counts() {
         dock.later(A_MOMENT);
         limiter.release_operation(Operation::UpdateQuantityOnHand);
     });
-    assert_eq!((dock.cell(&sku, warehouse).await, dock.calls(UPDATE)), (quantity - 4, 1));
+    assert_eq!((dock.level(&sku, warehouse).await, dock.calls(UPDATE)), (quantity - 4, 1));
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn a_wait_that_the_service_ordered_outlives_the_program() {
 async fn a_change_in_another_spelling_is_planned_in_the_services() {
     let dock = Dock::open().await;
     read_all(&dock).await;
-    let (sku, warehouse, _) = cells(&dock).await.remove(0);
+    let (sku, warehouse, _) = levels(&dock).await.remove(0);
     // A spelling that was never read may be a product of its own, so it is read first.
     adjust(&dock, "first", &sku.to_lowercase(), warehouse, 1).await;
     dock.push().await;
@@ -197,7 +197,7 @@ async fn a_change_in_another_spelling_is_planned_in_the_services() {
 #[tokio::test]
 async fn no_call_leaves_before_the_journal_has_it() {
     let (dock, mut gate) = gated().await;
-    let (sku, warehouse, _) = cells(&dock).await.remove(0);
+    let (sku, warehouse, _) = levels(&dock).await.remove(0);
     adjust(&dock, "w", &sku, warehouse, 1).await;
     gate.close();
     let mut known = Vec::new();

@@ -10,10 +10,10 @@ const ALWAYS: usize = usize::MAX;
 
 /// Creates a product with nine units in its first warehouse, beside other known products.
 async fn nine(scene: &Scene, sku: &str) -> (Value, i64) {
-    scene.cells().await;
+    scene.levels().await;
     let made = product(scene, sku).await;
     let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
-    scene.wish("nine", "quantity.set", json!({"sku": sku, "warehouse_id": warehouse, "quantity": 9})).await;
+    scene.change("nine", "quantity.set", json!({"sku": sku, "warehouse_id": warehouse, "quantity": 9})).await;
     scene.push().await;
     scene.run(JobKind::Balances).await;
     (made, warehouse)
@@ -31,7 +31,7 @@ async fn a_product_that_we_renamed_is_stock_under_one_name() {
     let (made, warehouse) = nine(&scene, "OLD-1").await;
     let mut body = update_of(&made, "Renamed");
     body["Sku"] = "NEW-1".into();
-    scene.wish("u", "product.update", body).await;
+    scene.change("u", "product.update", body).await;
     scene.push().await;
     assert_eq!(scene.state("u").await, "applied", "{:?}", scene.fate("u").await);
     assert_eq!(units(&scene, "'OLD-1', 'NEW-1'").await, 9);
@@ -43,7 +43,7 @@ async fn a_product_that_we_renamed_is_stock_under_one_name() {
     let listed = scene.done(&["stock", "OLD-1", "NEW-1"]).await;
     assert!(listed.contains("NEW-1") && !listed.contains("OLD-1"), "{listed}");
     let old = json!({"sku": "OLD-1", "warehouse_id": warehouse, "delta": -1});
-    scene.wish("late", "quantity.adjust", old).await;
+    scene.change("late", "quantity.adjust", old).await;
     scene.push().await;
     assert_eq!(
         (scene.state("late").await, scene.reason("late").await),
@@ -62,21 +62,21 @@ async fn an_update_takes_no_quantity_that_the_answer_did_not_show() {
             0 => Odd::Lacks("UPD-9".into()),
             1 => Odd::Unreadable("UPD-9".into()),
             2 => Odd::Null("UPD-9".into(), warehouse),
-            _ => Odd::CellTwice("UPD-9".into(), warehouse, 5),
+            _ => Odd::LevelTwice("UPD-9".into(), warehouse, 5),
         };
         scene.odd(odd, ALWAYS);
         let puts = scene.calls(PRODUCT_PUT);
-        scene.wish("u", "product.update", update_of(&made, "After")).await;
+        scene.change("u", "product.update", update_of(&made, "After")).await;
         scene.push().await;
         let (state, reason, detail) = scene.fate("u").await;
         assert_eq!((state.as_str(), reason.as_str()), ("held", "no_fact"), "{way}: {detail}");
-        assert_eq!((scene.calls(PRODUCT_PUT), scene.cell("UPD-9", warehouse).await), (puts, 7), "{way}");
+        assert_eq!((scene.calls(PRODUCT_PUT), scene.level("UPD-9", warehouse).await), (puts, 7), "{way}");
         scene.even();
         scene.later(A_MOMENT);
         scene.settle().await;
         scene.push().await;
         assert_eq!(scene.state("u").await, "applied", "{way}: {:?}", scene.fate("u").await);
-        assert_eq!((scene.calls(PRODUCT_PUT), scene.cell("UPD-9", warehouse).await), (puts + 1, 7), "{way}");
+        assert_eq!((scene.calls(PRODUCT_PUT), scene.level("UPD-9", warehouse).await), (puts + 1, 7), "{way}");
     }
 }
 
@@ -86,7 +86,7 @@ async fn an_update_of_a_product_nobody_ever_saw_is_rejected_by_looks_that_showed
     let (made, _) = nine(&scene, "UPD-9").await;
     let mut body = update_of(&made, "After");
     (body["Sku"], body["Id"]) = ("NO-SUCH".into(), 999_999.into());
-    scene.wish("u", "product.update", body).await;
+    scene.change("u", "product.update", body).await;
     scene.push().await;
     let (state, reason, detail) = scene.fate("u").await;
     assert_eq!((state.as_str(), reason.as_str()), ("rejected", "unknown_sku"), "{detail}");

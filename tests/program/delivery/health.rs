@@ -26,7 +26,7 @@ async fn moved(dock: &Dock, key: &str) {
     let stock = dock.sandbox.stock_levels().await.unwrap();
     let level = stock.iter().find(|row| row.quantity >= 10).unwrap();
     let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "delta": 1});
-    dock.wish(key, "quantity.adjust", body).await;
+    dock.change(key, "quantity.adjust", body).await;
 }
 
 async fn health(dock: &Dock) -> HealthReport {
@@ -59,9 +59,9 @@ async fn ordinary_trade_is_well_at_every_moment() {
     for round in 0..3 {
         let (order, _) = dock.order(&[(&a, 1), (&b, 1)]).await;
         moved(&dock, &format!("a{round}")).await;
-        dock.wish(&format!("s{round}"), "shipment.create", json!({"order_id": order})).await;
+        dock.change(&format!("s{round}"), "shipment.create", json!({"order_id": order})).await;
         let tracking = json!({"shipment_key": format!("s{round}"), "tracking_number": format!("T{round}")});
-        dock.wish(&format!("t{round}"), "tracking.submit", tracking).await;
+        dock.change(&format!("t{round}"), "tracking.submit", tracking).await;
         assert_eq!(health(&dock).await.status_line(), "all is well", "inserted just now");
         for _ in 0..3 {
             dock.push().await;
@@ -79,7 +79,7 @@ async fn ordinary_trade_is_well_at_every_moment() {
 async fn a_tracking_number_whose_shipment_no_change_makes_is_named() {
     let dock = quiet().await;
     let body = json!({"shipment_key": "tpyo", "tracking_number": "T"});
-    dock.wish("t", "tracking.submit", body).await;
+    dock.change("t", "tracking.submit", body).await;
     dock.push().await;
     assert_eq!(dock.reason("t").await, "awaits_shipment");
     assert!(health(&dock).await.is_healthy(), "the shipment may be inserted next");
@@ -152,7 +152,7 @@ async fn a_shipment_that_somebody_may_have_made_is_in_doubt_and_not_held() {
     let (a, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&a, 5)]).await;
     dock.fault(SHIP, json!({"Drop": "after"})).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     dock.settle_after(LONG).await;
     assert_eq!(dock.reason("s").await, "landed_or_another");
@@ -215,7 +215,7 @@ async fn a_record_that_no_poll_can_read_is_named_until_one_can() {
 async fn a_rejection_is_a_finding_until_a_person_acknowledges_it() {
     let dock = quiet().await;
     for key in ["x", "y", "z"] {
-        dock.wish(key, "no.such.kind", json!({})).await;
+        dock.change(key, "no.such.kind", json!({})).await;
     }
     dock.push().await;
     let found = finding(&dock, FindingCode::Rejected).await;
@@ -233,7 +233,7 @@ async fn a_rejection_is_a_finding_until_a_person_acknowledges_it() {
     assert!(
         dock.refused(&["outbox", "acknowledge", "nobody"]).await.contains("there is no change with this key")
     );
-    dock.wish("p", "tracking.submit", json!({"shipment_key": "later", "tracking_number": "T"})).await;
+    dock.change("p", "tracking.submit", json!({"shipment_key": "later", "tracking_number": "T"})).await;
     let said = dock.refused(&["outbox", "acknowledge", "p"]).await;
     assert!(said.contains("only a rejected change is acknowledged"), "{said}");
 }
@@ -248,7 +248,7 @@ async fn nobody_else_can_acknowledge() {
         "UPDATE outbox SET acknowledged_ms = 1",
     ] {
         if sql.starts_with("UPDATE") {
-            dock.wish("b", "no.such.kind", json!({})).await;
+            dock.change("b", "no.such.kind", json!({})).await;
         }
         assert!(other.execute(sql).await.is_err(), "{sql}");
     }

@@ -48,7 +48,7 @@ async fn guessed() -> (Dock, Rules, Plain) {
     assert_eq!(dock.number("SELECT count(*) FROM product WHERE kit_guess_id IS NOT NULL").await, 1);
     assert_eq!(dock.number("SELECT count(*) FROM product WHERE type = 'Kit'").await, 0, "nobody said so");
     // Its order moved the stock.
-    let quantity = dock.cell(&plain.sku, plain.warehouse).await;
+    let quantity = dock.level(&plain.sku, plain.warehouse).await;
     (dock, rules, Plain { quantity, ..plain })
 }
 
@@ -67,7 +67,7 @@ fn name_components(rules: &Rules) {
 
 async fn adjust(dock: &Dock, key: &str, plain: &Plain) {
     let body = json!({"sku": plain.sku, "warehouse_id": plain.warehouse, "delta": -2});
-    dock.wish(key, "quantity.adjust", body).await;
+    dock.change(key, "quantity.adjust", body).await;
 }
 
 async fn fate(dock: &Dock, key: &str) -> (String, String) {
@@ -84,7 +84,7 @@ async fn an_allocation_of_another_product_refuses_no_movement() {
     adjust(&dock, "sale", &plain).await;
     dock.push().await;
     assert_eq!(fate(&dock, "sale").await, is("applied", ""));
-    assert_eq!(dock.cell(&plain.sku, plain.warehouse).await, plain.quantity - 2);
+    assert_eq!(dock.level(&plain.sku, plain.warehouse).await, plain.quantity - 2);
     assert_eq!(dock.calls(COMPONENTS), 1, "the platform was asked, and says that it is no kit");
     adjust(&dock, "next", &plain).await;
     dock.push().await;
@@ -162,7 +162,7 @@ async fn a_sku_that_is_another_product_by_now_is_refused_for_no_kit() {
     adjust(&dock, "sale", &plain).await;
     dock.push().await;
     assert_eq!(fate(&dock, "sale").await, is("applied", ""));
-    assert_eq!(dock.cell(&plain.sku, plain.warehouse).await, plain.quantity - 2);
+    assert_eq!(dock.level(&plain.sku, plain.warehouse).await, plain.quantity - 2);
 }
 
 /// While the platform fails for this one product, its changes wait, visible and within bounds, and others go
@@ -176,7 +176,7 @@ async fn while_the_service_does_not_say_the_change_waits_and_goes_on_by_itself()
     stock.retain(|row| row.quantity >= 20 && row.sku != plain.sku);
     adjust(&dock, "sale", &plain).await;
     let other = json!({"sku": stock[0].sku, "warehouse_id": stock[0].warehouse_id, "delta": -1});
-    dock.wish("other", "quantity.adjust", other).await;
+    dock.change("other", "quantity.adjust", other).await;
     let said = dock.push().await;
     assert_eq!(fate(&dock, "other").await, is("applied", ""));
     let (state, reason, detail) = dock.fate("sale").await;

@@ -16,7 +16,7 @@ async fn settled(dock: &Dock) {
 /// Loses the answer of an update, after the effect or before it.
 async fn lost_update(dock: &Dock, moment: &str, body: Value) {
     dock.fault(PRODUCT_PUT, json!({"Drop": moment})).await;
-    dock.wish("u", "product.update", body).await;
+    dock.change("u", "product.update", body).await;
     dock.push().await;
     assert_eq!(dock.state("u").await, "in_doubt");
 }
@@ -156,7 +156,7 @@ async fn a_namesake_with_fields_that_we_did_not_send_is_not_taken_for_ours() {
                 value
             };
             dock.fault(operation, json!({"Drop": "before"})).await;
-            dock.wish(&key, kind, named(body.clone())).await;
+            dock.change(&key, kind, named(body.clone())).await;
             dock.push().await;
             assert_eq!(dock.state(&key).await, "in_doubt", "{key}");
             dock.request("POST", &path, &named(namesake.clone()).to_string()).await;

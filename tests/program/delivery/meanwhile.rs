@@ -68,12 +68,12 @@ fn arm(dock: &Dock, moment: usize, sql: String) -> Arc<AtomicBool> {
 }
 
 /// The changes of one stock level in the order of insertion: key, kind, body without the stock level.
-type Wishes<'a> = &'a [(&'a str, &'a str, Value)];
+type Changes<'a> = &'a [(&'a str, &'a str, Value)];
 
 /// Pushes the changes on a stock level of 50, once with the decision at each moment of a push.
 ///
 /// `expected` returns the platform's final quantity for the final states of the changes.
-async fn at_every_moment(changes: Wishes<'_>, act: Act, expected: impl Fn(&[String]) -> Option<i64>) {
+async fn at_every_moment(changes: Changes<'_>, act: Act, expected: impl Fn(&[String]) -> Option<i64>) {
     let dock = Dock::open().await;
     let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.dedup_by(|a, b| a.sku == b.sku);
@@ -84,10 +84,10 @@ async fn at_every_moment(changes: Wishes<'_>, act: Act, expected: impl Fn(&[Stri
             body["warehouse_id"] = json!(level.warehouse_id);
             body
         };
-        dock.wish(&format!("{case} begin"), "quantity.set", with_cell(json!({"quantity": 50}))).await;
+        dock.change(&format!("{case} begin"), "quantity.set", with_cell(json!({"quantity": 50}))).await;
         dock.push().await;
         for (key, kind, body) in changes {
-            dock.wish(&format!("{case} {key}"), kind, with_cell(body.clone())).await;
+            dock.change(&format!("{case} {key}"), kind, with_cell(body.clone())).await;
         }
         let happened = arm(&dock, case, act.sql(case));
         dock.push().await;
@@ -97,7 +97,7 @@ async fn at_every_moment(changes: Wishes<'_>, act: Act, expected: impl Fn(&[Stri
         for (key, ..) in changes {
             states.push(dock.state(&format!("{case} {key}")).await);
         }
-        let holds = dock.cell(&level.sku, level.warehouse_id).await;
+        let holds = dock.level(&level.sku, level.warehouse_id).await;
         assert_eq!(Some(holds), expected(&states), "moment {case}: {states:?}");
         if !happened.load(Ordering::SeqCst) {
             assert!(case > 3, "a push reads its clock a few times");

@@ -7,19 +7,19 @@ use std::time::Duration;
 use tallyd::model::{JobKind, Timestamp};
 
 /// Creates a stock level of 50 units that was just read.
-async fn cell_of_50(dock: &Dock) -> (String, i64) {
+async fn level_of_50(dock: &Dock) -> (String, i64) {
     let row = dock.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
     let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&row.sku);
     insert.execute(&mut dock.outsider().await).await.unwrap();
     let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 50});
-    dock.wish("begin", "quantity.set", body).await;
+    dock.change("begin", "quantity.set", body).await;
     dock.push().await;
     dock.run(JobKind::Balances).await;
     (row.sku, row.warehouse_id)
 }
 
 /// Inserts a change whose body is written exactly like this.
-async fn wish(dock: &Dock, key: &str, kind: &str, body: &str) {
+async fn change(dock: &Dock, key: &str, kind: &str, body: &str) {
     let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
     let insert = sqlx::query(sql).bind(key).bind(kind).bind(body);
     insert.execute(&mut dock.outsider().await).await.unwrap();
@@ -33,24 +33,24 @@ fn now(dock: &Dock) -> Timestamp {
 async fn a_movement_of_5_0_is_one_of_5_to_every_count() {
     for five in ["5", "5.0", "5e0", "0.5E+1"] {
         let dock = Dock::open().await;
-        let (sku, warehouse) = cell_of_50(&dock).await;
+        let (sku, warehouse) = level_of_50(&dock).await;
         let counted_at = now(&dock).to_rfc3339();
         dock.later(Duration::from_millis(5));
         tokio::time::sleep(Duration::from_millis(5)).await;
         let level = format!(r#""sku":{},"warehouse_id":{warehouse}.0"#, json!(sku));
-        wish(&dock, "in", "quantity.adjust", &format!(r#"{{{level},"delta":{five}}}"#)).await;
-        wish(&dock, "out", "quantity.adjust", &format!(r#"{{{level},"delta":-1}}"#)).await;
+        change(&dock, "in", "quantity.adjust", &format!(r#"{{{level},"delta":{five}}}"#)).await;
+        change(&dock, "out", "quantity.adjust", &format!(r#"{{{level},"delta":-1}}"#)).await;
         dock.push().await;
         assert_eq!(
-            (dock.state("in").await, dock.cell(&sku, warehouse).await),
+            (dock.state("in").await, dock.level(&sku, warehouse).await),
             ("applied".into(), 54),
             "{five}"
         );
         let body = format!(r#"{{{level},"quantity":4.7e1,"counted_at":"{counted_at}"}}"#);
-        wish(&dock, "count", "quantity.set", &body).await;
+        change(&dock, "count", "quantity.set", &body).await;
         dock.push().await;
         assert_eq!(dock.state("count").await, "applied", "{:?}", dock.fate("count").await);
-        assert_eq!(dock.cell(&sku, warehouse).await, 47 + 5 - 1, "{five}: moved after the count");
+        assert_eq!(dock.level(&sku, warehouse).await, 47 + 5 - 1, "{five}: moved after the count");
     }
 }
 
@@ -65,17 +65,17 @@ async fn a_moment_is_one_moment_however_it_is_spelled() {
     ];
     for spelled in spellings {
         let dock = Dock::open().await;
-        let (sku, warehouse) = cell_of_50(&dock).await;
+        let (sku, warehouse) = level_of_50(&dock).await;
         let counted_at = spelled(&now(&dock).to_rfc3339());
         tokio::time::sleep(Duration::from_millis(5)).await;
         let adjust = json!({"sku": sku, "warehouse_id": warehouse, "delta": 5});
-        dock.wish("in", "quantity.adjust", adjust).await;
+        dock.change("in", "quantity.adjust", adjust).await;
         dock.push().await;
         let count = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 47, "counted_at": counted_at});
-        dock.wish("count", "quantity.set", count).await;
+        dock.change("count", "quantity.set", count).await;
         dock.push().await;
         assert_eq!(dock.state("count").await, "applied", "{counted_at:?}: {:?}", dock.fate("count").await);
-        assert_eq!(dock.cell(&sku, warehouse).await, 52, "{counted_at:?}");
+        assert_eq!(dock.level(&sku, warehouse).await, 52, "{counted_at:?}");
     }
 }
 
@@ -97,13 +97,13 @@ async fn a_change_from_a_program_whose_clock_is_ahead_was_inserted_now() {
     for minutes in [1, 20, 2 * 60, 400 * 24 * 60] {
         let by = Duration::from_secs(minutes * 60);
         let dock = Dock::open().await;
-        let (sku, warehouse) = cell_of_50(&dock).await;
+        let (sku, warehouse) = level_of_50(&dock).await;
         let set = |quantity: i64| json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity});
         ahead(&dock, "count", "quantity.set", set(47), by).await;
         dock.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
         dock.push().await;
         assert_eq!(dock.state("count").await, "applied", "{minutes} min: {:?}", dock.fate("count").await);
-        assert_eq!(dock.cell(&sku, warehouse).await, 45, "{minutes} min");
+        assert_eq!(dock.level(&sku, warehouse).await, 45, "{minutes} min");
         let adjust = json!({"sku": sku, "warehouse_id": warehouse, "delta": 5});
         ahead(&dock, "in", "quantity.adjust", adjust, by).await;
         dock.push().await;
@@ -111,28 +111,28 @@ async fn a_change_from_a_program_whose_clock_is_ahead_was_inserted_now() {
         let mut later = set(40);
         later["counted_at"] = json!(now(&dock).to_rfc3339());
         tokio::time::sleep(Duration::from_millis(5)).await;
-        dock.wish("later", "quantity.set", later).await;
+        dock.change("later", "quantity.set", later).await;
         dock.push().await;
-        assert_eq!(dock.cell(&sku, warehouse).await, 40, "{minutes} min: the count came after the movement");
+        assert_eq!(dock.level(&sku, warehouse).await, 40, "{minutes} min: the count came after the movement");
     }
 }
 
 #[tokio::test]
 async fn the_same_key_with_the_same_change_is_the_same_however_it_is_written() {
     let dock = Dock::open().await;
-    let (sku, warehouse) = cell_of_50(&dock).await;
+    let (sku, warehouse) = level_of_50(&dock).await;
     let body =
         |delta: &str| format!(r#"{{"sku":{},"warehouse_id":{warehouse},"delta":{delta}}}"#, json!(sku));
-    wish(&dock, "k", "quantity.adjust", &body("5")).await;
+    change(&dock, "k", "quantity.adjust", &body("5")).await;
     for same in [
         body("5.0"),
         body("5e0"),
         format!(r#"{{"delta":5, "warehouse_id":{warehouse}.0,"sku":{}}}"#, json!(sku)),
     ] {
-        wish(&dock, "k", "quantity.adjust", &same).await;
+        change(&dock, "k", "quantity.adjust", &same).await;
     }
     dock.push().await;
-    assert_eq!(dock.cell(&sku, warehouse).await, 55);
+    assert_eq!(dock.level(&sku, warehouse).await, 55);
     for other in [body("6"), body("\"5\""), body("5,\"x\":null"), format!("[{}]", body("5"))] {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES ('k', 'quantity.adjust', ?1)";
         let error = sqlx::query(sql).bind(&other).execute(&mut dock.outsider().await).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn the_same_key_with_the_same_change_is_the_same_however_it_is_written() {
 #[tokio::test]
 async fn a_command_with_the_key_of_another_change_says_what_to_do() {
     let dock = Dock::open().await;
-    let (sku, warehouse) = cell_of_50(&dock).await;
+    let (sku, warehouse) = level_of_50(&dock).await;
     let said = dock.refused(&["quantity", "set", &sku, &warehouse.to_string(), "5", "--key", "begin"]).await;
     assert!(said.contains("the key `begin` already names another change"), "{said}");
     assert!(said.contains("tallyd outbox show begin"), "{said}");

@@ -5,7 +5,7 @@ use super::support::{A_MOMENT, Dock, PRODUCT, SHIP, TEMPLATE, UPDATE, WAREHOUSE,
 use serde_json::{Value, json};
 
 /// Returns a stock level with enough stock.
-async fn cell(dock: &Dock) -> (String, i64, i64) {
+async fn level(dock: &Dock) -> (String, i64, i64) {
     let stock = dock.sandbox.stock_levels().await.unwrap();
     let row = stock.into_iter().find(|row| row.quantity >= 20).unwrap();
     (row.sku, row.warehouse_id, row.quantity)
@@ -28,7 +28,7 @@ async fn ours(dock: &Dock, sku: &str, warehouse: i64) -> i64 {
 /// Inserts an adjust by −2 with a lost answer and sells 5 units, so that no check can decide it.
 async fn lost_and_sold_from(dock: &Dock, key: &str, sku: &str, warehouse: i64) {
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
-    dock.wish(key, "quantity.adjust", adjust(sku, warehouse, -2)).await;
+    dock.change(key, "quantity.adjust", adjust(sku, warehouse, -2)).await;
     dock.push().await;
     dock.sandbox.sell_units(sku, warehouse, 5).await.unwrap();
     assert_eq!(dock.state(key).await, "in_doubt");
@@ -44,14 +44,14 @@ async fn undecided(dock: &Dock, key: &str, sku: &str, warehouse: i64) {
 #[tokio::test]
 async fn landed_by_a_persons_word_is_ours_and_the_working_daemon_goes_on_at_once() {
     let mut dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     lost_and_sold_from(&dock, "lost", &sku, warehouse).await;
     let _at_work = dock.work();
-    dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
+    dock.change("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     let said = dock.done(&["outbox", "resolve", "lost", "--done"]).await;
     assert!(said.starts_with("lost: applied; the operator says"), "{said}");
     dock.until("next", "applied").await;
-    assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2 - 5 - 1);
+    assert_eq!(dock.level(&sku, warehouse).await, quantity - 2 - 5 - 1);
     assert_eq!(ours(&dock, &sku, warehouse).await, -3, "the sale is others', the rest ours");
     let answer = "SELECT count(*) FROM event WHERE kind = 'outbox.resolved' AND subject = 'lost' \
                 AND detail->>'said' = 'landed' AND detail->'write'->'stock_level'->>'written' > 0";
@@ -61,14 +61,14 @@ async fn landed_by_a_persons_word_is_ours_and_the_working_daemon_goes_on_at_once
 #[tokio::test]
 async fn not_landed_by_a_persons_word_is_sent_again_at_once() {
     let mut dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     dock.fault(UPDATE, json!({"Drop": "before"})).await;
-    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
+    dock.change("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
     dock.push().await;
     let _at_work = dock.work();
     dock.done(&["outbox", "resolve", "lost", "--not-done"]).await;
     dock.until("lost", "applied").await;
-    assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2);
+    assert_eq!(dock.level(&sku, warehouse).await, quantity - 2);
     assert_eq!(ours(&dock, &sku, warehouse).await, -2);
 }
 
@@ -76,14 +76,14 @@ async fn not_landed_by_a_persons_word_is_sent_again_at_once() {
 async fn the_changes_of_one_entry_stand_and_fall_together() {
     for (word, state) in [("--done", "applied"), ("--not-done", "pending")] {
         let dock = Dock::open().await;
-        let (sku, warehouse, quantity) = cell(&dock).await;
+        let (sku, warehouse, quantity) = level(&dock).await;
         let stock = dock.sandbox.stock_levels().await.unwrap();
         let other = stock.into_iter().find(|row| row.sku != sku && row.quantity >= 2).unwrap();
         dock.fault(UPDATE, json!({"Drop": "after"})).await;
         for key in ["a", "b"] {
-            dock.wish(key, "quantity.adjust", adjust(&sku, warehouse, -2)).await;
+            dock.change(key, "quantity.adjust", adjust(&sku, warehouse, -2)).await;
         }
-        dock.wish("c", "quantity.adjust", adjust(&other.sku, other.warehouse_id, -2)).await;
+        dock.change("c", "quantity.adjust", adjust(&other.sku, other.warehouse_id, -2)).await;
         dock.push().await;
         let said = dock.done(&["outbox", "resolve", "b", word]).await;
         assert!(said.contains("a: ") && said.contains("b: "), "{said}");
@@ -91,19 +91,19 @@ async fn the_changes_of_one_entry_stand_and_fall_together() {
         assert_eq!(dock.state("c").await, "in_doubt", "the call's other entry is not meant");
         dock.push().await;
         let twice = if word == "--done" { 4 } else { 8 };
-        assert_eq!(dock.cell(&sku, warehouse).await, quantity - twice, "who says not landed is believed");
+        assert_eq!(dock.level(&sku, warehouse).await, quantity - twice, "who says not landed is believed");
     }
 }
 
 #[tokio::test]
 async fn an_undecided_change_that_had_landed_is_over_and_counts_as_done() {
     let dock = Dock::open_with("policy = \"ask\"").await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     dock.run(tallyd::model::JobKind::Warehouses).await;
-    dock.wish("count", "quantity.set", count(&sku, warehouse, quantity + 10)).await;
+    dock.change("count", "quantity.set", count(&sku, warehouse, quantity + 10)).await;
     dock.push().await;
     assert_eq!(dock.state("count").await, "applied");
-    dock.wish("again", "quantity.set", count(&sku, warehouse, quantity + 20)).await;
+    dock.change("again", "quantity.set", count(&sku, warehouse, quantity + 20)).await;
     dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
     dock.push().await;
     assert_eq!(dock.reason("again").await, "conflict");
@@ -117,19 +117,19 @@ async fn an_undecided_change_that_had_landed_is_over_and_counts_as_done() {
     );
     dock.done(&["outbox", "resolve", "again", "--use", "mine"]).await;
     dock.push().await;
-    assert_eq!(dock.cell(&sku, warehouse).await, quantity + 20 - 2, "the movement came after the count");
+    assert_eq!(dock.level(&sku, warehouse).await, quantity + 20 - 2, "the movement came after the count");
 }
 
 #[tokio::test]
 async fn an_undecided_change_that_had_not_landed_is_planned_anew_and_frees_its_stock_level() {
     let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     undecided(&dock, "lost", &sku, warehouse).await;
-    dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
+    dock.change("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     dock.done(&["outbox", "resolve", "lost", "--not-done"]).await;
     dock.push().await;
     assert_eq!((dock.state("lost").await, dock.state("next").await), ("applied".into(), "applied".into()));
-    assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2 - 5 - 2 - 1);
+    assert_eq!(dock.level(&sku, warehouse).await, quantity - 2 - 5 - 2 - 1);
 }
 
 #[tokio::test]
@@ -139,8 +139,8 @@ async fn a_lost_shipment_is_adopted_by_its_id_and_its_tracking_follows_at_once()
     let (order, lines) = dock.order(&[(&a, 5)]).await;
     let ours = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 2}]});
     dock.fault(SHIP, json!({"Drop": "after"})).await;
-    dock.wish("s", "shipment.create", ours).await;
-    dock.wish("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
+    dock.change("s", "shipment.create", ours).await;
+    dock.change("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
     dock.push().await;
     let theirs = json!([{"OrderId": order, "LineItems": [{"LineItemId": lines[0], "Quantity": 3}]}]);
     let theirs = dock.data("POST", "/api/Shipments/Create", &theirs.to_string()).await;
@@ -166,7 +166,7 @@ async fn a_shipment_that_was_not_made_is_made_on_a_persons_word() {
     let (a, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&a, 5)]).await;
     dock.fault(SHIP, json!({"Drop": "before"})).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     dock.done(&["outbox", "resolve", "s", "--shipment", "999999"]).await;
     dock.done(&["outbox", "resolve", "s", "--not-done"]).await;
@@ -194,7 +194,7 @@ async fn a_lost_create_is_applied_or_made_on_a_persons_word() {
             }
             let key = format!("{kind}-{drop}");
             dock.fault(operation, json!({"Drop": drop})).await;
-            dock.wish(&key, kind, body).await;
+            dock.change(&key, kind, body).await;
             dock.push().await;
             dock.done(&["outbox", "resolve", &key, word]).await;
             assert_eq!(dock.state(&key).await, made);
@@ -208,10 +208,10 @@ async fn a_lost_create_is_applied_or_made_on_a_persons_word() {
 
 /// Inserts a count from which the stock drifted, under the policy `ask`.
 async fn in_conflict(dock: &Dock) -> (String, i64, i64) {
-    let (sku, warehouse, quantity) = cell(dock).await;
-    dock.wish("first", "quantity.adjust", adjust(&sku, warehouse, 0)).await;
+    let (sku, warehouse, quantity) = level(dock).await;
+    dock.change("first", "quantity.adjust", adjust(&sku, warehouse, 0)).await;
     dock.push().await;
-    dock.wish("count", "quantity.set", count(&sku, warehouse, quantity + 10)).await;
+    dock.change("count", "quantity.set", count(&sku, warehouse, quantity + 10)).await;
     dock.sandbox.sell_units(&sku, warehouse, 3).await.unwrap();
     dock.push().await;
     assert_eq!(dock.reason("count").await, "conflict");
@@ -230,13 +230,13 @@ async fn a_conflict_ends_with_the_number_a_person_names() {
         match becomes {
             Some(more) => {
                 dock.until("count", "applied").await;
-                assert_eq!(dock.cell(&sku, warehouse).await, quantity + more, "{word}");
+                assert_eq!(dock.level(&sku, warehouse).await, quantity + more, "{word}");
             }
             None => {
                 let (state, reason, detail) = dock.fate("count").await;
                 assert_eq!((state.as_str(), reason.as_str()), ("rejected", "operator"));
                 assert!(detail.contains(&format!("{}, not {}", quantity - 3, quantity + 10)), "{detail}");
-                assert_eq!(dock.cell(&sku, warehouse).await, quantity - 3);
+                assert_eq!(dock.level(&sku, warehouse).await, quantity - 3);
             }
         }
     }
@@ -253,7 +253,7 @@ async fn what_is_sold_after_a_person_said_a_number_still_counts() {
     dock.sandbox.sell_units(&sku, warehouse, 4).await.unwrap();
     dock.push().await;
     assert_eq!(dock.state("count").await, "applied");
-    assert_eq!(dock.cell(&sku, warehouse).await, quantity + 7 - 4);
+    assert_eq!(dock.level(&sku, warehouse).await, quantity + 7 - 4);
 }
 
 #[tokio::test]
@@ -276,9 +276,9 @@ async fn a_number_is_refused_where_nobody_knows_what_it_is_measured_against() {
 #[tokio::test]
 async fn a_held_change_is_planned_anew_once_its_cause_is_mended() {
     let mut dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
-    dock.wish("much", "quantity.adjust", adjust(&sku, warehouse, -quantity - 5)).await;
-    dock.wish("nonsense", "quantity.adjust", json!({"sku": sku})).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
+    dock.change("much", "quantity.adjust", adjust(&sku, warehouse, -quantity - 5)).await;
+    dock.change("nonsense", "quantity.adjust", json!({"sku": sku})).await;
     dock.push().await;
     assert_eq!(dock.reason("much").await, "negative");
     let more = json!([{"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity + 6}]);
@@ -292,7 +292,7 @@ async fn a_held_change_is_planned_anew_once_its_cause_is_mended() {
         "{said}"
     );
     dock.until("much", "applied").await;
-    assert_eq!(dock.cell(&sku, warehouse).await, 1);
+    assert_eq!(dock.level(&sku, warehouse).await, 1);
 }
 
 #[tokio::test]
@@ -301,8 +301,8 @@ async fn cancelling_a_shipment_rejects_the_tracking_that_waits_for_it_at_once() 
     let (a, _) = dock.two_skus().await;
     let (order, lines) = dock.order(&[(&a, 2)]).await;
     let body = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 3}]});
-    dock.wish("s", "shipment.create", body).await;
-    dock.wish("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
+    dock.change("s", "shipment.create", body).await;
+    dock.change("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
     dock.push().await;
     assert_eq!((dock.state("s").await, dock.state("t").await), ("held".into(), "pending".into()));
     let _at_work = dock.work();
@@ -314,9 +314,9 @@ async fn cancelling_a_shipment_rejects_the_tracking_that_waits_for_it_at_once() 
 #[tokio::test]
 async fn a_word_that_makes_no_sense_changes_nothing_and_names_the_one_that_does() {
     let dock = Dock::open().await;
-    let (sku, warehouse, _) = cell(&dock).await;
+    let (sku, warehouse, _) = level(&dock).await;
     undecided(&dock, "lost", &sku, warehouse).await;
-    dock.wish("waits", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
+    dock.change("waits", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     let before = dock.number("SELECT position FROM journal_sequence").await;
     let cases: [(&[&str], i32, &str); 9] = [
         (&["resolve", "lost", "--use", "mine"], 1, "tallyd outbox resolve lost --not-done"),
@@ -341,10 +341,10 @@ async fn a_word_that_makes_no_sense_changes_nothing_and_names_the_one_that_does(
 #[tokio::test]
 async fn what_a_brake_holds_goes_by_a_release_alone_and_then_at_once() {
     let mut dock = Dock::open_with("max_quantity_jump = 3").await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
-    dock.wish("first", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
+    dock.change("first", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     dock.push().await;
-    dock.wish("far", "quantity.adjust", adjust(&sku, warehouse, -9)).await;
+    dock.change("far", "quantity.adjust", adjust(&sku, warehouse, -9)).await;
     dock.push().await;
     assert_eq!(dock.reason("far").await, "jump");
     for args in [["resolve", "far", "--use", "mine"].as_slice(), &["retry", "far"]] {
@@ -354,7 +354,7 @@ async fn what_a_brake_holds_goes_by_a_release_alone_and_then_at_once() {
     let _at_work = dock.work();
     dock.done(&["outbox", "release", "far"]).await;
     dock.until("far", "applied").await;
-    assert_eq!(dock.cell(&sku, warehouse).await, quantity - 10);
+    assert_eq!(dock.level(&sku, warehouse).await, quantity - 10);
 }
 
 /// Returns the names of an object's fields, in order.
@@ -365,7 +365,7 @@ fn fields(value: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn show_tells_the_whole_story_and_its_fields_are_stable() {
     let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     lost_and_sold_from(&dock, "lost", &sku, warehouse).await;
     dock.settle().await;
     let all: Value = serde_json::from_str(&dock.done(&["outbox", "show", "lost", "--json"]).await).unwrap();
@@ -398,11 +398,11 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
 #[tokio::test]
 async fn the_list_is_grouped_by_reason_and_says_what_to_do() {
     let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
+    let (sku, warehouse, quantity) = level(&dock).await;
     for key in ["much", "more"] {
-        dock.wish(key, "quantity.adjust", adjust(&sku, warehouse, -quantity - 5)).await;
+        dock.change(key, "quantity.adjust", adjust(&sku, warehouse, -quantity - 5)).await;
     }
-    dock.wish("odd", "quantity.move", json!({})).await;
+    dock.change("odd", "quantity.move", json!({})).await;
     dock.push().await;
     let said = dock.done(&["outbox", "list"]).await;
     let held = said.find("held, negative: 2 change(s)\nwhat to do: count the stock level").expect(&said);

@@ -59,7 +59,7 @@ async fn one_of_each(dock: &Dock) {
     let (parcel, _) = dock.order(&[(&a, 2), (&b, 1)]).await;
     let (order, _) = dock.order(&[(&a, 1), (&b, 3)]).await;
     let made = product(dock, "UPD-1").await;
-    dock.wish("parcel", "shipment.create", json!({"order_id": parcel})).await;
+    dock.change("parcel", "shipment.create", json!({"order_id": parcel})).await;
     dock.push().await;
     for sku in [&a, &b, "UPD-1"] {
         track(dock, sku).await;
@@ -90,7 +90,7 @@ async fn one_of_each(dock: &Dock) {
         ),
     ];
     for (key, kind, body) in changes {
-        dock.wish(key, kind, body).await;
+        dock.change(key, kind, body).await;
     }
 }
 
@@ -124,7 +124,7 @@ async fn a_backlog_beyond_one_read_is_planned_as_it_is_sent() {
     dock.run(JobKind::Balances).await;
     for (n, row) in stock.iter().enumerate() {
         let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "delta": 1});
-        dock.wish(&format!("w{n}"), "quantity.adjust", body).await;
+        dock.change(&format!("w{n}"), "quantity.adjust", body).await;
     }
     let before = position(&dock).await;
     let preview = preview(&dock).await;
@@ -144,11 +144,11 @@ async fn what_cannot_be_known_without_a_call_is_named_and_not_guessed() {
     let warehouse = dock.sandbox.stock_levels().await.unwrap()[0].warehouse_id;
     let (order, lines) = dock.order(&[(&a, 4)]).await;
     let two = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 2}]});
-    dock.wish("unread", "quantity.adjust", json!({"sku": a, "warehouse_id": warehouse, "delta": 1})).await;
-    dock.wish("first", "shipment.create", two.clone()).await;
-    dock.wish("second", "shipment.create", two).await;
-    dock.wish("number", "tracking.submit", json!({"shipment_key": "first", "tracking_number": "T"})).await;
-    dock.wish("nonsense", "quantity.set", json!({"sku": a})).await;
+    dock.change("unread", "quantity.adjust", json!({"sku": a, "warehouse_id": warehouse, "delta": 1})).await;
+    dock.change("first", "shipment.create", two.clone()).await;
+    dock.change("second", "shipment.create", two).await;
+    dock.change("number", "tracking.submit", json!({"shipment_key": "first", "tracking_number": "T"})).await;
+    dock.change("nonsense", "quantity.set", json!({"sku": a})).await;
     let preview = preview(&dock).await;
     let answer = |key: &str| {
         let of = |(id, _): &&(tallyd::model::ChangeId, String)| preview.change_keys[id] == key;
@@ -173,7 +173,7 @@ async fn what_a_brake_would_hold_is_planned_as_held() {
     dock.run(JobKind::Balances).await;
     for (n, row) in stock.iter().enumerate() {
         let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 0});
-        dock.wish(&format!("z{n}"), "quantity.set", body).await;
+        dock.change(&format!("z{n}"), "quantity.set", body).await;
     }
     let preview = preview(&dock).await;
     dock.push().await;

@@ -11,7 +11,7 @@ async fn an_order_is_shipped_with_its_lines_and_quantities_named() {
     let dock = Dock::open().await;
     let (a, b) = dock.two_skus().await;
     let (order, lines) = dock.order(&[(&a, 5), (&b, 2)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     assert_eq!(dock.state("s").await, "applied");
     assert_eq!(dock.left(order).await, [0, 0]);
@@ -32,8 +32,8 @@ async fn an_order_goes_in_several_parcels_one_after_the_other() {
     let (a, b) = dock.two_skus().await;
     let (order, lines) = dock.order(&[(&a, 5), (&b, 2)]).await;
     let first = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 3}]});
-    dock.wish("first", "shipment.create", first).await;
-    dock.wish("rest", "shipment.create", json!({"order_id": order})).await;
+    dock.change("first", "shipment.create", first).await;
+    dock.change("rest", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     assert_eq!((dock.state("first").await, dock.state("rest").await), ("applied".into(), "applied".into()));
     assert_eq!(dock.left(order).await, [0, 0]);
@@ -50,14 +50,14 @@ async fn several_orders_share_a_call_and_one_that_cannot_be_shipped_spoils_nothi
     let mut orders = Vec::new();
     for n in 0..4 {
         let (order, _) = dock.order(&[(&a, 1)]).await;
-        dock.wish(&format!("s{n}"), "shipment.create", json!({"order_id": order})).await;
+        dock.change(&format!("s{n}"), "shipment.create", json!({"order_id": order})).await;
         orders.push(order);
     }
     let (elsewhere, foreign) = dock.order(&[(&a, 1)]).await;
-    dock.wish("elsewhere", "shipment.create", json!({"order_id": elsewhere})).await;
-    dock.wish("unknown", "shipment.create", json!({"order_id": 999_999})).await;
+    dock.change("elsewhere", "shipment.create", json!({"order_id": elsewhere})).await;
+    dock.change("unknown", "shipment.create", json!({"order_id": 999_999})).await;
     let body = json!({"order_id": orders[0], "lines": [{"line_item_id": foreign[0]}]});
-    dock.wish("foreign", "shipment.create", body).await;
+    dock.change("foreign", "shipment.create", body).await;
     dock.push().await;
     for n in 0..4 {
         assert_eq!(dock.state(&format!("s{n}")).await, "applied");
@@ -87,7 +87,7 @@ async fn more_than_is_left_is_held_and_never_sent() {
     let (a, _) = dock.two_skus().await;
     let (order, lines) = dock.order(&[(&a, 2)]).await;
     let body = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 3}]});
-    dock.wish("many", "shipment.create", body).await;
+    dock.change("many", "shipment.create", body).await;
     dock.push().await;
     let (state, reason, detail) = dock.fate("many").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "too_little_left"));
@@ -101,8 +101,8 @@ async fn the_services_refusal_rejects_that_change_with_its_words() {
     let (a, _) = dock.two_skus().await;
     let (good, _) = dock.order(&[(&a, 1)]).await;
     let (gone, lines) = dock.order(&[(&a, 1)]).await;
-    dock.wish("good", "shipment.create", json!({"order_id": good})).await;
-    dock.wish("gone", "shipment.create", json!({"order_id": gone})).await;
+    dock.change("good", "shipment.create", json!({"order_id": good})).await;
+    dock.change("gone", "shipment.create", json!({"order_id": gone})).await;
     // A person ships the second order between the preflight and the call.
     gate.close();
     let (_, ()) = tokio::join!(dock.push(), async {
@@ -124,7 +124,7 @@ async fn a_refused_call_is_sent_again_one_by_one() {
     let (a, _) = dock.two_skus().await;
     for n in 0..3 {
         let (order, _) = dock.order(&[(&a, 1)]).await;
-        dock.wish(&format!("s{n}"), "shipment.create", json!({"order_id": order})).await;
+        dock.change(&format!("s{n}"), "shipment.create", json!({"order_id": order})).await;
     }
     dock.fault(SHIP, json!({"Status": 400, "Times": 3})).await;
     dock.push().await;
@@ -145,7 +145,7 @@ async fn what_was_throttled_or_never_left_is_sent_once_it_can_be() {
     let dock = Dock::open().await;
     let (a, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&a, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.fault(SHIP, json!({"Status": 429, "RetryAfter": 1})).await;
     dock.push().await;
     assert_eq!(dock.state("s").await, "applied");
@@ -161,9 +161,9 @@ async fn a_parcel_does_not_wait_behind_a_backlog_of_counts() {
     let (late, _) = dock.order(&[(&a, 1)]).await;
     for level in dock.sandbox.stock_levels().await.unwrap() {
         let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "delta": 1});
-        dock.wish(&format!("{} {}", level.sku, level.warehouse_id), "quantity.adjust", body).await;
+        dock.change(&format!("{} {}", level.sku, level.warehouse_id), "quantity.adjust", body).await;
     }
-    dock.wish("early", "shipment.create", json!({"order_id": early})).await;
+    dock.change("early", "shipment.create", json!({"order_id": early})).await;
     gate.close();
     let parcels = async {
         let mut updates = Vec::new();
@@ -179,7 +179,7 @@ async fn a_parcel_does_not_wait_behind_a_backlog_of_counts() {
             assert_eq!(dock.state(key).await, "sending");
             parcel.go();
             if key == "early" {
-                dock.wish("late", "shipment.create", json!({"order_id": late})).await;
+                dock.change("late", "shipment.create", json!({"order_id": late})).await;
                 dock.daemon().context().notify_changes();
             }
         }

@@ -101,14 +101,14 @@ pub const NOT_KNOWN: [Instead; 11] = [
 ];
 
 /// Returns stock levels of different SKUs, with their quantities.
-pub async fn cells(dock: &Dock, count: usize) -> Vec<(String, i64, i64)> {
+pub async fn levels(dock: &Dock, count: usize) -> Vec<(String, i64, i64)> {
     let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.dedup_by(|a, b| a.sku == b.sku);
     stock.into_iter().take(count).map(|row| (row.sku, row.warehouse_id, row.quantity)).collect()
 }
 
 pub async fn adjust(dock: &Dock, key: &str, (sku, warehouse, _): &(String, i64, i64)) {
-    dock.wish(key, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": 1})).await;
+    dock.change(key, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": 1})).await;
 }
 
 /// Returns the number of calls of an operation, including those that the transport answered.
@@ -120,7 +120,7 @@ pub async fn sent(dock: &Dock, operation: Operation) -> i64 {
 async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
     for instead in &NOT_KNOWN {
         let (dock, sick) = Sick::dock().await;
-        let levels = cells(&dock, 28).await;
+        let levels = levels(&dock, 28).await;
         sick.answers(Operation::UpdateQuantityOnHand, &LAPSED);
         sick.answers(Operation::WorkQueue, instead);
         for (n, level) in levels.iter().enumerate() {
@@ -147,7 +147,7 @@ async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
         for (n, (sku, warehouse, quantity)) in levels.iter().enumerate() {
             let key = format!("a{n}");
             assert_eq!(dock.state(&key).await, "applied", "{instead:?}: {:?}", dock.fate(&key).await);
-            assert_eq!(dock.cell(sku, *warehouse).await, quantity + 1, "{instead:?}");
+            assert_eq!(dock.level(sku, *warehouse).await, quantity + 1, "{instead:?}");
         }
     }
 }
@@ -155,18 +155,18 @@ async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
 #[tokio::test]
 async fn a_key_that_comes_back_between_the_refusal_and_the_probe_refuses_no_change() {
     let (dock, sick) = Sick::dock().await;
-    let level = cells(&dock, 1).await.remove(0);
+    let level = levels(&dock, 1).await.remove(0);
     sick.times(Operation::UpdateQuantityOnHand, &LAPSED, 1);
     adjust(&dock, "a", &level).await;
     dock.push().await;
     assert_eq!(dock.state("a").await, "applied", "{:?}", dock.fate("a").await);
-    assert_eq!(dock.cell(&level.0, level.1).await, level.2 + 1);
+    assert_eq!(dock.level(&level.0, level.1).await, level.2 + 1);
 }
 
 #[tokio::test]
 async fn a_change_refused_alone_between_two_proofs_of_the_key_is_refused_for_good() {
     let (dock, sick) = Sick::dock().await;
-    let levels = cells(&dock, 2).await;
+    let levels = levels(&dock, 2).await;
     sick.answers(Operation::UpdateQuantityOnHand, &LAPSED);
     adjust(&dock, "a", &levels[0]).await;
     dock.push().await;
@@ -185,8 +185,9 @@ async fn a_create_refused_while_nobody_can_judge_the_key_waits() {
     sick.answers(Operation::WorkQueue, &NOT_KNOWN[0]);
     sick.answers(Operation::CreateProduct, &Instead::Answer(400, r#"{"Message":"not now"}"#));
     sick.answers(Operation::CreateListingTemplate, &Instead::Answer(403, r#"{"Message":"not now"}"#));
-    dock.wish("p", "product.create", json!({"Sku": "NEW-1", "Name": "n"})).await;
-    dock.wish("t", "listing_template.create", json!({"StorefrontId": shop, "Name": "n", "Body": "b"})).await;
+    dock.change("p", "product.create", json!({"Sku": "NEW-1", "Name": "n"})).await;
+    dock.change("t", "listing_template.create", json!({"StorefrontId": shop, "Name": "n", "Body": "b"}))
+        .await;
     dock.push().await;
     assert_eq!((dock.state("p").await, dock.state("t").await), ("pending".into(), "pending".into()));
     assert!(!dock.daemon().context().limiter.is_refused(), "nothing says that the key is refused");
@@ -201,12 +202,12 @@ async fn a_403_on_an_id_beside_a_probe_that_answers_nothing_blames_neither() {
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     let shipment = dock.made("s").await;
     sick.answers(Operation::ShipmentLineItems, &Instead::Answer(403, r#"{"Message":"not valid"}"#));
     sick.answers(Operation::WorkQueue, &NOT_KNOWN[0]);
-    dock.wish("t", "tracking.submit", json!({"shipment_id": shipment, "tracking_number": "1Z"})).await;
+    dock.change("t", "tracking.submit", json!({"shipment_id": shipment, "tracking_number": "1Z"})).await;
     dock.push().await;
     assert_eq!(dock.state("t").await, "pending");
     assert!(!dock.daemon().context().limiter.is_refused(), "nothing says that the key is refused");

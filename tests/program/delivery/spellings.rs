@@ -56,7 +56,7 @@ async fn dock(case_keys: bool) -> Dock {
 }
 
 /// Tracks and reads stock levels with enough stock, each of another SKU with letters of the other case.
-async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
+async fn levels(dock: &Dock) -> Vec<(String, i64, i64)> {
     let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 20 && row.sku.to_lowercase() != row.sku);
     stock.dedup_by(|a, b| a.sku == b.sku);
@@ -69,7 +69,7 @@ async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
 }
 
 /// Inserts changes (key, SKU, priority, rest of the body) for one warehouse in one transaction.
-async fn wishes(dock: &Dock, warehouse: i64, changes: &[(&str, &str, i64, Value)]) {
+async fn changes(dock: &Dock, warehouse: i64, changes: &[(&str, &str, i64, Value)]) {
     let mut other = dock.outsider().await;
     let mut insertion = other.begin().await.unwrap();
     for (key, sku, priority, rest) in changes {
@@ -88,18 +88,18 @@ async fn wishes(dock: &Dock, warehouse: i64, changes: &[(&str, &str, i64, Value)
 async fn a_count_and_a_movement_in_two_spellings_are_one_write() {
     for case_keys in [true, false] {
         let dock = dock(case_keys).await;
-        for (n, (sku, warehouse, _)) in cells(&dock).await.into_iter().take(5).enumerate() {
+        for (n, (sku, warehouse, _)) in levels(&dock).await.into_iter().take(5).enumerate() {
             let (count, more) = (format!("{n} count"), format!("{n} more"));
             let low = sku.to_lowercase();
             let both =
                 [(&*count, &*sku, 0, json!({"quantity": 47})), (&*more, &*low, 1, json!({"delta": 5}))];
-            wishes(&dock, warehouse, &both).await;
+            changes(&dock, warehouse, &both).await;
             dock.push().await;
             assert_eq!(
                 (dock.state(&count).await, dock.state(&more).await),
                 ("applied".into(), "applied".into())
             );
-            assert_eq!(dock.cell(&sku, warehouse).await, 52, "{case_keys}");
+            assert_eq!(dock.level(&sku, warehouse).await, 52, "{case_keys}");
         }
     }
 }
@@ -108,21 +108,21 @@ async fn a_count_and_a_movement_in_two_spellings_are_one_write() {
 async fn the_later_count_counts_whatever_it_spells() {
     for case_keys in [true, false] {
         let dock = dock(case_keys).await;
-        let (sku, warehouse, _) = cells(&dock).await.remove(0);
+        let (sku, warehouse, _) = levels(&dock).await.remove(0);
         let low = sku.to_lowercase();
         let both = [("old", &*sku, 0, json!({"quantity": 60})), ("new", &*low, 1, json!({"quantity": 67}))];
-        wishes(&dock, warehouse, &both).await;
+        changes(&dock, warehouse, &both).await;
         dock.push().await;
-        assert_eq!(dock.cell(&sku, warehouse).await, 67, "{case_keys}");
+        assert_eq!(dock.level(&sku, warehouse).await, 67, "{case_keys}");
         assert_eq!(
             (dock.state("new").await, dock.reason("old").await),
             ("applied".into(), "superseded".into())
         );
         let earlier = json!({"quantity": 9, "counted_at": "2001-01-01T00:00:00Z"});
-        wishes(&dock, warehouse, &[("earlier", &*sku, 0, earlier)]).await;
+        changes(&dock, warehouse, &[("earlier", &*sku, 0, earlier)]).await;
         dock.push().await;
         assert_eq!(dock.reason("earlier").await, "superseded", "{case_keys}");
-        assert_eq!(dock.cell(&sku, warehouse).await, 67);
+        assert_eq!(dock.level(&sku, warehouse).await, 67);
     }
 }
 
@@ -130,16 +130,16 @@ async fn the_later_count_counts_whatever_it_spells() {
 async fn two_movements_in_two_spellings_are_both_done_and_nothing_waits_for_the_next_change() {
     for case_keys in [true, false] {
         let dock = dock(case_keys).await;
-        for (n, (sku, warehouse, quantity)) in cells(&dock).await.into_iter().take(8).enumerate() {
+        for (n, (sku, warehouse, quantity)) in levels(&dock).await.into_iter().take(8).enumerate() {
             let (less, more, low) = (format!("{n} less"), format!("{n} more"), sku.to_lowercase());
             let both = [(&*less, &*sku, 0, json!({"delta": -3})), (&*more, &*low, 0, json!({"delta": 5}))];
-            wishes(&dock, warehouse, &both).await;
+            changes(&dock, warehouse, &both).await;
             dock.push().await;
             assert_eq!(
                 (dock.state(&less).await, dock.state(&more).await),
                 ("applied".into(), "applied".into())
             );
-            assert_eq!(dock.cell(&sku, warehouse).await, quantity + 2, "{case_keys}");
+            assert_eq!(dock.level(&sku, warehouse).await, quantity + 2, "{case_keys}");
         }
     }
 }
@@ -148,34 +148,34 @@ async fn two_movements_in_two_spellings_are_both_done_and_nothing_waits_for_the_
 async fn a_count_in_another_spelling_stands_on_the_fact_at_its_insertion() {
     for case_keys in [true, false] {
         let dock = dock(case_keys).await;
-        let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
+        let (sku, warehouse, quantity) = levels(&dock).await.remove(0);
         let low = sku.to_lowercase();
         for (n, sold) in [(0, 2), (1, 3)] {
-            let before = dock.cell(&sku, warehouse).await;
+            let before = dock.level(&sku, warehouse).await;
             let count = format!("{n}");
-            wishes(&dock, warehouse, &[(&*count, &*low, 0, json!({"quantity": before - 1}))]).await;
+            changes(&dock, warehouse, &[(&*count, &*low, 0, json!({"quantity": before - 1}))]).await;
             dock.sandbox.sell_units(&sku, warehouse, sold).await.unwrap();
             dock.push().await;
             assert_eq!(dock.state(&count).await, "applied", "{case_keys}: {:?}", dock.fate(&count).await);
             assert_eq!(
-                dock.cell(&sku, warehouse).await,
+                dock.level(&sku, warehouse).await,
                 before - 1 - sold,
                 "{case_keys}: the sales still count"
             );
         }
-        assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2 - 5);
+        assert_eq!(dock.level(&sku, warehouse).await, quantity - 2 - 5);
     }
 }
 
 #[tokio::test]
 async fn what_is_pending_in_another_spelling_shows_in_the_stock_view() {
     let dock = dock(true).await;
-    let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
+    let (sku, warehouse, quantity) = levels(&dock).await.remove(0);
     let low = sku.to_lowercase();
-    wishes(&dock, warehouse, &[("known", &*low, 0, json!({"delta": 1}))]).await;
+    changes(&dock, warehouse, &[("known", &*low, 0, json!({"delta": 1}))]).await;
     dock.push().await;
     let more = [("a", &*low, 0, json!({"quantity": 40})), ("b", &*sku, 0, json!({"delta": 2}))];
-    wishes(&dock, warehouse, &more).await;
+    changes(&dock, warehouse, &more).await;
     let sql = "SELECT pending_quantity FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
     let pending: i64 = sqlx::query_scalar(sql)
         .bind(&sku)
@@ -183,7 +183,7 @@ async fn what_is_pending_in_another_spelling_shows_in_the_stock_view() {
         .fetch_one(&mut dock.outsider().await)
         .await
         .unwrap();
-    assert_eq!((pending, dock.cell(&sku, warehouse).await), (42, quantity + 1));
+    assert_eq!((pending, dock.level(&sku, warehouse).await), (42, quantity + 1));
     let answer = dock.done(&["explain", &sku, &warehouse.to_string()]).await;
     assert!(answer.contains("`a`") && answer.contains("`b`"), "{answer}");
 }
@@ -199,7 +199,7 @@ async fn product(dock: &Dock, sku: &str, warehouse: i64) {
 #[tokio::test]
 async fn every_script_that_unicode_folds_is_folded() {
     let dock = dock(true).await;
-    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    let (_, warehouse, _) = levels(&dock).await.remove(0);
     for (n, (sku, other)) in
         [("ÄRMEL-1", "ärmel-1"), ("ΚΑΦΕΣ", "καφες"), ("ЧАЙ-7", " чай-7 "), ("ŠÁLEK", "šálek")]
             .into_iter()
@@ -207,20 +207,20 @@ async fn every_script_that_unicode_folds_is_folded() {
     {
         product(&dock, sku, warehouse).await;
         let (first, count, more) = (format!("{n} first"), format!("{n} count"), format!("{n} more"));
-        wishes(&dock, warehouse, &[(&*first, sku, 0, json!({"delta": 20}))]).await;
+        changes(&dock, warehouse, &[(&*first, sku, 0, json!({"delta": 20}))]).await;
         dock.push().await;
         let both = [(&*count, sku, 0, json!({"quantity": 47})), (&*more, other, 1, json!({"delta": 5}))];
-        wishes(&dock, warehouse, &both).await;
+        changes(&dock, warehouse, &both).await;
         dock.push().await;
         assert_eq!((dock.state(&count).await, dock.state(&more).await), ("applied".into(), "applied".into()));
-        assert_eq!(dock.cell(sku, warehouse).await, 52, "{sku}");
+        assert_eq!(dock.level(sku, warehouse).await, 52, "{sku}");
     }
 }
 
 #[tokio::test]
 async fn two_products_that_differ_in_case_have_a_stock_level_each_and_a_third_spelling_is_held() {
     let dock = dock(true).await;
-    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    let (_, warehouse, _) = levels(&dock).await.remove(0);
     product(&dock, "Twin-1", warehouse).await;
     product(&dock, "TWIN-1", warehouse).await;
     let all = [
@@ -228,48 +228,48 @@ async fn two_products_that_differ_in_case_have_a_stock_level_each_and_a_third_sp
         ("b", "TWIN-1", 0, json!({"delta": 5})),
         ("c", "twin-1", 0, json!({"delta": 100})),
     ];
-    wishes(&dock, warehouse, &all).await;
+    changes(&dock, warehouse, &all).await;
     dock.push().await;
     dock.push().await;
-    assert_eq!((dock.cell("Twin-1", warehouse).await, dock.cell("TWIN-1", warehouse).await), (47, 55));
+    assert_eq!((dock.level("Twin-1", warehouse).await, dock.level("TWIN-1", warehouse).await), (47, 55));
     assert_eq!(dock.reason("c").await, "ambiguous_sku", "{:?}", dock.fate("c").await);
 }
 
 #[tokio::test]
 async fn a_spelling_never_asked_for_is_asked_for_before_it_is_taken_for_another() {
     let dock = dock(true).await;
-    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    let (_, warehouse, _) = levels(&dock).await.remove(0);
     product(&dock, "Twin-1", warehouse).await;
-    wishes(&dock, warehouse, &[("a", "Twin-1", 0, json!({"delta": -3}))]).await;
+    changes(&dock, warehouse, &[("a", "Twin-1", 0, json!({"delta": -3}))]).await;
     dock.push().await;
     product(&dock, "TWIN-1", warehouse).await;
-    wishes(&dock, warehouse, &[("b", "TWIN-1", 0, json!({"quantity": 7}))]).await;
+    changes(&dock, warehouse, &[("b", "TWIN-1", 0, json!({"quantity": 7}))]).await;
     dock.push().await;
-    assert_eq!((dock.cell("Twin-1", warehouse).await, dock.cell("TWIN-1", warehouse).await), (47, 7));
+    assert_eq!((dock.level("Twin-1", warehouse).await, dock.level("TWIN-1", warehouse).await), (47, 7));
 }
 
 #[tokio::test]
 async fn a_stock_level_in_flight_by_one_spelling_waits_for_it_by_the_other() {
     for case_keys in [true, false] {
         let dock = dock(case_keys).await;
-        let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
+        let (sku, warehouse, quantity) = levels(&dock).await.remove(0);
         let low = sku.to_lowercase();
-        wishes(&dock, warehouse, &[("known", &*low, 0, json!({"delta": 1}))]).await;
+        changes(&dock, warehouse, &[("known", &*low, 0, json!({"delta": 1}))]).await;
         dock.push().await;
         dock.fault(UPDATE, json!({"LatencyMs": 400})).await;
-        wishes(&dock, warehouse, &[("first", &*sku, 0, json!({"delta": -3}))]).await;
+        changes(&dock, warehouse, &[("first", &*sku, 0, json!({"delta": -3}))]).await;
         tokio::join!(dock.push(), async {
             while dock.calls(UPDATE) < 2 {
                 tokio::task::yield_now().await;
             }
-            wishes(&dock, warehouse, &[("second", &*low, 1, json!({"delta": 5}))]).await;
+            changes(&dock, warehouse, &[("second", &*low, 1, json!({"delta": 5}))]).await;
             dock.daemon().context().notify_changes();
         });
         assert_eq!(
             (dock.state("first").await, dock.state("second").await),
             ("applied".into(), "applied".into())
         );
-        assert_eq!(dock.cell(&sku, warehouse).await, quantity + 3, "{case_keys}");
+        assert_eq!(dock.level(&sku, warehouse).await, quantity + 3, "{case_keys}");
         assert!(dock.calls(BALANCES) > 0);
     }
 }
@@ -279,7 +279,7 @@ async fn hiding(sku: &'static str) -> (Dock, Arc<AtomicBool>, i64) {
     let is_sick = Arc::new(AtomicBool::new(true));
     let hides = is_sick.clone();
     let dock = Dock::open_over(|http| Some(Arc::new(Hides(http, sku, hides)))).await;
-    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    let (_, warehouse, _) = levels(&dock).await.remove(0);
     (dock, is_sick, warehouse)
 }
 
@@ -295,7 +295,7 @@ async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer()
     let (dock, is_sick, warehouse) = hiding("HID-1").await;
     product(&dock, "HID-1", warehouse).await;
     let both = [("right", "HID-1", 0, json!({"delta": -3})), ("other", "hid-1 ", 0, json!({"delta": 5}))];
-    wishes(&dock, warehouse, &both).await;
+    changes(&dock, warehouse, &both).await;
     for _ in 0..4 {
         dock.push().await;
         for key in ["right", "other"] {
@@ -306,7 +306,7 @@ async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer()
     }
     recovers(&dock, &is_sick).await;
     assert_eq!((dock.state("right").await, dock.state("other").await), ("applied".into(), "applied".into()));
-    assert_eq!(dock.cell("HID-1", warehouse).await, 52);
+    assert_eq!(dock.level("HID-1", warehouse).await, 52);
 }
 
 /// A person tracks a product that no poll has read yet, and a program names it in another spelling. The
@@ -326,18 +326,18 @@ async fn a_spelling_is_not_unknown_before_a_tracked_one_of_it_is_decided() {
                 .retain(|product| is_asked(&product["Sku"]) && !(is_left_out && product["Sku"] == "ÉTÉ-1"));
             response.body = serde_json::to_vec(&products).unwrap();
         });
-        let (_, warehouse, _) = cells(&dock).await.remove(0);
+        let (_, warehouse, _) = levels(&dock).await.remove(0);
         product(&dock, "ÉTÉ-1", warehouse).await;
         dock.done_sql("INSERT INTO tracked_sku (sku) VALUES ('ÉTÉ-1'), ('ÉTÉ-2')").await;
         let both = [("other", "été-1 ", 0, json!({"delta": 5})), ("none", "été-2", 0, json!({"delta": 5}))];
-        wishes(&dock, warehouse, &both).await;
+        changes(&dock, warehouse, &both).await;
         for _ in 0..2 {
             dock.push().await;
             dock.later(Duration::from_secs(125));
             dock.settle().await;
         }
         assert_eq!(dock.state("other").await, "applied", "{left_out}: {:?}", dock.fate("other").await);
-        assert_eq!(dock.cell("ÉTÉ-1", warehouse).await, 55);
+        assert_eq!(dock.level("ÉTÉ-1", warehouse).await, 55);
         assert_eq!(dock.reason("none").await, "unknown_sku", "{:?}", dock.fate("none").await);
     }
 }
@@ -346,16 +346,16 @@ async fn a_spelling_is_not_unknown_before_a_tracked_one_of_it_is_decided() {
 async fn an_empty_answer_takes_no_spelling_for_another_product() {
     let (dock, is_sick, warehouse) = hiding("TWIN-1").await;
     product(&dock, "Twin-1", warehouse).await;
-    wishes(&dock, warehouse, &[("known", "Twin-1", 0, json!({"delta": -3}))]).await;
+    changes(&dock, warehouse, &[("known", "Twin-1", 0, json!({"delta": -3}))]).await;
     dock.push().await;
     product(&dock, "TWIN-1", warehouse).await;
-    wishes(&dock, warehouse, &[("other", "TWIN-1", 0, json!({"delta": -4}))]).await;
+    changes(&dock, warehouse, &[("other", "TWIN-1", 0, json!({"delta": -4}))]).await;
     for _ in 0..3 {
         dock.push().await;
-        assert_eq!(dock.cell("Twin-1", warehouse).await, 47, "{:?}", dock.fate("other").await);
+        assert_eq!(dock.level("Twin-1", warehouse).await, 47, "{:?}", dock.fate("other").await);
         dock.later(Duration::from_secs(125));
         dock.settle().await;
     }
     recovers(&dock, &is_sick).await;
-    assert_eq!((dock.cell("Twin-1", warehouse).await, dock.cell("TWIN-1", warehouse).await), (47, 46));
+    assert_eq!((dock.level("Twin-1", warehouse).await, dock.level("TWIN-1", warehouse).await), (47, 46));
 }

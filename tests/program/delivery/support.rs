@@ -281,7 +281,7 @@ impl Dock {
     }
 
     /// Inserts a change as a program would.
-    pub async fn wish(&self, key: &str, kind: &str, body: Value) {
+    pub async fn change(&self, key: &str, kind: &str, body: Value) {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
         let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string());
         self.outsider().await.execute(insert).await.unwrap();
@@ -387,7 +387,7 @@ impl Dock {
         (skus[0].clone(), skus[1].clone())
     }
 
-    pub async fn cell(&self, sku: &str, warehouse: i64) -> i64 {
+    pub async fn level(&self, sku: &str, warehouse: i64) -> i64 {
         let stock = self.sandbox.stock_levels().await.unwrap();
         stock.iter().find(|row| row.sku == sku && row.warehouse_id == warehouse).unwrap().quantity
     }

@@ -20,8 +20,8 @@ async fn a_tracking_follows_its_shipment_in_the_same_push() {
     let (order, lines) = dock.order(&[(&a, 5), (&b, 2)]).await;
     let body = json!({"shipment_key": "s", "carrier_id": 3, "tracking_number": "T-1", "lines": [
         {"line_item_id": lines[0]}, {"line_item_id": lines[1], "tracking_number": "T-2"}]});
-    dock.wish("t", "tracking.submit", body).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("t", "tracking.submit", body).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     assert_eq!(dock.state("t").await, "applied");
     let shipment = dock.made("s").await;
@@ -33,7 +33,7 @@ async fn a_tracking_follows_its_shipment_in_the_same_push() {
 #[tokio::test]
 async fn a_tracking_without_its_shipment_waits_and_makes_no_call() {
     let dock = Dock::open().await;
-    dock.wish("t", "tracking.submit", json!({"shipment_key": "later", "tracking_number": "T"})).await;
+    dock.change("t", "tracking.submit", json!({"shipment_key": "later", "tracking_number": "T"})).await;
     let before = dock.sandbox.logged_calls().len();
     for _ in 0..3 {
         dock.push().await;
@@ -49,14 +49,14 @@ async fn a_rejected_or_cancelled_shipment_rejects_its_tracking() {
     let (order, lines) = dock.order(&[(&a, 1)]).await;
     let (elsewhere, foreign) = dock.order(&[(&a, 1)]).await;
     let (other, _) = dock.order(&[(&a, 1)]).await;
-    dock.wish("elsewhere", "shipment.create", json!({"order_id": elsewhere})).await;
+    dock.change("elsewhere", "shipment.create", json!({"order_id": elsewhere})).await;
     let wrong = json!({"order_id": other, "lines": [{"line_item_id": foreign[0]}]});
-    dock.wish("wrong", "shipment.create", wrong).await;
-    dock.wish("t1", "tracking.submit", json!({"shipment_key": "wrong", "tracking_number": "T"})).await;
+    dock.change("wrong", "shipment.create", wrong).await;
+    dock.change("t1", "tracking.submit", json!({"shipment_key": "wrong", "tracking_number": "T"})).await;
     let many = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 9}]});
-    dock.wish("many", "shipment.create", many).await;
-    dock.wish("t2", "tracking.submit", json!({"shipment_key": "many", "tracking_number": "T"})).await;
-    dock.wish("t3", "tracking.submit", json!({"shipment_key": "t1", "tracking_number": "T"})).await;
+    dock.change("many", "shipment.create", many).await;
+    dock.change("t2", "tracking.submit", json!({"shipment_key": "many", "tracking_number": "T"})).await;
+    dock.change("t3", "tracking.submit", json!({"shipment_key": "t1", "tracking_number": "T"})).await;
     dock.push().await;
     assert_eq!(dock.reason("t1").await, "awaits_shipment", "one answer proves no line another order's");
     dock.later(super::support::LONG);
@@ -77,26 +77,27 @@ async fn a_second_tracking_keeps_the_firsts_number() {
     let dock = Dock::open().await;
     let (a, b) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&a, 5), (&b, 2)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     let shipment = dock.made("s").await;
     let items = dock.items(shipment).await;
     let first = json!({"shipment_id": shipment, "tracking_number": "ONE",
                        "lines": [{"line_item_id": whole(&items[0]["Id"])}]});
-    dock.wish("first", "tracking.submit", first).await;
-    dock.wish("second", "tracking.submit", json!({"shipment_id": shipment, "tracking_number": "TWO"})).await;
+    dock.change("first", "tracking.submit", first).await;
+    dock.change("second", "tracking.submit", json!({"shipment_id": shipment, "tracking_number": "TWO"}))
+        .await;
     dock.push().await;
     assert_eq!((dock.state("first").await, dock.state("second").await), ("applied".into(), "applied".into()));
     assert_eq!(numbers(&dock, shipment).await, some(&["ONE", "TWO"]));
 
-    dock.wish(
+    dock.change(
         "same",
         "tracking.submit",
         json!({"shipment_id": shipment, "tracking_number": " two ",
         "lines": [{"line_item_id": whole(&items[1]["Id"])}]}),
     )
     .await;
-    dock.wish(
+    dock.change(
         "other",
         "tracking.submit",
         json!({"shipment_id": shipment, "tracking_number": "THREE",
@@ -117,13 +118,13 @@ async fn a_line_of_another_shipment_is_rejected_before_the_send() {
     let (a, b) = dock.two_skus().await;
     let (one, _) = dock.order(&[(&a, 1)]).await;
     let (two, _) = dock.order(&[(&b, 1)]).await;
-    dock.wish("s1", "shipment.create", json!({"order_id": one})).await;
-    dock.wish("s2", "shipment.create", json!({"order_id": two})).await;
+    dock.change("s1", "shipment.create", json!({"order_id": one})).await;
+    dock.change("s2", "shipment.create", json!({"order_id": two})).await;
     dock.push().await;
     let foreign = whole(&dock.items(dock.made("s2").await).await[0]["Id"]);
     let body = json!({"shipment_id": dock.made("s1").await, "tracking_number": "T",
                       "lines": [{"line_item_id": foreign}]});
-    dock.wish("t", "tracking.submit", body).await;
+    dock.change("t", "tracking.submit", body).await;
     dock.push().await;
     assert_eq!(dock.state("t").await, "pending", "one answer that lacks an item proves nothing");
     dock.later(super::support::LONG);

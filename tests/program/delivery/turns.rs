@@ -194,7 +194,7 @@ async fn of_a_platform_that_answers_with_nothing_no_sku_is_set_aside() {
     let warehouse = dock.number("SELECT min(warehouse_id) FROM stock").await;
     rules.say(Operation::GetProductBalances, |_, response| response.body = b"[]".to_vec());
     for sku in [&one, &two, "NOBODY-KNOWS-IT"] {
-        dock.wish(sku, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": 1})).await;
+        dock.change(sku, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": 1})).await;
     }
     dock.push().await;
     assert_eq!(quarantined(&dock).await, []);
@@ -220,7 +220,7 @@ async fn a_failure_of_the_platform_keeps_no_sku_aside_for_longer() {
             fail(response, 500);
         }
     });
-    dock.wish(&bad, "quantity.adjust", adjust(&bad)).await;
+    dock.change(&bad, "quantity.adjust", adjust(&bad)).await;
     for _ in 0..9 {
         dock.run(JobKind::Balances).await;
         dock.push().await;
@@ -232,7 +232,7 @@ async fn a_failure_of_the_platform_keeps_no_sku_aside_for_longer() {
 
     rules.clear();
     rules.say(Operation::GetProductBalances, |_, response| response.body = b"[]".to_vec());
-    dock.wish(&other, "quantity.adjust", adjust(&other)).await;
+    dock.change(&other, "quantity.adjust", adjust(&other)).await;
     dock.push().await;
     dock.later(MINUTE * 31);
     dock.push().await;
@@ -299,7 +299,7 @@ async fn an_allocation_that_always_fails_keeps_no_other_waiting() {
 async fn a_shipment_that_always_fails_keeps_no_other_waiting() {
     let (dock, rules, orders) = orders(3).await;
     for order in &orders {
-        dock.wish(&format!("ship {order}"), "shipment.create", json!({ "order_id": order })).await;
+        dock.change(&format!("ship {order}"), "shipment.create", json!({ "order_id": order })).await;
     }
     dock.push().await;
     let bad = dock.made(&format!("ship {}", orders[0])).await;

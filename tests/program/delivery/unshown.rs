@@ -2,7 +2,7 @@
 //!
 //! A fact is as old as the last answer that held it, and a SKU is gone only on proof.
 
-use super::between::{Cell, Odd, Scene};
+use super::between::{Level, Odd, Scene};
 use super::support::{A_MOMENT, BALANCES, UPDATE};
 use std::time::Duration;
 use tallyd::journal::RunOutcome;
@@ -14,7 +14,7 @@ const MINUTES: Duration = Duration::from_secs(125);
 const ALWAYS: usize = usize::MAX;
 
 /// Returns the ways in which an answer does not show a stock level.
-fn unshown(level: &Cell) -> [Odd; 4] {
+fn unshown(level: &Level) -> [Odd; 4] {
     let (sku, warehouse) = (level.sku.clone(), level.warehouse);
     [
         Odd::Lacks(sku.clone()),
@@ -25,12 +25,12 @@ fn unshown(level: &Cell) -> [Odd; 4] {
 }
 
 /// Sells ten units at the platform.
-async fn sell_ten(scene: &Scene, level: &Cell) {
+async fn sell_ten(scene: &Scene, level: &Level) {
     scene.sandbox.sell_units(&level.sku, level.warehouse, 10).await.unwrap();
 }
 
 /// Returns the time of observation of the stock level in the view `stock`.
-async fn observed_at(scene: &Scene, level: &Cell) -> Option<String> {
+async fn observed_at(scene: &Scene, level: &Level) -> Option<String> {
     let sql = "SELECT observed_at FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
     let query = sqlx::query_scalar(sql).bind(&level.sku).bind(level.warehouse);
     query.fetch_optional(&mut scene.outsider().await).await.unwrap()
@@ -49,7 +49,7 @@ async fn outcome(scene: &Scene, kind: JobKind) -> RunOutcome {
 async fn an_answer_that_does_not_show_a_stock_level_makes_no_old_fact_fresh() {
     for way in 0..4 {
         let scene = Scene::open().await;
-        let level = scene.cells().await.remove(0);
+        let level = scene.levels().await.remove(0);
         sell_ten(&scene, &level).await;
         scene.odd(unshown(&level)[way].clone(), 1);
         scene.adjust("ours", &level, -1).await;
@@ -63,7 +63,7 @@ async fn an_answer_that_does_not_show_a_stock_level_makes_no_old_fact_fresh() {
 async fn a_stock_level_that_no_answer_shows_is_held_and_goes_on_by_itself() {
     for way in 0..4 {
         let scene = Scene::open().await;
-        let level = scene.cells().await.remove(0);
+        let level = scene.levels().await.remove(0);
         sell_ten(&scene, &level).await;
         scene.odd(unshown(&level)[way].clone(), ALWAYS);
         scene.adjust("ours", &level, -1).await;
@@ -90,7 +90,7 @@ async fn a_stock_level_that_no_answer_shows_is_held_and_goes_on_by_itself() {
 #[tokio::test]
 async fn a_count_undoes_no_sale_where_one_answer_leaves_out_its_warehouse() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.set("count", &level, level.quantity).await;
     sell_ten(&scene, &level).await;
     scene.odd(Odd::Unlinked(level.sku.clone(), level.warehouse), 1);
@@ -102,7 +102,7 @@ async fn a_count_undoes_no_sale_where_one_answer_leaves_out_its_warehouse() {
 #[tokio::test]
 async fn a_warehouse_link_is_gone_by_two_answers_minutes_apart() {
     let scene = Scene::open().await;
-    let levels = scene.cells().await;
+    let levels = scene.levels().await;
     for level in &levels[..2] {
         scene.odd(Odd::Unlinked(level.sku.clone(), level.warehouse), ALWAYS);
     }
@@ -130,7 +130,7 @@ async fn a_warehouse_link_is_gone_by_two_answers_minutes_apart() {
 async fn a_number_is_as_old_as_the_last_answer_that_held_it() {
     for way in 0..3 {
         let scene = Scene::open().await;
-        let levels = scene.cells().await;
+        let levels = scene.levels().await;
         let before = observed_at(&scene, &levels[0]).await;
         let other = observed_at(&scene, &levels[1]).await;
         scene.odd(unshown(&levels[0])[way].clone(), ALWAYS);
@@ -154,7 +154,7 @@ async fn a_number_is_as_old_as_the_last_answer_that_held_it() {
 #[tokio::test]
 async fn an_unreadable_record_is_not_absence_and_refuses_nothing() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(4);
+    let level = scene.levels().await.remove(4);
     scene.odd(Odd::Unreadable(level.sku.clone()), ALWAYS);
     for _ in 0..3 {
         scene.later(MINUTES);
@@ -179,7 +179,7 @@ async fn an_unreadable_record_is_not_absence_and_refuses_nothing() {
 #[tokio::test]
 async fn an_answer_that_is_empty_where_all_were_known_decides_nothing_in_a_small_shop() {
     let scene = Scene::open().await;
-    let levels = scene.some_cells(8).await;
+    let levels = scene.some_levels(8).await;
     let before = observed_at(&scene, &levels[0]).await;
     scene.odd(Odd::Silent(usize::MAX), ALWAYS);
     for (n, level) in levels.iter().take(4).enumerate() {
@@ -203,7 +203,7 @@ async fn an_answer_that_is_empty_where_all_were_known_decides_nothing_in_a_small
 #[tokio::test]
 async fn small_reads_that_are_answered_with_nothing_decide_nothing_in_a_large_shop() {
     let scene = Scene::open().await;
-    let levels = scene.cells().await;
+    let levels = scene.levels().await;
     sell_ten(&scene, &levels[0]).await;
     scene.odd(Odd::Silent(9), ALWAYS);
     for key in ["a", "b", "c"] {
@@ -229,7 +229,7 @@ async fn small_reads_that_are_answered_with_nothing_decide_nothing_in_a_large_sh
 #[tokio::test]
 async fn in_a_shop_of_one_sku_an_empty_answer_holds_its_changes_for_a_person() {
     let scene = Scene::open().await;
-    let level = scene.some_cells(1).await.remove(0);
+    let level = scene.some_levels(1).await.remove(0);
     scene.odd(Odd::Silent(usize::MAX), ALWAYS);
     scene.adjust("ours", &level, -1).await;
     scene.push().await;
@@ -255,7 +255,7 @@ async fn in_a_shop_of_one_sku_an_empty_answer_holds_its_changes_for_a_person() {
 #[tokio::test]
 async fn a_sku_is_gone_by_two_looks_minutes_apart_that_showed_others() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.odd(Odd::Lacks(level.sku.clone()), ALWAYS);
     scene.adjust("ours", &level, -1).await;
     scene.push().await;
@@ -281,7 +281,7 @@ async fn a_sku_is_gone_by_two_looks_minutes_apart_that_showed_others() {
 #[tokio::test]
 async fn a_look_proves_nothing_if_it_lacks_others_too_or_if_one_that_was_lacking_comes_again() {
     let scene = Scene::open().await;
-    let levels = scene.some_cells(6).await;
+    let levels = scene.some_levels(6).await;
     let lacks = |at: usize, times: usize| scene.odd(Odd::Lacks(levels[at].sku.clone()), times);
     lacks(0, ALWAYS);
     for (other, expected) in [(Some(1), 0), (None, 0), (Some(2), 0), (None, 0), (None, 1)] {
@@ -300,7 +300,7 @@ async fn a_look_proves_nothing_if_it_lacks_others_too_or_if_one_that_was_lacking
 #[tokio::test]
 async fn a_sku_that_is_gone_keeps_no_other_from_being_read_in_pages_of_one() {
     let scene = Scene::open_with("[jobs.balances]\nskus_per_call = 1\n").await;
-    let levels = scene.some_cells(6).await;
+    let levels = scene.some_levels(6).await;
     scene.odd(Odd::Lacks(levels[0].sku.clone()), ALWAYS);
     for expected in [0, 1] {
         let before = observed_at(&scene, &levels[5]).await;
@@ -314,7 +314,7 @@ async fn a_sku_that_is_gone_keeps_no_other_from_being_read_in_pages_of_one() {
 #[tokio::test]
 async fn a_change_for_a_sku_that_was_gone_is_judged_by_a_fresh_look() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.odd(Odd::Lacks(level.sku.clone()), ALWAYS);
     for _ in 0..2 {
         scene.run(JobKind::Balances).await;
@@ -333,8 +333,8 @@ async fn a_change_for_a_sku_that_was_gone_is_judged_by_a_fresh_look() {
 #[tokio::test]
 async fn a_sku_nobody_ever_saw_is_rejected_once_others_came_beside_it() {
     let scene = Scene::open().await;
-    scene.cells().await;
-    let typo = Cell { sku: "NO-SUCH".into(), warehouse: 5201, quantity: 0 };
+    scene.levels().await;
+    let typo = Level { sku: "NO-SUCH".into(), warehouse: 5201, quantity: 0 };
     scene.odd(Odd::Silent(1), ALWAYS);
     scene.adjust("typo", &typo, 1).await;
     scene.push().await;
@@ -348,11 +348,11 @@ async fn a_sku_nobody_ever_saw_is_rejected_once_others_came_beside_it() {
 async fn what_stands_twice_and_differs_is_no_fact_and_what_agrees_is_one() {
     for way in 0..2 {
         let scene = Scene::open().await;
-        let levels = scene.cells().await;
+        let levels = scene.levels().await;
         let (level, other) = (&levels[0], &levels[1]);
-        let odd = |cell: &Cell, by: i64| match way {
-            0 => Odd::Twice(cell.sku.clone(), by),
-            _ => Odd::CellTwice(cell.sku.clone(), cell.warehouse, by),
+        let odd = |level: &Level, by: i64| match way {
+            0 => Odd::Twice(level.sku.clone(), by),
+            _ => Odd::LevelTwice(level.sku.clone(), level.warehouse, by),
         };
         let before = observed_at(&scene, level).await;
         scene.odd(odd(level, -17), ALWAYS);

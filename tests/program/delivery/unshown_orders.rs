@@ -3,7 +3,7 @@
 //! No change is rejected for that. A person is informed, and the change goes on by itself once an answer
 //! shows the missing record.
 
-use super::sick::{Instead, NO_LINES, Sick, adjust, cells, sent};
+use super::sick::{Instead, NO_LINES, Sick, adjust, levels, sent};
 use super::support::{Dock, SHIP, whole};
 use serde_json::json;
 use std::time::Duration;
@@ -34,8 +34,8 @@ async fn an_order_that_answers_leave_out_is_held_and_goes_on_by_itself() {
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
-    dock.wish("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "1Z"})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "1Z"})).await;
     sick.answers(Operation::GetOrderLineItems, &Instead::Answer(200, NO_LINES));
     two_looks(&dock).await;
     assert_eq!(stands(&dock, "s").await, ("held".into(), "unknown_order".into()));
@@ -63,7 +63,7 @@ async fn a_person_has_an_order_looked_at_at_once() {
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     sick.answers(Operation::GetOrderLineItems, &Instead::Answer(200, NO_LINES));
     two_looks(&dock).await;
     sick.is_well();
@@ -81,7 +81,7 @@ async fn a_line_that_answers_leave_out_is_held_and_goes_on_by_itself() {
     let (a, b) = dock.two_skus().await;
     let (order, lines) = dock.order(&[(&a, 1), (&b, 1)]).await;
     let body = json!({"order_id": order, "lines": [{"line_item_id": lines[1], "quantity": 1}]});
-    dock.wish("s", "shipment.create", body).await;
+    dock.change("s", "shipment.create", body).await;
     let one = json!({"status": "Success", "messages": [], "pagination": null,
         "data": [{"OrderLineItemId": lines[0], "QuantitySold": 1, "QuantityNotTiedToShipment": 1}]});
     let one: &'static str = one.to_string().leak();
@@ -99,7 +99,7 @@ async fn an_order_that_is_refused_to_be_shown_is_held_and_goes_on_by_itself() {
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     sick.answers(Operation::GetOrderLineItems, &Instead::Answer(404, ""));
     two_looks(&dock).await;
     assert_eq!(stands(&dock, "s").await, ("held".into(), "service_refused".into()));
@@ -114,7 +114,7 @@ async fn a_look_that_shows_the_order_begins_the_proof_anew() {
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order, "lines": [{"line_item_id": 7}]})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order, "lines": [{"line_item_id": 7}]})).await;
     sick.times(Operation::GetOrderLineItems, &Instead::Answer(200, NO_LINES), 1);
     two_looks(&dock).await;
     assert_eq!(stands(&dock, "s").await, ("pending".into(), "unproved".into()), "it lacked something else");
@@ -141,8 +141,8 @@ async fn a_line_that_stands_twice_and_differs_ships_nothing_and_what_agrees_is_o
     let (sku, _) = dock.two_skus().await;
     let (order, lines) = dock.order(&[(&sku, 2)]).await;
     let (other, _) = dock.order(&[(&sku, 1)]).await;
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
-    dock.wish("other", "shipment.create", json!({"order_id": other})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("other", "shipment.create", json!({"order_id": other})).await;
     sick.times(Operation::GetOrderLineItems, &twice(lines[0], 2, 9), 1);
     dock.push().await;
     assert_eq!(dock.state("s").await, "pending", "{:?}", dock.fate("s").await);
@@ -158,7 +158,7 @@ async fn a_line_that_stands_twice_and_differs_ships_nothing_and_what_agrees_is_o
 #[tokio::test]
 async fn a_warehouse_that_was_ever_listed_is_never_unknown() {
     let (dock, sick) = Sick::dock().await;
-    let levels = cells(&dock, 1).await;
+    let levels = levels(&dock, 1).await;
     let warehouse = dock.number("SELECT max(id) FROM warehouse").await;
     let first = dock.number("SELECT min(id) FROM warehouse").await;
     assert_ne!(warehouse, first);
@@ -189,7 +189,7 @@ async fn all_that_is_left_is_not_shipped_or_told_on_an_answer_that_lacks_a_part(
         Instead::Answer(200, said.to_string().leak())
     };
     sick.answers(Operation::GetOrderLineItems, &part(lines[0]));
-    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     assert_eq!(stands(&dock, "s").await, ("pending".into(), "unproved".into()));
     sick.is_well();
@@ -199,7 +199,7 @@ async fn all_that_is_left_is_not_shipped_or_told_on_an_answer_that_lacks_a_part(
     let items = dock.items(dock.made("s").await).await;
     assert_eq!(items.len(), 2, "both lines went");
     sick.answers(Operation::ShipmentLineItems, &part(whole(&items[0]["Id"])));
-    dock.wish("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "1Z"})).await;
+    dock.change("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "1Z"})).await;
     two_looks(&dock).await;
     assert_eq!(stands(&dock, "t").await, ("held".into(), "no_fact".into()));
     sick.is_well();

@@ -24,7 +24,7 @@ pub enum Odd {
     /// The record of a SKU stands twice; the second one has more units in each stock level.
     Twice(String, i64),
     /// A stock level stands twice in its record, the second time with more units.
-    CellTwice(String, i64, i64),
+    LevelTwice(String, i64, i64),
 }
 
 /// Rules for requests and answers on their way.
@@ -91,8 +91,8 @@ impl Between {
         for product in &mut products {
             let sku = product["Sku"].as_str().unwrap().to_owned();
             let levels = product["Warehouses"].as_array_mut().unwrap();
-            let rule = |cell: &Value| {
-                let warehouse = super::support::whole(&cell["WarehouseId"]);
+            let rule = |level: &Value| {
+                let warehouse = super::support::whole(&level["WarehouseId"]);
                 rules.shown.get(&(sku.clone(), warehouse)).copied()
             };
             levels.retain(|level| rule(level) != Some(None));
@@ -142,7 +142,7 @@ impl Odd {
             | Odd::Null(sku, _)
             | Odd::Unlinked(sku, _)
             | Odd::Twice(sku, _)
-            | Odd::CellTwice(sku, ..) => {
+            | Odd::LevelTwice(sku, ..) => {
                 let Some(at) = products.iter().position(|product| product["Sku"] == json!(sku)) else {
                     return false;
                 };
@@ -158,8 +158,8 @@ impl Odd {
             let levels = product["Warehouses"].as_array().unwrap();
             levels.iter().position(|level| super::support::whole(&level["WarehouseId"]) == warehouse).unwrap()
         };
-        let more = |cell: &mut Value, by: i64| {
-            cell["QuantityOnHand"] = json!(super::support::whole(&cell["QuantityOnHand"]) + by);
+        let more = |level: &mut Value, by: i64| {
+            level["QuantityOnHand"] = json!(super::support::whole(&level["QuantityOnHand"]) + by);
         };
         match self {
             Odd::Unreadable(_) => product["QuantityOnHand"] = json!("many"),
@@ -176,7 +176,7 @@ impl Odd {
                 twin["Warehouses"].as_array_mut().unwrap().iter_mut().for_each(|level| more(level, *by));
                 products.push(twin);
             }
-            Odd::CellTwice(_, warehouse, by) => {
+            Odd::LevelTwice(_, warehouse, by) => {
                 let mut twin = product["Warehouses"][place(product, *warehouse)].clone();
                 more(&mut twin, *by);
                 product["Warehouses"].as_array_mut().unwrap().push(twin);
@@ -189,7 +189,7 @@ impl Odd {
 
 /// A stock level with enough stock to be sold from.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct Level {
     pub sku: String,
     pub warehouse: i64,
     pub quantity: i64,
@@ -241,7 +241,7 @@ impl Scene {
     }
 
     /// Tracks and reads the first `most` stock levels; no other SKU is known.
-    pub async fn some_cells(&self, most: usize) -> Vec<Cell> {
+    pub async fn some_levels(&self, most: usize) -> Vec<Level> {
         let mut levels = self.stocked().await;
         levels.truncate(most);
         self.track(&levels).await;
@@ -250,45 +250,45 @@ impl Scene {
     }
 
     /// Tracks and reads stock levels of different products that have at least 20 units.
-    pub async fn cells(&self) -> Vec<Cell> {
-        self.some_cells(usize::MAX).await
+    pub async fn levels(&self) -> Vec<Level> {
+        self.some_levels(usize::MAX).await
     }
 
-    async fn stocked(&self) -> Vec<Cell> {
+    async fn stocked(&self) -> Vec<Level> {
         let stock = self.sandbox.stock_levels().await.unwrap();
-        let mut levels: Vec<Cell> = stock
+        let mut levels: Vec<Level> = stock
             .into_iter()
             .filter(|row| row.quantity >= 20)
-            .map(|row| Cell { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
+            .map(|row| Level { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
             .collect();
         levels.dedup_by(|a, b| a.sku == b.sku);
         levels
     }
 
-    async fn track(&self, levels: &[Cell]) {
+    async fn track(&self, levels: &[Level]) {
         for level in levels {
             let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&level.sku);
             insert.execute(&mut self.outsider().await).await.unwrap();
         }
     }
 
-    pub async fn set(&self, key: &str, level: &Cell, quantity: i64) {
+    pub async fn set(&self, key: &str, level: &Level, quantity: i64) {
         let body = json!({"sku": level.sku, "warehouse_id": level.warehouse, "quantity": quantity});
-        self.wish(key, "quantity.set", body).await;
+        self.change(key, "quantity.set", body).await;
     }
 
-    pub async fn adjust(&self, key: &str, level: &Cell, delta: i64) {
+    pub async fn adjust(&self, key: &str, level: &Level, delta: i64) {
         let body = json!({"sku": level.sku, "warehouse_id": level.warehouse, "delta": delta});
-        self.wish(key, "quantity.adjust", body).await;
+        self.change(key, "quantity.adjust", body).await;
     }
 
     /// Makes balances leave the product out.
-    pub fn leave_out(&self, level: &Cell) {
+    pub fn leave_out(&self, level: &Level) {
         self.between.rules.lock().unwrap().left_out.insert(level.sku.clone());
     }
 
     /// Makes balances show the stock level with `quantity`, or not at all.
-    pub fn show(&self, level: &Cell, quantity: Option<i64>) {
+    pub fn show(&self, level: &Level, quantity: Option<i64>) {
         let name = (level.sku.clone(), level.warehouse);
         self.between.rules.lock().unwrap().shown.insert(name, quantity);
     }
@@ -299,7 +299,7 @@ impl Scene {
     }
 
     /// Loses updates of these stock levels; the platform answers only this message.
-    pub fn lose(&self, lost: &[&Cell], words: &str) {
+    pub fn lose(&self, lost: &[&Level], words: &str) {
         let mut rules = self.between.rules.lock().unwrap();
         rules.lost = lost.iter().map(|level| level.sku.clone()).collect();
         rules.words = Some(words.to_owned());
@@ -318,12 +318,12 @@ impl Scene {
     }
 
     /// Returns the quantity at the platform.
-    pub async fn holds(&self, level: &Cell) -> i64 {
-        self.cell(&level.sku, level.warehouse).await
+    pub async fn holds(&self, level: &Level) -> i64 {
+        self.level(&level.sku, level.warehouse).await
     }
 
     /// Returns the quantity in the view `stock`.
-    pub async fn fact(&self, level: &Cell) -> i64 {
+    pub async fn fact(&self, level: &Level) -> i64 {
         let sql = "SELECT quantity FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
         let query = sqlx::query_scalar(sql).bind(&level.sku).bind(level.warehouse);
         query.fetch_one(&mut self.outsider().await).await.unwrap()

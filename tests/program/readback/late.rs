@@ -8,7 +8,7 @@ use tallyd::model::JobKind;
 #[tokio::test]
 async fn a_late_replica_does_not_undo_the_last_adjust() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.adjust("first", &level, -3).await;
     scene.push().await;
     scene.show(&level, Some(level.quantity));
@@ -35,7 +35,7 @@ async fn a_late_replica_does_not_undo_the_last_adjust() {
 #[tokio::test]
 async fn what_a_second_look_confirms_is_the_fact() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.adjust("ours", &level, -3).await;
     scene.push().await;
     // A person returns three units at the platform.
@@ -54,7 +54,7 @@ async fn what_a_second_look_confirms_is_the_fact() {
 #[tokio::test]
 async fn what_was_sold_after_a_write_is_a_fact_at_once_and_no_conflict() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.adjust("ours", &level, -3).await;
     scene.push().await;
     scene.sandbox.sell_units(&level.sku, level.warehouse, 2).await.unwrap();
@@ -73,7 +73,7 @@ async fn what_was_sold_after_a_write_is_a_fact_at_once_and_no_conflict() {
 #[tokio::test]
 async fn an_answer_that_lacks_the_product_does_not_keep_its_stock_level_waiting() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.adjust("first", &level, -3).await;
     scene.push().await;
     scene.show(&level, Some(level.quantity));
@@ -91,7 +91,7 @@ async fn an_answer_that_lacks_the_product_does_not_keep_its_stock_level_waiting(
 #[tokio::test]
 async fn a_poll_that_ends_a_doubt_wakes_the_push_whose_changes_waited_for_it() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.adjust("first", &level, -3).await;
     scene.push().await;
     scene.show(&level, Some(level.quantity));

@@ -2,7 +2,7 @@
 //!
 //! Read back are zeros, stock levels that have never followed a write, and a sample of the rest.
 
-use super::between::{Cell, Scene};
+use super::between::{Level, Scene};
 use super::support::{A_MOMENT, BALANCES, Dock};
 use serde_json::json;
 use std::time::Duration;
@@ -24,8 +24,8 @@ async fn look_twice(scene: &Scene) {
 }
 
 /// Writes a quantity that shows, so that the stock level has followed a write once.
-async fn proven(scene: &Scene) -> Cell {
-    let mut level = scene.cells().await.remove(0);
+async fn proven(scene: &Scene) -> Level {
+    let mut level = scene.levels().await.remove(0);
     scene.set("proof", &level, level.quantity + 1).await;
     scene.push().await;
     scene.later(PROOF);
@@ -67,7 +67,7 @@ async fn a_zero_that_does_not_show_twice_is_a_conflict_with_both_numbers() {
 #[tokio::test]
 async fn a_first_write_that_does_not_show_holds_movements_until_a_count_goes_through() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.adjust("first", &level, -3).await;
     scene.push().await;
     scene.show(&level, Some(level.quantity));
@@ -96,7 +96,7 @@ async fn a_first_write_that_does_not_show_holds_movements_until_a_count_goes_thr
 #[tokio::test]
 async fn a_count_of_a_stock_level_that_is_not_linked_is_read_back() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.show(&level, None);
     for _ in 0..2 {
         scene.run(JobKind::Balances).await;
@@ -113,7 +113,7 @@ async fn a_count_of_a_stock_level_that_is_not_linked_is_read_back() {
 #[tokio::test]
 async fn first_writes_share_a_read_and_few_of_the_later_ones_are_looked_for() {
     let scene = Scene::open().await;
-    let levels = scene.cells().await;
+    let levels = scene.levels().await;
     let some = &levels[..6];
     for (round, delta) in [(0, -1), (1, -1), (2, 1)] {
         for (n, level) in some.iter().enumerate() {
@@ -138,7 +138,7 @@ async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
     let mut dock = Dock::open().await;
     let row = dock.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
     let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "delta": -1});
-    dock.wish("w", "quantity.adjust", body).await;
+    dock.change("w", "quantity.adjust", body).await;
     dock.push().await;
     dock.restart().await;
     dock.later(PROOF);
@@ -163,13 +163,13 @@ async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
 async fn each_warehouse_of_a_sku_is_proved_by_itself() {
     let scene = Scene::open().await;
     let stock = scene.sandbox.stock_levels().await.unwrap();
-    let plenty: Vec<Cell> = stock
+    let plenty: Vec<Level> = stock
         .into_iter()
         .filter(|row| row.quantity >= 10)
-        .map(|row| Cell { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
+        .map(|row| Level { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
         .collect();
     let twin =
-        |one: &Cell| plenty.iter().find(|other| other.sku == one.sku && other.warehouse > one.warehouse);
+        |one: &Level| plenty.iter().find(|other| other.sku == one.sku && other.warehouse > one.warehouse);
     let (shown, hidden) = plenty.iter().find_map(|one| Some((one, twin(one)?))).unwrap();
     scene.adjust("shown", shown, -1).await;
     scene.adjust("hidden", hidden, -1).await;

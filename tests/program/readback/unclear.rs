@@ -7,7 +7,7 @@ use super::support::{A_MOMENT, BALANCES, UPDATE};
 #[tokio::test]
 async fn an_answer_that_names_no_entry_is_read_back_at_once_and_nothing_is_sent_twice() {
     let scene = Scene::open().await;
-    let levels = scene.cells().await;
+    let levels = scene.levels().await;
     let (done, lost, other) = (&levels[0], &levels[1], &levels[2]);
     scene.lose(&[lost], "something is wrong with one of them");
     scene.adjust("done", done, -2).await;
@@ -50,7 +50,7 @@ async fn an_answer_that_names_no_entry_is_read_back_at_once_and_nothing_is_sent_
 #[tokio::test]
 async fn what_an_answer_without_a_name_may_mean_is_sent_alone_and_refused_only_then() {
     let scene = Scene::open().await;
-    let levels = scene.cells().await;
+    let levels = scene.levels().await;
     let lost = [&levels[0], &levels[1], &levels[2]];
     scene.lose(&lost, "something is wrong with one of them");
     for (key, level) in ["a", "b", "c"].into_iter().zip(lost) {
@@ -80,10 +80,10 @@ async fn what_an_answer_without_a_name_may_mean_is_sent_alone_and_refused_only_t
 #[tokio::test]
 async fn a_stock_level_that_shows_neither_is_held_with_its_numbers_and_the_services_words() {
     let scene = Scene::open().await;
-    let level = scene.cells().await.remove(0);
+    let level = scene.levels().await.remove(0);
     scene.lose(&[], "no entry is named here");
     scene.adjust("w", &level, -2).await;
-    scene.adjust("witness", &scene.cells().await[1], -2).await;
+    scene.adjust("witness", &scene.levels().await[1], -2).await;
     scene.blind(true);
     scene.push().await;
     scene.blind(false);
@@ -100,7 +100,7 @@ async fn a_stock_level_that_shows_neither_is_held_with_its_numbers_and_the_servi
 #[tokio::test]
 async fn where_the_read_fails_too_the_changes_are_in_doubt_and_settle_takes_them_on() {
     let scene = Scene::open().await;
-    let levels = scene.cells().await;
+    let levels = scene.levels().await;
     scene.lose(&[&levels[1]], "one of them");
     scene.adjust("done", &levels[0], -2).await;
     scene.adjust("lost", &levels[1], -2).await;

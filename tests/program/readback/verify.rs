@@ -1,6 +1,6 @@
 //! `verify`: differences are reported, changes on their way explain them, and no fact changes.
 
-use super::between::{Cell, Odd, Scene};
+use super::between::{Level, Odd, Scene};
 use super::support::{BALANCES, Dock, UPDATE};
 use serde_json::json;
 use tallyd::daemon;
@@ -10,12 +10,12 @@ use tallyd::sync;
 use tallyd::sync::VerifyReport;
 
 /// Creates a dock that was read once, without its daemon.
-async fn read_once() -> (Dock, Vec<Cell>) {
+async fn read_once() -> (Dock, Vec<Level>) {
     let mut dock = Dock::open().await;
     let stock = dock.sandbox.stock_levels().await.unwrap();
-    let levels: Vec<Cell> = stock
+    let levels: Vec<Level> = stock
         .into_iter()
-        .map(|row| Cell { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
+        .map(|row| Level { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
         .collect();
     for level in &levels {
         let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&level.sku);
@@ -65,7 +65,7 @@ async fn a_change_that_is_on_its_way_explains_its_stock_level() {
     dock.restart().await;
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
     let body = json!({"sku": level.sku, "warehouse_id": level.warehouse, "delta": -2});
-    dock.wish("lost", "quantity.adjust", body).await;
+    dock.change("lost", "quantity.adjust", body).await;
     dock.push().await;
     assert_eq!(dock.state("lost").await, "in_doubt");
     dock.leave();
@@ -110,7 +110,7 @@ async fn begun(scene: &Scene) -> RunId {
 #[tokio::test]
 async fn what_an_answer_does_not_show_is_no_difference() {
     let scene = Scene::open().await;
-    let levels = scene.cells().await;
+    let levels = scene.levels().await;
     for (odd, expected) in [
         (Odd::Unreadable(levels[0].sku.clone()), levels[0].sku.as_str()),
         (Odd::Null(levels[1].sku.clone(), levels[1].warehouse), levels[1].sku.as_str()),

@@ -14,7 +14,7 @@
 
 use super::long::copy_last_read;
 use super::replayed::assert_replayed;
-use super::retention::{DAY, prune, wish_and_read};
+use super::retention::{DAY, change_and_read, prune};
 use super::shop::Shop;
 use tallyd::exec::JournalRetention;
 use tallyd::model::JobKind;
@@ -48,7 +48,7 @@ async fn at_the_full_rate_the_database_stands_still_behind_its_window() {
     let kept = JournalRetention { keep_bodies: keep * DAY, max_size: 1 << 30 };
     let mut used = Vec::new();
     for number in 0..days {
-        wish_and_read(&shop, i64::from(number)).await;
+        change_and_read(&shop, i64::from(number)).await;
         polled(&shop, calls, moves).await;
         let pruned = prune(&shop, kept).await;
         used.push(pruned.used_bytes);

@@ -89,21 +89,21 @@ async fn live(acts: &[Act], seed: u64) -> Shop {
             Act::Count(level, count) => {
                 let level = pick(&stock, *level);
                 let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "quantity": count});
-                shop.wish(&key, "quantity.set", body).await;
+                shop.change(&key, "quantity.set", body).await;
             }
             Act::Move(level, delta) => {
                 let level = pick(&stock, *level);
                 let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "delta": delta});
-                shop.wish(&key, "quantity.adjust", body).await;
+                shop.change(&key, "quantity.adjust", body).await;
             }
             Act::Ship(order) => {
-                shop.wish(&key, "shipment.create", json!({"order_id": pick(&orders, *order)})).await;
+                shop.change(&key, "shipment.create", json!({"order_id": pick(&orders, *order)})).await;
                 let track = json!({"shipment_key": key, "tracking_number": key});
-                shop.wish(&format!("{key}-t"), "tracking.submit", track).await;
+                shop.change(&format!("{key}-t"), "tracking.submit", track).await;
             }
             Act::Track(shipment) => {
                 let body = json!({"shipment_id": shipment + 1, "tracking_number": "T"});
-                shop.wish(&key, "tracking.submit", body).await;
+                shop.change(&key, "tracking.submit", body).await;
             }
             Act::Make(what) => make(&shop, &key, what % 3).await,
             Act::Rename(product) => rename(&shop, &key, *product).await,
@@ -141,7 +141,7 @@ async fn make(shop: &Shop, key: &str, what: usize) {
         ("product.create", json!({"Sku": "ALWAYS-THE-SAME", "Name": "New"})),
     ];
     let (kind, body) = kinds[what].clone();
-    shop.wish(key, kind, body).await;
+    shop.change(key, kind, body).await;
 }
 
 /// Inserts a full update, built from the mirror's record of a product.
@@ -158,7 +158,7 @@ async fn rename(shop: &Shop, key: &str, number: usize) {
     let body: Option<String> =
         sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_optional(&mut other).await.unwrap();
     if let Some(body) = body {
-        shop.wish(key, "product.update", serde_json::from_str(&body).unwrap()).await;
+        shop.change(key, "product.update", serde_json::from_str(&body).unwrap()).await;
     }
 }
 

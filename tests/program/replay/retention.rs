@@ -21,15 +21,15 @@ pub async fn prune(shop: &Shop, retention: JournalRetention) -> PruneReport {
 
 /// Runs a day with a change.
 async fn day(shop: &Shop, number: i64) {
-    wish_and_read(shop, number).await;
+    change_and_read(shop, number).await;
     shop.later(DAY);
 }
 
 /// Inserts and pushes a count, and runs every read.
-pub async fn wish_and_read(shop: &Shop, number: i64) {
+pub async fn change_and_read(shop: &Shop, number: i64) {
     let level = shop.sandbox.stock_levels().await.unwrap()[0].clone();
     let body = json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "quantity": 10 + number});
-    shop.wish(&format!("count-{number}"), "quantity.set", body).await;
+    shop.change(&format!("count-{number}"), "quantity.set", body).await;
     shop.run(JobKind::Push).await;
     shop.read_all().await;
 }
@@ -164,22 +164,22 @@ async fn what_a_stock_level_once_held_is_forgotten_with_the_bodies_but_for_the_n
             if day < 12 || name == "moves" {
                 let body =
                     json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "quantity": 30 + day});
-                shop.wish(&format!("{name}-{day}"), "quantity.set", body).await;
+                shop.change(&format!("{name}-{day}"), "quantity.set", body).await;
             }
         }
         shop.run(JobKind::Push).await;
         shop.later(DAY);
     }
-    let pairs = |cell: &tallyd::sandbox::SandboxStockLevel| {
+    let pairs = |level: &tallyd::sandbox::SandboxStockLevel| {
         format!(
             "SELECT count(*) FROM balance_history h JOIN product p ON p.id = h.product \
              WHERE p.sku = '{}' AND h.warehouse_id = {}",
-            cell.sku, cell.warehouse_id
+            level.sku, level.warehouse_id
         )
     };
     let kept = JournalRetention { keep_bodies: 6 * DAY, ..KEPT };
     let held = json!({"sku": moves.sku, "warehouse_id": moves.warehouse_id, "quantity": 1, "seen": 2});
-    shop.wish("open", "quantity.set", held).await;
+    shop.change("open", "quantity.set", held).await;
     let pruned = prune(&shop, kept).await;
     assert_eq!(pruned.deleted.history, 7, "{pruned:?}");
     assert_eq!(shop.number(&pairs(rests)).await, 5, "the newest stay, however old");

@@ -190,7 +190,7 @@ impl Shop {
         sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut other).await.unwrap()
     }
 
-    pub async fn wish(&self, key: &str, kind: &str, body: Value) {
+    pub async fn change(&self, key: &str, kind: &str, body: Value) {
         let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)");
         let insert = insert.bind(key).bind(kind).bind(body.to_string());
         self.connect("tallyd.db").await.execute(insert).await.unwrap();

@@ -1,7 +1,7 @@
 //! The effect of each act: on the goods, at the platform, on the host. `shipping` has the acts on shipments.
 
 use super::super::auditor::Effect;
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::agenda::Act;
 use super::trial::{Settings, Trial};
 use serde_json::{Value, json};
@@ -11,11 +11,11 @@ impl Trial {
         let is_host_asleep = self.world.clock.is_suspended();
         match act {
             Act::Sale => {
-                let level = self.any_cell();
+                let level = self.any_level();
                 self.sale(level).await;
             }
             Act::SaleBefore => {
-                let level = self.any_cell();
+                let level = self.any_level();
                 self.before = Some(level.clone());
                 self.sale(level).await;
             }
@@ -53,7 +53,7 @@ impl Trial {
             Act::Order => self.order().await,
             Act::Parcel => self.later_parcel().await,
             Act::Moved => self.moved().await,
-            Act::Count => self.count_cell().await,
+            Act::Count => self.count_level().await,
             Act::CountLater => self.count_later().await,
             Act::CountTold => self.count_told().await,
             Act::Product => self.product().await,
@@ -69,21 +69,21 @@ impl Trial {
         }
     }
 
-    pub fn any_cell(&mut self) -> Cell {
-        let levels: Vec<Cell> = self.truth.keys().cloned().collect();
+    pub fn any_level(&mut self) -> Level {
+        let levels: Vec<Level> = self.truth.keys().cloned().collect();
         self.random.pick(&levels).clone()
     }
 
     /// Removes units from a stock level, at the platform and on the shelf, for others.
-    pub fn taken(&mut self, level: &Cell, units: i64) {
+    pub fn taken(&mut self, level: &Level, units: i64) {
         *self.truth.entry(level.clone()).or_default() -= units;
         let now = self.world.clock.now_ms();
-        self.auditor(|auditor| auditor.cells.moved(level, -units, now));
+        self.auditor(|auditor| auditor.levels.moved(level, -units, now));
     }
 
-    async fn sale(&mut self, level: Cell) {
+    async fn sale(&mut self, level: Level) {
         let units = self.random.between(1, 2);
-        let shows = self.auditor(|auditor| auditor.cells.listed(&level));
+        let shows = self.auditor(|auditor| auditor.levels.listed(&level));
         let sold = self.world.core.sell_units(&level.0, level.1, units).await.is_ok();
         if sold != (shows >= units) {
             self.broken(format!(
@@ -96,7 +96,7 @@ impl Trial {
     }
 
     async fn moved(&mut self) {
-        let (any, comes) = (self.any_cell(), self.random.percent(60));
+        let (any, comes) = (self.any_level(), self.random.percent(60));
         let level = self.before.take().filter(|level| self.truth.contains_key(level)).unwrap_or(any);
         let there = self.truth[&level].max(0);
         let units = if comes { self.random.between(1, 12) } else { -self.random.between(1, 3).min(there) };
@@ -105,14 +105,14 @@ impl Trial {
         }
         *self.truth.entry(level.clone()).or_default() += units;
         let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": units});
-        let key = self.wish_cell("quantity.adjust", &level, body, Effect::Add(units)).await;
+        let key = self.change_level("quantity.adjust", &level, body, Effect::Add(units)).await;
         self.second_thoughts(&key);
     }
 
     /// Moves goods; a colleague enters the new quantity at the platform.
     async fn colleague(&mut self) {
-        let level = self.any_cell();
-        let listed = self.auditor(|auditor| auditor.cells.listed(&level));
+        let level = self.any_level();
+        let listed = self.auditor(|auditor| auditor.levels.listed(&level));
         let by = self.random.between(-3, 9).max(-listed).max(-self.truth[&level].max(0));
         if self.discontinued.contains(&level.0) || by == 0 {
             return;
@@ -180,10 +180,10 @@ impl Trial {
     async fn product(&mut self) {
         let sku = format!("NEW-{}", self.names);
         self.names += 1;
-        let warehouse = self.any_cell().1;
+        let warehouse = self.any_level().1;
         let links = json!([{"WarehouseId": warehouse, "QuantityOnHand": self.random.between(0, 9)}]);
         let body = json!({"Sku": sku, "Name": format!("New {sku}"), "Warehouses": links});
-        self.wish("product.create", &body).await;
+        self.change("product.create", &body).await;
     }
 
     /// Inserts a full update of a created product, as the platform described the product last.
@@ -204,10 +204,10 @@ impl Trial {
             levels.push(super::super::audit::whole(&link["WarehouseId"]));
         }
         let sku = super::super::audit::text(&body["Sku"]);
-        let key = self.wish("product.update", &body).await;
+        let key = self.change("product.update", &body).await;
         self.auditor(|auditor| {
             for warehouse in levels {
-                auditor.cells.wished(
+                auditor.levels.queued(
                     &format!("{key}\n{warehouse}"),
                     &(sku.clone(), warehouse),
                     Effect::Add(0),
@@ -219,14 +219,14 @@ impl Trial {
     async fn warehouse(&mut self) {
         let name = format!("Dock {}", self.names);
         self.names += 1;
-        self.wish("warehouse.create", &json!({"Name": name})).await;
+        self.change("warehouse.create", &json!({"Name": name})).await;
     }
 
     async fn template(&mut self) {
         let Some(said) = self.by_hand("GET", "/api/storefronts", &Value::Null).await else { return };
         let body = json!({"StorefrontId": said["data"][0]["Id"], "Name": format!("Template {}", self.names), "Body": "<b>x</b>"});
         self.names += 1;
-        self.wish("listing_template.create", &body).await;
+        self.change("listing_template.create", &body).await;
     }
 
     /// Sends calls of another program on the same account.

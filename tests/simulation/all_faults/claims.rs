@@ -27,7 +27,7 @@ pub struct Claim {
 /// The trial's knowledge of all changes and all troubles.
 #[derive(Debug, Default)]
 pub struct Claims {
-    wishes: BTreeMap<String, Claim>,
+    changes: BTreeMap<String, Claim>,
     /// SKUs that the platform no longer has, with the time.
     pub gone: BTreeMap<String, i64>,
     discontinued: BTreeSet<String>,
@@ -69,12 +69,12 @@ impl Claim {
 }
 
 impl Claims {
-    pub fn wished(&mut self, key: &str, claim: Claim) {
-        self.wishes.insert(key.to_owned(), claim);
+    pub fn queued(&mut self, key: &str, claim: Claim) {
+        self.changes.insert(key.to_owned(), claim);
     }
 
     pub fn of(&self, key: &str) -> Option<&Claim> {
-        self.wishes.get(key)
+        self.changes.get(key)
     }
 
     /// Records that the platform no longer has the SKU.
@@ -141,7 +141,7 @@ impl Claims {
 
     /// Returns true if the subject of the change, or of its shipment, has trouble of its own.
     pub fn is_troubled(&self, key: &str, at_ms: i64) -> bool {
-        let Some(claim) = self.wishes.get(key) else { return true };
+        let Some(claim) = self.changes.get(key) else { return true };
         let is_poisoned = self
             .poisoned
             .iter()

@@ -1,7 +1,7 @@
 //! Counts: reported at once with the number of the stock view, or later with the moment of the count.
 
 use super::super::auditor::Effect;
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::trial::Trial;
 use serde_json::json;
 use tallyd::model::{Clock, Timestamp};
@@ -12,7 +12,7 @@ const SHOWN_FRESH_MS: i64 = 600_000;
 /// A count that is not reported yet.
 #[derive(Clone, Debug)]
 pub struct LaterCount {
-    cell: Cell,
+    level: Level,
     counted: i64,
     shown: i64,
     /// Moment by the host's calendar, and the calendar's offset.
@@ -24,27 +24,27 @@ impl Trial {
     /// Counts the shelf and subtracts the units that the stock view shows as sold.
     ///
     /// It counts neither while goods of the stock level are on their way nor against an old number.
-    pub async fn count_cell(&mut self) {
-        let level = self.any_cell();
+    pub async fn count_level(&mut self) {
+        let level = self.any_level();
         let Some((counted, shown)) = self.counted(&level).await else { return };
         let effect = self.effect(counted, shown);
         let body = json!({"sku": level.0, "warehouse_id": level.1, "quantity": counted, "seen": shown});
-        let key = self.wish_cell("quantity.set", &level, body, effect).await;
+        let key = self.change_level("quantity.set", &level, body, effect).await;
         self.second_thoughts(&key);
     }
 
     /// Counts a stock level and keeps the count; goods of the stock level may move meanwhile.
     pub async fn count_later(&mut self) {
-        let level = self.any_cell();
+        let level = self.any_level();
         let Some((counted, shown)) = self.counted(&level).await else { return };
         let (at, ahead_ms) = (self.world.clock.now(), self.world.clock.ahead_ms());
         self.before = Some(level.clone());
-        self.count_later = Some(LaterCount { cell: level, counted, shown, at, ahead_ms });
+        self.count_later = Some(LaterCount { level, counted, shown, at, ahead_ms });
     }
 
     /// Reports the kept count with its moment, unless the calendar was set meanwhile.
     pub async fn count_told(&mut self) {
-        let Some(LaterCount { cell: level, counted, shown, at, ahead_ms }) = self.count_later.take() else {
+        let Some(LaterCount { level, counted, shown, at, ahead_ms }) = self.count_later.take() else {
             return;
         };
         if ahead_ms != self.world.clock.ahead_ms() || !self.truth.contains_key(&level) {
@@ -52,17 +52,17 @@ impl Trial {
         }
         let effect = self.effect(counted, shown);
         let body = json!({"sku": level.0, "warehouse_id": level.1, "quantity": counted, "counted_at": at.to_rfc3339()});
-        self.wish_cell("quantity.set", &level, body, effect).await;
+        self.change_level("quantity.set", &level, body, effect).await;
     }
 
     /// Returns the counted number, and the one that the stock view shows.
-    async fn counted(&mut self, level: &Cell) -> Option<(i64, i64)> {
+    async fn counted(&mut self, level: &Level) -> Option<(i64, i64)> {
         let shown = self.shown(level).await?;
         if self.world.is_moving(level).await {
             return None;
         }
-        self.judge_cells().await;
-        let listed = self.auditor(|auditor| auditor.cells.listed(level));
+        self.judge_levels().await;
+        let listed = self.auditor(|auditor| auditor.levels.listed(level));
         Some(((self.truth[level] + shown - listed).max(0), shown))
     }
 
@@ -72,7 +72,7 @@ impl Trial {
     }
 
     /// Returns the number in the stock view, if it is recent.
-    async fn shown(&mut self, level: &Cell) -> Option<i64> {
+    async fn shown(&mut self, level: &Level) -> Option<i64> {
         let sql = "SELECT quantity, CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER) FROM stock \
                    WHERE sku = ?1 AND warehouse_id = ?2 AND observed_at IS NOT NULL";
         let row = sqlx::query_as(sql).bind(&level.0).bind(level.1);

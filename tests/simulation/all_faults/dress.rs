@@ -1,6 +1,6 @@
 //! The spellings that programs use: SKUs in other case and with blanks, numbers in every form of JSON.
 
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::claims::Claim;
 use super::kinds::Kind;
 use super::trial::Trial;
@@ -24,11 +24,11 @@ impl Trial {
     }
 
     /// Inserts a change as one of the warehouse's programs writes it; returns its key.
-    pub async fn wish(&mut self, kind: &str, body: &Value) -> String {
+    pub async fn change(&mut self, kind: &str, body: &Value) -> String {
         let text = self.dressed(body);
-        let key = self.world.wish_text(kind, &text).await;
+        let key = self.world.change_text(kind, &text).await;
         let now = self.world.clock.now_ms();
-        self.claims.wished(&key, Claim::new(kind, body, now));
+        self.claims.queued(&key, Claim::new(kind, body, now));
         key
     }
 
@@ -57,18 +57,18 @@ impl Trial {
             return false;
         }
         let now = self.world.clock.now_ms();
-        let levels: Vec<Cell> = self.truth.keys().filter(|(sku, _)| sku == old).cloned().collect();
+        let levels: Vec<Level> = self.truth.keys().filter(|(sku, _)| sku == old).cloned().collect();
         for level in levels {
             let renamed = (new.to_owned(), level.1);
             let units = self.truth.remove(&level).unwrap_or_default();
             self.truth.insert(renamed.clone(), units);
             self.auditor(|auditor| {
-                let listed = auditor.cells.listed(&level);
-                auditor.cells.known(&renamed, listed, now);
+                let listed = auditor.levels.listed(&level);
+                auditor.levels.known(&renamed, listed, now);
                 auditor.told.renamed(&level, &renamed);
             });
         }
-        self.auditor(|auditor| auditor.cells.forget(old));
+        self.auditor(|auditor| auditor.levels.forget(old));
         self.claims.gone(old, now);
         self.track_sku(new).await;
         true

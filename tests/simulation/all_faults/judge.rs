@@ -4,7 +4,7 @@
 //! of the daemon.
 
 use super::super::auditor::Fate;
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::agenda::{Act, HOUR_MS};
 use super::trial::Trial;
 use serde_json::{Value, json};
@@ -28,28 +28,29 @@ const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
 
 impl Trial {
     /// Judges the stock levels that have no change on its way.
-    pub async fn judge_cells(&mut self) {
+    pub async fn judge_levels(&mut self) {
         let unsettled: Vec<String> =
-            self.auditor(|auditor| auditor.cells.unsettled().into_iter().map(str::to_owned).collect());
+            self.auditor(|auditor| auditor.levels.unsettled().into_iter().map(str::to_owned).collect());
         if unsettled.is_empty() {
             return;
         }
-        let keys: Vec<&str> = unsettled.iter().map(|key| wish_of(key)).collect();
+        let keys: Vec<&str> = unsettled.iter().map(|key| change_of(key)).collect();
         let query = sqlx::query_as(FATES).bind(json!(keys).to_string());
         let rows: Vec<(String, String, String, Option<i64>)> =
             query.fetch_all(&mut self.world.outsider).await.unwrap();
         let fates: BTreeMap<String, Fate> = self.auditor(|auditor| {
             let fate = |(key, state, reason, undecided): (String, String, String, Option<i64>)| {
-                let landed = undecided.is_some_and(|written| auditor.cells.has_landed(&key, written));
+                let landed = undecided.is_some_and(|written| auditor.levels.has_landed(&key, written));
                 (key, fate(&state, &reason, landed))
             };
             rows.into_iter().map(fate).collect()
         });
-        let by_key =
-            unsettled.iter().map(|key| (key.clone(), fates.get(wish_of(key)).copied().unwrap_or(Fate::Open)));
+        let by_key = unsettled
+            .iter()
+            .map(|key| (key.clone(), fates.get(change_of(key)).copied().unwrap_or(Fate::Open)));
         let (by_key, now) = (by_key.collect(), self.world.clock.now_ms());
         self.auditor(|auditor| {
-            let broken = auditor.cells.judge(&by_key, now, auditor.window_ms);
+            let broken = auditor.levels.judge(&by_key, now, auditor.window_ms);
             auditor.violations.extend(broken);
         });
     }
@@ -57,7 +58,7 @@ impl Trial {
     /// Asserts that a kill lost no change.
     pub async fn judge_lost(&mut self) {
         let kept = self.world.number("SELECT count(*) FROM outbox").await;
-        let wished = i64::try_from(self.world.wishes()).unwrap();
+        let wished = i64::try_from(self.world.changes()).unwrap();
         if kept != wished {
             self.broken(format!("{wished} changes were inserted, {kept} are there"));
         }
@@ -107,7 +108,7 @@ impl Trial {
                 self.broken(format!("{key} is still {state} ({reason}) when nothing goes wrong any more"));
             }
         }
-        self.judge_cells().await;
+        self.judge_levels().await;
         self.judge_lost().await;
         self.judge_mirror().await;
         self.judge_ends().await;
@@ -148,7 +149,7 @@ impl Trial {
         let (mut service, mirror) = (self.world.stock().await, self.world.mirror().await);
         // No program tracks these SKUs, so they are not in the mirror.
         service.retain(|(sku, _), _| !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)));
-        let wrong: Vec<(&Cell, &i64, Option<&i64>)> = service
+        let wrong: Vec<(&Level, &i64, Option<&i64>)> = service
             .iter()
             .filter(|(level, units)| mirror.get(level) != Some(units))
             .map(|(level, units)| (level, units, mirror.get(level)))
@@ -161,7 +162,7 @@ impl Trial {
         if calls > CALLS_TO_AGREE {
             self.broken(format!("the mirror needed {calls} calls to agree"));
         }
-        let booked = self.auditor(|auditor| auditor.cells.all());
+        let booked = self.auditor(|auditor| auditor.levels.all());
         let wrong: Vec<_> =
             service.iter().filter(|(level, units)| booked.get(*level).unwrap_or(&0) != *units).collect();
         if !wrong.is_empty() {
@@ -223,7 +224,7 @@ fn remove(database: &Path) {
 }
 
 /// Returns the change of an auditor's key; a product update is one change of several stock levels.
-fn wish_of(key: &str) -> &str {
+fn change_of(key: &str) -> &str {
     key.split('\n').next().unwrap_or(key)
 }
 

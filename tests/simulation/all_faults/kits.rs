@@ -5,7 +5,7 @@
 //! order's line.
 
 use super::super::audit::whole;
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::kinds::Kind;
 use super::trial::Trial;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub struct KitSet {
 impl Trial {
     /// Makes a kit of two units of a product and sells one.
     pub async fn kit(&mut self) {
-        let of = self.any_cell().0;
+        let of = self.any_level().0;
         let sku = format!("SET-{}", self.names);
         let aside = format!("ASIDE-{}", self.names);
         self.names += 1;
@@ -71,7 +71,7 @@ impl Trial {
             self.kits.remove(at);
             self.claims.gone(&set.sku, self.world.clock.now_ms());
             self.truth.retain(|(sku, _), _| *sku != set.sku);
-            self.auditor(|auditor| auditor.cells.forget(&set.sku));
+            self.auditor(|auditor| auditor.levels.forget(&set.sku));
         }
     }
 
@@ -87,17 +87,17 @@ impl Trial {
         self.claims.kit(&set.sku, !set.is_kit);
         if !set.is_kit {
             self.truth.retain(|(sku, _), _| *sku != set.sku);
-            return self.auditor(|auditor| auditor.cells.forget(&set.sku));
+            return self.auditor(|auditor| auditor.levels.forget(&set.sku));
         }
         for (level, units) in self.world.stock().await.into_iter().filter(|((sku, _), _)| *sku == set.sku) {
-            self.auditor(|auditor| auditor.cells.known(&level, units, now));
+            self.auditor(|auditor| auditor.levels.known(&level, units, now));
             self.truth.insert(level, units);
         }
     }
 
     /// Makes the allocation name another product than was ordered.
     pub async fn substitute(&mut self, order: i64) {
-        let (is_so, level): (bool, Cell) = (self.random.percent(10), self.any_cell());
+        let (is_so, level): (bool, Level) = (self.random.percent(10), self.any_level());
         if !is_so || !self.kinds.has(Kind::Kits) {
             return;
         }

@@ -3,7 +3,7 @@
 //! The person looks at the platform, which here is the auditor's record, and uses the decisions of `tallyd
 //! outbox`.
 
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::trial::Trial;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -54,9 +54,9 @@ impl Trial {
         match (change.state.as_str(), change.reason.as_str(), change.kind.as_str()) {
             ("in_doubt", ..) => self.shipment_of(&change.key),
             (_, "undecided", "quantity.set" | "quantity.adjust") => {
-                let level = self.cell_of(change);
+                let level = self.level_of(change);
                 let written = change.written.unwrap_or(-1);
-                let landed = self.auditor(|auditor| auditor.cells.has_arrived(&level, written));
+                let landed = self.auditor(|auditor| auditor.levels.has_arrived(&level, written));
                 Word::Resolve(if landed { Resolution::TookEffect } else { Resolution::HadNoEffect })
             }
             (_, "brake" | "jump", _) => Word::Release,
@@ -69,9 +69,9 @@ impl Trial {
         }
     }
 
-    fn cell_of(&self, change: &Waiting) -> Cell {
+    fn level_of(&self, change: &Waiting) -> Level {
         let sku = change.sku.clone().unwrap_or_default();
-        (self.auditor(|auditor| auditor.cells.canonical(&sku)), change.warehouse_id.unwrap_or_default())
+        (self.auditor(|auditor| auditor.levels.canonical(&sku)), change.warehouse_id.unwrap_or_default())
     }
 
     /// Returns the shipment that the change made, as the auditor observed it.
@@ -88,7 +88,7 @@ impl Trial {
         let now = self.world.clock.now();
         let is_retry = matches!(word, Word::Retry);
         if matches!(word, Word::Resolve(Resolution::TookEffect)) {
-            let level = self.cell_of(change);
+            let level = self.level_of(change);
             self.auditor(|auditor| auditor.told.said(level, now.0));
         }
         let mut write: WriteTransaction = self.world.store().begin_write(Durability::Full).await.unwrap();

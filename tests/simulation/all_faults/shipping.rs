@@ -4,7 +4,7 @@
 
 use super::super::audit::whole;
 use super::super::auditor::Content;
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::trial::Trial;
 use serde_json::{Value, json};
 
@@ -74,10 +74,10 @@ impl Trial {
     }
 
     /// Orders one SKU or two from any warehouses, and ships the order in whole, in part, or not yet.
-    pub fn take(&self, sku: &str, units: i64) -> Option<Vec<(Cell, i64)>> {
+    pub fn take(&self, sku: &str, units: i64) -> Option<Vec<(Level, i64)>> {
         let (mut missing, mut taken) = (units, Vec::new());
         for level in self.truth.keys().filter(|(of, _)| of == sku) {
-            let part = missing.min(self.auditor(|auditor| auditor.cells.listed(level)).max(0));
+            let part = missing.min(self.auditor(|auditor| auditor.levels.listed(level)).max(0));
             missing -= part;
             if part > 0 {
                 taken.push((level.clone(), part));
@@ -117,14 +117,14 @@ impl Trial {
         if content.is_empty() {
             return;
         }
-        let (order, number) = (self.orders[at].id, format!("1Z{}", self.world.wishes()));
+        let (order, number) = (self.orders[at].id, format!("1Z{}", self.world.changes()));
         let lines: Vec<Value> =
             content.iter().map(|(line, units)| json!({"line_item_id": line, "quantity": units})).collect();
-        self.auditor(|auditor| auditor.parcels.wished(order, content.clone()));
-        let shipment_key = self.wish("shipment.create", &json!({"order_id": order, "lines": lines})).await;
+        self.auditor(|auditor| auditor.parcels.queued(order, content.clone()));
+        let shipment_key = self.change("shipment.create", &json!({"order_id": order, "lines": lines})).await;
         self.second_thoughts(&shipment_key);
         let tracking = json!({"shipment_key": shipment_key, "tracking_number": number});
-        let tracking_key = self.wish("tracking.submit", &tracking).await;
+        let tracking_key = self.change("tracking.submit", &tracking).await;
         let parcel = Parcel { shipment_key, tracking_key, content, number, is_told_by_hand: false };
         self.orders[at].parcels.push(parcel);
     }

@@ -4,7 +4,7 @@
 //! platform shows them.
 
 use super::super::audit::whole;
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::trial::Trial;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ impl Trial {
             sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
         let wrong = self.auditor(|auditor| {
             rows.into_iter().find_map(|(sku, warehouse, observed)| {
-                let level: Cell = (sku, warehouse);
+                let level: Level = (sku, warehouse);
                 let answer = auditor.told.last(&level)?;
                 // The view rounds its times.
                 (observed > answer + 2).then_some((level, observed - answer))
@@ -47,8 +47,8 @@ impl Trial {
         let now = self.world.clock.now_ms();
         let shown = self.world.mirror().await;
         let gone = &self.claims.gone;
-        let is_gone = |(sku, _): &&Cell| gone.get(sku).is_some_and(|at| now > at + GONE_MS);
-        let wrong: Vec<&Cell> = shown.keys().filter(is_gone).collect();
+        let is_gone = |(sku, _): &&Level| gone.get(sku).is_some_and(|at| now > at + GONE_MS);
+        let wrong: Vec<&Level> = shown.keys().filter(is_gone).collect();
         if !wrong.is_empty() {
             self.broken(format!("{wrong:?} are gone for hours and shown as stock"));
         }

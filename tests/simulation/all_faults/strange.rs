@@ -68,7 +68,7 @@ impl Trial {
     }
 
     fn poison(&mut self) {
-        let sku = self.any_cell().0;
+        let sku = self.any_level().0;
         let order = (!self.orders.is_empty()).then(|| self.random.pick(&self.orders).id);
         let how = *self.random.pick(&How::OF_ENTRIES);
         let subject = match (self.random.between(1, 4), order) {
@@ -134,7 +134,7 @@ impl Trial {
             let untracked = sqlx::query("DELETE FROM tracked_sku WHERE sku = ?1").bind(&new);
             untracked.execute(&mut self.world.outsider).await.unwrap();
             self.truth.retain(|(of, _), _| *of != new);
-            self.auditor(|auditor| auditor.cells.forget(&new));
+            self.auditor(|auditor| auditor.levels.forget(&new));
             self.count("products gone");
         }
     }
@@ -143,7 +143,7 @@ impl Trial {
     ///
     /// In most pairs they cancel each other out. A person may cancel one of them.
     async fn pair(&mut self) {
-        let level = self.any_cell();
+        let level = self.any_level();
         let there = self.truth[&level].max(0);
         let out = self.random.between(1, 3).min(there);
         let comes = if self.random.percent(60) { out } else { self.random.between(1, 5) };
@@ -154,7 +154,7 @@ impl Trial {
         for units in [-out, comes] {
             *self.truth.entry(level.clone()).or_default() += units;
             let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": units});
-            keys.push(self.wish_cell("quantity.adjust", &level, body, Effect::Add(units)).await);
+            keys.push(self.change_level("quantity.adjust", &level, body, Effect::Add(units)).await);
         }
         let key = self.random.pick(&keys).clone();
         let (speaks, at, turns) =

@@ -2,7 +2,7 @@
 //! violation, because later steps prove nothing.
 
 use super::super::auditor::{Auditor, Effect};
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::super::random::Random;
 use super::super::storm::Storm;
 use super::super::wire::Weather;
@@ -96,13 +96,13 @@ pub struct Trial {
     pub random: Random,
     pub settings: Settings,
     /// Units that can truly be sold, by stock level: the shelf less what is sold.
-    pub truth: BTreeMap<Cell, i64>,
+    pub truth: BTreeMap<Level, i64>,
     pub orders: Vec<Order>,
     pub discontinued: Vec<String>,
     /// Stock level that a change was last inserted for.
-    pub amid: Option<Cell>,
+    pub amid: Option<Level>,
     /// Stock level that a customer bought from shortly before the next adjust.
-    pub before: Option<Cell>,
+    pub before: Option<Level>,
     pub count_later: Option<LaterCount>,
     pub kinds: Kinds,
     pub claims: Claims,
@@ -175,7 +175,7 @@ impl Trial {
         };
         trial.put_in_force(settings);
         for (level, units) in trial.world.stock().await {
-            trial.auditor(|auditor| auditor.cells.known(&level, units, BEGIN_MS));
+            trial.auditor(|auditor| auditor.levels.known(&level, units, BEGIN_MS));
             trial.truth.insert(level, units);
         }
         trial.name_in_other_scripts().await;
@@ -215,7 +215,7 @@ impl Trial {
             self.runs_judged = self.world.runs;
             let moves = self.world.number(MOVES).await;
             if std::mem::replace(&mut self.moves_judged, moves) != moves {
-                self.judge_cells().await;
+                self.judge_levels().await;
                 self.judge_refusals().await;
             }
             self.judge_shown().await;
@@ -248,7 +248,7 @@ impl Trial {
         self.auditor(|auditor| {
             auditor.quota.allow(settings.calls_per_minute, now);
             if settings.policy == "local" || was.policy == "local" {
-                auditor.cells.anything_goes();
+                auditor.levels.anything_goes();
             }
         });
     }
@@ -292,16 +292,16 @@ impl Trial {
     }
 
     /// Inserts a change of a stock level and tells the auditor; returns its key.
-    pub async fn wish_cell(
+    pub async fn change_level(
         &mut self,
         kind: &str,
-        level: &Cell,
+        level: &Level,
         body: serde_json::Value,
         effect: Effect,
     ) -> String {
-        let key = self.wish(kind, &body).await;
+        let key = self.change(kind, &body).await;
         self.amid = Some(level.clone());
-        self.auditor(|auditor| auditor.cells.wished(&key, level, effect));
+        self.auditor(|auditor| auditor.levels.queued(&key, level, effect));
         key
     }
 
@@ -309,16 +309,16 @@ impl Trial {
         let mut figures = self.figures.clone();
         self.auditor(|auditor| {
             figures.insert("calls", i64::try_from(auditor.quota.calls).unwrap());
-            figures.insert("stock level writes", i64::try_from(auditor.cells.writes).unwrap());
-            figures.insert("stock levels judged", i64::try_from(auditor.cells.judged).unwrap());
-            figures.insert("units too many, admitted", auditor.cells.admitted.0);
-            figures.insert("units too few, admitted", auditor.cells.admitted.1);
+            figures.insert("stock level writes", i64::try_from(auditor.levels.writes).unwrap());
+            figures.insert("stock levels judged", i64::try_from(auditor.levels.judged).unwrap());
+            figures.insert("units too many, admitted", auditor.levels.admitted.0);
+            figures.insert("units too few, admitted", auditor.levels.admitted.1);
             figures.insert("creates", i64::try_from(auditor.creates.len()).unwrap());
             figures.insert("parcels", i64::try_from(auditor.parcels.len()).unwrap());
             figures.insert("odd answers", auditor.twisted.values().sum());
             figures.insert("calls failed for what they held, or all", auditor.failed);
         });
-        figures.insert("changes", i64::try_from(self.world.wishes()).unwrap());
+        figures.insert("changes", i64::try_from(self.world.changes()).unwrap());
         figures
     }
 }

@@ -132,7 +132,7 @@ impl Trial {
     ///
     /// They are held changes and changes that stay in doubt, with their SKUs and orders.
     fn stuck(&self, open: &[Open]) -> BTreeSet<String> {
-        let waits = |wish: &&Open| wish.state == "held" || wish.reason == "landed_or_another";
+        let waits = |change: &&Open| change.state == "held" || change.reason == "landed_or_another";
         open.iter().filter(waits).flat_map(|change| self.subjects(&change.key)).collect()
     }
 

@@ -6,20 +6,20 @@
 //! The auditor uses the interface (docs/interface.md) and the window that docs/reliability.md admits between
 //! a read and the write that follows from it. It does not use the daemon's reasons.
 
-mod cells;
 mod creates;
-mod parcels;
+mod levels;
 mod quota;
+mod shipments;
 mod told;
 
-pub use self::cells::{Cells, Effect, Fate};
 pub use self::creates::Creates;
-pub use self::parcels::{Content, Parcels};
+pub use self::levels::{Effect, Fate, Levels};
 pub use self::quota::Quota;
+pub use self::shipments::{Content, SentShipments};
 pub use self::told::Told;
 
 use super::audit::{json, text, whole};
-use super::books::Cell;
+use super::books::Level;
 use super::odd::How;
 use super::rewrite::Oddity;
 use serde_json::Value;
@@ -32,9 +32,9 @@ use tallyd::model::{self, Operation};
 pub struct Auditor {
     pub violations: Vec<String>,
     pub quota: Quota,
-    pub cells: Cells,
+    pub levels: Levels,
     pub creates: Creates,
-    pub parcels: Parcels,
+    pub parcels: SentShipments,
     pub told: Told,
     /// Odd answers, and calls that failed for an entry or because the platform failed.
     pub twisted: BTreeMap<Oddity, i64>,
@@ -63,15 +63,15 @@ impl Auditor {
         match request.operation {
             Operation::UpdateQuantityOnHand => {
                 for entry in list(&body) {
-                    let level = self.cell(entry);
-                    self.cells.sent(call, &level, whole(&entry["Quantity"]), since, is_lost, self.is_late);
+                    let level = self.level(entry);
+                    self.levels.sent(call, &level, whole(&entry["Quantity"]), since, is_lost, self.is_late);
                 }
             }
             Operation::UpdateProduct => {
                 for link in list(&body["Warehouses"]).filter(|link| link["QuantityOnHand"].is_number()) {
                     let level = (text(&body["Sku"]), whole(&link["WarehouseId"]));
                     let units = whole(&link["QuantityOnHand"]);
-                    self.cells.sent(call, &level, units, since, is_lost, self.is_late);
+                    self.levels.sent(call, &level, units, since, is_lost, self.is_late);
                 }
             }
             _ => {}
@@ -83,8 +83,8 @@ impl Auditor {
     pub fn told(&mut self, request: &PlatformRequest, answer: &PlatformResponse, calendar_ms: i64) {
         if answer.status == 200 && Told::concerns(request.operation) {
             let asked = json(request.body.as_deref().unwrap_or_default());
-            let levels = &self.cells;
-            let spelled = |cell: Cell| (levels.canonical(&cell.0), cell.1);
+            let levels = &self.levels;
+            let spelled = |level: Level| (levels.canonical(&level.0), level.1);
             self.told.heard(request.operation, &asked, &json(&answer.body), calendar_ms, spelled);
         }
     }
@@ -96,18 +96,18 @@ impl Auditor {
         self.failed += 1;
         let writes = matches!(operation, Operation::UpdateQuantityOnHand | Operation::UpdateProduct);
         if writes && how.is_refusal() && is_told {
-            self.cells.not_done(call);
+            self.levels.not_done(call);
         }
     }
 
     /// Returns the stock level of an entry, in the platform's spelling.
-    fn cell(&self, entry: &Value) -> Cell {
-        (self.cells.canonical(&text(&entry["Sku"])), whole(&entry["WarehouseId"]))
+    fn level(&self, entry: &Value) -> Level {
+        (self.levels.canonical(&text(&entry["Sku"])), whole(&entry["WarehouseId"]))
     }
 
     /// Records that the daemon was killed: every message on its way to or from it is lost.
     pub fn daemon_died(&mut self) {
-        self.cells.all_lost();
+        self.levels.all_lost();
     }
 
     /// Records the effects of a call, or its refusal.
@@ -144,7 +144,7 @@ impl Auditor {
                 self.products.insert(text(&product["Sku"]), product.clone());
                 for link in list(&product["Warehouses"]) {
                     let level = (text(&product["Sku"]), whole(&link["WarehouseId"]));
-                    self.cells.known(&level, whole(&link["QuantityOnHand"]), at_ms);
+                    self.levels.known(&level, whole(&link["QuantityOnHand"]), at_ms);
                 }
             }
             Operation::CreateWarehouse => {
@@ -162,8 +162,8 @@ impl Auditor {
         let failed: BTreeSet<usize> = list(&said["messages"]).filter_map(failed_index).collect();
         for (index, entry) in list(asked).enumerate().filter(|(index, _)| !failed.contains(index)) {
             debug_assert!(index < 25, "the platform takes no more");
-            let level = self.cell(entry);
-            self.cells.arrived(call, &level, whole(&entry["Quantity"]), at_ms);
+            let level = self.level(entry);
+            self.levels.arrived(call, &level, whole(&entry["Quantity"]), at_ms);
         }
     }
 
@@ -173,7 +173,7 @@ impl Auditor {
         }
         for link in list(&data["Product"]["Warehouses"]) {
             let level = (text(&data["Product"]["Sku"]), whole(&link["WarehouseId"]));
-            self.cells.arrived(call, &level, whole(&link["QuantityOnHand"]), at_ms);
+            self.levels.arrived(call, &level, whole(&link["QuantityOnHand"]), at_ms);
         }
     }
 
@@ -186,7 +186,7 @@ impl Auditor {
             let (mut sum, mut is_known) = (0, true);
             for link in links {
                 let level = (sku.clone(), whole(&link["WarehouseId"]));
-                match self.cells.shown(&level, at_ms) {
+                match self.levels.shown(&level, at_ms) {
                     Some(quantity) => link["QuantityOnHand"] = quantity.into(),
                     None => is_known = false,
                 }

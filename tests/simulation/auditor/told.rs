@@ -1,7 +1,7 @@
 //! The time of the platform's last answer about each stock level: no fact of the mirror may be dated later.
 
 use super::super::audit::{text, whole};
-use super::super::books::Cell;
+use super::super::books::Level;
 use super::{failed_index, list};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use tallyd::model::Operation;
 
 /// Latest time of the host's calendar, by stock level, at which an answer that held it reached the daemon.
 #[derive(Debug, Default)]
-pub struct Told(BTreeMap<Cell, i64>);
+pub struct Told(BTreeMap<Level, i64>);
 
 impl Told {
     /// Returns true for operations whose answers hold quantities.
@@ -31,17 +31,17 @@ impl Told {
         asked: &Value,
         said: &Value,
         at_ms: i64,
-        spelled: impl Fn(Cell) -> Cell,
+        spelled: impl Fn(Level) -> Level,
     ) {
-        let held: Vec<Cell> = match operation {
+        let held: Vec<Level> = match operation {
             Operation::UpdateQuantityOnHand => {
                 let failed: BTreeSet<usize> = list(&said["messages"]).filter_map(failed_index).collect();
                 let done = list(asked).enumerate().filter(|(index, _)| !failed.contains(index));
                 done.map(|(_, entry)| (text(&entry["Sku"]), whole(&entry["WarehouseId"]))).collect()
             }
-            Operation::GetProductBalances => cells(list(said)),
-            Operation::GetProducts => cells(list(&said["data"])),
-            _ => cells(std::iter::once(&said["data"]["Product"])),
+            Operation::GetProductBalances => levels(list(said)),
+            Operation::GetProducts => levels(list(&said["data"])),
+            _ => levels(std::iter::once(&said["data"]["Product"])),
         };
         for level in held {
             self.said(spelled(level), at_ms);
@@ -49,26 +49,26 @@ impl Told {
     }
 
     /// Records an observation of a stock level by an answer, or by a person at the platform.
-    pub fn said(&mut self, level: Cell, at_ms: i64) {
+    pub fn said(&mut self, level: Level, at_ms: i64) {
         let last = self.0.entry(level).or_insert(at_ms);
         *last = at_ms.max(*last);
     }
 
     /// Records that a stock level has another name.
-    pub fn renamed(&mut self, from: &Cell, to: &Cell) {
+    pub fn renamed(&mut self, from: &Level, to: &Level) {
         if let Some(at) = self.0.get(from).copied() {
             self.said(to.clone(), at);
         }
     }
 
-    pub fn last(&self, level: &Cell) -> Option<i64> {
+    pub fn last(&self, level: &Level) -> Option<i64> {
         self.0.get(level).copied()
     }
 }
 
 /// Returns the readable stock levels of records and warehouses that stand there once.
-fn cells<'a>(records: impl Iterator<Item = &'a Value>) -> Vec<Cell> {
-    let mut seen: BTreeMap<Cell, usize> = BTreeMap::new();
+fn levels<'a>(records: impl Iterator<Item = &'a Value>) -> Vec<Level> {
+    let mut seen: BTreeMap<Level, usize> = BTreeMap::new();
     let mut skus: BTreeMap<String, usize> = BTreeMap::new();
     for record in records {
         let Some(sku) = record["Sku"].as_str() else { continue };

@@ -158,7 +158,7 @@ fn says_dead_key(reply: &CallReply) {
     assert_eq!(reply.message.as_deref(), Some(expected));
 }
 
-fn cells(balances: &[ProductBalance<'_>]) -> Vec<(String, Vec<(WarehouseId, i64)>)> {
+fn levels(balances: &[ProductBalance<'_>]) -> Vec<(String, Vec<(WarehouseId, i64)>)> {
     let levels = |balance: &ProductBalance<'_>| {
         balance.warehouses.iter().map(|level| (level.warehouse_id, level.quantity_on_hand)).collect()
     };
@@ -176,7 +176,7 @@ fn lookups() -> Vec<Row> {
                     ("B-200".to_owned(), vec![(MAIN, 1), (SECOND, 0)]),
                     ("A-100".to_owned(), vec![(MAIN, 23), (SECOND, 7)]),
                 ];
-                assert_eq!(cells(&found.records), expected);
+                assert_eq!(levels(&found.records), expected);
                 assert_eq!(found.records[1].warehouses[1].warehouse_sku.as_deref(), Some("ANCHOR"));
             },
         ),
@@ -205,7 +205,7 @@ fn lookups() -> Vec<Row> {
                     ("A-100".to_owned(), vec![(MAIN, 23), (SECOND, 7)]),
                     ("K-300".to_owned(), vec![(MAIN, 1), (SECOND, 0)]),
                 ];
-                assert_eq!(cells(&balances.records), expected);
+                assert_eq!(levels(&balances.records), expected);
                 let total = balances.records[0].quantity_on_hand;
                 assert_eq!((total, balances.parked.len()), (Some(30), 0));
             },

@@ -9,7 +9,7 @@
 //! distinguish the two. Then the write's own difference is admitted too, but only if others moved the stock
 //! level before the decision.
 
-use super::super::books::Cell;
+use super::super::books::Level;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Length of the history; it covers all windows and replicas.
@@ -68,9 +68,9 @@ struct Write {
 
 /// The stock levels of an account.
 #[derive(Debug, Default)]
-pub struct Cells {
-    accounts: BTreeMap<Cell, Account>,
-    wishes: BTreeMap<String, (Cell, Effect)>,
+pub struct Levels {
+    accounts: BTreeMap<Level, Account>,
+    changes: BTreeMap<String, (Level, Effect)>,
     /// Stock levels judged, and entries that arrived.
     pub judged: u64,
     pub writes: u64,
@@ -115,9 +115,9 @@ impl Account {
     }
 }
 
-impl Cells {
+impl Levels {
     /// Records that a stock level exists and shows this quantity.
-    pub fn known(&mut self, level: &Cell, listed: i64, at_ms: i64) {
+    pub fn known(&mut self, level: &Level, listed: i64, at_ms: i64) {
         let account = self.accounts.entry(level.clone()).or_default();
         account.expected = listed;
         account.show(listed, at_ms);
@@ -126,27 +126,27 @@ impl Cells {
     /// Removes a SKU that is gone or renamed, with its changes.
     pub fn forget(&mut self, sku: &str) {
         self.accounts.retain(|(of, _), _| of != sku);
-        self.wishes.retain(|_, ((of, _), _)| of != sku);
+        self.changes.retain(|_, ((of, _), _)| of != sku);
     }
 
     /// Returns the quantity that the platform shows.
-    pub fn listed(&self, level: &Cell) -> i64 {
+    pub fn listed(&self, level: &Level) -> i64 {
         self.accounts.get(level).map_or(0, |account| account.listed)
     }
 
     /// Returns the quantity shown at a time, as far back as the history goes.
-    pub fn shown(&self, level: &Cell, at_ms: i64) -> Option<i64> {
+    pub fn shown(&self, level: &Level, at_ms: i64) -> Option<i64> {
         let account = self.accounts.get(level)?;
         let then = account.shown.iter().rev().find(|(from, _)| *from <= at_ms);
         then.or(account.shown.first()).map(|(_, listed)| *listed)
     }
 
-    pub fn all(&self) -> BTreeMap<Cell, i64> {
+    pub fn all(&self) -> BTreeMap<Level, i64> {
         self.accounts.iter().map(|(level, account)| (level.clone(), account.listed)).collect()
     }
 
     /// Records a movement of others: a sale, or a quantity entered by hand.
-    pub fn moved(&mut self, level: &Cell, by: i64, at_ms: i64) {
+    pub fn moved(&mut self, level: &Level, by: i64, at_ms: i64) {
         let account = self.accounts.entry(level.clone()).or_default();
         account.expected += by;
         account.moves.push((at_ms, by));
@@ -154,13 +154,14 @@ impl Cells {
     }
 
     /// Records an inserted change.
-    pub fn wished(&mut self, key: &str, level: &Cell, effect: Effect) {
-        self.wishes.insert(key.to_owned(), (level.clone(), effect));
+    pub fn queued(&mut self, key: &str, level: &Level, effect: Effect) {
+        self.changes.insert(key.to_owned(), (level.clone(), effect));
     }
 
     /// Accepts any effect of all open counts, by an operator's decision or policy.
     pub fn anything_goes(&mut self) {
-        for (_, effect) in self.wishes.values_mut().filter(|(_, effect)| matches!(effect, Effect::Count(_))) {
+        for (_, effect) in self.changes.values_mut().filter(|(_, effect)| matches!(effect, Effect::Count(_)))
+        {
             *effect = Effect::Anything;
         }
     }
@@ -168,7 +169,7 @@ impl Cells {
     pub fn sent(
         &mut self,
         call: usize,
-        level: &Cell,
+        level: &Level,
         quantity: i64,
         since_ms: i64,
         is_lost: bool,
@@ -203,7 +204,7 @@ impl Cells {
         }
     }
 
-    pub fn arrived(&mut self, call: usize, level: &Cell, quantity: i64, at_ms: i64) {
+    pub fn arrived(&mut self, call: usize, level: &Level, quantity: i64, at_ms: i64) {
         self.writes += 1;
         let account = self.accounts.entry(level.clone()).or_default();
         account.echoes.push((at_ms, quantity - account.listed));
@@ -214,39 +215,39 @@ impl Cells {
     }
 
     /// Returns true if an entry without an answer arrived, as a person would see at the platform.
-    pub fn has_arrived(&self, level: &Cell, quantity: i64) -> bool {
+    pub fn has_arrived(&self, level: &Level, quantity: i64) -> bool {
         let writes = self.accounts.get(level).map(|account| account.writes.as_slice()).unwrap_or_default();
         writes.iter().any(|write| write.is_lost && write.quantity == quantity && write.arrived_ms.is_some())
     }
 
     /// Returns true if the entry of a change arrived without an answer.
     pub fn has_landed(&self, key: &str, quantity: i64) -> bool {
-        self.wishes.get(key).is_some_and(|(level, _)| self.has_arrived(level, quantity))
+        self.changes.get(key).is_some_and(|(level, _)| self.has_arrived(level, quantity))
     }
 
     /// Returns the keys of the changes that are not judged yet.
     pub fn unsettled(&self) -> Vec<&str> {
-        self.wishes.keys().map(String::as_str).collect()
+        self.changes.keys().map(String::as_str).collect()
     }
 
     /// Judges every stock level that has changes and none on its way.
     pub fn judge(&mut self, fates: &BTreeMap<String, Fate>, now_ms: i64, window_ms: i64) -> Vec<String> {
         let fate = |key: &String| fates.get(key).copied().unwrap_or(Fate::Open);
-        let open: BTreeSet<Cell> = self
-            .wishes
+        let open: BTreeSet<Level> = self
+            .changes
             .iter()
             .filter(|(key, _)| fate(key) == Fate::Open)
             .map(|(_, (level, _))| level.clone())
             .collect();
-        let settled: Vec<(String, Cell, Effect)> = self
-            .wishes
+        let settled: Vec<(String, Level, Effect)> = self
+            .changes
             .iter()
             .filter(|(key, (level, _))| !open.contains(level) && fate(key) != Fate::Held)
             .map(|(key, (level, effect))| (key.clone(), level.clone(), *effect))
             .collect();
-        let mut touched: BTreeMap<Cell, bool> = BTreeMap::new();
+        let mut touched: BTreeMap<Level, bool> = BTreeMap::new();
         for (key, level, effect) in settled {
-            self.wishes.remove(&key);
+            self.changes.remove(&key);
             let is_free = touched.entry(level.clone()).or_default();
             let account = self.accounts.entry(level).or_default();
             match effect {
@@ -256,11 +257,11 @@ impl Cells {
             }
         }
         let judged =
-            touched.into_iter().filter_map(|(level, free)| self.judge_cell(&level, free, now_ms, window_ms));
+            touched.into_iter().filter_map(|(level, free)| self.judge_level(&level, free, now_ms, window_ms));
         judged.collect()
     }
 
-    fn judge_cell(&mut self, level: &Cell, is_free: bool, now_ms: i64, window_ms: i64) -> Option<String> {
+    fn judge_level(&mut self, level: &Level, is_free: bool, now_ms: i64, window_ms: i64) -> Option<String> {
         let account = self.accounts.get_mut(level)?;
         let (off, (up, down)) = (account.listed - account.expected, account.slack(now_ms));
         let (expected, listed) = (account.expected, account.listed);
@@ -283,8 +284,8 @@ impl Cells {
 }
 
 #[cfg(test)]
-fn shop() -> (Cells, Cell) {
-    let (mut levels, level) = (Cells::default(), ("A".to_owned(), 1));
+fn shop() -> (Levels, Level) {
+    let (mut levels, level) = (Levels::default(), ("A".to_owned(), 1));
     levels.known(&level, 10, 0);
     (levels, level)
 }
@@ -294,7 +295,7 @@ fn a_sale_that_a_write_undid_is_seen_unless_it_fell_into_the_window() {
     let done = BTreeMap::from([("w".to_owned(), Fate::Done)]);
     for (sold_at, violations) in [(50, 1), (150, 0)] {
         let (mut levels, level) = shop();
-        levels.wished("w", &level, Effect::Add(5));
+        levels.queued("w", &level, Effect::Add(5));
         levels.moved(&level, -2, sold_at);
         levels.sent(1, &level, 15, 100, false, false);
         levels.arrived(1, &level, 15, 200);
@@ -312,7 +313,7 @@ fn a_movement_that_is_done_twice_or_never_is_seen() {
         (15, Fate::Undone, 1),
     ] {
         let (mut levels, level) = shop();
-        levels.wished("w", &level, Effect::Add(5));
+        levels.queued("w", &level, Effect::Add(5));
         levels.sent(1, &level, written, 100, true, false);
         levels.arrived(1, &level, written, 200);
         let judged = levels.judge(&BTreeMap::from([("w".to_owned(), fate)]), 300, 0);

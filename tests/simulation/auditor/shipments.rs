@@ -11,7 +11,7 @@ pub type Content = Vec<(i64, i64)>;
 
 /// Shipments and their tracking numbers.
 #[derive(Debug, Default)]
-pub struct Parcels {
+pub struct SentShipments {
     /// By order and content: the number of changes, and the shipments that the platform made for the daemon.
     parcels: BTreeMap<(i64, Content), (u32, Vec<i64>)>,
     /// Tracking number of each shipment item.
@@ -29,9 +29,9 @@ pub struct Parcels {
     news: BTreeMap<i64, i64>,
 }
 
-impl Parcels {
+impl SentShipments {
     /// Records a change that ships this content.
-    pub fn wished(&mut self, order: i64, content: Content) {
+    pub fn queued(&mut self, order: i64, content: Content) {
         self.parcels.entry((order, content)).or_default().0 += 1;
     }
 
@@ -157,8 +157,8 @@ impl Parcels {
 
 #[test]
 fn a_second_parcel_and_a_second_number_are_seen() {
-    let mut parcels = Parcels::default();
-    parcels.wished(7, vec![(1, 2)]);
+    let mut parcels = SentShipments::default();
+    parcels.queued(7, vec![(1, 2)]);
     let entry = serde_json::json!({
         "Request": {"OrderId": 7, "LineItems": [{"LineItemId": 1, "Quantity": 2}]},
         "Shipment": {"Id": 70, "Items": [{"Id": 700}]}
