@@ -65,7 +65,7 @@ pub enum CsvRefusal {
 
 /// Reads a file and converts each line. Any bad line refuses the whole file, unless `partial` is set.
 ///
-/// Also returns notes on ignored lines and columns, for [`tell`].
+/// Also returns notes on ignored lines and columns, for [`append_notes`].
 pub(super) fn import_file<T>(
     path: &Path,
     columns: &CsvColumns,

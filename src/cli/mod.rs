@@ -167,7 +167,7 @@ impl CommandFailure {
         Self { message: output::plain_line(message.as_ref()).into_owned(), exit_code: code }
     }
 
-    /// Creates a message of several lines. Text from outside must be masked with [`output::plain`].
+    /// Creates a message of several lines. Text from outside must be masked with [`output::plain_line`].
     fn multiline(message: impl Into<String>, code: u8) -> Self {
         Self { message: message.into(), exit_code: code }
     }

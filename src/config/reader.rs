@@ -87,7 +87,7 @@ impl<'a> SectionReader<'a> {
         self.read_quoted(key, default, "write text in quotes", parse)
     }
 
-    /// Reads like [`Reader::parsed`]; `wanted` is the advice for a value that is not text.
+    /// Reads like [`SectionReader::read_parsed`]; `wanted` is the advice for a value that is not text.
     fn read_quoted<T: Default>(
         &mut self,
         key: &str,

@@ -44,11 +44,11 @@ const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
 ];
 /// The time limit for calls in flight at shutdown; unanswered calls are then in doubt.
 ///
-/// [`DRAIN`] and [`LAST_WORD`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
+/// [`DRAIN_TIMEOUT`] and [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 /// The time limit for the last write after the drain.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The delay after a settle run that did not complete ([`SETTLE_AGAIN`]) or did ([`SETTLE_APART`]).
+/// The delay after a settle run that did not complete ([`SETTLE_RETRY_DELAY`]) or did ([`SETTLE_DELAY_MIN`]).
 const SETTLE_RETRY_DELAY: Duration = Duration::from_secs(30);
 const SETTLE_DELAY_MIN: Duration = Duration::from_secs(1);
 /// The minimum delay before a push that waits to retry an entry begins again.
@@ -130,7 +130,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// Fails on an error of the database that is not transient. If the file at the path was replaced or is
-    /// gone, the error is [`StoreError::Elsewhere`].
+    /// gone, the error is [`StoreError::FileReplaced`].
     pub(super) async fn run_loop(
         &mut self,
         stop: &CancellationToken,
@@ -410,7 +410,7 @@ impl Supervisor {
         }
     }
 
-    /// Stops: starts nothing new and completes calls in flight for up to [`DRAIN`].
+    /// Stops: starts nothing new and completes calls in flight for up to [`DRAIN_TIMEOUT`].
     ///
     /// Calls without an answer by then are in doubt.
     pub(super) async fn drain_calls(&mut self) -> Result<(), StoreError> {

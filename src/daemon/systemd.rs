@@ -16,7 +16,7 @@ pub(super) fn notify_waiting(status: &str) {
     send_states(&[minute, NotifyState::Status(&status_line(status))]);
 }
 
-/// Reports that a reload began; [`ready`] ends it, in success and failure.
+/// Reports that a reload began; [`notify_ready`] ends it, in success and failure.
 pub(super) fn notify_reloading() {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         send_states(&[NotifyState::Reloading, now]);

@@ -71,7 +71,7 @@ impl JobContext {
     /// Waits for a reservation of the limiter.
     ///
     /// # Errors
-    /// [`JobError::Refused`] at once while the key is refused, except for probes. [`JobError::Stopped`] if
+    /// [`JobError::KeyRefused`] at once while the key is refused, except for probes. [`JobError::Stopped`] if
     /// the daemon stops.
     pub(crate) async fn reserve_call(
         &self,
@@ -216,7 +216,7 @@ impl JobContext {
         }
     }
 
-    /// Reads with up to [`ATTEMPTS`] attempts. Only the end of the returned, accepted answer is left to the
+    /// Reads with up to [`READ_ATTEMPTS`] attempts. Only the end of the returned, accepted answer is left to the
     /// caller to record.
     pub(crate) async fn read_answer(
         &self,
@@ -404,7 +404,7 @@ fn journal_outcome(verdict: Verdict) -> ExchangeOutcome {
     }
 }
 
-/// Logs a change of the account's budget. [`Context::refused_by`] logs a refused key.
+/// Logs a change of the account's budget. [`JobContext::key_refused_by`] logs a refused key.
 fn log_limiter_event(notice: &LimiterEvent) {
     match notice {
         LimiterEvent::HoldStarted(hold) if hold.scope == HoldScope::Key => {}

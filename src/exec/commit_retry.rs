@@ -94,7 +94,7 @@ impl CommitRetry<'_> {
 
 impl JobContext {
     /// Starts the retry of a commit; `doing` completes "cannot …". The caller repeats attempts until
-    /// [`Insist::on`] returns their result.
+    /// [`CommitRetry::check_attempt`] returns their result.
     pub(crate) fn retry_commit(&self, doing: &'static str) -> CommitRetry<'_> {
         CommitRetry {
             gate: &self.claim_gate,

@@ -158,12 +158,12 @@ impl JobContext {
         self.stopping.cancel();
     }
 
-    /// Waits for [`Self::stop`].
+    /// Waits for [`Self::stop_jobs`].
     pub(crate) async fn wait_for_stop(&self) {
         self.stopping.cancelled().await;
     }
 
-    /// Returns true after [`Self::stop`].
+    /// Returns true after [`Self::stop_jobs`].
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
     }

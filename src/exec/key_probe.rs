@@ -55,7 +55,7 @@ pub async fn probe_key(context: &JobContext, run: RunId) -> Result<KeyStatus, Jo
     Ok(KeyStatus { key, why })
 }
 
-/// Classifies the refusal of a call that was sent at `sent` ([`proof::judge`]).
+/// Classifies the refusal of a call that was sent at `sent` ([`proof::judge_refusal`]).
 pub(crate) async fn judge_refusal(
     context: &JobContext,
     run: RunId,

@@ -71,7 +71,7 @@ impl JobContext {
     }
 
     /// Records an answered read of these entries. An answer that shows none of them proves neither a failure
-    /// of theirs nor that the platform works. Returns true as [`Context::worked`] does.
+    /// of theirs nor that the platform works. Returns true as [`JobContext::record_success`] does.
     pub(crate) async fn record_read_success(
         &self,
         operation: Operation,
@@ -160,7 +160,7 @@ impl JobContext {
     /// Returns the meaning of an answer that is not accepted. May send a probe.
     ///
     /// # Errors
-    /// [`JobError::Refused`] if the key is refused.
+    /// [`JobError::KeyRefused`] if the key is refused.
     pub(crate) async fn classify_failure(
         &self,
         run: RunId,

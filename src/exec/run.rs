@@ -1,6 +1,6 @@
 //! Bracket of a run: opens the run in the journal, does the work, closes the run and logs one line.
 //!
-//! For a failed run the caller logs the line with [`Finished::say_failed`], because only the caller has the
+//! For a failed run the caller logs the line with [`FinishedRun::log_failed`], because only the caller has the
 //! time of the retry.
 
 use super::{JobContext, JobError, RunArgs};

@@ -26,7 +26,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Longest hold that is usual under a quota. A longer one is a finding.
 const LONG_HOLD: Duration = Duration::from_secs(2 * 60);
 /// Largest age of the last good backup. If the schedule leaves longer gaps, the limit is the gap plus
-/// [`COPY_LATE`].
+/// [`BACKUP_GRACE`].
 const BACKUP_MAX_AGE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 const BACKUP_GRACE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Most names in a sentence; the subjects contain all.

@@ -31,7 +31,7 @@ const RECOVERY_PERMILLE: u32 = 10;
 const RECOVERY_STEP: Duration = Duration::from_secs(60);
 /// Time added to the window by an unexpected 429.
 pub(super) const GUARD_MARGIN: Duration = Duration::from_secs(1);
-/// Time for which [`GUARD`] applies. The added second costs 1.6 % of the calls, too much for ever.
+/// Time for which [`GUARD_MARGIN`] applies. The added second costs 1.6 % of the calls, too much for ever.
 const GUARD_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The adaptive limit.

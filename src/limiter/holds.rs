@@ -120,7 +120,7 @@ impl ActiveHolds {
         }
     }
 
-    /// Stops the operation until it is [released](Self::release). Returns false if it was held already.
+    /// Stops the operation until it is [released](Self::release_operation). Returns false if it was held already.
     pub(super) fn hold_operation(&mut self, operation: Operation, why: String, now: Moment) -> bool {
         let new = !self.judging.contains_key(&operation);
         self.judging.entry(operation).or_insert(OpenEndedHold { since: now, why });
@@ -132,7 +132,7 @@ impl ActiveHolds {
         self.judging.remove(&operation).is_some()
     }
 
-    /// Stops all lanes but the probe lane until the refusal is [lifted](Self::lift).
+    /// Stops all lanes but the probe lane until the refusal is [lifted](Self::lift_refusal).
     ///
     /// Returns false if the key was refused already.
     pub(super) fn refuse_key(&mut self, why: String, now: Moment) -> bool {

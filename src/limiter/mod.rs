@@ -4,7 +4,7 @@
 //!
 //! The platform counts the calls of an account over a sliding minute and refuses calls beyond the quota.
 //! Refused calls count too (docs/interface.md, *Limits*). [`Limiter::acquire`] waits until a call may be
-//! sent. [`Permit::conclude`] records the outcome of the call.
+//! sent. [`Permit::complete_call`] records the outcome of the call.
 //!
 //! # Policy
 //!
@@ -39,10 +39,10 @@
 //!
 //! - Other software on the account is not noticed before its first 429, and each attempt to regain its part
 //!   costs another 429. Instances that share an account set `limits.share`.
-//! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of [`Memory`].
+//! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of [`PersistedState`].
 //! - Lanes have no order beyond their guaranteed turns, and a wait has no upper bound: a hold may last a day.
 //!   A caller that cannot wait drops the future, which leaves no trace. Waiting is not a failure.
-//! - The limiter writes no log lines. It returns [`Notice`]s, because the caller knows the run and must store
+//! - The limiter writes no log lines. It returns [`LimiterEvent`]s, because the caller knows the run and must store
 //!   the changed state anyway.
 
 mod adaptive_limit;
@@ -141,7 +141,7 @@ impl LimiterShared {
 }
 
 impl Limiter {
-    /// Creates a limiter from the state of earlier runs; see [`Memory`].
+    /// Creates a limiter from the state of earlier runs; see [`PersistedState`].
     pub fn new(settings: LimiterSettings, clock: Arc<dyn Clock>, memory: PersistedState) -> Self {
         let admission = Admission::from_persisted(settings, memory, DualInstant::from_clock(clock.as_ref()));
         Self { shared: Arc::new(LimiterShared { admission: Mutex::new(admission), clock }) }
@@ -169,7 +169,7 @@ impl Limiter {
         }
     }
 
-    /// Closes the limiter: waiting and new calls fail with [`Stopped`]. Granted permits stay valid.
+    /// Closes the limiter: waiting and new calls fail with [`LimiterClosed`]. Granted permits stay valid.
     pub fn close(&self) {
         self.shared.lock_admission().close();
     }
@@ -236,7 +236,7 @@ impl Limiter {
         self.shared.lock_admission().holds.is_refused()
     }
 
-    /// Returns the state for the next start. Only [`Memory::kept`] must be stored; the rest is in the
+    /// Returns the state for the next start. Only [`PersistedState::limiter_state`] must be stored; the rest is in the
     /// journal.
     pub fn persisted_state(&self) -> PersistedState {
         let now = self.shared.now();
@@ -264,7 +264,7 @@ struct QueueTicket<'a> {
 }
 
 impl QueueTicket<'_> {
-    /// Sleeps until notified, or until the time in `wait`, for at most [`LONGEST_NAP`].
+    /// Sleeps until notified, or until the time in `wait`, for at most [`SLEEP_MAX`].
     async fn sleep_until_wake(&self, wait: AdmissionWait, now: Moment) {
         let bell = self.waiter.notify.notified();
         match wait {

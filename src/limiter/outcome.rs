@@ -40,9 +40,9 @@ pub enum QuotaOutcome {
 /// A change that the caller logs and stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimiterEvent {
-    /// A hold was set (`quota.hold`). [`Kept`](super::Kept) has changed.
+    /// A hold was set (`quota.hold`). [`LimiterState`](super::LimiterState) has changed.
     HoldStarted(Hold),
-    /// Other software uses the account, and the adaptive limit fell (`quota.share`). [`Kept`](super::Kept)
+    /// Other software uses the account, and the adaptive limit fell (`quota.share`). [`LimiterState`](super::LimiterState)
     /// has changed.
     LimitReduced {
         /// The adaptive limit, in thousandths of the configured part.
@@ -64,7 +64,7 @@ pub enum LimiterEvent {
         /// Answers counted.
         count: u32,
     },
-    /// The platform throttles us for bad requests: only reads are sent. [`Kept`](super::Kept) has changed.
+    /// The platform throttles us for bad requests: only reads are sent. [`LimiterState`](super::LimiterState) has changed.
     BudgetExhausted {
         /// Time at which writes may be sent again.
         until: Timestamp,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Right to send one call.
 ///
-/// [Conclude](Self::conclude) it with the outcome. A permit dropped without a conclusion counts as given up
+/// [Conclude](Self::complete_call) it with the outcome. A permit dropped without a conclusion counts as given up
 /// at that instant. This is safe while the task that waits for the answer owns the permit.
 #[must_use = "a permit dropped unused still costs a place for 60 s; give it back instead"]
 pub struct Permit {
@@ -38,7 +38,7 @@ impl Permit {
     /// Returns true if no hold set since the grant stops the call.
     ///
     /// Check it last before the send, because another call may have been throttled during the claim. On false
-    /// [give the permit back](Self::give_back) and acquire a new one.
+    /// [give the permit back](Self::return_unused) and acquire a new one.
     pub fn may_send(&self) -> bool {
         let now = self.shared.moment();
         self.grant.is_some_and(|grant| self.shared.lock_admission().may_send(grant, now))

@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 /// State of earlier runs.
 ///
 /// `places` and `bad_requests` come from the journal, because only the commit before a send survives a crash.
-/// `kept` is [`Limiter::memory`](super::Limiter::memory)`().kept`, stored whenever a
-/// [`Notice`](super::Notice) reports a change of it. An empty memory is right for a new database only.
+/// `kept` is [`Limiter::memory`](super::Limiter::persisted_state)`().kept`, stored whenever a
+/// [`LimiterEvent`](super::LimiterEvent) reports a change of it. An empty memory is right for a new database only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistedState {
     /// Calls of the last minutes.
     ///
     /// *After a restart on the same boot*: every call answered within the last two minutes as
-    /// [`Place::Answered`] with the moment of its answer; older answers are ignored. Every call given up
-    /// without an answer as [`Place::GivenUp`]. Every claimed call without a conclusion as
-    /// [`Place::Unanswered`], regardless of its age.
+    /// [`PastReservation::Answered`] with the moment of its answer; older answers are ignored. Every call given up
+    /// without an answer as [`PastReservation::GivenUp`]. Every claimed call without a conclusion as
+    /// [`PastReservation::Unanswered`], regardless of its age.
     ///
     /// *On another boot* the journal's moments are meaningless, and the calendar may have been set. Then the
-    /// list is the newest `calls_per_minute` calls of the journal, each as [`Place::Answered`] with the
+    /// list is the newest `calls_per_minute` calls of the journal, each as [`PastReservation::Answered`] with the
     /// moment of the start.
     pub reservations: Vec<PastReservation>,
     /// Answers of 400 in the last 24 h with their operations; older ones are ignored.

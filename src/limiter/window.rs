@@ -5,7 +5,7 @@
 //! whole span guarantees that no 60 s of the platform's time contain more calls than reservations. A log of
 //! send times cannot guarantee that: two calls sent 60 s apart may arrive 59.6 s apart.
 //!
-//! The window is not stored. [`Memory`](super::Memory) lists the input for a restart.
+//! The window is not stored. [`PersistedState`](super::PersistedState) lists the input for a restart.
 
 use super::wait::AdmissionWait;
 use crate::model::Moment;

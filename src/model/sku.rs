@@ -6,7 +6,7 @@ use std::fmt;
 /// Maximum size of a SKU in bytes, far above the SKUs printed on labels.
 const SKU_MAX_BYTES: usize = 256;
 
-/// A SKU in its exact spelling. Equality is exact; [`Sku::fold`] gives the case key.
+/// A SKU in its exact spelling. Equality is exact; [`Sku::case_key`] gives the case key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Sku(String);
@@ -51,7 +51,7 @@ impl Sku {
         &self.0
     }
 
-    /// Returns the case key ([`fold`]).
+    /// Returns the case key ([`case_key`]).
     ///
     /// SKUs with one case key may be one product at the platform, so they never share a call
     /// (docs/rules.md 12).

@@ -162,7 +162,7 @@ pub fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection>
 /// Parses a change as the outbox stores it.
 ///
 /// # Errors
-/// As [`parse`]. A body over the limit is rejected by its size, without its text.
+/// As [`parse_body`]. A body over the limit is rejected by its size, without its text.
 pub fn read_stored_body(kind: &str, body: &StoredBody) -> Result<ChangeBody, ChangeRejection> {
     match body {
         StoredBody::Text(body) => parse_body(kind, body),

@@ -15,7 +15,7 @@ const STEP_POSITIONS: i64 = 200;
 const READ_COLUMNS: &[&str] =
     &["exchange_id", "observed_ms", "read_batch_id", "fact_exchange_id", "fact_ms", "changed_ms"];
 
-/// All facts of a mirror, table by table in the order of [`FACTS`].
+/// All facts of a mirror, table by table in the order of [`FACT_TABLES`].
 pub type MirrorFacts = Vec<Vec<FactRow>>;
 
 /// A mirror that is being rebuilt from a journal.

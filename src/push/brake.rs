@@ -1,7 +1,7 @@
 //! Brakes of a push: the whole backlog is judged before any of it is sent.
 //!
 //! The judgement uses the known facts. A single batch would hide a flood: 200 of 5,000 stock levels seem to
-//! be ordinary work each time. The planned write of each stock level therefore stays in [`Flush`] until its
+//! be ordinary work each time. The planned write of each stock level therefore stays in [`ProjectedBacklog`] until its
 //! call completes; from then on the rolling hour counts it. Dropping it when the call starts would leave
 //! calls that wait for the limiter uncounted.
 

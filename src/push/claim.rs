@@ -79,7 +79,7 @@ pub(super) async fn claim_call(
 /// Commits the outcome of a call that was not accepted. Leaves an accepted answer to its kind.
 ///
 /// # Errors
-/// [`JobError::Refused`] if the answer refuses the key, after the commit.
+/// [`JobError::KeyRefused`] if the answer refuses the key, after the commit.
 pub(super) async fn complete_unaccepted(
     context: &JobContext,
     changes: &[ChangeId],

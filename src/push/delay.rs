@@ -4,7 +4,7 @@
 //! that was held until the next read filled it was 9 s late.
 //!
 //! A few stock levels start together: a read and the calls that follow. They start once in the time of
-//! [`CALLS_APART`](crate::exec::start_budget) calls of the quota. Up to [`SAVED`](crate::exec::start_budget)
+//! [`START_SPACING_CALLS`](crate::exec::start_budget) calls of the quota. Up to [`STARTS_SAVED`](crate::exec::start_budget)
 //! starts accumulate, so single changes do not wait. Some stock levels start at once: two full calls,
 //! operators' changes, writes whose stock levels were just read, and calls apart after a failure.
 
@@ -59,7 +59,7 @@ impl PushRun<'_> {
     }
 
     /// Puts the waiting stock levels back to the backlog once they may start. They may start at their time,
-    /// or once they are [`MANY`].
+    /// or once they are [`UNDELAYED_MIN`].
     pub(super) fn release_delayed(&mut self) {
         let is_over = self.delay_end().is_some_and(|end| end <= self.context.moment());
         if is_over || self.pipeline.delayed_levels.len() >= UNDELAYED_MIN || self.context.is_stopping() {

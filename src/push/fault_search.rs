@@ -60,7 +60,7 @@ impl FaultSearch {
     }
 
     /// Splits a failed page into halves to be read. Returns the stock levels of a page of one SKU if that SKU
-    /// is quarantined or was tried [`ALONE_MAX`] times.
+    /// is quarantined or was tried [`ISOLATED_MAX`] times.
     pub(super) fn split_page(&mut self, page: Vec<LevelToRead>, is_set_aside: bool) -> Vec<LevelToRead> {
         let Some((sku, levels)) = self.parts.split_failed(by_sku(page)) else { return Vec::new() };
         let tried = self.isolated_failures.entry(sku.clone()).or_default();
@@ -79,7 +79,7 @@ impl FaultSearch {
     /// Counts a failed read and sets the pause.
     ///
     /// # Errors
-    /// [`JobError::GivenUp`] after [`call::ATTEMPTS`] consecutive failures, because then the platform fails.
+    /// [`JobError::GivenUp`] after [`call::READ_ATTEMPTS`] consecutive failures, because then the platform fails.
     pub(super) fn record_failure(&mut self, why: String, now: Moment) -> Result<(), JobError> {
         self.failures += 1;
         if self.failures >= call::READ_ATTEMPTS {

@@ -72,7 +72,7 @@ const ENTRIES_MAX: usize = 25;
 /// refusals; more of them mean that the fault is not in an entry.
 const REFUSED_MAX: usize = 6;
 /// Limit of SKUs in a read of SKUs that an earlier answer lacked. With the witnesses, the read has at most
-/// [`TRUSTED_PAGE`] SKUs, so its answer can prove an absence.
+/// [`TRUSTED_PAGE_SKUS`] SKUs, so its answer can prove an absence.
 const SMALL_PAGE: usize = TRUSTED_PAGE_SKUS - WITNESSES;
 
 pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {

@@ -50,7 +50,7 @@ impl BatchRoutes {
             || matches!(self.write_route(work), EntryRoute::Suspect | EntryRoute::Isolated)
     }
 
-    /// Packs the stock levels that [`Self::is_apart`] selects. A quarantined one goes isolated, as does one
+    /// Packs the stock levels that [`Self::is_separate`] selects. A quarantined one goes isolated, as does one
     /// of an answer that refused an entry without naming it.
     pub(super) fn separate_calls<'w>(
         &self,

@@ -82,7 +82,7 @@ pub(super) fn twin_skus(row: &StockLevelRow) -> Result<Vec<Sku>, StoreError> {
 }
 
 /// Returns the manner in which the last answer lacked the SKU. An unknown code counts as
-/// [`Lack::Unreadable`].
+/// [`ProductLack::Unreadable`].
 pub(super) fn lack_of(row: &StockLevelRow) -> Option<ProductLack> {
     row.lack.as_deref().map(|word| ProductLack::from_code(word).unwrap_or(ProductLack::Unreadable))
 }

@@ -60,8 +60,8 @@ impl<T> Settlement<T> {
 /// Judges a request by checks that showed no effect.
 ///
 /// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (oldest first), all showed no
-/// effect. Two of them, both after the quiet time, must be `apart`: [`LOOKS_APART`] if the record came
-/// without the effect, and [`proof::LOOKS_APART`](super::proof::LOOKS_APART) if no record came.
+/// effect. Two of them, both after the quiet time, must be `apart`: [`READS_APART`] if the record came
+/// without the effect, and [`proof::ABSENCE_CHECKS_APART`](super::proof::ABSENCE_CHECKS_APART) if no record came.
 pub(super) fn judge_absence<T>(
     absent_at: &[Timestamp],
     sent_at: Timestamp,
@@ -164,7 +164,7 @@ pub fn settle_write(
 
 /// Returns true if the platform executed the whole call.
 ///
-/// At least [`WITNESSES_MIN`] entries changed a quantity, and all of these show their targets.
+/// At least [`SIBLINGS_MIN`] entries changed a quantity, and all of these show their targets.
 fn siblings_confirm(witnesses: &[SiblingEntry]) -> bool {
     let mut telling = witnesses.iter().filter(|witness| witness.before != Some(witness.target));
     let count = telling.clone().count();

@@ -6,25 +6,25 @@
 //!
 //! # Bounds
 //!
-//! - A read, and a write that was refused as a whole, is halved ([`Groups`]). Of n entries, an entry that
+//! - A read, and a write that was refused as a whole, is halved ([`FailedGroups`]). Of n entries, an entry that
 //!   always fails is isolated after at most 1 + 2·⌈log₂ n⌉ calls. All others have succeeded then.
 //! - A write of unknown outcome is checked first, after its quiet time. Only entries without effect are sent
-//!   again, in calls of [`share`] entries: isolated if one call was in doubt. Halving would cost each entry
+//!   again, in calls of [`resend_size`] entries: isolated if one call was in doubt. Halving would cost each entry
 //!   another quiet time at each step, and a call costs less. Many such entries at a time show that the
 //!   platform failed, so they share calls, of half the usual size at most.
 //!
 //! # The platform or an entry
 //!
-//! An entry is quarantined only on proof ([`Failures::is_proved`]), which has three conditions:
+//! An entry is quarantined only on proof ([`EntryFailures::is_proved_guilty`]), which has three conditions:
 //!
-//! - [`PROOF`] calls in a row with the entry failed.
+//! - [`PROOF_FAILURES`] calls in a row with the entry failed.
 //! - The last of these calls contained no other entry.
 //! - Another call of the operation succeeded since the first of these calls.
 //!
 //! While no call succeeds, the platform fails: no entry is quarantined, and the callers pause with growing
 //! delays. A quarantined entry that fails amid failures of others gets no longer delay
 //! ([`EntryFailures::is_amid_others`]). In a pass of calls with one entry each, the answer before counts too if no second entry failed
-//! after it ([`Failures::stands_out`]).
+//! after it ([`EntryFailures::note_isolated_failure`]).
 
 use crate::model::{Moment, Operation, RetryDelays};
 use std::collections::BTreeMap;
@@ -166,7 +166,7 @@ impl EntryFailures {
 
     /// Returns true if an entry that just failed in isolation is proved guilty.
     ///
-    /// [`PROOF`] calls in a row with the entry failed, and another call of the operation succeeded since the
+    /// [`PROOF_FAILURES`] calls in a row with the entry failed, and another call of the operation succeeded since the
     /// first of them.
     pub fn is_proved_guilty(&self, operation: Operation, entry: &str) -> bool {
         let worked = self.last_success.get(&operation).copied().unwrap_or_default();
@@ -184,7 +184,7 @@ impl EntryFailures {
         failed.any(|((_, entry), _)| !known(entry))
     }
 
-    /// Returns the end of the pause of an entry without proof, after [`PROOF`] failures or more.
+    /// Returns the end of the pause of an entry without proof, after [`PROOF_FAILURES`] failures or more.
     ///
     /// The pause is one minute, then two. It ends when another call of the operation succeeds: the platform
     /// works again, or the entry is guilty.

@@ -58,7 +58,7 @@ pub enum KeyState {
 
 /// Returns true if a record is proved absent.
 ///
-/// An earlier answer lacked the record too, at least [`LOOKS_APART`] before `look`, and this answer held
+/// An earlier answer lacked the record too, at least [`ABSENCE_CHECKS_APART`] before `look`, and this answer held
 /// other requested records. An unreadable record is not absent; the caller does not pass such a record.
 pub fn is_absent(first: Option<Timestamp>, look: Timestamp, others_came: bool) -> bool {
     others_came && first.is_some_and(|first| look.duration_since(first) >= ABSENCE_CHECKS_APART)

@@ -6,7 +6,7 @@
 //!
 //! Limit: another client may restore the very quantity before the write, before the first read. This looks
 //! like a write that the platform dropped. Therefore a contradiction is a conflict only if the write was
-//! checked within seconds ([`is_looked_for`]). Otherwise the quantity is taken for a change by others.
+//! checked within seconds ([`needs_read_back`]). Otherwise the quantity is taken for a change by others.
 
 use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use std::time::Duration;

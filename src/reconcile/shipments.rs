@@ -123,7 +123,7 @@ pub struct ShipmentCheck {
 
 /// Judges a shipment without an answer by the checks since, oldest first.
 ///
-/// The result is never `Landed`, because only a shipment id proves the effect (see [`adopt`]).
+/// The result is never `Landed`, because only a shipment id proves the effect (see [`check_adoption`]).
 pub fn settle_shipment(
     claimed: &[ClaimedLine],
     sent_at: Timestamp,

@@ -41,7 +41,7 @@ impl SandboxClock {
         Self { source: Box::new(now_ms), offset_ms: AtomicI64::new(0) }
     }
 
-    /// Returns milliseconds since 1970, UTC, including the offset of [`Clock::advance`].
+    /// Returns milliseconds since 1970, UTC, including the offset of [`SandboxClock::advance_by`].
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         (self.source)() + self.offset_ms.load(Ordering::Relaxed)

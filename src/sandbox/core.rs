@@ -1,6 +1,6 @@
 //! The sandbox without sockets: a request gives an answer.
 //!
-//! The server (http/server.rs) is a thin shell around [`Core::handle`], which routes requests to the control
+//! The server (http/server.rs) is a thin shell around [`SandboxCore::handle_request`], which routes requests to the control
 //! plane (control.rs) or to an operation. A simulation calls it directly with its own clock. All time comes
 //! from the clock, all randomness from the seed, and writes are serialised without concurrent reads.
 //! Therefore a seed and an order of requests give a fixed sequence of answers.

@@ -64,7 +64,7 @@ impl SandboxCore {
     /// Places an order of the default company, which lowers the stock, and returns its id.
     ///
     /// # Errors
-    /// [`Error::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
+    /// [`SandboxError::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
     pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
         let lines: Vec<SaleLine> = lines.iter().map(|(sku, quantity)| sale_line(sku, *quantity)).collect();
         let company_id = self.default_company()?;
@@ -74,7 +74,7 @@ impl SandboxCore {
     /// Sells from a stock level of the default company without an order, and returns the quantity left.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the stock level is unknown or too small.
+    /// [`SandboxError::Refused`] if the stock level is unknown or too small.
     pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
         let company_id = self.default_company()?;
         Ok(self.sell_units_of(company_id, &sale_line(sku, quantity), warehouse_id).await?)

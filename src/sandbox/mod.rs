@@ -239,7 +239,7 @@ impl Sandbox {
     /// Places an order of the default company and returns its id. The lines are SKUs with quantities.
     ///
     /// # Errors
-    /// [`Error::Refused`] if a SKU is unknown or its quantity is too small.
+    /// [`SandboxError::Refused`] if a SKU is unknown or its quantity is too small.
     pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
         self.core.place_order(lines).await
     }
@@ -247,7 +247,7 @@ impl Sandbox {
     /// Sells from a stock level of the default company and returns the quantity left.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the stock level is unknown or too small.
+    /// [`SandboxError::Refused`] if the stock level is unknown or too small.
     pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
         self.core.sell_units(sku, warehouse_id, quantity).await
     }

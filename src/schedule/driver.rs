@@ -3,11 +3,11 @@
 //! Only this file names that crate. The crate only checks for due ticks and calls back. Its own calculation
 //! has three faults: it freezes each zone's offset at creation, so that ticks are an hour off after a clock
 //! change; it computes ticks with an older cron library that runs some jobs twice in spring; it silently
-//! drops expressions it takes for impossible. Therefore the crate gets a [`Board`] as its storage, which
+//! drops expressions it takes for impossible. Therefore the crate gets a [`TickStore`] as its storage, which
 //! returns next ticks from [`Schedule`].
 //!
 //! By default the crate polls its storage twice a second, which is most of an idle daemon's cost and cannot
-//! be configured. [`Board`] delays its answer to each poll until half a second before the next tick, so that
+//! be configured. [`TickStore`] delays its answer to each poll until half a second before the next tick, so that
 //! the poll after it falls on the tick. The crate locks its storage during a poll; therefore the board
 //! answers at once while jobs are added or removed. Starting and stopping the scheduler around each tick
 //! would leak its seven tasks each time.
@@ -57,7 +57,7 @@ pub struct DriverError {
 
 type FireCallback = Box<dyn Fn(JobKind, Timestamp) + Send + Sync>;
 
-/// Calls back when a job is due, until [`Driver::stop`].
+/// Calls back when a job is due, until [`ScheduleDriver::stop`].
 pub struct ScheduleDriver {
     scheduler: JobScheduler,
     tick_store: TickStore,
@@ -306,7 +306,7 @@ impl TickStore {
     /// Returns the next ticks and the delay of the answer.
     ///
     /// Detects a clock that was set back; its jobs would otherwise wait for a time that moved away. Polls
-    /// come at least every [`SILENCE`].
+    /// come at least every [`MAX_SLEEP`].
     fn next_answer(&self) -> (Vec<JobAndNextTick>, Option<Duration>) {
         self.beats.fetch_add(1, Ordering::Relaxed);
         let mut state = self.lock_state();

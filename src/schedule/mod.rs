@@ -3,7 +3,7 @@
 //! - [`rule`]: cron expression, zone, jitter, policy for missed occurrences; pure.
 //! - [`driver`]: the ticking; the only file that names tokio-cron-scheduler.
 //! - [`feasibility`]: the schedules' demand against the quota; pure.
-//! - [`Occurrences`]: each occurrence once, also if the clock jumps; pure.
+//! - [`JobOccurrences`]: each occurrence once, also if the clock jumps; pure.
 //! - [`refresh_priority`]: the choice of SKUs to prefetch; pure.
 //!
 //! An occurrence has three times. It is *due* at the time the expression gives. It *starts* up to `jitter`

@@ -5,11 +5,11 @@
 //!
 //! - The first check that shows the effect decides that the change took effect.
 //! - A quiet time and two checks without an effect decide that it had no effect. Until then the change is
-//!   checked again when a result is possible ([`due`]), not earlier.
+//!   checked again when a result is possible ([`next_check_at`]), not earlier.
 //! - A change that checks cannot decide is left to an operator, with the evidence.
 //!
 //! An answer that does not name its entries leaves nothing in flight. The push then checks the stock levels
-//! at once, without a quiet time ([`look_back`]).
+//! at once, without a quiet time ([`check_call`]).
 //!
 //! The job also reads accepted writes back ([`readback`]). For held changes it reads the stock levels that no
 //! answer showed ([`unshown`]).

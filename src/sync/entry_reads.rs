@@ -2,8 +2,8 @@
 //!
 //! Entries that failed come last. [`crate::exec::quarantine`] decides on the quarantine.
 //!
-//! An entry that fails costs one attempt before the others are read, and [`BEHIND`] attempts after them. A
-//! quarantined entry costs at most [`DUE`] attempts at each of its delays. Without this order each failing
+//! An entry that fails costs one attempt before the others are read, and [`RETRY_ATTEMPTS`] attempts after them. A
+//! quarantined entry costs at most [`QUARANTINED_ATTEMPTS`] attempts at each of its delays. Without this order each failing
 //! entry would delay all others in each run by all of its attempts. After [`FAILED_MAX`] consecutive failures
 //! the run ends, because the fault is then the platform's.
 

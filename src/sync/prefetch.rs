@@ -7,7 +7,7 @@
 //!
 //! Free places of a page are filled with the SKUs that were read longest ago.
 //!
-//! Orders that an operator named are read between the passes too ([`read_asked`]).
+//! Orders that an operator named are read between the passes too ([`read_named_orders`]).
 
 use super::order_lines;
 use crate::client::{Verdict, wire};

@@ -9,7 +9,7 @@
 //! `target`, `timestamp`, `message`, `span` (`tests/tidy` checks this). Durations are numbers with their
 //! unit last in the name: `elapsed_ms`, `age_s`.
 //!
-//! Modules below `daemon` use the names and the macros of tracing. Only `cli` calls [`init`] and keeps its
+//! Modules below `daemon` use the names and the macros of tracing. Only `cli` calls [`init_logging`] and keeps its
 //! result for reloads. `cli` also passes the kind of stderr and the clock, because this module reads neither
 //! environment nor clock.
 

@@ -30,7 +30,7 @@ pub fn plain_line(text: &str) -> Cow<'_, str> {
     mask_chars(text, |_| false)
 }
 
-/// Masks like [`plain`], but keeps line feeds and tabs.
+/// Masks like [`plain_line`], but keeps line feeds and tabs.
 pub fn plain_lines(text: &str) -> Cow<'_, str> {
     mask_chars(text, |c| matches!(c, '\n' | '\t'))
 }

@@ -1,7 +1,7 @@
 //! Suppression of repeated warnings.
 //!
 //! A missing key file is noticed every two seconds, and one line a minute is enough. Only warnings and errors
-//! that are equal in every field are left out, for at most [`PAUSE`]. The next line that is written carries
+//! that are equal in every field are left out, for at most [`REPEAT_INTERVAL`]. The next line that is written carries
 //! the number left out. Lines that differ (another change, another run) are never left out, because an alert
 //! may count them. After the last repetition, at most one minute's repetitions stay uncounted.
 

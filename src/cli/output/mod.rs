@@ -25,7 +25,7 @@ pub(super) fn print_text(text: &str) {
 
 /// Writes to standard output; false if the reader is gone (`tallyd stock | head`), which is not a failure.
 ///
-/// Text from outside cannot control the terminal. Only [`plain`] keeps it within its line.
+/// Text from outside cannot control the terminal. Only [`plain_line`] keeps it within its line.
 fn write_stdout(text: &str) -> bool {
     let mut stdout = io::stdout().lock();
     // A failure of standard output cannot be reported anywhere.

@@ -66,7 +66,7 @@ pub enum UpdateStatus {
 pub struct UpdateAnswer {
     /// Status of the call as a whole.
     pub status: UpdateStatus,
-    /// Failed entries and their reasons; see [`attribute`](super::attribute).
+    /// Failed entries and their reasons; see [`attribute_messages`](super::attribute_messages).
     pub messages: Vec<String>,
 }
 

@@ -55,7 +55,7 @@ impl From<StoreError> for ControlError {
 /// Makes one request to the platform, through the daemon if one runs.
 ///
 /// # Errors
-/// Returns [`AskError::Silent`] if a daemon runs and does not answer in time; the request is then withdrawn.
+/// Returns [`ControlError::ReplyTimeout`] if a daemon runs and does not answer in time; the request is then withdrawn.
 pub async fn send_control_request(
     config: Config,
     clock: Arc<dyn Clock>,

@@ -1,9 +1,9 @@
 //! The daemon's side of requests from commands that run beside it (docs/rules.md 32).
 //!
-//! [`answer`] serves each request, in the daemon or in a command that took the lock ([`super::client`]). A
-//! new kind of request is a variant of [`Question`], its name in the table's CHECK, and an arm in [`answer`].
+//! [`answer_request`] serves each request, in the daemon or in a command that took the lock ([`super::client`]). A
+//! new kind of request is a variant of [`ControlRequest`], its name in the table's CHECK, and an arm in [`answer_request`].
 //! Each request is a run of its own in the journal, in the operator's priority class. Except for
-//! [`Question::RunJob`], it does not count as a run of its job. Requests are served concurrently, so that a
+//! [`ControlRequest::RunJob`], it does not count as a run of its job. Requests are served concurrently, so that a
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
@@ -26,7 +26,7 @@ const REQUEST_AGE_MAX: Duration = Duration::from_secs(5 * 60);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "input")]
 pub enum ControlRequest {
-    /// The state of the keys, as [`Probed`](crate::exec::Probed).
+    /// The state of the keys, as [`KeyStatus`](crate::exec::KeyStatus).
     #[serde(rename = "keys")]
     Keys {},
     /// A lookup of products by SKU or UPC; the answer is the SKUs found.
@@ -49,7 +49,7 @@ pub enum ControlRequest {
         /// The maximum number of calls.
         calls: usize,
     },
-    /// A run of a job now; the answer is [`Ran`].
+    /// A run of a job now; the answer is [`RunResult`].
     #[serde(rename = "job.run")]
     RunJob {
         /// The job.

@@ -111,7 +111,7 @@ impl<'a> CreateBody<'a> {
         (rest_came || is_there).then_some(found)
     }
 
-    /// Returns the first request of [`Create::look`].
+    /// Returns the first request of [`CreateBody::preflight_named`].
     pub(crate) fn first_preflight(&self) -> Result<PlatformRequest, InvalidRequest> {
         match self {
             CreateBody::Product(change) => super::products_request(std::slice::from_ref(&change.sku)),

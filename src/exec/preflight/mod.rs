@@ -174,18 +174,18 @@ pub(crate) fn shown_fields(product: &wire::ProductBalance<'_>) -> ShownFields {
     fields.into_iter().filter_map(answer).collect()
 }
 
-/// Builds the request of [`products`].
+/// Builds the request of [`read_products`].
 pub(super) fn products_request(skus: &[Sku]) -> Result<PlatformRequest, InvalidRequest> {
     let ids: Vec<String> = skus.iter().map(ToString::to_string).collect();
     wire::get_products(ProductKey::Sku, &ids)
 }
 
-/// Builds a request of [`warehouses`].
+/// Builds a request of [`read_warehouses`].
 pub(super) fn warehouses_request(page: PageParams) -> PlatformRequest {
     wire::list_warehouses(page)
 }
 
-/// Builds a request of [`templates`].
+/// Builds a request of [`read_templates`].
 pub(super) fn templates_request(storefront: StorefrontId, name: &str, page: PageParams) -> PlatformRequest {
     wire::list_listing_templates(storefront, Some(name.trim()), page)
 }

@@ -142,7 +142,7 @@ impl<'a> DeliveryRun<'a> {
 
     /// Sends shipments and trackings until the quantities are `over`. A big recount can take half an hour.
     /// Shipments write no stock level, so they do not conflict with the quantities. They start after
-    /// [`STOCK_FIRST`].
+    /// [`QUANTITIES_LEAD`].
     pub(super) async fn send_shipments(
         &mut self,
         over: &CancellationToken,
@@ -357,7 +357,7 @@ impl<'a> DeliveryRun<'a> {
         Ok(())
     }
 
-    /// Sends entries in one call; see [`Self::carry`].
+    /// Sends entries in one call; see [`Self::claim_and_send`].
     async fn send_entries<T>(
         &mut self,
         lane: Lane,

@@ -210,7 +210,7 @@ pub(in crate::sandbox) fn deserialize_price<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Deserialises an optional object; see [`Object`].
+/// Deserialises an optional object; see [`StrictObject`].
 pub(in crate::sandbox) fn deserialize_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

@@ -1,4 +1,4 @@
-//! The sandbox's HTTP server: a thin shell of axum around [`Core::handle`].
+//! The sandbox's HTTP server: a thin shell of axum around [`SandboxCore::handle_request`].
 //!
 //! Bodies are read up to the limit and the rest is discarded. A caller that sends 50 MB would otherwise see a
 //! broken connection instead of the 413. A call runs to its end in its own task, as at the platform: a

@@ -1,7 +1,7 @@
 //! Products as callers send them, with their validation.
 //!
 //! Implements docs/interface.md, *Product*, *Create product* and *Update product*. The nested object of the
-//! request is flattened into a [`Sheet`], the row of table `product`. Absent fields have the documented
+//! request is flattened into a [`NewProduct`], the row of table `product`. Absent fields have the documented
 //! default.
 
 use std::collections::HashSet;

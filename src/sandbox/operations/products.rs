@@ -2,7 +2,7 @@
 //!
 //! An invalid create is answered 400, an invalid update 200 with `WasSuccessful` false. An update is the
 //! complete object: an absent field gets its default, while absent images, links and quantities stay. Both
-//! operations write the row through a JSON [`Sheet`], as the generated data does for thousands of rows in a
+//! operations write the row through a JSON [`NewProduct`], as the generated data does for thousands of rows in a
 //! statement.
 
 use serde_json::json;
@@ -21,7 +21,7 @@ macro_rules! product_columns {
     };
 }
 
-/// The columns as expressions over a [`Sheet`] in JSON.
+/// The columns as expressions over a [`NewProduct`] in JSON.
 macro_rules! product_values {
     () => {
         "value->>'sku', value->>'name', value->>'type', value->>'upc', value->>'ean', value->>'isbn', value->>'gtin', \

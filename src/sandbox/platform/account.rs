@@ -2,7 +2,7 @@
 //!
 //! The accounts are kept in memory beside their table, because every call needs an account and only the
 //! control plane creates accounts. The rules have two parts, because a call is counted between them.
-//! [`Accounts::identify`] finds the company whose quota the call uses. [`Account::admit`] decides if that
+//! [`CompanyAccounts::identify_caller`] finds the company whose quota the call uses. [`CompanyAccount::check_permission`] decides if that
 //! company may call.
 
 use std::collections::HashMap;

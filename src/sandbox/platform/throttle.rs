@@ -2,7 +2,7 @@
 //!
 //! - rate: a sliding window of 60 s over the arrived calls. A call refused for the rate does not count, so
 //!   that a caller that waits as told is accepted. A call refused for concurrency counts.
-//! - concurrency: running calls of an operation. A [`Slot`] is held until the answer is ready.
+//! - concurrency: running calls of an operation. A [`PlatformSlot`] is held until the answer is ready.
 //! - bad requests: answers of 400 in a sliding window of 24 h. Above the limit all calls are refused until
 //!   enough answers have left the window.
 //!

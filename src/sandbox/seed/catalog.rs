@@ -1,7 +1,7 @@
 //! Generated master data: warehouses, suppliers, storefronts, templates, products with stock, and kits.
 //!
 //! The data looks real: readable names, UPCs with a valid check digit, a SKU with unusual characters. Rows
-//! are written in batches of [`BATCH`], so that 100,000 SKUs take seconds.
+//! are written in batches of [`PRODUCTS_PER_BATCH`], so that 100,000 SKUs take seconds.
 
 use serde_json::json;
 use sqlx::SqliteConnection;

@@ -1,7 +1,7 @@
 //! Requests of a command beside the daemon, and their answers (docs/rules.md 32).
 //!
 //! The command inserts a row, waits, takes the answer and deletes the row. The daemon answers each row at
-//! most once. The row of a command that ended early is deleted with the first answer after [`KEPT`].
+//! most once. The row of a command that ended early is deleted with the first answer after [`RETENTION`].
 
 use crate::model::Timestamp;
 use crate::store::engine::error::SqlContext;

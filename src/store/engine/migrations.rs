@@ -43,7 +43,7 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
 /// Refuses a database whose schema is not exactly that of this program.
 ///
 /// # Errors
-/// [`StoreError::OtherSchema`], [`StoreError::Foreign`] for an older or newer schema of the same migrations, or
+/// [`StoreError::OtherSchema`], [`StoreError::UnknownValue`] for an older or newer schema of the same migrations, or
 /// the failure to read the database.
 pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
     check_applied(read, path).await?;

@@ -49,7 +49,7 @@ pub struct Store {
     opened_file: Option<(PathBuf, FileId)>,
 }
 
-/// Write transaction; dropping it without [`Write::commit`] rolls it back.
+/// Write transaction; dropping it without [`WriteTransaction::commit`] rolls it back.
 #[derive(Debug)]
 pub struct WriteTransaction {
     pub(in crate::store) tx: TransactionGuard,
@@ -88,7 +88,7 @@ impl Store {
     /// The file was removed or replaced, and later writes would be lost.
     ///
     /// # Errors
-    /// [`StoreError::Elsewhere`]. A path that cannot be read is not an error.
+    /// [`StoreError::FileReplaced`]. A path that cannot be read is not an error.
     pub fn check_in_place(&self) -> Result<(), StoreError> {
         let Some((path, opened)) = &self.opened_file else { return Ok(()) };
         let Ok(now) = FileId::from_path(path) else { return Ok(()) };
@@ -132,7 +132,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a mirror of [`Store::create`] again, to continue the replay.
+    /// Opens a mirror of [`Store::create_unlocked`] again, to continue the replay.
     pub async fn open_unlocked(path: &Path) -> Result<Self, StoreError> {
         Self::open_connections(
             path,

@@ -37,7 +37,7 @@ SELECT id FROM outbox WHERE state = 'pending'
 impl Store {
     /// Returns the sign that the database went back in time; call it at the start, before any write.
     ///
-    /// `host` is this machine's name in the database ([`Belonging::host`](crate::store::Belonging::host)).
+    /// `host` is this machine's name in the database ([`AccountBinding::host_digest`](crate::store::AccountBinding::host_digest)).
     /// With `None` the machine is no sign: it has no name, or its disk may come from another machine.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl WriteTransaction {
 
     /// Holds the changes that may have taken effect since, and returns their number.
     ///
-    /// Call it after [`Write::session_begin`], which puts open writes in doubt. It also jumps over the lost
+    /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over the lost
     /// positions and deletes the backup marker.
     pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64, StoreError> {
         let sql = "UPDATE journal_sequence SET position = max(position, ?1)";
@@ -126,7 +126,7 @@ impl WriteTransaction {
         Ok(self.brake_trip_hold(Reason::Restored, &what, &doubles, at).await?.1)
     }
 
-    /// Moves adjusts in doubt to `pending`, so that [`DOUBLES`] holds them with the other changes. A check
+    /// Moves adjusts in doubt to `pending`, so that [`NON_IDEMPOTENT_CHANGES`] holds them with the other changes. A check
     /// cannot decide them any more, because the stock level may have changed and returned since.
     async fn requeue_adjusts_in_doubt(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', \

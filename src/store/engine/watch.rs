@@ -63,7 +63,7 @@ impl Store {
             .context("look for changes, words, requests and orders")
     }
 
-    /// Begins to watch; a write after this call wakes the next [`Watch::changed`].
+    /// Begins to watch; a write after this call wakes the next [`DatabaseWatch::wait_for_write`].
     pub fn watch_writes(&self) -> DatabaseWatch {
         let mut name = self.path().as_os_str().to_owned();
         name.push("-wal");

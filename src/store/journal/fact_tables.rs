@@ -2,7 +2,7 @@
 //!
 //! All columns of a fact table are compared, also those of later migrations, except those that
 //! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. Every other table stands in
-//! [`REST`] with its reason. The test `every_table_is_a_fact_or_has_a_reason_not_to_be` compares both lists
+//! [`OTHER_TABLES`] with its reason. The test `every_table_is_a_fact_or_has_a_reason_not_to_be` compares both lists
 //! with the schema.
 
 use crate::store::engine::error::SqlContext;

@@ -289,7 +289,7 @@ impl WriteTransaction {
             value!([product, warehouse_id, i64::from(needs_read_back(&accepted))])
         };
         let rows: Vec<Value> = changing.iter().map(row).collect();
-        // Counted from the send time, which a replay knows too. Two checks decide, at least [`LOOKS_APART`]
+        // Counted from the send time, which a replay knows too. Two checks decide, at least [`READS_APART`]
         // apart.
         let sql = "UPDATE stock_level_write \
                    SET is_unconfirmed = 1, check_due_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \

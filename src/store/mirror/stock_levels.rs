@@ -31,7 +31,7 @@ pub struct StockLevelRow {
     pub requested_position: Option<i64>,
     /// Time at which it was last asked for, since boot; `None` if that was another boot.
     pub requested_moment: Option<i64>,
-    /// Code of [`crate::reconcile::Lack`] for the last answer; `None`: the answer showed all of the product.
+    /// Code of [`crate::reconcile::ProductLack`] for the last answer; `None`: the answer showed all of the product.
     pub lack: Option<String>,
     /// Number of other products with the same case key.
     pub twins: i64,
@@ -139,7 +139,7 @@ impl Store {
 
     /// Returns the known state of these stock levels, in their order.
     ///
-    /// The stock levels are named as [`Self::cells_meant`] returns them.
+    /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
     pub async fn stock_level_rows(&self, levels: &[StockLevel]) -> Result<Vec<StockLevelRow>, StoreError> {
         stock_level_rows(&mut *self.read_connection().await?, levels).await
     }

@@ -183,7 +183,7 @@ impl WriteTransaction {
         self.discovered_sku_add(exchange, std::slice::from_ref(sku)).await.map(drop)
     }
 
-    /// Applies the event [`SKU_LEARNT`] in a replay.
+    /// Applies the event [`SKU_DISCOVERED`] in a replay.
     pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
         let done = sqlx::query(sql).bind(sku).bind(detail).execute(&mut *self.tx).await;

@@ -213,7 +213,7 @@ impl Store {
 
     /// Returns the pending and held changes of these stock levels under all their spellings, by id.
     ///
-    /// The stock levels are named as [`Self::cells_meant`] returns them.
+    /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
     pub async fn outbox_open_changes(&self, levels: &[StockLevel]) -> Result<Vec<OpenChange>, StoreError> {
         outbox_open_changes(&mut *self.read_connection().await?, levels).await
     }

@@ -50,6 +50,7 @@ pub(in crate::cli) struct JobRunArgs {
     /// The job's name
     #[arg(value_name = "JOB")]
     kind: String,
+    #[allow(rustdoc::broken_intra_doc_links, reason = "clap prints the text as it stands: `[1]` is JSON")]
     /// What to work on instead of what is due, as JSON: {"skus":["SKU-1"]} for balances, {"orders":[1]} for order_lines
     #[arg(long, value_name = "JSON")]
     input: Option<String>,

@@ -27,7 +27,7 @@ pub(crate) enum LooseValue<'a> {
     Nested,
 }
 
-/// A type that can be read from a [`Loose`] value.
+/// A type that can be read from a [`LooseValue`] value.
 pub(crate) trait FromLoose<'a>: Sized {
     /// The expected value, for messages.
     const WHAT: &'static str;

@@ -53,7 +53,7 @@ impl WriteTransaction {
         Ok(count.unsigned_abs())
     }
 
-    /// Applies the event [`PAST_FORGOTTEN`], live and in a replay.
+    /// Applies the event [`HISTORY_PRUNED`], live and in a replay.
     pub async fn apply_history_event(&mut self, detail: &str) -> Result<(), StoreError> {
         let sql = format!("DELETE {PRUNED_ROWS}");
         let done = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(detail).execute(&mut *self.tx).await;

@@ -168,7 +168,7 @@ pub(super) struct KnownProducts {
     pub(super) is_evidence: bool,
 }
 
-/// Result row of SQLite for [`Known`]. First the found members, as a JSON list of index, id, digest, reading
+/// Result row of SQLite for [`KnownProducts`]. First the found members, as a JSON list of index, id, digest, reading
 /// and 1 where the last answer lacked a known product. Then the largest product id, and `is_evidence`.
 pub(super) type KnownProductsRow = (String, i64, bool);
 
