@@ -12,7 +12,7 @@
 //!   Such a change waits for one answer only: that of its read. If its fact is fresh, it waits at most for
 //!   the call that holds its slot.
 //!
-//! Each call checks the age of its facts once it has its reservation ([`send`](super::send)). A page is no
+//! Each call checks the age of its facts once it has its reservation ([`send`]). A page is no
 //! larger than what can be written before its facts are too old.
 
 use super::backlog::PushBacklog;

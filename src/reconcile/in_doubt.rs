@@ -61,7 +61,7 @@ impl<T> Settlement<T> {
 ///
 /// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (oldest first), all showed no
 /// effect. Two of them, both after the quiet time, must be `apart`: [`READS_APART`] if the record came
-/// without the effect, and [`proof::ABSENCE_CHECKS_APART`](super::proof::ABSENCE_CHECKS_APART) if no record came.
+/// without the effect, and [`proof::ABSENCE_CHECKS_APART`] if no record came.
 pub(super) fn judge_absence<T>(
     absent_at: &[Timestamp],
     sent_at: Timestamp,

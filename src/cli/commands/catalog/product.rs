@@ -27,7 +27,7 @@ pub(in crate::cli) enum Command {
     Update(BodyFileArgs),
 }
 
-/// Which products.
+/// Filter of the list of products.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ProductFindArgs {
     /// By these SKUs
@@ -40,7 +40,7 @@ pub(in crate::cli) struct ProductFindArgs {
     output: OutputArgs,
 }
 
-/// Which kit.
+/// Kit to read.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct KitComponentsArgs {
     /// The kit's SKU

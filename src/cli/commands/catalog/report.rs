@@ -16,7 +16,7 @@ pub(in crate::cli) enum Command {
     WorkQueue(ReportSeriesArgs),
 }
 
-/// How far back.
+/// Months to show.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportMonthsArgs {
     /// The newest so many months
@@ -26,7 +26,7 @@ pub(in crate::cli) struct ReportMonthsArgs {
     output: OutputArgs,
 }
 
-/// How many.
+/// Number of rows to show.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportSeriesArgs {
     /// At most so many
