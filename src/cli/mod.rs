@@ -123,7 +123,7 @@ enum Command {
     Man(generate::ManArgs),
 }
 
-/// What every reading command takes.
+/// Options of every command that reads.
 #[derive(Clone, Copy, Debug, Args)]
 struct OutputArgs {
     /// Print JSON for programs

@@ -16,7 +16,7 @@ pub(in crate::cli) enum Command {
     Create(TemplateCreateArgs),
 }
 
-/// Which templates.
+/// Filter of the list of templates.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TemplateListArgs {
     /// Only those of this storefront

@@ -32,7 +32,7 @@ pub(in crate::cli) enum Command {
     Diff(JournalDiffArgs),
 }
 
-/// What to show.
+/// Journal entry to show.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct JournalShowArgs {
     /// Its position: where an exchange began or ended, or where an event stands
@@ -45,7 +45,7 @@ pub(in crate::cli) struct JournalShowArgs {
     output: OutputArgs,
 }
 
-/// What to export.
+/// Range of the journal to export.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct JournalExportArgs {
     /// Only what stands behind this position
@@ -53,7 +53,7 @@ pub(in crate::cli) struct JournalExportArgs {
     after: i64,
 }
 
-/// How to prune.
+/// Options of a prune.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct JournalPruneArgs {
     /// Only say what would go

@@ -22,7 +22,7 @@ pub(in crate::cli) enum Command {
     Run(JobRunArgs),
 }
 
-/// Which runs.
+/// Filter of the list of runs.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct JobListArgs {
     /// Only runs of this job
@@ -44,7 +44,7 @@ pub(in crate::cli) struct JobShowArgs {
     output: OutputArgs,
 }
 
-/// Which job, on what.
+/// Job to run, with its input.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct JobRunArgs {
     /// The job's name

@@ -19,7 +19,7 @@ const GROUP_ORDER: [ChangeState; 7] = [
     ChangeState::Cancelled,
 ];
 
-/// Which changes.
+/// Filter of the list of changes.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxListArgs {
     /// Only changes in this state (may be repeated): pending, sending, applied, held, rejected, in_doubt, cancelled

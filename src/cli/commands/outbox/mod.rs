@@ -54,7 +54,7 @@ pub(in crate::cli) struct OutboxShowArgs {
     output: OutputArgs,
 }
 
-/// What to let go.
+/// Changes or trip to release.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(in crate::cli) struct OutboxReleaseArgs {

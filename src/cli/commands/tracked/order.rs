@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json as value};
 use std::path::PathBuf;
 
-/// Which orders are tracked.
+/// Subcommands of `order`.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// Track orders by their ids at the platform

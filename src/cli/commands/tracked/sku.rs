@@ -8,7 +8,7 @@ use crate::store::Durability;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Which SKUs are tracked.
+/// Subcommands of `sku`.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// Track SKUs
