@@ -18,19 +18,18 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) async fn log_outcomes(context: &JobContext, moves: &[ChangeOutcome]) {
     let keys = change_keys(context, &moves.iter().map(|verdict| verdict.id).collect::<Vec<_>>()).await;
     for verdict in moves {
-        let (change, key, reason) = (verdict.id.0, keys.get(&verdict.id).map(String::as_str), verdict.reason);
+        let (change, key) = (verdict.id.0, keys.get(&verdict.id).map(String::as_str));
+        let (reason, outcome) = (verdict.reason.map(Reason::as_str), verdict.to.as_str());
         let detail = verdict.detail.as_deref().unwrap_or_default();
-        if verdict.to == ChangeState::Held.as_str() && reason == Some(Reason::Conflict.as_str()) {
+        if verdict.to == ChangeState::Held && verdict.reason == Some(Reason::Conflict) {
             tracing::warn!(event = event::CONFLICT_OPENED, change, key, "{detail}");
-        } else if verdict.to == ChangeState::Held.as_str() {
+        } else if verdict.to == ChangeState::Held {
             tracing::warn!(event = event::OUTBOX_HELD, change, key, reason, "{detail}");
-        } else if verdict.to == ChangeState::InDoubt.as_str() {
+        } else if verdict.to == ChangeState::InDoubt {
             tracing::warn!(event = event::OUTBOX_IN_DOUBT, change, key, reason, "{detail}");
         } else if is_unexpected(verdict) {
-            let outcome = verdict.to;
             tracing::warn!(event = event::OUTBOX_FINISHED, change, key, reason, outcome, "{detail}");
         } else {
-            let outcome = verdict.to;
             tracing::info!(event = event::OUTBOX_FINISHED, change, key, reason, outcome, "{detail}");
         }
     }
@@ -38,9 +37,8 @@ pub(crate) async fn log_outcomes(context: &JobContext, moves: &[ChangeOutcome]) 
 
 /// Returns true for a rejection that was not decided by an operator.
 fn is_unexpected(verdict: &ChangeOutcome) -> bool {
-    let decided = [Reason::Operator, Reason::RemoteWins].map(Reason::as_str);
-    verdict.to == ChangeState::Rejected.as_str()
-        && !verdict.reason.is_some_and(|reason| decided.contains(&reason))
+    verdict.to == ChangeState::Rejected
+        && !matches!(verdict.reason, Some(Reason::Operator | Reason::RemoteWins))
 }
 
 /// Logs an operator's releases after this position. The daemon logs them, because a command has no log.

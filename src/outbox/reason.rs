@@ -3,6 +3,7 @@
 //! The sentence with the numbers is the `detail` of the change. The texts here hold for every change with the
 //! reason. `KEY` stands for the key of the change.
 
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -130,6 +131,12 @@ reasons! {
     Unmatched = "unmatched", "nothing yet: settle looks at the platform (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
     /// In doubt: the change took effect, or another client made the same change.
     LandedOrAnother = "landed_or_another", "`tallyd outbox resolve KEY --shipment ID` if it is ours, else `tallyd outbox resolve KEY --not-done`";
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }
 
 impl fmt::Display for Reason {

@@ -24,11 +24,13 @@
 //!
 //! A change whose quantity the platform shows already is claimed and completed in one commit, without a call.
 
+use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
 /// The state of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChangeState {
     /// Waits for its claim.
     Pending,

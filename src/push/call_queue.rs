@@ -6,7 +6,7 @@ use super::fault_search::FaultSearch;
 use super::pipeline::{PushPipeline, QueuedCall};
 use super::snapshot::OwnReads;
 use crate::model::{ChangeId, StockLevel};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -19,6 +19,19 @@ impl PushPipeline {
             self.queued_calls.insert(place, call);
         } else {
             self.queued_calls.push_back(call);
+        }
+    }
+
+    /// Queues the parts of a refused call.
+    pub(super) fn queue_parts(&mut self, parts: Vec<Vec<StockLevel>>) {
+        for stock_levels in parts {
+            self.reserved_levels.extend(stock_levels.iter().cloned());
+            self.refused_parts.push_back(QueuedCall {
+                stock_levels,
+                plans: Vec::new(),
+                is_urgent: false,
+                is_separate: true,
+            });
         }
     }
 
@@ -70,6 +83,7 @@ impl Default for PushPipeline {
             backlog: PushBacklog::default(),
             delayed_levels: BTreeSet::new(),
             projected_backlog: brake::ProjectedBacklog::default(),
+            new_plans: BTreeMap::new(),
             is_pace_paid: false,
         }
     }

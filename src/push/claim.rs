@@ -12,7 +12,9 @@ use crate::exec::{JobContext, JobError};
 use crate::model::{ChangeId, Lane, RunId};
 use crate::outbox::{ChangeState, Reason};
 use crate::projection::{self, ParsedQuantityAnswer};
-use crate::store::{ChangeOutcome, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, StoreError};
+use crate::store::{
+    ChangeOutcome, ClaimEvidence, ClaimedChange, Durability, PlannedStockLevel, StockLevelWrite, StoreError,
+};
 use crate::telemetry::event;
 
 /// Name of the commit that is retried after an answer, as in "cannot …".
@@ -26,6 +28,8 @@ pub(super) struct ClaimedCall<'a> {
     pub(super) changes: &'a [ClaimedChange],
     /// Stock levels that the request writes.
     pub(super) stock_levels: &'a [StockLevelWrite],
+    /// Stock levels and changes as the plan saw them; empty for changes other than quantities.
+    pub(super) planned: &'a [&'a PlannedStockLevel],
     /// Evidence for `settle`, for changes other than quantities.
     pub(super) evidence: &'a [ClaimEvidence],
 }
@@ -60,6 +64,9 @@ pub(super) async fn claim_call(
         return Ok(None);
     }
     let mut write = context.store.begin_write(Durability::Full).await?;
+    if !load.planned.is_empty() && !write.stock_levels_unchanged(load.planned).await? {
+        return Ok(None);
+    }
     let begun = context.exchange_begin(&mut write, load.run, load.lane, load.request).await?;
     let claimed = write.outbox_claim(begun.id, load.changes, context.now()).await?;
     if claimed != load.changes.len() as u64 {
@@ -206,6 +213,21 @@ async fn try_complete_call(
     write.commit().await
 }
 
+/// Stores at pending changes what they wait for.
+pub(super) async fn store_wait_reasons(
+    context: &JobContext,
+    reasons: Vec<(ChangeId, Reason, String)>,
+) -> Result<(), JobError> {
+    let note = |(id, reason, detail)| ChangeOutcome::new(id, ChangeState::Pending, Some(reason), detail);
+    let notes: Vec<ChangeOutcome> = reasons.into_iter().map(note).collect();
+    if notes.is_empty() {
+        return Ok(());
+    }
+    let mut write = context.store.begin_write(Durability::Normal).await?;
+    write.outbox_reason_update(ChangeState::Pending, &notes, context.now()).await?;
+    Ok(write.commit().await?)
+}
+
 /// Returns the move for every change.
 fn outcome_for_all(
     changes: &[ChangeId],
@@ -213,5 +235,5 @@ fn outcome_for_all(
     reason: Reason,
     detail: &str,
 ) -> Vec<ChangeOutcome> {
-    changes.iter().map(|id| ChangeOutcome::new(*id, to, Some(reason.as_str()), detail)).collect()
+    changes.iter().map(|id| ChangeOutcome::new(*id, to, Some(reason), detail)).collect()
 }

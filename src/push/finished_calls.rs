@@ -1,6 +1,6 @@
 //! Completion of the pipeline's reads and updates: their stock levels go back to the backlog or are given up.
 
-use super::pipeline::{FinishedCall, LevelToRead, QueuedCall};
+use super::pipeline::{FinishedCall, LevelToRead};
 use super::send::UpdateOutcome;
 use super::{PushRun, REFUSED_MAX, read};
 use crate::exec::JobError;
@@ -91,14 +91,7 @@ impl PushRun<'_> {
             }
             UpdateOutcome::Split(halves) => {
                 self.summary.calls += 1;
-                for levels in halves {
-                    self.pipeline.reserved_levels.extend(levels.iter().cloned());
-                    self.pipeline.refused_parts.push_back(QueuedCall {
-                        stock_levels: levels,
-                        is_urgent: false,
-                        is_separate: true,
-                    });
-                }
+                self.pipeline.queue_parts(halves);
             }
             UpdateOutcome::Refused { parts, why } => {
                 self.summary.calls += 1;
@@ -108,14 +101,7 @@ impl PushRun<'_> {
                     self.summary.note_failure(why);
                     return;
                 }
-                for levels in parts {
-                    self.pipeline.reserved_levels.extend(levels.iter().cloned());
-                    self.pipeline.refused_parts.push_back(QueuedCall {
-                        stock_levels: levels,
-                        is_urgent: false,
-                        is_separate: true,
-                    });
-                }
+                self.pipeline.queue_parts(parts);
             }
             UpdateOutcome::NoEffect(why) => {
                 self.summary.calls += 1;

@@ -6,11 +6,12 @@
 //! key makes it none, and its changes are planned.
 
 use super::PushRun;
+use super::claim::store_wait_reasons;
 use crate::exec::JobError;
 use crate::exec::kits::read_kit;
 use crate::model::{ChangeId, Lane, Operation, ProductId};
-use crate::outbox::{ChangeState, Reason};
-use crate::store::{ChangeOutcome, Durability};
+use crate::outbox::Reason;
+use crate::store::Durability;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Attempts at a product in a run.
@@ -87,13 +88,8 @@ impl PushRun<'_> {
     ) -> Result<(), JobError> {
         let what =
             format!("product {product} may be a kit, and the platform was asked for its components: {why}");
-        let note = |id: &ChangeId| {
-            ChangeOutcome::new(*id, ChangeState::Pending, Some(Reason::AwaitsKit.as_str()), &what)
-        };
-        let notes: Vec<ChangeOutcome> = changes.iter().map(note).collect();
-        let mut write = self.context.store.begin_write(Durability::Normal).await?;
-        write.outbox_reason_update(ChangeState::Pending, &notes, self.context.now()).await?;
-        write.commit().await?;
+        let reasons = changes.iter().map(|id| (*id, Reason::AwaitsKit, what.clone()));
+        store_wait_reasons(self.context, reasons.collect()).await?;
         self.wait_reason.get_or_insert(what);
         Ok(())
     }

@@ -10,7 +10,7 @@
 //! - A few stock levels wait for others first ([`delay`]).
 //! - A call that would not be full waits for the next batch while there is one. The number of calls is
 //!   therefore the lower bound over the whole backlog.
-//! - Each call decides its stock levels again from the facts at its send ([`send`]).
+//! - Each call checks its plan at its send, and plans again if something moved ([`send`]).
 //!
 //! | files | subject |
 //! | --- | --- |
@@ -233,9 +233,8 @@ impl PushRun<'_> {
                          again by itself"
                     .into(),
             };
-            let held = |id: &ChangeId| {
-                ChangeOutcome::new(*id, ChangeState::Held, Some(Reason::NoFact.as_str()), &*detail)
-            };
+            let held =
+                |id: &ChangeId| ChangeOutcome::new(*id, ChangeState::Held, Some(Reason::NoFact), &*detail);
             work.pending_changes.iter().map(held).collect::<Vec<_>>()
         };
         let waiting = works.iter().flat_map(held).collect();

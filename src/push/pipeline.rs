@@ -21,8 +21,8 @@ use super::fault_search::FaultSearch;
 use super::routes::BatchRoutes;
 use super::send::{self, UpdateOutcome};
 use super::snapshot::{
-    NewChanges, OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels,
-    load_new_changes, load_snapshot,
+    NewChanges, OWN_READ_SERVES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs,
+    deduplicate_levels, load_new_changes, load_snapshot, resolve_levels,
 };
 use super::{
     ENTRIES_MAX, PushRun, READS_MAX, brake, is_lacking, pack_writes, read, skus_to_read, witnesses_of,
@@ -32,7 +32,7 @@ use crate::limiter::PacePayment;
 use crate::model::{ChangeId, Lane, Sku, StockLevel};
 use crate::reconcile::StockLevelStep;
 use crate::store::Durability;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -59,6 +59,8 @@ pub(super) struct PushPipeline {
     /// Stock levels that wait for others to share their read and their calls.
     pub(super) delayed_levels: BTreeSet<StockLevel>,
     pub(super) projected_backlog: brake::ProjectedBacklog,
+    /// Plans of new changes for the batch that follows, so that it need not load them again.
+    pub(super) new_plans: BTreeMap<StockLevel, PendingStockLevel>,
     /// True if the next call directly follows the read for it. That read was paced for both.
     pub(super) is_pace_paid: bool,
 }
@@ -66,6 +68,8 @@ pub(super) struct PushPipeline {
 #[derive(Debug)]
 pub(super) struct QueuedCall {
     pub(super) stock_levels: Vec<StockLevel>,
+    /// Their plans. Empty for a part of a refused call, which is planned at its send.
+    pub(super) plans: Vec<PendingStockLevel>,
     pub(super) is_urgent: bool,
     /// True if its stock levels failed in a shared call before.
     pub(super) is_separate: bool,
@@ -148,6 +152,7 @@ impl PushRun<'_> {
         if let Some(part) = self.pipeline.fault_search.next_part(self.context.moment()) {
             self.begin_read(part, Vec::new(), true);
         }
+        self.pipeline.new_plans.clear();
         self.start_calls();
         Ok(())
     }
@@ -155,38 +160,58 @@ impl PushRun<'_> {
     /// Takes in the changes inserted since the last time, at first all of them. The brakes must judge the
     /// whole backlog before any of it is sent.
     async fn take_new_changes(&mut self) -> Result<(), JobError> {
-        let now = self.context.now();
-        let NewChanges { stock_levels: levels, rejected, ahead, newest_change: newest } =
-            load_new_changes(&self.context.store, self.pipeline.newest_change, now).await?;
-        self.pipeline.newest_change = newest;
+        let (now, store, after) = (self.context.now(), &self.context.store, self.pipeline.newest_change);
+        let NewChanges { mut stock_levels, rejected, ahead, newest_change } =
+            load_new_changes(store, after, now).await?;
+        if after == ChangeId(0) {
+            // `settle` may also have found a count applied that supersedes held changes. One search a run is enough.
+            let superseded = store.outbox_superseded().await?.into_iter().map(|level| (level, false));
+            stock_levels.extend(resolve_levels(store, superseded.collect()).await?);
+        }
+        self.pipeline.newest_change = newest_change;
         self.reject_invalid(&rejected).await?;
         if !ahead.is_empty() {
             let mut write = self.context.store.begin_write(Durability::Full).await?;
             write.outbox_date_future(&ahead, now).await?;
             write.commit().await?;
         }
-        if levels.is_empty() {
+        if stock_levels.is_empty() {
             return Ok(());
         }
-        if levels.iter().any(|(_, is_urgent)| *is_urgent) {
+        if stock_levels.iter().any(|(_, is_urgent)| *is_urgent) {
             self.pipeline.requeue_calls();
         }
-        let names: Vec<StockLevel> = levels.iter().map(|(level, _)| level.clone()).collect();
-        self.load_levels(&names).await?;
-        for (level, is_urgent) in levels {
+        let names = deduplicate_levels(stock_levels.iter().map(|(level, _)| level.clone()).collect());
+        let PushSnapshot { stock_levels: works, rejected } = self.load_levels(&names).await?;
+        self.reject_invalid(&rejected).await?;
+        if names.len() <= self.context.settings().skus_per_call {
+            self.pipeline.new_plans =
+                works.into_iter().map(|work| (work.stock_level.clone(), work)).collect();
+        }
+        for (level, is_urgent) in stock_levels {
             self.pipeline.backlog.add_level(level, is_urgent);
         }
         Ok(())
     }
 
     /// Loads and plans some stock levels, and updates the projected backlog.
-    async fn load_levels(&mut self, levels: &[StockLevel]) -> Result<Vec<PendingStockLevel>, JobError> {
+    async fn load_levels(&mut self, levels: &[StockLevel]) -> Result<PushSnapshot, JobError> {
         let settings = self.context.settings();
-        let look = SnapshotInputs::at_present(self.context, &settings.quantities, &self.pipeline.own_reads);
-        let look = SnapshotInputs { absent_warehouses: &self.absent_warehouses, ..look };
-        let works = load_snapshot(&self.context.store, look, Some(levels)).await?.stock_levels;
-        self.pipeline.projected_backlog.replace_entries(levels, &works);
-        Ok(works)
+        let inputs = SnapshotInputs::at_present(self.context, &settings.quantities, &self.pipeline.own_reads);
+        let inputs = SnapshotInputs { absent_warehouses: &self.absent_warehouses, ..inputs };
+        let snapshot = load_snapshot(&self.context.store, inputs, levels).await?;
+        self.pipeline.projected_backlog.replace_entries(levels, &snapshot.stock_levels);
+        Ok(snapshot)
+    }
+
+    /// Returns the plans of a batch: those of new changes if they are all of it, else loaded ones.
+    async fn batch_plans(&mut self, levels: &[StockLevel]) -> Result<Vec<PendingStockLevel>, JobError> {
+        let known: Option<Vec<PendingStockLevel>> =
+            levels.iter().map(|level| self.pipeline.new_plans.remove(level)).collect();
+        match known {
+            Some(plans) => Ok(plans),
+            None => Ok(self.load_levels(levels).await?.stock_levels),
+        }
     }
 
     /// Returns the stock levels that these denote now, each once. A read may have shown that two spellings
@@ -231,7 +256,7 @@ impl PushRun<'_> {
         let mut levels = begun.clone();
         levels.extend(self.pipeline.backlog.take_page(self.context.settings().skus_per_call));
         let levels = self.resolve_spellings(levels).await?;
-        let works = self.load_levels(&levels).await?;
+        let works = self.batch_plans(&levels).await?;
         self.note_unlisted(&works);
         let held = brake::judge_backlog(self.context, &mut self.pipeline.projected_backlog).await?;
         if held.is_none() {
@@ -350,7 +375,8 @@ impl PushRun<'_> {
         let calls = calls.chain(ways.separate_calls(&apart).into_iter().map(|call| (call, true)));
         let calls = calls.map(|(call, apart)| QueuedCall {
             is_urgent: call.iter().any(|work| work.is_urgent),
-            stock_levels: call.into_iter().map(|work| work.stock_level.clone()).collect(),
+            stock_levels: call.iter().map(|work| work.stock_level.clone()).collect(),
+            plans: call.into_iter().cloned().collect(),
             is_separate: apart,
         });
         for call in calls.collect::<Vec<_>>() {
@@ -391,8 +417,8 @@ impl PushRun<'_> {
             let pace = if is_paid { PacePayment::Paid } else { PacePayment::Paced };
             self.pipeline.urgent_sends += usize::from(call.is_urgent);
             let (levels, urgent) = (call.stock_levels.clone(), call.is_urgent);
-            let call =
-                send::UpdateCall { run: self.run, lane, pace, own_reads, stock_levels: call.stock_levels };
+            let QueuedCall { stock_levels, plans, .. } = call;
+            let call = send::UpdateCall { run: self.run, lane, pace, own_reads, stock_levels, plans };
             let context = self.context.clone();
             self.pipeline.in_flight.spawn(async move {
                 Ok(FinishedCall::Update {

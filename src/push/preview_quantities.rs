@@ -7,7 +7,8 @@
 use super::backlog::PushBacklog;
 use super::pipeline::backlog_entry;
 use super::snapshot::{
-    NO_KEYS, NO_WAREHOUSES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, load_snapshot,
+    NO_WAREHOUSES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels,
+    load_new_changes, load_snapshot,
 };
 use super::{PlannedRequest, PushPreview};
 use super::{brake, pack_writes, send, skus_to_read, witnesses_of};
@@ -31,10 +32,11 @@ pub(super) async fn preview_quantities(
         moment,
         own_reads: &OwnReads::new(),
         absent_warehouses: &NO_WAREHOUSES,
-        undecided: &NO_KEYS,
     };
-    let PushSnapshot { stock_levels: works, rejected, .. } = load_snapshot(store, look, None).await?;
-    for verdict in rejected {
+    let new = load_new_changes(store, ChangeId(0), now).await?;
+    let levels = deduplicate_levels(new.stock_levels.into_iter().map(|(level, _)| level).collect());
+    let PushSnapshot { stock_levels: works, rejected } = load_snapshot(store, look, &levels).await?;
+    for verdict in new.rejected.into_iter().chain(rejected) {
         let why = verdict.detail.unwrap_or_default();
         preview.changes_without_call.push((verdict.id, format!("rejected: {why}")));
     }

@@ -3,16 +3,17 @@
 //! Stock levels of a quarantined SKU wait. Those that failed before are sent apart from the others.
 
 use super::PushRun;
+use super::claim::store_wait_reasons;
 use super::pipeline::LevelToRead;
 use super::snapshot::PendingStockLevel;
 use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
 use crate::exec::{JobContext, JobError};
-use crate::model::{ChangeId, Operation, StockLevel, Timestamp};
-use crate::outbox::{ChangeState, Reason};
+use crate::model::{Operation, StockLevel, Timestamp};
+use crate::outbox::Reason;
 use crate::reconcile::StockLevelStep;
 use crate::reconcile::isolation::resend_size;
 use crate::reconcile::packing::{PackingEntry, pack_calls};
-use crate::store::{ChangeOutcome, Durability, StoreError};
+use crate::store::StoreError;
 use std::collections::BTreeMap;
 
 /// Ways of the stock levels of a batch.
@@ -113,24 +114,13 @@ impl PushRun<'_> {
     ) -> Result<(), JobError> {
         let Some(first) = later.iter().map(|(_, until, _)| *until).min() else { return Ok(()) };
         self.summary.note_retry(first);
-        let mut notes = Vec::new();
-        for (work, until, why) in later {
-            let detail = deferral_detail(&work.stock_level.sku, why, *until);
-            let note = |id: &ChangeId| {
-                ChangeOutcome::new(
-                    *id,
-                    ChangeState::Pending,
-                    Some(Reason::SetAside.as_str()),
-                    detail.as_str(),
-                )
-            };
-            notes.extend(work.pending_changes.iter().map(note));
-        }
         let levels: Vec<StockLevel> = later.iter().map(|(work, ..)| work.stock_level.clone()).collect();
         self.pipeline.projected_backlog.remove_levels(&levels);
-        let mut write = self.context.store.begin_write(Durability::Normal).await?;
-        write.outbox_reason_update(ChangeState::Pending, &notes, self.context.now()).await?;
-        Ok(write.commit().await?)
+        let reasons = later.iter().flat_map(|(work, until, why)| {
+            let detail = deferral_detail(&work.stock_level.sku, why, *until);
+            work.pending_changes.iter().map(move |id| (*id, Reason::SetAside, detail.clone()))
+        });
+        store_wait_reasons(self.context, reasons.collect()).await
     }
 }
 

@@ -1,14 +1,16 @@
-//! Update call: reservation → fresh snapshot → plan → claim (commit) → send → complete (commit).
+//! Update call: reservation → plan checked → claim (commit) → send → complete (commit).
 //!
 //! The call completes only the changes of its own claim. A change inserted after the claim waits for the next
 //! call.
 
 use super::claim::{self, CallOutcome, ClaimedCall, StockLevelOutcome};
 use super::read;
-use super::snapshot::{OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, load_snapshot};
+use super::snapshot::{
+    OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
+};
 use crate::client::PlatformRequest;
 use crate::client::wire;
-use crate::exec::call::{AnsweredExchange, reply_message};
+use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::key_probe::{self, RefusalCause};
 use crate::exec::{JobContext, JobError, change_events};
 use crate::limiter::PacePayment;
@@ -17,7 +19,7 @@ use crate::outbox::{ChangeState, Reason};
 use crate::projection::ParsedQuantityAnswer;
 use crate::reconcile::{ChangeDecision, StockLevelStep};
 use crate::settle::{self, SettleSummary};
-use crate::store::{ChangeOutcome, ClaimedChange, Durability, StockLevelWrite};
+use crate::store::{ChangeOutcome, ClaimedChange, Durability, PlannedStockLevel, StockLevelWrite};
 use crate::telemetry::event;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -72,49 +74,77 @@ pub(super) struct UpdateCall {
     pub(super) pace: PacePayment,
     pub(super) own_reads: OwnReads,
     pub(super) stock_levels: Vec<StockLevel>,
+    /// Their plans; empty if they are planned at the send.
+    pub(super) plans: Vec<PendingStockLevel>,
 }
 
-/// Sends the stock levels as one call, planned again after the reservation.
-pub(super) async fn send_update(context: JobContext, call: UpdateCall) -> Result<UpdateOutcome, JobError> {
+/// Sends the stock levels as one call.
+///
+/// The plans of the batch hold if their facts are fresh when the reservation comes, and if the claim finds their rows
+/// unchanged. Otherwise the stock levels are planned once more.
+pub(super) async fn send_update(
+    context: JobContext,
+    mut call: UpdateCall,
+) -> Result<UpdateOutcome, JobError> {
     context.wait_until_claimable().await?;
-    let permit = context.reserve_call(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
-    let mut call = call;
-    let mut lines = fresh_entries(&context, &call).await?;
-    if lines.is_empty()
-        && is_quota_small(&context)
-        && permit.keep_while(refresh_facts(&context, &mut call)).await?
-    {
-        lines = self::fresh_entries(&context, &call).await?;
+    let permit = context.reserve_call(UPDATE_OPERATION, call.lane, call.pace).await?;
+    let mut plans = std::mem::take(&mut call.plans);
+    let mut is_new = plans.is_empty() || !are_current(&context, &call, &plans);
+    if is_new {
+        plans = load_plans(&context, &call).await?;
+        if needs_read(&plans)
+            && is_quota_small(&context)
+            && permit.keep_while(refresh_facts(&context, &mut call, &plans)).await?
+        {
+            plans = load_plans(&context, &call).await?;
+        }
     }
-    // Another call may have been throttled in the meantime. Then the next batch makes a new reservation.
-    if lines.is_empty() || !permit.may_send() || context.key_proofs.update_hold().is_some() {
-        permit.return_unused();
-        return Ok(UpdateOutcome::Nothing);
-    }
-    let entries: Vec<wire::QuantityUpdate> = lines.iter().map(QuantityEntry::wire_update).collect();
-    let request = match update_request(&entries) {
-        Ok(request) => request,
-        Err(error) => {
+    let (lines, begun, request) = loop {
+        let lines: Vec<QuantityEntry> = if needs_read(&plans) {
+            Vec::new()
+        } else {
+            plans.into_iter().filter_map(QuantityEntry::from_level).collect()
+        };
+        // Another call may have been throttled in the meantime. Then the next batch makes a new reservation.
+        if lines.is_empty() || !permit.may_send() || context.key_proofs.update_hold().is_some() {
             permit.return_unused();
-            return Err(error);
+            return Ok(UpdateOutcome::Nothing);
+        }
+        match claim_update(&context, &call, &lines).await? {
+            (Some(begun), request) => break (lines, begun, request),
+            (None, _) if !is_new => (is_new, plans) = (true, load_plans(&context, &call).await?),
+            (None, _) => {
+                permit.return_unused();
+                return Ok(UpdateOutcome::Nothing);
+            }
         }
     };
+    let answer = context.send_exchange(permit, begun, request).await;
+    complete_update(&context, call.run, lines, answer).await
+}
+
+/// Commits the claim of a call; `None` if something moved since the plan.
+async fn claim_update(
+    context: &JobContext,
+    call: &UpdateCall,
+    lines: &[QuantityEntry],
+) -> Result<(Option<BegunExchange>, PlatformRequest), JobError> {
+    let entries: Vec<wire::QuantityUpdate> = lines.iter().map(QuantityEntry::wire_update).collect();
+    let request = update_request(&entries)?;
     let changes: Vec<ClaimedChange> = lines.iter().flat_map(QuantityEntry::change_claims).collect();
-    let levels: Vec<StockLevelWrite> = lines.iter().map(|line| line.stock_level_write.clone()).collect();
-    let load = ClaimedCall {
+    let writes: Vec<StockLevelWrite> = lines.iter().map(|line| line.stock_level_write.clone()).collect();
+    let planned: Vec<&PlannedStockLevel> = lines.iter().map(|line| &line.level.read_rows).collect();
+    let claim = ClaimedCall {
         run: call.run,
         lane: call.lane,
         request: &request,
         changes: &changes,
-        stock_levels: &levels,
+        stock_levels: &writes,
+        planned: &planned,
         evidence: &[],
     };
-    let Some(begun) = claim::claim_call(&context, &load).await? else {
-        permit.return_unused();
-        return Ok(UpdateOutcome::Nothing);
-    };
-    let answer = context.send_exchange(permit, begun, request).await;
-    complete_update(&context, call.run, lines, answer).await
+    let begun = claim::claim_call(context, &claim).await?;
+    Ok((begun, request))
 }
 
 /// Returns true if facts age while a write waits for its reservation, because the quota is small. Then the
@@ -126,16 +156,13 @@ fn is_quota_small(context: &JobContext) -> bool {
     limit > 1 && apart * 2 > context.settings().quantities.max_fact_age.max(OWN_READ_SERVES)
 }
 
-/// Reads the stock levels of a call for their write. Returns false if no read is needed, or if the read
-/// failed.
-async fn refresh_facts(context: &JobContext, call: &mut UpdateCall) -> Result<bool, JobError> {
-    let settings = context.settings();
-    let look = SnapshotInputs::at_present(context, &settings.quantities, &call.own_reads);
-    let works = load_snapshot(&context.store, look, Some(&call.stock_levels)).await?.stock_levels;
-    if !works.iter().any(|work| work.plan.step == StockLevelStep::ReadFirst) {
-        return Ok(false);
-    }
-    let skus: BTreeSet<Sku> = works.iter().map(|work| work.stock_level.sku.clone()).collect();
+/// Reads the stock levels of a call for their write. Returns false if the read failed.
+async fn refresh_facts(
+    context: &JobContext,
+    call: &mut UpdateCall,
+    plans: &[PendingStockLevel],
+) -> Result<bool, JobError> {
+    let skus: BTreeSet<Sku> = plans.iter().map(|work| work.stock_level.sku.clone()).collect();
     let page =
         read::read_stale_page(context, call.run, call.lane, (skus.into_iter().collect(), Vec::new())).await?;
     let read::StaleReadOutcome::Recorded { exchange, .. } = page else { return Ok(false) };
@@ -150,16 +177,24 @@ pub(super) fn update_request(entries: &[wire::QuantityUpdate]) -> Result<Platfor
     })
 }
 
-/// Returns the entries that are still to be written. Empty if a fact aged while the call waited for its
-/// reservation.
-async fn fresh_entries(context: &JobContext, call: &UpdateCall) -> Result<Vec<QuantityEntry>, JobError> {
+/// Returns true if the fact of every planned write still serves it.
+fn are_current(context: &JobContext, call: &UpdateCall, plans: &[PendingStockLevel]) -> bool {
     let settings = context.settings();
-    let look = SnapshotInputs::at_present(context, &settings.quantities, &call.own_reads);
-    let works = load_snapshot(&context.store, look, Some(&call.stock_levels)).await?.stock_levels;
-    if works.iter().any(|work| work.plan.step == StockLevelStep::ReadFirst) {
-        return Ok(Vec::new());
-    }
-    Ok(works.into_iter().filter_map(QuantityEntry::from_level).collect())
+    let inputs = SnapshotInputs::at_present(context, &settings.quantities, &call.own_reads);
+    plans.iter().all(|plan| inputs.is_current(plan))
+}
+
+/// Plans the stock levels of a call again.
+async fn load_plans(context: &JobContext, call: &UpdateCall) -> Result<Vec<PendingStockLevel>, JobError> {
+    let (settings, store) = (context.settings(), &context.store);
+    let inputs = SnapshotInputs::at_present(context, &settings.quantities, &call.own_reads);
+    let levels = deduplicate_levels(store.stock_levels_resolve(&call.stock_levels).await?);
+    Ok(load_snapshot(store, inputs, &levels).await?.stock_levels)
+}
+
+/// Returns true if a fact aged while the call waited for its reservation.
+fn needs_read(plans: &[PendingStockLevel]) -> bool {
+    plans.iter().any(|plan| plan.plan.step == StockLevelStep::ReadFirst)
 }
 
 impl QuantityEntry {
@@ -202,9 +237,7 @@ impl QuantityEntry {
         reason: Reason,
         detail: &str,
     ) -> impl Iterator<Item = ChangeOutcome> {
-        self.applied_changes
-            .iter()
-            .map(move |(id, _)| ChangeOutcome::new(*id, to, Some(reason.as_str()), detail))
+        self.applied_changes.iter().map(move |(id, _)| ChangeOutcome::new(*id, to, Some(reason), detail))
     }
 
     fn applied_outcomes(&self) -> impl Iterator<Item = ChangeOutcome> {
@@ -326,13 +359,9 @@ async fn hold_updates(
         "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: {unknown}; \
          the key is asked for again and again, and then it is sent"
     );
-    let notes: Vec<ChangeOutcome> = lines
-        .iter()
-        .flat_map(|line| line.outcomes_to(ChangeState::Pending, Reason::OperationHeld, &detail))
-        .collect();
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    write.outbox_reason_update(ChangeState::Pending, &notes, context.now()).await?;
-    Ok(write.commit().await?)
+    let changes = lines.iter().flat_map(QuantityEntry::change_ids);
+    let reasons = changes.map(|id| (id, Reason::OperationHeld, detail.clone()));
+    claim::store_wait_reasons(context, reasons.collect()).await
 }
 
 /// Completes each entry by the answer's status and messages. If they do not identify the entries, the stock
@@ -371,8 +400,7 @@ async fn complete_accepted(
     } else {
         SettleSummary::default()
     };
-    let summary =
-        |state: ChangeState| moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64;
+    let summary = |state: ChangeState| moves.iter().filter(|verdict| verdict.to == state).count() as u64;
     Ok(UpdateOutcome::Completed {
         stock_levels: entry_levels(&lines),
         applied: summary(ChangeState::Applied) + checked.took_effect,
@@ -422,6 +450,6 @@ async fn log_call(
         "{} entries answered",
         lines.len()
     );
-    let others = moves.iter().filter(|verdict| verdict.to != ChangeState::Applied.as_str());
+    let others = moves.iter().filter(|verdict| verdict.to != ChangeState::Applied);
     change_events::log_outcomes(context, &others.cloned().collect::<Vec<_>>()).await;
 }

@@ -4,20 +4,21 @@
 //! sending.
 
 use super::snapshot_rows::{
-    applied_after, awaited_products, awaits_fact, count_resolution, created_at, lack_of, last_set,
-    newest_position, open_changes, parse_sku, parse_time, past_facts, twin_skus,
+    applied_after, awaited_products, awaits_fact, count_resolution, created_at, invalid_outcome, lack_of,
+    last_set, newest_position, open_changes, parse_sku, parse_time, past_facts, twin_skus,
 };
 use crate::client::wire::QuantityUpdate;
 use crate::exec::{JobContext, QuantitySettings};
 use crate::model::{
     ChangeId, ExchangeId, Moment, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
 };
-use crate::outbox::{self, ChangeBody, ChangeState, Reason};
+use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::count_base::base_at_count;
 use crate::reconcile::packing::PackingEntry;
 use crate::reconcile::{
     ChangeDecision, ChangeEffect, Count, CountBase, CountMark, DecidedChange, OpenState, ProductLack,
-    QuantityState, StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, plan_stock_level,
+    QuantityState, StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, StockLevelStep,
+    plan_stock_level,
 };
 use crate::store::{ChangeOutcome, ChangeRow, KIT_TYPE, PlannedStockLevel, StockLevelRow, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,14 +44,19 @@ pub(super) struct SnapshotInputs<'a> {
     pub(super) own_reads: &'a OwnReads,
     /// Warehouses that are proved not to exist.
     pub(super) absent_warehouses: &'a BTreeSet<WarehouseId>,
-    /// Case keys of missing SKUs of which another spelling is tracked and undecided.
-    pub(super) undecided: &'a BTreeSet<String>,
 }
 
 /// Empty set of warehouses.
 pub(super) static NO_WAREHOUSES: BTreeSet<WarehouseId> = BTreeSet::new();
-/// Empty set of case keys.
-pub(super) static NO_KEYS: BTreeSet<String> = BTreeSet::new();
+
+/// What lists of the database hold about a stock level.
+#[derive(Clone, Copy)]
+struct KnownLists {
+    /// True if the list of warehouses holds the warehouse, or nothing yet.
+    is_listed: bool,
+    /// True if another spelling of the missing SKU is tracked and undecided; it may be the product.
+    is_undecided: bool,
+}
 
 /// Stock level with its changes and its plan.
 #[derive(Clone, Debug)]
@@ -95,21 +101,13 @@ pub(super) struct PendingStockLevel {
     pub(super) read_rows: PlannedStockLevel,
 }
 
-/// Snapshot of the outbox for a push.
-#[derive(Debug)]
+/// Snapshot of stock levels with open changes.
+#[derive(Debug, Default)]
 pub(super) struct PushSnapshot {
-    /// Stock levels with changes: operators' first, then the oldest.
+    /// Planned stock levels, in the order of the call.
     pub(super) stock_levels: Vec<PendingStockLevel>,
-    /// Changes whose body is invalid.
+    /// Pending changes whose body is invalid.
     pub(super) rejected: Vec<ChangeOutcome>,
-    /// Newest change of the snapshot.
-    pub(super) newest_change: ChangeId,
-}
-
-impl Default for PushSnapshot {
-    fn default() -> Self {
-        Self { stock_levels: Vec::new(), rejected: Vec::new(), newest_change: ChangeId(0) }
-    }
 }
 
 impl PendingStockLevel {
@@ -137,49 +135,48 @@ impl PendingStockLevel {
             ChangeDecision::Held { reason, detail, mine, theirs } => ChangeOutcome {
                 mine: mine.map(|n| n.to_string()),
                 theirs: theirs.map(|n| n.to_string()),
-                ..ChangeOutcome::new(id, ChangeState::Held, Some(reason.as_str()), detail)
+                ..ChangeOutcome::new(id, ChangeState::Held, Some(*reason), detail)
             },
             ChangeDecision::Rejected { reason, detail } => {
-                ChangeOutcome::new(id, ChangeState::Rejected, Some(reason.as_str()), detail)
+                ChangeOutcome::new(id, ChangeState::Rejected, Some(*reason), detail)
             }
             ChangeDecision::Cancelled { reason, detail } => {
-                ChangeOutcome::new(id, ChangeState::Cancelled, Some(reason.as_str()), detail)
+                ChangeOutcome::new(id, ChangeState::Cancelled, Some(*reason), detail)
             }
         }
     }
 }
 
-/// Loads the pending quantity changes and plans each stock level, all of them or `only` these. Spellings of
-/// the same SKU are one stock level here, by the platform's spelling.
+/// Loads these stock levels with their changes and plans each of them.
+///
+/// The stock levels are named as [`Store::stock_levels_resolve`] returns them, each once.
 pub(super) async fn load_snapshot(
     store: &Store,
-    look: SnapshotInputs<'_>,
-    only: Option<&[StockLevel]>,
+    inputs: SnapshotInputs<'_>,
+    levels: &[StockLevel],
 ) -> Result<PushSnapshot, StoreError> {
-    let mut gathered = PushSnapshot::default();
-    let named = match only {
-        Some(levels) => levels.to_vec(),
-        None => gathered.parse_changes(store.outbox_pending().await?),
-    };
-    let order = deduplicate_levels(store.stock_levels_resolve(&named).await?);
+    let mut snapshot = PushSnapshot::default();
     let awaited = awaited_products(store).await?;
-    let mut changes = open_changes(store, &order).await?;
-    let rows = store.stock_level_rows(&order).await?;
+    let mut changes = open_changes(store, levels, &mut snapshot.rejected).await?;
+    let rows = store.stock_level_rows(levels).await?;
     let listed: BTreeSet<WarehouseId> = store.warehouse_ids().await?.into_iter().collect();
-    let missing = order.iter().zip(&rows).filter(|(_, row)| row.is_missing);
+    let missing = levels.iter().zip(&rows).filter(|(_, row)| row.is_missing);
     let missing: Vec<Sku> = missing.map(|(level, _)| level.sku.clone()).collect();
     let undecided = store.undecided_spellings(&missing).await?;
     let undecided: BTreeSet<String> = undecided.iter().map(Sku::case_key).collect();
-    let look = SnapshotInputs { undecided: &undecided, ..look };
-    for (level, row) in order.into_iter().zip(rows) {
-        if row.product_id.is_none() && awaited.contains(&level.sku.case_key()) {
+    for (level, row) in levels.iter().zip(rows) {
+        let case_key = level.sku.case_key();
+        if row.product_id.is_none() && awaited.contains(&case_key) {
             continue;
         }
         let open = changes.remove(&(level.sku.as_str().to_owned(), level.warehouse_id.0)).unwrap_or_default();
-        let is_listed = listed.is_empty() || listed.contains(&level.warehouse_id);
-        gathered.stock_levels.extend(look.plan_level(level, row, &open, is_listed)?);
+        let lists = KnownLists {
+            is_listed: listed.is_empty() || listed.contains(&level.warehouse_id),
+            is_undecided: undecided.contains(&case_key),
+        };
+        snapshot.stock_levels.extend(inputs.plan_level(level, row, &open, lists)?);
     }
-    Ok(gathered)
+    Ok(snapshot)
 }
 
 /// Returns each stock level once, in the position of its first occurrence.
@@ -188,12 +185,12 @@ pub(super) fn deduplicate_levels(levels: Vec<StockLevel>) -> Vec<StockLevel> {
     levels.into_iter().filter(|level| seen.insert(level.clone())).collect()
 }
 
-/// Changes inserted after a given change, read but not planned.
+/// Changes inserted after a given change, not planned yet.
 #[derive(Debug)]
 pub(super) struct NewChanges {
     /// Stock levels, operators' first, each with true if an operator's change names it.
     pub(super) stock_levels: Vec<(StockLevel, bool)>,
-    /// Changes whose body is invalid.
+    /// Changes of an unknown kind, or whose body names no stock level and is invalid.
     pub(super) rejected: Vec<ChangeOutcome>,
     /// Changes whose time of insertion is in the future.
     pub(super) ahead: Vec<ChangeId>,
@@ -201,62 +198,44 @@ pub(super) struct NewChanges {
     pub(super) newest_change: ChangeId,
 }
 
-/// Returns the pending quantity changes inserted after `after`. With `after` 0 it adds the stock levels of
-/// held changes that an applied count may supersede.
+/// Returns the pending changes inserted after `after`. Bodies are parsed only where the change names no stock
+/// level; the others are parsed with their snapshot.
 pub(super) async fn load_new_changes(
     store: &Store,
     after: ChangeId,
     now: Timestamp,
 ) -> Result<NewChanges, StoreError> {
-    let mut gathered = PushSnapshot { newest_change: after, ..PushSnapshot::default() };
-    let changes = store.outbox_pending_after(after).await?;
-    let mut ahead = Vec::new();
-    for change in changes.iter().filter(|change| change.dated_at.is_none()) {
-        if parse_time(&change.created_at)? > now {
-            ahead.push(ChangeId(change.id));
+    let changes = store.outbox_new_changes(after).await?;
+    let (mut ahead, mut others, mut named) = (Vec::new(), Vec::new(), Vec::new());
+    for change in &changes {
+        let is_ahead =
+            change.undated_at.as_deref().map(parse_time).transpose()?.is_some_and(|inserted| inserted > now);
+        ahead.extend(is_ahead.then_some(change.id));
+        match &change.stock_level {
+            Some(level) => named.push((level.clone(), change.is_urgent)),
+            None => others.push(change.id),
         }
     }
-    let (urgent, bulk): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| change.priority > 0);
-    let (urgent, bulk) = (gathered.parse_changes(urgent), gathered.parse_changes(bulk));
-    let urgent =
-        deduplicate_levels(store.stock_levels_resolve(&urgent).await?).into_iter().map(|level| (level, true));
-    // `settle` may also have found a count applied that supersedes held changes. One search a run is enough.
-    let overtaken = if after == ChangeId(0) { store.outbox_superseded().await? } else { Vec::new() };
-    let bulk = [bulk, overtaken].concat();
-    let bulk =
-        deduplicate_levels(store.stock_levels_resolve(&bulk).await?).into_iter().map(|level| (level, false));
-    let levels = urgent.chain(bulk).collect();
+    let rejected = store.outbox_pending_of(&others).await?.iter().filter_map(invalid_outcome).collect();
     Ok(NewChanges {
-        stock_levels: levels,
-        rejected: gathered.rejected,
+        stock_levels: resolve_levels(store, named).await?,
+        rejected,
         ahead,
-        newest_change: gathered.newest_change,
+        newest_change: changes.iter().map(|change| change.id).max().unwrap_or(after),
     })
 }
 
-impl PushSnapshot {
-    /// Parses every body. Returns the stock levels of the valid ones, in order, each once.
-    fn parse_changes(&mut self, changes: Vec<ChangeRow>) -> Vec<StockLevel> {
-        let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
-        for change in changes {
-            let id = ChangeId(change.id);
-            self.newest_change = self.newest_change.max(id);
-            match outbox::read_stored_body(&change.kind, &change.body) {
-                Ok(body) => {
-                    order.extend(body.stock_level().filter(|level| seen.insert((*level).clone())).cloned())
-                }
-                Err(why) => {
-                    self.rejected.push(ChangeOutcome::new(
-                        id,
-                        ChangeState::Rejected,
-                        Some(why.reason.as_str()),
-                        why.detail,
-                    ));
-                }
-            }
-        }
-        order
-    }
+/// Returns these stock levels in the platform's spelling, operators' first, each once in its group.
+pub(super) async fn resolve_levels(
+    store: &Store,
+    named: Vec<(StockLevel, bool)>,
+) -> Result<Vec<(StockLevel, bool)>, StoreError> {
+    let (levels, urgent): (Vec<StockLevel>, Vec<bool>) = named.into_iter().unzip();
+    let mut levels: Vec<(StockLevel, bool)> =
+        store.stock_levels_resolve(&levels).await?.into_iter().zip(urgent).collect();
+    let mut seen = BTreeSet::new();
+    levels.retain(|level| seen.insert(level.clone()));
+    Ok(levels)
 }
 
 impl<'a> SnapshotInputs<'a> {
@@ -267,17 +246,17 @@ impl<'a> SnapshotInputs<'a> {
         own_reads: &'a OwnReads,
     ) -> Self {
         let (now, moment) = (context.now(), context.moment());
-        Self { settings, now, moment, own_reads, absent_warehouses: &NO_WAREHOUSES, undecided: &NO_KEYS }
+        Self { settings, now, moment, own_reads, absent_warehouses: &NO_WAREHOUSES }
     }
 
     /// Returns the stock level with its plan. `None` while a write of it is in flight or in doubt, or while a
     /// second read must confirm an accepted write.
     fn plan_level(
         &self,
-        level: StockLevel,
+        level: &StockLevel,
         row: StockLevelRow,
         open: &[ChangeRow],
-        is_listed: bool,
+        lists: KnownLists,
     ) -> Result<Option<PendingStockLevel>, StoreError> {
         if row.is_busy {
             return Ok(None);
@@ -286,8 +265,8 @@ impl<'a> SnapshotInputs<'a> {
         let changes: Vec<StockLevelChange> =
             changes.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let mut input = StockLevelInput {
-            stock_level: &level,
-            fact: self.usable_fact(&level, &row, is_listed, newest_position(open))?,
+            stock_level: level,
+            fact: self.usable_fact(level, &row, lists, newest_position(open))?,
             last_set: last_set(&row)?,
             changes: &changes,
             policy: self.settings.policy_of(level.warehouse_id),
@@ -302,11 +281,10 @@ impl<'a> SnapshotInputs<'a> {
                 StockLevelKnowledge::Known(QuantityState { quantity: Quantity(quantity), own_delta: ours });
             foreseen = plan_stock_level(&input);
         }
-        let pending = open.iter().filter(|change| change.state == ChangeState::Pending.as_str());
+        let pending = open.iter().filter(|change| change.state == ChangeState::Pending);
         let foreseen_sku = row.sku.as_deref().map(parse_sku).transpose()?;
         let lack = lack_of(&row);
-        let has =
-            |reason: Reason| pending.clone().any(|change| change.reason.as_deref() == Some(reason.as_str()));
+        let has = |reason: Reason| pending.clone().any(|change| change.has_reason(reason));
         Ok(Some(PendingStockLevel {
             projected_sku: foreseen_sku.unwrap_or_else(|| level.sku.clone()),
             product: row.product,
@@ -320,7 +298,7 @@ impl<'a> SnapshotInputs<'a> {
             is_urgent: pending.clone().any(|change| change.priority > 0),
             had_no_effect: has(Reason::NotLanded),
             may_be_refused: has(Reason::Unmatched),
-            pending_changes: pending.map(|change| ChangeId(change.id)).collect(),
+            pending_changes: pending.map(|change| change.id).collect(),
             lack: lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Silent)),
             is_awaited: (lack.is_some() || row.may_be_linked)
                 && !row.is_missing
@@ -335,7 +313,7 @@ impl<'a> SnapshotInputs<'a> {
                 open_changes: open.iter().map(|change| (change.id, change.revision)).collect(),
                 row,
             },
-            stock_level: level,
+            stock_level: level.clone(),
         }))
     }
 
@@ -346,7 +324,7 @@ impl<'a> SnapshotInputs<'a> {
         &self,
         level: &StockLevel,
         row: &StockLevelRow,
-        is_listed: bool,
+        lists: KnownLists,
         newest: i64,
     ) -> Result<StockLevelKnowledge, StoreError> {
         let own = self.own_reads.get(level).copied();
@@ -356,7 +334,7 @@ impl<'a> SnapshotInputs<'a> {
         if row.product_id.is_none() && row.twins > 1 {
             return Ok(StockLevelKnowledge::AmbiguousSku(twin_skus(row)?));
         }
-        if row.is_missing && self.undecided.contains(&level.sku.case_key()) {
+        if row.is_missing && lists.is_undecided {
             // The tracked spelling may be the product.
             return Ok(StockLevelKnowledge::Unread);
         }
@@ -393,7 +371,7 @@ impl<'a> SnapshotInputs<'a> {
             (None, _)
                 if row.lack.is_none() && self.is_fresh(row.requested_moment, row.requested_position, own) =>
             {
-                if is_listed {
+                if lists.is_listed {
                     StockLevelKnowledge::Unlinked
                 } else if self.absent_warehouses.contains(&level.warehouse_id) {
                     StockLevelKnowledge::UnknownWarehouse
@@ -403,6 +381,20 @@ impl<'a> SnapshotInputs<'a> {
             }
             _ => StockLevelKnowledge::Unread,
         })
+    }
+
+    /// Returns true if the fact of a planned write still serves it.
+    pub(super) fn is_current(&self, work: &PendingStockLevel) -> bool {
+        let (row, own) = (&work.read_rows.row, self.own_reads.get(&work.stock_level).copied());
+        match work.plan.step {
+            StockLevelStep::Write { from: Some(_), .. } => {
+                self.is_fresh(row.fact_moment, row.fact_exchange_id, own)
+            }
+            StockLevelStep::Write { from: None, .. } => {
+                self.is_fresh(row.requested_moment, row.requested_position, own)
+            }
+            StockLevelStep::Nothing | StockLevelStep::Agreed(_) | StockLevelStep::ReadFirst => false,
+        }
     }
 
     /// Returns true if the fact may serve a write: it is young enough, or was read for this write. The age is
@@ -422,12 +414,12 @@ impl<'a> SnapshotInputs<'a> {
         row: &StockLevelRow,
     ) -> Result<Option<StockLevelChange>, StoreError> {
         let created_at = created_at(queued, self.now)?;
-        let Ok(body) = outbox::read_stored_body(&queued.kind, &queued.body) else { return Ok(None) };
+        let Ok(body) = &queued.content.body else { return Ok(None) };
         let change = match body {
             ChangeBody::QuantitySet(set) => {
                 // A time of count that the calendar passed twice does not order the count before others.
                 let counted_at = set.counted_at.filter(|_| !queued.is_date_ambiguous);
-                let mark = CountMark { id: ChangeId(queued.id), created_at, counted_at };
+                let mark = CountMark { id: queued.id, created_at, counted_at };
                 let base = match counted_at {
                     _ if queued.is_date_ambiguous => CountBase::Unsure,
                     Some(_) if set.seen.is_none() => {
@@ -454,8 +446,8 @@ impl<'a> SnapshotInputs<'a> {
             | ChangeBody::ListingTemplateCreate(_) => return Ok(None),
         };
         let standing =
-            if queued.state == ChangeState::Pending.as_str() { OpenState::Pending } else { OpenState::Held };
-        Ok(Some(StockLevelChange { id: ChangeId(queued.id), created_at, state: standing, effect: change }))
+            if queued.state == ChangeState::Pending { OpenState::Pending } else { OpenState::Held };
+        Ok(Some(StockLevelChange { id: queued.id, created_at, state: standing, effect: change }))
     }
 
     /// Returns the fact that a count is measured against. The database stored it at the insertion, or with

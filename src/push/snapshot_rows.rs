@@ -1,10 +1,10 @@
 //! Rows of stock levels and their changes: reads and conversions. An invalid value is an error.
 
 use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp};
-use crate::outbox::{self, ChangeState, Reason};
+use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::count_base::HistoryFact;
 use crate::reconcile::{CountMark, CountResolution, ProductLack, QuantityState};
-use crate::store::{ChangeRow, OpenChange, StockLevelRow, Store, StoreError};
+use crate::store::{ChangeOutcome, ChangeRow, OpenChange, StockLevelRow, Store, StoreError};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,12 +88,12 @@ pub(super) fn lack_of(row: &StockLevelRow) -> Option<ProductLack> {
 }
 
 pub(super) fn awaits_fact(change: &ChangeRow) -> bool {
-    change.state == ChangeState::Held.as_str() && change.reason.as_deref() == Some(Reason::NoFact.as_str())
+    change.state == ChangeState::Held && change.has_reason(Reason::NoFact)
 }
 
 /// Returns the position at which the newest pending change was inserted.
 pub(super) fn newest_position(open: &[ChangeRow]) -> i64 {
-    let pending = open.iter().filter(|change| change.state == ChangeState::Pending.as_str());
+    let pending = open.iter().filter(|change| change.state == ChangeState::Pending);
     pending.filter_map(|change| change.position).max().unwrap_or(0)
 }
 
@@ -101,20 +101,28 @@ pub(super) fn newest_position(open: &[ChangeRow]) -> i64 {
 /// instead of being rejected.
 pub(super) async fn awaited_products(store: &Store) -> Result<BTreeSet<String>, StoreError> {
     let creates = store.outbox_open_product_creates().await?;
-    let body = |row: &ChangeRow| outbox::read_stored_body(&row.kind, &row.body).ok();
-    Ok(creates.iter().filter_map(body).filter_map(|body| body.sku().map(Sku::case_key)).collect())
+    let bodies = creates.iter().filter_map(|row| row.content.body.as_ref().ok());
+    Ok(bodies.filter_map(|body| body.sku().map(Sku::case_key)).collect())
 }
 
-/// Returns the open changes by stock level (SKU and warehouse).
+/// Returns the rejection of a change whose body is invalid.
+pub(super) fn invalid_outcome(change: &ChangeRow) -> Option<ChangeOutcome> {
+    let why = change.content.body.as_ref().err()?;
+    Some(ChangeOutcome::new(change.id, ChangeState::Rejected, Some(why.reason), &*why.detail))
+}
+
+/// Returns the valid open changes by stock level (SKU and warehouse). Adds the rejections of the invalid ones that
+/// are pending.
 pub(super) async fn open_changes(
     store: &Store,
     levels: &[StockLevel],
+    rejected: &mut Vec<ChangeOutcome>,
 ) -> Result<BTreeMap<(String, i64), Vec<ChangeRow>>, StoreError> {
     let mut open: BTreeMap<(String, i64), Vec<ChangeRow>> = BTreeMap::new();
     for OpenChange { change, stock_level_sku, warehouse_id } in store.outbox_open_changes(levels).await? {
-        // An invalid body is rejected elsewhere.
-        if outbox::read_stored_body(&change.kind, &change.body).is_ok() {
-            open.entry((stock_level_sku, warehouse_id)).or_default().push(change);
+        match invalid_outcome(&change) {
+            None => open.entry((stock_level_sku, warehouse_id)).or_default().push(change),
+            Some(verdict) => rejected.extend((change.state == ChangeState::Pending).then_some(verdict)),
         }
     }
     Ok(open)

@@ -65,5 +65,5 @@ impl PushSummary {
 
 /// Returns the number of transitions to a state.
 pub(super) fn count_state(moves: &[ChangeOutcome], state: ChangeState) -> u64 {
-    moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64
+    moves.iter().filter(|verdict| verdict.to == state).count() as u64
 }

@@ -5,13 +5,13 @@
 //! rejected; its changes wait.
 
 use super::PushRun;
+use super::claim::store_wait_reasons;
 use super::snapshot::PendingStockLevel;
 use crate::exec::JobError;
 use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};
 use crate::exec::warehouse_list;
 use crate::model::{ChangeId, WarehouseId};
-use crate::outbox::{ChangeState, Reason};
-use crate::store::{ChangeOutcome, Durability};
+use crate::outbox::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl PushRun<'_> {
@@ -87,13 +87,8 @@ impl PushRun<'_> {
     }
 
     async fn note_waiting(&mut self, changes: &BTreeSet<ChangeId>, why: String) -> Result<(), JobError> {
-        let note = |id: &ChangeId| {
-            ChangeOutcome::new(*id, ChangeState::Pending, Some(Reason::Unproved.as_str()), &why)
-        };
-        let notes: Vec<ChangeOutcome> = changes.iter().map(note).collect();
-        let mut write = self.context.store.begin_write(Durability::Normal).await?;
-        write.outbox_reason_update(ChangeState::Pending, &notes, self.context.now()).await?;
-        write.commit().await?;
+        let reasons = changes.iter().map(|id| (*id, Reason::Unproved, why.clone()));
+        store_wait_reasons(self.context, reasons.collect()).await?;
         self.wait_reason.get_or_insert(why);
         Ok(())
     }

@@ -6,7 +6,7 @@
 use super::summary::SettleSummary;
 use crate::exec::preflight::{self, ReadOrigin};
 use crate::exec::{JobContext, JobError};
-use crate::model::{ChangeId, Lane, LineItemId, RunId, ShipmentId};
+use crate::model::{Lane, LineItemId, RunId, ShipmentId};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::store::{AdoptionRow, ChangeOutcome, Durability};
@@ -39,7 +39,7 @@ pub(super) async fn run(
 /// Answers a request for adoption. Returns true if the shipment was adopted; otherwise the change's detail
 /// has the reason.
 async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, JobError> {
-    let (context, change) = (origin.context, ChangeId(asked.change_id));
+    let (context, change) = (origin.context, asked.change_id);
     let shipment = ShipmentId(asked.shipment_id);
     let verdict = compare_claim(origin, asked, shipment).await?;
     let now = context.now();
@@ -61,7 +61,7 @@ async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, 
         }
         Err(why) => {
             let detail = format!("shipment {shipment} was not adopted: {why}");
-            let reason = Some(Reason::LandedOrAnother.as_str());
+            let reason = Some(Reason::LandedOrAnother);
             let notes = [ChangeOutcome::new(change, ChangeState::InDoubt, reason, detail)];
             write.outbox_reason_update(ChangeState::InDoubt, &notes, now).await?;
         }
@@ -76,7 +76,7 @@ async fn compare_claim(
     asked: &AdoptionRow,
     shipment: ShipmentId,
 ) -> Result<Result<(), String>, JobError> {
-    if asked.state != ChangeState::InDoubt.as_str() {
+    if asked.state != ChangeState::InDoubt {
         return Ok(Err(format!("the change is {} by now", asked.state)));
     }
     let claimed: Option<Vec<ClaimedLine>> =

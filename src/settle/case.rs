@@ -7,7 +7,7 @@ use crate::exec::preflight::CreateBody;
 use crate::model::{
     ChangeId, Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, json_integer,
 };
-use crate::outbox::{self, ChangeBody, ChangeState, Reason};
+use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::in_doubt::{
     CheckResult, Settlement, SiblingEntry, WriteCheck, WriteInDoubt, quiet_quantity, settle_write,
 };
@@ -135,10 +135,10 @@ pub(super) async fn load_cases(
     let rows = store.in_doubt_list().await?;
     let entries = call_entries(&rows, calendar)?;
     let (mut cases, mut levels) = (Vec::<InDoubtCase>::new(), BTreeMap::<CallLevel, usize>::new());
-    for row in rows.iter().filter(|row| row.state == ChangeState::InDoubt.as_str()) {
+    for row in rows.iter().filter(|row| row.state == ChangeState::InDoubt) {
         if let Some(name) = call_level(row) {
             if let Some(case) = levels.get(&name).and_then(|at| cases.get_mut(*at)) {
-                case.changes.push(ChangeId(row.id));
+                case.changes.push(row.id);
                 continue;
             }
             levels.insert(name, cases.len());
@@ -178,7 +178,7 @@ impl InDoubtCase {
         calendar: BootCalendar,
     ) -> Result<Self, StoreError> {
         Ok(Self {
-            changes: vec![ChangeId(row.id)],
+            changes: vec![row.id],
             key: row.key.clone(),
             exchange: ExchangeId(row.exchange_id),
             sent_at: Timestamp(row.sent_ms),
@@ -268,7 +268,7 @@ fn unreadable_checks() -> Settlement<Option<i64>> {
 
 fn parse_request(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>) -> Option<InDoubtRequest> {
     let claimed = row.evidence.as_deref().unwrap_or("null");
-    Some(match outbox::read_stored_body(&row.kind, &row.body).ok()? {
+    Some(match row.content.body.clone().ok()? {
         ChangeBody::QuantitySet(_) | ChangeBody::QuantityAdjust(_) => parse_quantity(row, entries)?,
         ChangeBody::ShipmentCreate(change) => {
             InDoubtRequest::Shipment { order: change.order_id, claimed: serde_json::from_str(claimed).ok()? }

@@ -187,7 +187,7 @@ impl InDoubtCase {
 
     /// Returns the move for every change of the case.
     fn outcomes_to(&self, to: ChangeState, reason: Option<Reason>, detail: &str) -> Vec<ChangeOutcome> {
-        let verdict = |id: &ChangeId| ChangeOutcome::new(*id, to, reason.map(Reason::as_str), detail);
+        let verdict = |id: &ChangeId| ChangeOutcome::new(*id, to, reason, detail);
         self.changes.iter().map(verdict).collect()
     }
 }

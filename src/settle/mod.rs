@@ -94,7 +94,7 @@ pub async fn describe_wait(
     now: Timestamp,
     change: ChangeId,
 ) -> Result<Option<(String, Option<Timestamp>)>, StoreError> {
-    if let Some(asked) = store.adoption_list().await?.iter().find(|asked| asked.change_id == change.0) {
+    if let Some(asked) = store.adoption_list().await?.iter().find(|asked| asked.change_id == change) {
         let words = format!("shipment {} is about to be compared with what was sent", asked.shipment_id);
         return Ok(Some((words, Some(now))));
     }

@@ -82,7 +82,9 @@ pub use mirror::unchanged_orders::UnchangedOrders;
 pub use mirror::warehouses::{WarehouseFact, WarehouseRow};
 pub use mirror::work_queue::{WorkQueueCounts, WorkQueueDifference, WorkQueueRow};
 pub use outbox::brake::BrakeTripRow;
-pub use outbox::changes::{ChangeOutcome, ChangeRow, ClaimedChange, OpenChange, OutboxFilter};
+pub use outbox::changes::{
+    ChangeContent, ChangeOutcome, ChangeRow, ClaimedChange, NewChange, OpenChange, OutboxFilter,
+};
 pub use outbox::evidence::{ClaimEvidence, ReferencedChange};
 pub use outbox::in_doubt::{AdoptionRow, InDoubtRow};
 pub use outbox::resolve::{DecisionResult, ResolutionEffect};

@@ -8,9 +8,8 @@ use std::collections::BTreeSet;
 
 /// Returns the changes that failed before.
 pub(super) fn previously_failed(pending: &[ChangeRow]) -> BTreeSet<ChangeId> {
-    let previously_failed =
-        pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotSent.as_str()));
-    previously_failed.map(|row| ChangeId(row.id)).collect()
+    let previously_failed = pending.iter().filter(|row| row.has_reason(Reason::NotSent));
+    previously_failed.map(|row| row.id).collect()
 }
 
 /// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
@@ -47,11 +46,11 @@ pub(super) fn shipment_key(shipment: ShipmentId) -> String {
 pub(super) fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {
     let words = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
     let detail = format!("the platform refused it: {words}");
-    ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::ServiceRefused.as_str()), detail)
+    ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::ServiceRefused), detail)
 }
 
 /// Returns the move of a change that the answer does not identify.
 pub(super) fn unmatched_outcome(id: ChangeId) -> ChangeOutcome {
     let detail = "the answer does not say what became of it";
-    ChangeOutcome::new(id, ChangeState::InDoubt, Some(Reason::Unmatched.as_str()), detail)
+    ChangeOutcome::new(id, ChangeState::InDoubt, Some(Reason::Unmatched), detail)
 }

@@ -28,7 +28,7 @@ use change_keys::{
     unmatched_outcome,
 };
 
-use super::claim::{self, CallOutcome, ClaimedCall, RECORD_ANSWER};
+use super::claim::{self, CallOutcome, ClaimedCall, RECORD_ANSWER, store_wait_reasons};
 use super::summary::PushSummary;
 use crate::client::PlatformRequest;
 use crate::client::wire::InvalidRequest;
@@ -38,7 +38,7 @@ use crate::exec::change_events::log_outcomes;
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
 use crate::model::{ChangeId, Lane, Moment, Operation, Position, RunId};
-use crate::outbox::{self, ChangeBody, ChangeState, Reason};
+use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::ChangePlan;
 use crate::store::{
     ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, StoreError,
@@ -177,8 +177,8 @@ impl<'a> DeliveryRun<'a> {
         let lacks = |change: &&DeliverableChange| lacking.is_suspected(&absence_subject(change.id));
         self.suspected_absent = changes.iter().filter(lacks).map(|change| change.id).collect();
         // A change that a person or a due time made pending again has no reason, and is not skipped here.
-        let unproved = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::Unproved.as_str()));
-        for id in unproved.map(|row| ChangeId(row.id)) {
+        let unproved = pending.iter().filter(|row| row.has_reason(Reason::Unproved));
+        for id in unproved.map(|row| row.id) {
             if let Some(what) = lacking.undue_absence(self.context, &absence_subject(id)) {
                 self.skipped.insert(id);
                 summary.note_failure(what.to_owned());
@@ -258,7 +258,7 @@ impl<'a> DeliveryRun<'a> {
             }
             Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
                 self.skipped.insert(id);
-                self.note_waiting(&[(id, Reason::NotSent, error.to_string())]).await?;
+                store_wait_reasons(self.context, vec![(id, Reason::NotSent, error.to_string())]).await?;
                 summary.note_failure(error.to_string());
                 Ok(None)
             }
@@ -315,7 +315,7 @@ impl<'a> DeliveryRun<'a> {
             }
             AbsenceProof::NotProved(why) => {
                 self.skipped.insert(id);
-                self.note_waiting(&[(id, Reason::Unproved, why.clone())]).await?;
+                store_wait_reasons(self.context, vec![(id, Reason::Unproved, why.clone())]).await?;
                 summary.note_failure(why);
                 Ok(())
             }
@@ -331,7 +331,7 @@ impl<'a> DeliveryRun<'a> {
         detail: String,
         summary: &mut PushSummary,
     ) -> Result<(), JobError> {
-        let moves = [ChangeOutcome::new(id, to, Some(reason.as_str()), detail)];
+        let moves = [ChangeOutcome::new(id, to, Some(reason), detail)];
         let mut write = self.context.store.begin_write(Durability::Full).await?;
         if write.outbox_transition(ChangeState::Pending, &moves, self.context.now()).await? != 1 {
             return Ok(());
@@ -339,21 +339,6 @@ impl<'a> DeliveryRun<'a> {
         write.commit().await?;
         log_outcomes(self.context, &moves).await;
         summary.count_outcomes(&moves);
-        Ok(())
-    }
-
-    /// Notes at pending changes what they wait for.
-    async fn note_waiting(&mut self, waiting: &[(ChangeId, Reason, String)]) -> Result<(), JobError> {
-        if waiting.is_empty() {
-            return Ok(());
-        }
-        let note = |(id, reason, detail): &(ChangeId, Reason, String)| {
-            ChangeOutcome::new(*id, ChangeState::Pending, Some(reason.as_str()), detail)
-        };
-        let notes: Vec<ChangeOutcome> = waiting.iter().map(note).collect();
-        let mut write = self.context.store.begin_write(Durability::Normal).await?;
-        write.outbox_reason_update(ChangeState::Pending, &notes, self.context.now()).await?;
-        write.commit().await?;
         Ok(())
     }
 
@@ -397,6 +382,7 @@ impl<'a> DeliveryRun<'a> {
             request: &request,
             changes: &changes,
             stock_levels: levels,
+            planned: &[],
             evidence: kept,
         };
         let Some(begun) = claim::claim_call(self.context, &load).await? else {
@@ -482,8 +468,8 @@ impl<'a> DeliveryRun<'a> {
 impl DeliverableChange {
     /// Parses a change. `None` for quantities and for invalid bodies, which the quantities' part rejects.
     fn of(row: &ChangeRow) -> Option<Self> {
-        let body = outbox::read_stored_body(&row.kind, &row.body).ok()?;
+        let body = row.content.body.as_ref().ok()?;
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
-        body.stock_level().is_none().then_some(Self { id: ChangeId(row.id), is_urgent, is_released, body })
+        body.stock_level().is_none().then(|| Self { id: row.id, is_urgent, is_released, body: body.clone() })
     }
 }

@@ -16,6 +16,7 @@ use crate::exec::quarantine::EntryRoute;
 use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, Position, Quantity, Sku, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeRejection, ChangeState, ProductUpdate, Reason};
 use crate::projection;
+use crate::push::claim::store_wait_reasons;
 use crate::push::summary::PushSummary;
 use crate::push::trips::judge_update;
 use crate::reconcile::product_update::{ShownFields, checkable_fields};
@@ -49,7 +50,7 @@ pub(super) async fn deliver_update(
         let sku = current_sku(&deliver.context.store, change).await?;
         if let EntryRoute::Deferred(until, why) = aside.route_of(deliver.context, sku.as_str()) {
             let why = format!("sent and not done ({why}); it is sent again at {until}");
-            deliver.note_waiting(&[(id, Reason::NotLanded, why.clone())]).await?;
+            store_wait_reasons(deliver.context, vec![(id, Reason::NotLanded, why.clone())]).await?;
             deliver.skipped.insert(id);
             summary.note_retry(until);
             summary.note_failure(format!("the update of {sku} was {why}"));
@@ -60,7 +61,7 @@ pub(super) async fn deliver_update(
             break;
         }
         let why = format!("a write of {sku} is under way");
-        deliver.note_waiting(&[(id, Reason::AwaitsOther, why)]).await?;
+        store_wait_reasons(deliver.context, vec![(id, Reason::AwaitsOther, why)]).await?;
         deliver.skipped.insert(id);
     }
     let Some((id, subject, change, is_released, sku)) = free else { return Ok(false) };

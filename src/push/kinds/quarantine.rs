@@ -7,6 +7,7 @@ use crate::exec::key_probe::{self, RefusalCause};
 use crate::exec::quarantine::EntryRoute;
 use crate::model::{ChangeId, Operation};
 use crate::outbox::{ChangeState, Reason};
+use crate::push::claim::store_wait_reasons;
 use crate::store::{ChangeRow, ClaimEvidence};
 use std::collections::BTreeSet;
 
@@ -51,7 +52,7 @@ impl DeliveryRun<'_> {
             }
             now.push((id, subject, change));
         }
-        self.note_waiting(&waiting).await?;
+        store_wait_reasons(self.context, waiting).await?;
         Ok(now)
     }
 
@@ -94,7 +95,7 @@ impl DeliveryRun<'_> {
                      {unknown}"
                 );
                 self.skipped.insert(only.id);
-                self.note_waiting(&[(only.id, Reason::OperationHeld, detail)]).await?;
+                store_wait_reasons(self.context, vec![(only.id, Reason::OperationHeld, detail)]).await?;
                 summary.note_failure(unknown);
                 Ok(())
             }
@@ -136,6 +137,6 @@ pub(super) fn entry_names(kept: &[ClaimEvidence]) -> Vec<&str> {
 
 /// Returns the changes that shared a call of unknown outcome and had no effect.
 pub(super) fn without_effect(pending: &[ChangeRow]) -> BTreeSet<ChangeId> {
-    let rows = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotLanded.as_str()));
-    rows.map(|row| ChangeId(row.id)).collect()
+    let rows = pending.iter().filter(|row| row.has_reason(Reason::NotLanded));
+    rows.map(|row| row.id).collect()
 }

@@ -13,6 +13,7 @@ use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::{self, ReadOrigin};
 use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, ShipmentId, ShipmentItemId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentRef, TrackingSubmit};
+use crate::push::claim::store_wait_reasons;
 use crate::push::summary::PushSummary;
 use crate::reconcile::ChangePlan;
 use crate::reconcile::tracking::{ItemFact, TrackingItem, plan_tracking};
@@ -118,7 +119,7 @@ async fn with_shipment<'w>(
             }
         }
     }
-    deliver.note_waiting(&waiting).await?;
+    store_wait_reasons(deliver.context, waiting).await?;
     Ok((ready, went))
 }
 

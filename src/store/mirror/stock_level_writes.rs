@@ -5,9 +5,11 @@
 //! stock level before the stock level changes (docs/rules.md 37).
 
 use super::stock_levels::{PlannedStockLevel, StockLevelWrite, json_rows, stock_level_rows};
-use crate::model::{ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::model::{
+    ChangeId, ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
+};
 use crate::store::engine::error::SqlContext;
-use crate::store::outbox::changes::outbox_open_changes;
+use crate::store::outbox::changes::outbox_open_revisions;
 use crate::store::{StoreError, WriteTransaction};
 use serde_json::json as value;
 use std::collections::BTreeMap;
@@ -40,9 +42,9 @@ impl WriteTransaction {
         if !rows.iter().eq(seen.iter().map(|seen| &seen.row)) {
             return Ok(false);
         }
-        let open = outbox_open_changes(&mut self.tx, &levels).await?;
-        let open: BTreeMap<i64, i64> =
-            open.into_iter().map(|open| (open.change.id, open.change.revision)).collect();
+        let open = outbox_open_revisions(&mut self.tx, &levels).await?;
+        let open: BTreeMap<ChangeId, i64> =
+            open.into_iter().map(|(id, revision)| (ChangeId(id), revision)).collect();
         Ok(open == seen.iter().flat_map(|seen| seen.open_changes.iter().copied()).collect())
     }
 

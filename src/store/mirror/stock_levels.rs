@@ -1,7 +1,7 @@
 //! Stock levels as decisions need them: the fact, the own delta, open writes.
 
 use crate::model::time::whole_millis;
-use crate::model::{ExchangeId, Position, Quantity, Sku, StockLevel, Timestamp};
+use crate::model::{ChangeId, ExchangeId, Position, Quantity, Sku, StockLevel, Timestamp};
 use crate::reconcile::proof::ABSENCE_CHECKS_APART;
 use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
@@ -90,7 +90,7 @@ pub struct PlannedStockLevel {
     /// Its known state.
     pub row: StockLevelRow,
     /// Id and revision of each pending or held change.
-    pub open_changes: Vec<(i64, i64)>,
+    pub open_changes: Vec<(ChangeId, i64)>,
 }
 
 /// Write of one stock level.

@@ -109,7 +109,7 @@ impl WriteTransaction {
             let detail = format!(
                 "{what}; if that is meant: tallyd outbox release --all, or this change alone by its key"
             );
-            ChangeOutcome::new(*id, ChangeState::Held, Some(reason.as_str()), detail)
+            ChangeOutcome::new(*id, ChangeState::Held, Some(reason), detail)
         };
         let moves: Vec<ChangeOutcome> = changes.iter().map(held).collect();
         Ok((trip, self.outbox_transition(ChangeState::Pending, &moves, at).await?))

@@ -3,34 +3,61 @@
 //! Every transition names the state it expects, so no change is moved twice.
 
 use crate::model::{ChangeId, ExchangeId, Sku, StockLevel, Timestamp, WarehouseId, cut_reason};
-use crate::outbox::{ChangeState, StoredBody};
+use crate::outbox::{
+    ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, UnknownState, read_stored_body,
+};
 use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
 use crate::store::mirror::stock_levels;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
-use sqlx::FromRow;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{FromRow, Row as _};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Kind and body of a change: as inserted, and parsed.
+#[derive(Clone, Debug)]
+pub struct ChangeContent {
+    /// Kind, as inserted.
+    pub kind: String,
+    /// Body, as inserted.
+    pub stored_body: StoredBody,
+    /// Parsed body, or the reason for which the change is rejected.
+    pub body: Result<ChangeBody, ChangeRejection>,
+}
+
+impl FromRow<'_, SqliteRow> for ChangeContent {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let kind = String::from(row.try_get::<LossyText, _>("kind")?);
+        let stored_body = StoredBody::from(row.try_get::<BodyText, _>("body")?);
+        Ok(Self { body: read_stored_body(&kind, &stored_body), kind, stored_body })
+    }
+}
+
+impl TryFrom<LossyText> for ChangeState {
+    type Error = UnknownState;
+    fn try_from(name: LossyText) -> Result<Self, UnknownState> {
+        String::from(name).parse()
+    }
+}
 
 /// Change, as stored.
 #[derive(Clone, Debug, FromRow)]
 pub struct ChangeRow {
     /// Id; the order of ids is the order of commits.
-    pub id: i64,
+    #[sqlx(try_from = "i64")]
+    pub id: ChangeId,
     /// Key, chosen by the caller.
     #[sqlx(try_from = "LossyText")]
     pub key: String,
-    /// Kind.
-    #[sqlx(try_from = "LossyText")]
-    pub kind: String,
-    /// Body, as inserted.
-    #[sqlx(try_from = "BodyText")]
-    pub body: StoredBody,
+    /// Kind and body.
+    #[sqlx(flatten)]
+    pub content: ChangeContent,
     /// Priority: 1 for an operator's change, 0 for bulk.
     pub priority: i64,
     /// State.
-    pub state: String,
+    #[sqlx(try_from = "LossyText")]
+    pub state: ChangeState,
     /// Reason, as a code.
     pub reason: Option<String>,
     /// Reason, as a sentence.
@@ -70,6 +97,13 @@ pub struct ChangeRow {
     pub is_date_ambiguous: bool,
 }
 
+impl ChangeRow {
+    /// Returns true if the change has this reason.
+    pub fn has_reason(&self, reason: Reason) -> bool {
+        self.reason.as_deref() == Some(reason.as_str())
+    }
+}
+
 /// Open change of a stock level.
 #[derive(Clone, Debug, FromRow)]
 pub struct OpenChange {
@@ -82,15 +116,43 @@ pub struct OpenChange {
     pub warehouse_id: i64,
 }
 
+/// Pending change without its body.
+#[derive(Clone, Debug)]
+pub struct NewChange {
+    /// The change.
+    pub id: ChangeId,
+    /// Stock level of a quantity change; `None` for other kinds and for an invalid SKU or warehouse.
+    pub stock_level: Option<StockLevel>,
+    /// True for an operator's change.
+    pub is_urgent: bool,
+    /// Time of the insertion, RFC 3339; `None` where the daemon dated the change.
+    pub undated_at: Option<String>,
+}
+
+impl FromRow<'_, SqliteRow> for NewChange {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let sku: Option<LossyText> = row.try_get("sku")?;
+        let warehouse: Option<i64> = row.try_get("warehouse_id")?;
+        let stock_level = sku.and_then(|sku| Sku::new(String::from(sku)).ok()).zip(warehouse);
+        Ok(Self {
+            id: ChangeId(row.try_get("id")?),
+            stock_level: stock_level
+                .map(|(sku, warehouse)| StockLevel { sku, warehouse_id: WarehouseId(warehouse) }),
+            is_urgent: row.try_get("is_urgent")?,
+            undated_at: row.try_get("undated_at")?,
+        })
+    }
+}
+
 /// Transition of one change.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChangeOutcome {
     /// The change.
     pub id: ChangeId,
     /// Target state.
-    pub to: &'static str,
-    /// Reason, as a code.
-    pub reason: Option<&'static str>,
+    pub to: ChangeState,
+    /// Reason.
+    pub reason: Option<Reason>,
     /// Reason, as a sentence.
     pub detail: Option<String>,
     /// Our side of a conflict.
@@ -101,20 +163,8 @@ pub struct ChangeOutcome {
 
 impl ChangeOutcome {
     /// Makes a transition; `detail` is cut to [`crate::model::REASON_MAX_CHARS`].
-    pub fn new(
-        id: ChangeId,
-        to: ChangeState,
-        reason: Option<&'static str>,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self {
-            id,
-            to: to.as_str(),
-            reason,
-            detail: Some(cut_reason(detail.into())),
-            mine: None,
-            theirs: None,
-        }
+    pub fn new(id: ChangeId, to: ChangeState, reason: Option<Reason>, detail: impl Into<String>) -> Self {
+        Self { id, to, reason, detail: Some(cut_reason(detail.into())), mine: None, theirs: None }
     }
 }
 
@@ -171,6 +221,25 @@ macro_rules! change_columns {
     };
 }
 
+/// SQL: the table `k` of the stock levels of parameter 1.
+macro_rules! level_names {
+    () => {
+        "WITH k AS (SELECT value->>0 AS stock_level_sku, CAST(value->>1 AS INTEGER) AS warehouse_id, \
+                    value->>2 AS level_case_key FROM json_each(?1)) "
+    };
+}
+
+/// SQL: the pending and held changes of the stock levels `k`, under all their spellings.
+macro_rules! changes_of_levels {
+    () => {
+        "FROM k CROSS JOIN outbox ON outbox.warehouse_id = k.warehouse_id AND outbox.sku IN ( \
+             SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.level_case_key AND m.sku = k.stock_level_sku \
+             UNION ALL SELECT k.stock_level_sku) \
+         WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
+           AND state IN ('pending', 'held') ORDER BY id"
+    };
+}
+
 pub(super) const CHANGE_ROWS: &str = concat!(change_columns!(), " FROM outbox");
 
 /// Returns true if the insert guard refused the key because another body has it.
@@ -188,17 +257,29 @@ const TRANSITION: &str = "UPDATE outbox SET revision = revision + 1, state = m.v
 impl Store {
     /// Returns the pending changes, operators' first, then by id.
     pub async fn outbox_pending(&self) -> Result<Vec<ChangeRow>, StoreError> {
-        self.outbox_pending_after(ChangeId(0)).await
+        let sql = format!("{CHANGE_ROWS} WHERE state = 'pending' ORDER BY priority DESC, id");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending changes")
     }
 
-    /// Returns the pending changes with an id above `after`, operators' first, then by id.
-    pub async fn outbox_pending_after(&self, after: ChangeId) -> Result<Vec<ChangeRow>, StoreError> {
+    /// Returns the pending changes with an id above `after`, operators' first, then by id. Their
+    /// bodies are not read.
+    pub async fn outbox_new_changes(&self, after: ChangeId) -> Result<Vec<NewChange>, StoreError> {
         // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
-        let sql = format!(
-            "{CHANGE_ROWS} WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id"
-        );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0);
+        let sql = "SELECT id, sku, warehouse_id, priority > 0 AS is_urgent, \
+                       iif(dated_at IS NULL, created_at, NULL) AS undated_at FROM outbox \
+                   WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id";
+        let query = sqlx::query_as(sql).bind(after.0);
         query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending changes")
+    }
+
+    /// Returns those of these changes that are pending, by id.
+    pub async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>, StoreError> {
+        let sql = format!(
+            "{CHANGE_ROWS} WHERE state = 'pending' AND id IN (SELECT value FROM json_each(?1)) ORDER BY id"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json_rows(changes));
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read pending changes")
     }
 
     /// Returns the pending shipments and tracking numbers, operators' first, then by id.
@@ -208,14 +289,22 @@ impl Store {
              ORDER BY priority DESC, id"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending parcels")
+        query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending shipments")
     }
 
     /// Returns the pending and held changes of these stock levels under all their spellings, by id.
     ///
     /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
     pub async fn outbox_open_changes(&self, levels: &[StockLevel]) -> Result<Vec<OpenChange>, StoreError> {
-        outbox_open_changes(&mut *self.read_connection().await?, levels).await
+        let sql = concat!(
+            level_names!(),
+            change_columns!(),
+            ", k.stock_level_sku, k.warehouse_id ",
+            changes_of_levels!()
+        );
+        let query = sqlx::query_as(sql).bind(stock_levels::stock_level_names(levels));
+        let rows = query.fetch_all(&mut *self.read_connection().await?).await;
+        rows.context("read the changes of some stock levels")
     }
 
     /// Returns the stock levels of held changes for which a later count was applied, as the changes name
@@ -298,23 +387,14 @@ impl Store {
     }
 }
 
-pub(in crate::store) async fn outbox_open_changes(
+/// Returns id and revision of each pending and held change of these stock levels.
+pub(in crate::store) async fn outbox_open_revisions(
     from: &mut SqliteConnection,
     levels: &[StockLevel],
-) -> Result<Vec<OpenChange>, StoreError> {
-    let sql = concat!(
-        "WITH k AS (SELECT value->>0 AS stock_level_sku, CAST(value->>1 AS INTEGER) AS warehouse_id, value->>2 AS level_case_key \
-                    FROM json_each(?1)) ",
-        change_columns!(),
-        ", k.stock_level_sku, k.warehouse_id \
-         FROM k CROSS JOIN outbox ON outbox.warehouse_id = k.warehouse_id AND outbox.sku IN ( \
-             SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.level_case_key AND m.sku = k.stock_level_sku \
-             UNION ALL SELECT k.stock_level_sku) \
-         WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
-           AND state IN ('pending', 'held') ORDER BY id"
-    );
+) -> Result<Vec<(i64, i64)>, StoreError> {
+    let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!());
     let query = sqlx::query_as(sql).bind(stock_levels::stock_level_names(levels));
-    query.fetch_all(from).await.context("read the changes of some stock levels")
+    query.fetch_all(from).await.context("read the revisions of changes")
 }
 
 impl WriteTransaction {
@@ -427,7 +507,8 @@ mod tests {
     #[test]
     fn what_the_service_says_at_length_is_kept_as_a_sentence() {
         let said = format!("the platform refused it: {}", "x".repeat(1_000_000));
-        let verdict = ChangeOutcome::new(ChangeId(1), ChangeState::Rejected, Some("service_refused"), said);
+        let verdict =
+            ChangeOutcome::new(ChangeId(1), ChangeState::Rejected, Some(Reason::ServiceRefused), said);
         assert_eq!(verdict.detail.unwrap().chars().count(), REASON_MAX_CHARS + 1);
     }
 }

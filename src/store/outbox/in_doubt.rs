@@ -1,9 +1,10 @@
 //! Changes in doubt: the request, the checks since, and the end of the doubt.
 
+use super::changes::ChangeContent;
 use crate::model::{ChangeId, ExchangeId, Timestamp};
-use crate::outbox::StoredBody;
+use crate::outbox::ChangeState;
 use crate::store::engine::error::SqlContext;
-use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
+use crate::store::engine::lossy_text::{LossyText, body_column};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::Value;
@@ -15,18 +16,17 @@ use sqlx::FromRow;
 #[derive(Clone, Debug, FromRow)]
 pub struct InDoubtRow {
     /// The change.
-    pub id: i64,
+    #[sqlx(try_from = "i64")]
+    pub id: ChangeId,
     /// Key, chosen by the caller.
     #[sqlx(try_from = "LossyText")]
     pub key: String,
-    /// Kind.
-    #[sqlx(try_from = "LossyText")]
-    pub kind: String,
-    /// Body.
-    #[sqlx(try_from = "BodyText")]
-    pub body: StoredBody,
+    /// Kind and body.
+    #[sqlx(flatten)]
+    pub content: ChangeContent,
     /// State.
-    pub state: String,
+    #[sqlx(try_from = "LossyText")]
+    pub state: ChangeState,
     /// Reason, as a code.
     pub reason: Option<String>,
     /// Reason, as a sentence.
@@ -57,12 +57,14 @@ pub struct InDoubtRow {
 #[derive(Clone, Debug, FromRow)]
 pub struct AdoptionRow {
     /// The change.
-    pub change_id: i64,
+    #[sqlx(try_from = "i64")]
+    pub change_id: ChangeId,
     /// Key of the change.
     #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// State of the change.
-    pub state: String,
+    #[sqlx(try_from = "LossyText")]
+    pub state: ChangeState,
     /// Evidence stored with the claim, as JSON.
     pub evidence: Option<String>,
     /// Shipment.

@@ -5,8 +5,8 @@
 
 use super::changes::{CHANGE_ROWS, ChangeOutcome, ChangeRow};
 use super::in_doubt::{IN_DOUBT_ROWS, InDoubtRow};
-use crate::model::{ChangeId, ExchangeId, Position, Quantity, Timestamp};
-use crate::outbox::{self, ChangeBody, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep};
+use crate::model::{ExchangeId, Position, Quantity, Timestamp};
+use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep};
 use crate::store::engine::error::SqlContext;
 use crate::store::journal::event::OUTBOX_RESOLVED;
 use crate::store::mirror::stock_levels::StockLevelWrite;
@@ -49,7 +49,7 @@ impl WriteTransaction {
                 Ok(found) => found,
                 Err(why) => return Ok(Err(why)),
             };
-        let id = ChangeId(change.id);
+        let id = change.id;
         match step {
             ResolutionStep::Apply => self.resolve_in_doubt(&change, from, END_APPLIED, at).await.map(Ok),
             ResolutionStep::Finish => self.resolve_in_doubt(&change, from, END_FINISHED, at).await.map(Ok),
@@ -67,8 +67,7 @@ impl WriteTransaction {
                 self.append_resolved(key, &json!({"said": "theirs"}), at).await?;
                 let detail =
                     format!("the operator lets the platform's number stand{}", conflict_numbers(&change));
-                let verdict =
-                    ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::Operator.as_str()), &detail);
+                let verdict = ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::Operator), &detail);
                 self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
                 Ok(Ok(ResolutionEffect {
                     keys: vec![change.key],
@@ -86,12 +85,8 @@ impl WriteTransaction {
             return Ok(Err(why));
         }
         self.append_resolved(key, &json!({"said": "retry"}), at).await?;
-        let verdict = ChangeOutcome::new(
-            ChangeId(change.id),
-            ChangeState::Pending,
-            None,
-            "planned anew by the operator",
-        );
+        let verdict =
+            ChangeOutcome::new(change.id, ChangeState::Pending, None, "planned anew by the operator");
         self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
         Ok(Ok(()))
     }
@@ -99,20 +94,14 @@ impl WriteTransaction {
     /// Cancels the change with this key and returns true if its state allowed that (`pending` or `held`).
     pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool, StoreError> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(false) };
-        let Some(from) =
-            change.state.parse().ok().filter(|state: &ChangeState| state.may_become(ChangeState::Cancelled))
-        else {
+        if !change.state.may_become(ChangeState::Cancelled) {
             return Ok(false);
-        };
+        }
         self.append_resolved(key, &json!({"said": "cancel"}), at).await?;
-        let reason = Some(Reason::Operator.as_str());
-        let verdict = ChangeOutcome::new(
-            ChangeId(change.id),
-            ChangeState::Cancelled,
-            reason,
-            "cancelled by the operator",
-        );
-        self.outbox_transition(from, &[verdict], at).await?;
+        let reason = Some(Reason::Operator);
+        let verdict =
+            ChangeOutcome::new(change.id, ChangeState::Cancelled, reason, "cancelled by the operator");
+        self.outbox_transition(change.state, &[verdict], at).await?;
         // The write behind the change is now never decided and must not block later changes of the stock
         // level.
         self.stock_level_writes_end_orphaned(at).await?;
@@ -142,11 +131,10 @@ impl WriteTransaction {
         if end.took_effect {
             self.discover_created_skus(&entry, at).await?;
         }
-        let reason = end.reason.map(Reason::as_str);
-        let verdict = |row: &InDoubtRow| ChangeOutcome::new(ChangeId(row.id), end.to, reason, end.detail);
+        let verdict = |row: &InDoubtRow| ChangeOutcome::new(row.id, end.to, end.reason, end.detail);
         let moves: Vec<ChangeOutcome> = entry.iter().map(verdict).collect();
         self.outbox_transition(from, &moves, at).await?;
-        self.adoption_end(ChangeId(change.id)).await?;
+        self.adoption_end(change.id).await?;
         self.stock_level_writes_end_orphaned(at).await?;
         Ok(ResolutionEffect { keys, state: end.to, next: end.detail.into() })
     }
@@ -154,7 +142,7 @@ impl WriteTransaction {
     /// Records the SKUs of created products as discovered, as their answer would have done.
     async fn discover_created_skus(&mut self, entry: &[InDoubtRow], at: Timestamp) -> Result<(), StoreError> {
         for row in entry {
-            if let Ok(ChangeBody::ProductCreate(create)) = outbox::read_stored_body(&row.kind, &row.body) {
+            if let Ok(ChangeBody::ProductCreate(create)) = &row.content.body {
                 self.discovered_sku_created(ExchangeId(row.exchange_id), &create.sku, at).await?;
             }
         }
@@ -207,14 +195,14 @@ impl WriteTransaction {
                    VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT (change_id) DO UPDATE SET quantity = excluded.quantity, \
                        base_quantity = excluded.base_quantity, base_own_delta = excluded.base_own_delta";
-        let query = sqlx::query(sql).bind(change.id).bind(number.map(|number| number.0));
+        let query = sqlx::query(sql).bind(change.id.0).bind(number.map(|number| number.0));
         let query = query.bind(base.map(|(quantity, ..)| quantity)).bind(base.map(|(_, ours, _)| ours));
         query.execute(&mut *self.tx).await.context("keep a person's word on a count")?;
         let detail = match number {
             None => "to be taken as counted, by the operator's word".to_owned(),
             Some(number) => format!("to become {number}, by the operator's word"),
         };
-        let verdict = ChangeOutcome::new(ChangeId(change.id), ChangeState::Pending, None, &detail);
+        let verdict = ChangeOutcome::new(change.id, ChangeState::Pending, None, &detail);
         self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
         Ok(Ok(ResolutionEffect { keys: vec![change.key.clone()], state: ChangeState::Pending, next: detail }))
     }
@@ -226,7 +214,7 @@ impl WriteTransaction {
                    JOIN balance b ON b.product = p.id AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = ?1 \
                    AND b.unlinked_ms IS NULL";
-        let found = sqlx::query_as(sql).bind(change.id).fetch_optional(&mut *self.tx).await;
+        let found = sqlx::query_as(sql).bind(change.id.0).fetch_optional(&mut *self.tx).await;
         found.context("read the fact of a change's stock level")
     }
 
@@ -278,12 +266,16 @@ fn unknown_key() -> String {
 
 /// Returns the part of a change on which the possible resolutions depend.
 fn change_status(change: &ChangeRow) -> DecisionResult<ChangeStatus<'_>> {
-    let unreadable =
-        || format!("its row ({}, {}) was written by another version of tallyd", change.kind, change.state);
+    let unreadable = || {
+        format!(
+            "its row ({}, {}) was written by another version of tallyd",
+            change.content.kind, change.state
+        )
+    };
     Ok(ChangeStatus {
         key: &change.key,
-        kind: change.kind.parse().map_err(|_| unreadable())?,
-        state: change.state.parse().map_err(|_| unreadable())?,
+        kind: change.content.kind.parse().map_err(|_| unreadable())?,
+        state: change.state,
         reason: change.reason.as_deref().and_then(|reason| reason.parse().ok()),
     })
 }

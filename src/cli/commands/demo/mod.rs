@@ -15,6 +15,7 @@ use crate::cli::{CommandFailure, CommandOutput, logging};
 use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
+use crate::outbox::ChangeState;
 use crate::sandbox::{Sandbox, SandboxOptions};
 use crate::store::{Durability, OutboxFilter, Store};
 use crate::telemetry::LineFormat;
@@ -292,7 +293,7 @@ async fn demo_summary(
     took: Duration,
 ) -> Result<(String, bool), CommandFailure> {
     let changes = store.outbox_list(&OutboxFilter { limit: 1000, ..OutboxFilter::default() }).await?;
-    let applied = changes.iter().filter(|change| change.state == "applied").count();
+    let applied = changes.iter().filter(|change| change.state == ChangeState::Applied).count();
     let open =
         changes.iter().filter(|change| !matches!(change.state.as_str(), "applied" | "cancelled")).count();
     let different = count_differences(sandbox, store).await?;
@@ -308,7 +309,11 @@ async fn demo_summary(
 
     let mut decided = TextTable::new(&["change", "state", "how it was decided"]);
     for change in changes.iter().rev() {
-        decided.add_row([change.key.as_str(), &change.state, change.detail.as_deref().unwrap_or("-")]);
+        decided.add_row([
+            change.key.as_str(),
+            change.state.as_str(),
+            change.detail.as_deref().unwrap_or("-"),
+        ]);
     }
     let mut table = TextTable::new(&["what", "figure"]);
     table.add_row(["SKUs mirrored".to_owned(), counts.skus.to_string()]);

@@ -4,7 +4,7 @@ use super::show::change_json;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, or_dash, pretty_json};
 use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
-use crate::outbox::{ChangeKind, ChangeState, Reason};
+use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::store::{ChangeRow, OutboxFilter};
 use clap::Args;
 
@@ -58,7 +58,7 @@ fn grouped_text(mut rows: Vec<ChangeRow>) -> String {
     if rows.is_empty() {
         return "no such change\n".into();
     }
-    let context = |row: &ChangeRow| GROUP_ORDER.iter().position(|state| state.as_str() == row.state);
+    let context = |row: &ChangeRow| GROUP_ORDER.iter().position(|state| *state == row.state);
     rows.sort_by(|a, b| (context(a), &a.reason).cmp(&(context(b), &b.reason)));
     let groups = rows.chunk_by(|a, b| (&a.state, &a.reason) == (&b.state, &b.reason));
     groups.map(group_text).collect::<Vec<_>>().join("\n")
@@ -66,7 +66,7 @@ fn grouped_text(mut rows: Vec<ChangeRow>) -> String {
 
 fn group_text(rows: &[ChangeRow]) -> String {
     let Some(first) = rows.first() else { return String::new() };
-    let mut text = first.state.replace('_', " ");
+    let mut text = first.state.as_str().replace('_', " ");
     if let Some(reason) = &first.reason {
         text.push_str(&format!(", {reason}"));
     }
@@ -76,10 +76,14 @@ fn group_text(rows: &[ChangeRow]) -> String {
     }
     let mut table = TextTable::new(&["key", "kind", "stock level", "detail"]);
     for row in rows {
-        let body = crate::outbox::read_stored_body(&row.kind, &row.body).ok();
-        let level = body.as_ref().and_then(crate::outbox::ChangeBody::stock_level);
+        let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
         let level = level.map(|level| format!("{} @{}", level.sku, level.warehouse_id));
-        table.add_row([row.key.clone(), row.kind.clone(), or_dash(level), or_dash(row.detail.as_ref())]);
+        table.add_row([
+            row.key.clone(),
+            row.content.kind.clone(),
+            or_dash(level),
+            or_dash(row.detail.as_ref()),
+        ]);
     }
     text.push_str(&table.to_text(""));
     text

@@ -5,8 +5,8 @@ use crate::cli::commands::journal::job::exchange_json;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, json_line, or_dash, plain_line, pretty_json};
 use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
-use crate::model::{ChangeId, Clock, Timestamp};
-use crate::outbox::{self, ChangeBody, ChangeState, Reason};
+use crate::model::{Clock, Timestamp};
+use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::settle;
 use crate::store::{
@@ -45,9 +45,9 @@ pub(super) async fn show_change(
 /// Returns a change for `--json`.
 pub(super) fn change_json(row: &ChangeRow) -> Value {
     value!({
-        "id": row.id, "key": row.key, "kind": row.kind, "priority": row.priority, "state": row.state,
+        "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,
         "reason": row.reason, "detail": row.detail,
-        "body": row.body.as_text().and_then(|body| serde_json::from_str(body).ok()).unwrap_or(Value::Null),
+        "body": row.content.stored_body.as_text().and_then(|body| serde_json::from_str(body).ok()).unwrap_or(Value::Null),
         "created_at": row.created_at, "settled_at": row.settled_at,
         "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
         "mine": row.mine, "theirs": row.theirs,
@@ -56,10 +56,10 @@ pub(super) fn change_json(row: &ChangeRow) -> Value {
 
 impl ShownChange {
     async fn load(context: &CliContext, store: &Store, change: ChangeRow) -> Result<Self, CommandFailure> {
-        let id = ChangeId(change.id);
+        let id = change.id;
         let timeout = context.config()?.service.timeout;
-        let candidates = match outbox::read_stored_body(&change.kind, &change.body) {
-            Ok(ChangeBody::ShipmentCreate(ship)) if change.state == ChangeState::InDoubt.as_str() => {
+        let candidates = match &change.content.body {
+            Ok(ChangeBody::ShipmentCreate(ship)) if change.state == ChangeState::InDoubt => {
                 store.change_candidate_shipments(ship.order_id).await?
             }
             _ => Vec::new(),
@@ -195,10 +195,7 @@ impl ShownChange {
                 .map_or_else(|why| format!("is not it: {why}"), |()| "fits".into());
             text.push_str(&format!("shipment {} {}\n", row.shipment_id, plain_line(&fits)));
         }
-        if self.change.state == ChangeState::InDoubt.as_str()
-            && self.is_shipment()
-            && self.candidates.is_empty()
-        {
+        if self.change.state == ChangeState::InDoubt && self.is_shipment() && self.candidates.is_empty() {
             text.push_str("no shipment of the order is known here; its page at the platform lists them\n");
         }
         text
@@ -214,7 +211,7 @@ impl ShownChange {
     }
 
     fn is_shipment(&self) -> bool {
-        self.change.kind == outbox::ChangeKind::ShipmentCreate.as_str()
+        matches!(self.change.content.body, Ok(ChangeBody::ShipmentCreate(_)))
     }
 
     /// Checks that a shipment has the lines and quantities that were sent.
