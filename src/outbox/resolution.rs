@@ -82,13 +82,13 @@ impl ChangeStatus<'_> {
     ///
     /// # Errors
     /// A message with the reason of the refusal and the valid command.
-    pub fn resolution_step(&self, word: Resolution) -> Result<ResolutionStep, String> {
+    pub fn resolution_step(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match self.state {
-            ChangeState::InDoubt => self.resolve_in_doubt(word),
+            ChangeState::InDoubt => self.resolve_in_doubt(resolution),
             ChangeState::Held => match self.hold_reason()?.required_action() {
                 RequiredAction::Release => Err(self.release_first()),
-                RequiredAction::DecideEffect => self.resolve_effect(word),
-                RequiredAction::DecideQuantity => self.resolve_quantity(word),
+                RequiredAction::DecideEffect => self.resolve_effect(resolution),
+                RequiredAction::DecideQuantity => self.resolve_quantity(resolution),
                 RequiredAction::FixCause => Err(self.describe_hold("no word decides that")),
             },
             ChangeState::Pending => {
@@ -128,8 +128,8 @@ impl ChangeStatus<'_> {
         }
     }
 
-    fn resolve_in_doubt(&self, word: Resolution) -> Result<ResolutionStep, String> {
-        match (word, self.kind) {
+    fn resolve_in_doubt(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
+        match (resolution, self.kind) {
             (Resolution::TookEffect, ChangeKind::ShipmentCreate) => Err(format!(
                 "without the shipment's id its tracking could never go; find it at the platform, then {}",
                 self.outbox_command("resolve --shipment ID")
@@ -147,8 +147,8 @@ impl ChangeStatus<'_> {
         }
     }
 
-    fn resolve_effect(&self, word: Resolution) -> Result<ResolutionStep, String> {
-        match word {
+    fn resolve_effect(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
+        match resolution {
             Resolution::TookEffect => Ok(ResolutionStep::Finish),
             Resolution::HadNoEffect => Ok(ResolutionStep::Requeue),
             Resolution::Shipment(_) => {
@@ -161,8 +161,8 @@ impl ChangeStatus<'_> {
         }
     }
 
-    fn resolve_quantity(&self, word: Resolution) -> Result<ResolutionStep, String> {
-        match (word, self.kind) {
+    fn resolve_quantity(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
+        match (resolution, self.kind) {
             (Resolution::Theirs, _) => Ok(ResolutionStep::Reject),
             (Resolution::Mine, ChangeKind::QuantitySet) => Ok(ResolutionStep::ReplaceCount(None)),
             (Resolution::Exactly(quantity), ChangeKind::QuantitySet) => {
@@ -271,8 +271,8 @@ mod tests {
             (held(set, Reason::Negative), [None; 6]),
         ];
         for (stand, expected) in cases {
-            for (word, expected) in RESOLUTIONS.into_iter().zip(expected) {
-                assert_eq!(stand.resolution_step(word).ok(), expected, "{stand:?} {word:?}");
+            for (resolution, expected) in RESOLUTIONS.into_iter().zip(expected) {
+                assert_eq!(stand.resolution_step(resolution).ok(), expected, "{stand:?} {resolution:?}");
             }
         }
         for state in [
@@ -283,7 +283,9 @@ mod tests {
             ChangeState::Cancelled,
         ] {
             assert!(
-                RESOLUTIONS.iter().all(|word| status(set, state, None).resolution_step(*word).is_err()),
+                RESOLUTIONS
+                    .iter()
+                    .all(|resolution| status(set, state, None).resolution_step(*resolution).is_err()),
                 "{state}"
             );
         }
@@ -307,8 +309,8 @@ mod tests {
             (doubt(ChangeKind::ShipmentCreate).check_retry().unwrap_err(), "resolve 'a key' --shipment ID"),
             (held(Reason::Negative).resolution_step(Mine).unwrap_err(), "outbox cancel 'a key'"),
         ];
-        for (said, expected) in cases {
-            assert!(said.contains(expected), "{said}");
+        for (message, expected) in cases {
+            assert!(message.contains(expected), "{message}");
         }
         let rejected = status(ChangeKind::QuantitySet, ChangeState::Rejected, Some(Reason::Kit));
         assert!(rejected.check_retry().unwrap_err().contains("final"));
@@ -321,7 +323,7 @@ mod tests {
         {
             let held = status(kind, ChangeState::Held, Some(reason));
             let lifts = [reason.required_action() == RequiredAction::Release, held.check_retry().is_ok()];
-            let words = RESOLUTIONS.iter().any(|word| held.resolution_step(*word).is_ok());
+            let words = RESOLUTIONS.iter().any(|resolution| held.resolution_step(*resolution).is_ok());
             assert!(lifts.contains(&true) || words, "{reason} of {kind}");
         }
     }
@@ -341,10 +343,10 @@ mod tests {
 
     #[test]
     fn a_key_is_quoted_only_where_a_shell_would_take_it_apart() {
-        for (key, said) in
+        for (key, advice) in
             [("feed-7.a:b/c@d+e", "feed-7.a:b/c@d+e"), ("it's", r"'it'\''s'"), ("a;b", "'a;b'")]
         {
-            let expected = format!("correct it at the platform itself and `tallyd outbox retry {said}`");
+            let expected = format!("correct it at the platform itself and `tallyd outbox retry {advice}`");
             let advice = Reason::TrackingConflict.advice_for(key);
             assert!(advice.starts_with(&expected), "{key}: {advice}");
         }

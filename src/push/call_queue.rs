@@ -15,8 +15,8 @@ impl PushPipeline {
     pub(super) fn queue_call(&mut self, call: QueuedCall) {
         self.reserved_levels.extend(call.stock_levels.iter().cloned());
         if call.is_urgent {
-            let place = self.queued_calls.iter().take_while(|before| before.is_urgent).count();
-            self.queued_calls.insert(place, call);
+            let position = self.queued_calls.iter().take_while(|before| before.is_urgent).count();
+            self.queued_calls.insert(position, call);
         } else {
             self.queued_calls.push_back(call);
         }

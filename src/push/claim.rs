@@ -58,27 +58,28 @@ pub(super) enum CallOutcome {
 /// level moved since the plan. Then nothing is sent, and the changes are planned again.
 pub(super) async fn claim_call(
     context: &JobContext,
-    load: &ClaimedCall<'_>,
+    claim: &ClaimedCall<'_>,
 ) -> Result<Option<BegunExchange>, JobError> {
     if !context.claim_gate.is_open() {
         return Ok(None);
     }
     let mut write = context.store.begin_write(Durability::Full).await?;
-    if !load.planned.is_empty() && !write.stock_levels_unchanged(load.planned).await? {
+    if !claim.planned.is_empty() && !write.stock_levels_unchanged(claim.planned).await? {
         return Ok(None);
     }
-    let begun = context.exchange_begin(&mut write, load.run, load.lane, load.request).await?;
-    let claimed = write.outbox_claim(begun.id, load.changes, context.now()).await?;
-    if claimed != load.changes.len() as u64 {
+    let begun = context.exchange_begin(&mut write, claim.run, claim.lane, claim.request).await?;
+    let claimed = write.outbox_claim(begun.id, claim.changes, context.now()).await?;
+    if claimed != claim.changes.len() as u64 {
         return Ok(None);
     }
-    let body = load.request.body.as_deref().unwrap_or_default();
-    let asked = ParsedRequest::parse_request(load.request.operation, &load.request.path, body);
-    let asked = asked.map_err(|why| JobError::Implausible(why.to_string()))?;
-    if projection::project_claim(&mut write, begun.id, &asked).await?.as_deref() != Some(load.stock_levels) {
+    let body = claim.request.body.as_deref().unwrap_or_default();
+    let parsed = ParsedRequest::parse_request(claim.request.operation, &claim.request.path, body);
+    let parsed = parsed.map_err(|why| JobError::Implausible(why.to_string()))?;
+    if projection::project_claim(&mut write, begun.id, &parsed).await?.as_deref() != Some(claim.stock_levels)
+    {
         return Ok(None);
     }
-    write.delivery_evidence_store(load.evidence).await?;
+    write.delivery_evidence_store(claim.evidence).await?;
     write.commit().await?;
     Ok(Some(begun))
 }
@@ -206,8 +207,8 @@ async fn try_complete_call(
         StockLevelOutcome::NoEffect => {
             write.stock_level_writes_complete(answer.id, position, answer.sent_at, &[]).await?
         }
-        StockLevelOutcome::Answered(written, told) => {
-            projection::project_quantity_answer(&mut write, answer.id, when, written, told).await?;
+        StockLevelOutcome::Answered(written, parsed) => {
+            projection::project_quantity_answer(&mut write, answer.id, when, written, parsed).await?;
         }
     }
     write.commit().await

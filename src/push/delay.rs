@@ -23,7 +23,7 @@ impl PushRun<'_> {
     /// `begun` never wait here, because they wait only to fill their call.
     pub(super) fn delay_few<'w>(
         &mut self,
-        ways: &BatchRoutes,
+        routes: &BatchRoutes,
         begun: &[StockLevel],
         batch: Vec<&'w PendingStockLevel>,
     ) -> Vec<&'w PendingStockLevel> {
@@ -31,7 +31,7 @@ impl PushRun<'_> {
             StockLevelStep::ReadFirst | StockLevelStep::Write { .. } => {
                 let goes_on = self.pipeline.own_reads.contains_key(&work.stock_level)
                     || begun.contains(&work.stock_level);
-                !goes_on && !ways.is_separate(work)
+                !goes_on && !routes.is_separate(work)
             }
             StockLevelStep::Nothing | StockLevelStep::Agreed(_) => false,
         };

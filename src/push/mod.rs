@@ -97,12 +97,12 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
     let (mut broken, mut news, mut has_waited) = (None, context.subscribe_changes(), false);
     let wakes = loop {
         let (over, mut shipments) = (CancellationToken::new(), PushSummary::default());
-        let shipping = deliver.send_shipments(&over, &mut shipments);
-        push_beside(&mut push, &mut broken, &over, shipping).await?;
+        let sending = deliver.send_shipments(&over, &mut shipments);
+        push_beside(&mut push, &mut broken, &over, sending).await?;
         push.summary.add_summary(shipments);
         let mut others = PushSummary::default();
-        let rounding = deliver.send_round(&mut others);
-        let goes_on = push_beside(&mut push, &mut broken, &over, rounding).await?;
+        let round = deliver.send_round(&mut others);
+        let goes_on = push_beside(&mut push, &mut broken, &over, round).await?;
         push.summary.add_summary(others);
         if goes_on {
             continue;

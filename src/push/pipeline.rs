@@ -218,14 +218,14 @@ impl PushRun<'_> {
     /// are the same SKU. Stock levels in flight are left out, because they return to the backlog after their
     /// call.
     async fn resolve_spellings(&mut self, levels: Vec<StockLevel>) -> Result<Vec<StockLevel>, JobError> {
-        let meant = self.context.store.stock_levels_resolve(&levels).await?;
-        for (named, level) in levels.iter().zip(&meant).filter(|(named, level)| named != level) {
+        let resolved = self.context.store.stock_levels_resolve(&levels).await?;
+        for (named, level) in levels.iter().zip(&resolved).filter(|(named, level)| named != level) {
             self.pipeline.projected_backlog.remove_levels(std::slice::from_ref(named));
             if let Some(read) = self.pipeline.own_reads.remove(named) {
                 self.pipeline.own_reads.entry(level.clone()).or_insert(read);
             }
         }
-        Ok(deduplicate_levels(meant)
+        Ok(deduplicate_levels(resolved)
             .into_iter()
             .filter(|level| !self.pipeline.reserved_levels.contains(level))
             .collect())
@@ -260,8 +260,8 @@ impl PushRun<'_> {
         self.note_unlisted(&works);
         let held = brake::judge_backlog(self.context, &mut self.pipeline.projected_backlog).await?;
         if held.is_none() {
-            let heading = self.pipeline.projected_backlog.stock_levels();
-            self.load_levels(&heading).await?;
+            let projected = self.pipeline.projected_backlog.stock_levels();
+            self.load_levels(&projected).await?;
         }
         if held != Some(0) {
             self.summary.held += held.unwrap_or(0);
@@ -269,8 +269,8 @@ impl PushRun<'_> {
             return Ok(());
         }
         let batch: Vec<&PendingStockLevel> = works.iter().filter(|work| needs_action(work)).collect();
-        let ways = BatchRoutes::load(self.context, &batch).await?;
-        let batch = self.select_ready(&ways, batch).await?;
+        let routes = BatchRoutes::load(self.context, &batch).await?;
+        let batch = self.select_ready(&routes, batch).await?;
         for (product, work) in works.iter().filter_map(|work| Some((work.possible_kit?, work))) {
             self.possible_kits.add_product(product, &work.pending_changes);
         }
@@ -286,9 +286,9 @@ impl PushRun<'_> {
                 self.pipeline.own_reads.remove(&work.stock_level);
             }
         }
-        let batch = self.delay_few(&ways, &begun, batch);
+        let batch = self.delay_few(&routes, &begun, batch);
         self.read_stale(&batch).await?;
-        self.pack_writes(&batch, &ways);
+        self.pack_writes(&batch, &routes);
         let is_left = |work: &&&PendingStockLevel| {
             work.plan.step == StockLevelStep::ReadFirst
                 && !self.pipeline.reserved_levels.contains(&work.stock_level)
@@ -305,10 +305,10 @@ impl PushRun<'_> {
             batch.iter().copied().filter(|work| work.plan.step == StockLevelStep::ReadFirst).collect();
         // `settle` checks an awaited stock level. A stream of changes for a SKU that no answer shows thus
         // costs no calls.
-        let (tired, stale): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
+        let (exhausted, stale): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
             stale.into_iter().partition(|work| work.is_awaited || self.read_count(work) >= READS_MAX);
-        if !tired.is_empty() && !self.hold_unread(&tired).await? {
-            self.pipeline.backlog.put_back(tired.into_iter().map(backlog_entry).collect());
+        if !exhausted.is_empty() && !self.hold_unread(&exhausted).await? {
+            self.pipeline.backlog.put_back(exhausted.into_iter().map(backlog_entry).collect());
         }
         let urgent = stale.iter().any(|work| work.is_urgent);
         // With stale operators' stock levels, only those are read now. A small page is answered and recorded
@@ -364,20 +364,20 @@ impl PushRun<'_> {
     }
 
     /// Packs the writes of a batch into calls. Those that failed before go apart from the rest.
-    fn pack_writes(&mut self, batch: &[&PendingStockLevel], ways: &BatchRoutes) {
+    fn pack_writes(&mut self, batch: &[&PendingStockLevel], routes: &BatchRoutes) {
         let writes =
             batch.iter().copied().filter(|work| matches!(work.plan.step, StockLevelStep::Write { .. }));
-        let (apart, together): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
-            writes.partition(|work| ways.is_separate(work));
+        let (separate, together): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
+            writes.partition(|work| routes.is_separate(work));
         let more = self.pipeline.reads_in_flight > 0 || !self.pipeline.backlog.is_empty();
         let calls = pack_writes(&together, more, |work| self.cannot_wait(work));
         let calls = calls.into_iter().map(|call| (call, false));
-        let calls = calls.chain(ways.separate_calls(&apart).into_iter().map(|call| (call, true)));
-        let calls = calls.map(|(call, apart)| QueuedCall {
+        let calls = calls.chain(routes.separate_calls(&separate).into_iter().map(|call| (call, true)));
+        let calls = calls.map(|(call, separate)| QueuedCall {
             is_urgent: call.iter().any(|work| work.is_urgent),
             stock_levels: call.iter().map(|work| work.stock_level.clone()).collect(),
             plans: call.into_iter().cloned().collect(),
-            is_separate: apart,
+            is_separate: separate,
         });
         for call in calls.collect::<Vec<_>>() {
             self.pipeline.queue_call(call);

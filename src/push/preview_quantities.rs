@@ -26,7 +26,7 @@ pub(super) async fn preview_quantities(
     (now, moment): (Timestamp, Moment),
     preview: &mut PushPreview,
 ) -> Result<(), JobError> {
-    let look = SnapshotInputs {
+    let inputs = SnapshotInputs {
         settings: &settings.quantities,
         now,
         moment,
@@ -35,7 +35,7 @@ pub(super) async fn preview_quantities(
     };
     let new = load_new_changes(store, ChangeId(0), now).await?;
     let levels = deduplicate_levels(new.stock_levels.into_iter().map(|(level, _)| level).collect());
-    let PushSnapshot { stock_levels: works, rejected } = load_snapshot(store, look, &levels).await?;
+    let PushSnapshot { stock_levels: works, rejected } = load_snapshot(store, inputs, &levels).await?;
     for verdict in new.rejected.into_iter().chain(rejected) {
         let why = verdict.detail.unwrap_or_default();
         preview.changes_without_call.push((verdict.id, format!("rejected: {why}")));

@@ -40,12 +40,12 @@ pub(super) async fn read_stale_page(
     let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
     let mut may_have_witnesses = true;
     loop {
-        let asked: Vec<Sku> = skus.iter().chain(&witnesses).cloned().collect();
+        let requested: Vec<Sku> = skus.iter().chain(&witnesses).cloned().collect();
         let request =
-            wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+            wire::get_product_balances(&requested).map_err(|why| JobError::Implausible(why.to_string()))?;
         let answer = context.read_once(run, lane, request).await?;
         let why = if answer.reply.verdict == Answered::Accepted {
-            let checked = balances::record_balances(context, &answer, &asked).await;
+            let checked = balances::record_balances(context, &answer, &requested).await;
             if checked.as_ref().is_ok_and(BalancesOutcome::wants_witnesses)
                 && witnesses.is_empty()
                 && may_have_witnesses

@@ -55,9 +55,9 @@ impl BatchRoutes {
     /// of an answer that refused an entry without naming it.
     pub(super) fn separate_calls<'w>(
         &self,
-        apart: &[&'w PendingStockLevel],
+        separate: &[&'w PendingStockLevel],
     ) -> Vec<Vec<&'w PendingStockLevel>> {
-        let (alone, suspects): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) = apart
+        let (isolated, suspects): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) = separate
             .iter()
             .partition(|work| work.may_be_refused || *self.write_route(work) == EntryRoute::Isolated);
         let entries: Vec<PackingEntry<'_>> = suspects.iter().map(|work| work.packing_entry()).collect();
@@ -65,7 +65,7 @@ impl BatchRoutes {
         let packed = pack_calls(&entries);
         let parts = packed.iter().flat_map(|call| call.chunks(size));
         let parts = parts.map(|part| part.iter().map(|index| suspects[*index]).collect());
-        parts.chain(alone.into_iter().map(|work| vec![work])).collect()
+        parts.chain(isolated.into_iter().map(|work| vec![work])).collect()
     }
 }
 
@@ -74,29 +74,29 @@ impl PushRun<'_> {
     /// others what they wait for. Stock levels that must be read isolated are handed to the search.
     pub(super) async fn select_ready<'w>(
         &mut self,
-        ways: &BatchRoutes,
+        routes: &BatchRoutes,
         batch: Vec<&'w PendingStockLevel>,
     ) -> Result<Vec<&'w PendingStockLevel>, JobError> {
-        let (mut now, mut later, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut now, mut later, mut isolated) = (Vec::new(), Vec::new(), Vec::new());
         for work in batch {
             let is_read = work.plan.step == StockLevelStep::ReadFirst;
             if !is_read && !matches!(work.plan.step, StockLevelStep::Write { .. }) {
                 now.push(work);
                 continue;
             }
-            let read = if is_read { ways.read_route(self.context, work) } else { EntryRoute::Shared };
-            match (read, ways.write_route(work)) {
+            let read = if is_read { routes.read_route(self.context, work) } else { EntryRoute::Shared };
+            match (read, routes.write_route(work)) {
                 (EntryRoute::Deferred(until, why), _) => later.push((work, until, why)),
                 (_, EntryRoute::Deferred(until, why)) => later.push((work, *until, why.clone())),
                 _ if self.pipeline.fault_search.given_up.contains(&work.stock_level.sku) => {}
-                (EntryRoute::Isolated, _) => alone.push(work),
+                (EntryRoute::Isolated, _) => isolated.push(work),
                 (
                     EntryRoute::Shared | EntryRoute::Suspect,
                     EntryRoute::Shared | EntryRoute::Suspect | EntryRoute::Isolated,
                 ) => now.push(work),
             }
         }
-        for work in alone {
+        for work in isolated {
             let (level, urgent) = (work.stock_level.clone(), work.is_urgent);
             self.pipeline.reserved_levels.insert(level.clone());
             self.pipeline

@@ -374,12 +374,12 @@ async fn complete_accepted(
     answer: &AnsweredExchange,
 ) -> Result<UpdateOutcome, JobError> {
     let skus: Vec<Sku> = lines.iter().map(|line| line.level.stock_level.sku.clone()).collect();
-    let told = ParsedQuantityAnswer::parse(&answer.reply.body, &skus);
+    let parsed = ParsedQuantityAnswer::parse(&answer.reply.body, &skus);
     let mut moves = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        match (&told, told.refusal_of(index)) {
-            (ParsedQuantityAnswer::Unclear(said), _) => {
-                let detail = format!("the platform's answer does not say which entries it means: {said}");
+        match (&parsed, parsed.refusal_of(index)) {
+            (ParsedQuantityAnswer::Unclear(message), _) => {
+                let detail = format!("the platform's answer does not say which entries it means: {message}");
                 moves.extend(line.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
             }
             (ParsedQuantityAnswer::Refused(_), Some(why)) => {
@@ -389,9 +389,9 @@ async fn complete_accepted(
             (ParsedQuantityAnswer::Refused(_), None) => moves.extend(line.applied_outcomes()),
         }
     }
-    let is_unclear = matches!(told, ParsedQuantityAnswer::Unclear(_));
+    let is_unclear = matches!(parsed, ParsedQuantityAnswer::Unclear(_));
     let written: Vec<StockLevelWrite> = lines.iter().map(|line| line.stock_level_write.clone()).collect();
-    claim::complete_call(context, answer, &moves, StockLevelOutcome::Answered(&written, &told)).await?;
+    claim::complete_call(context, answer, &moves, StockLevelOutcome::Answered(&written, &parsed)).await?;
     let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
     context.record_success(UPDATE_OPERATION, &names).await?;
     log_call(context, &lines, &moves, answer).await;

@@ -4,8 +4,8 @@
 //! sending.
 
 use super::snapshot_rows::{
-    applied_after, awaited_products, awaits_fact, count_resolution, created_at, invalid_outcome, lack_of,
-    last_set, newest_position, open_changes, parse_sku, parse_time, past_facts, twin_skus,
+    applied_after, awaited_products, awaits_fact, count_resolution, created_at, invalid_outcome, last_set,
+    newest_position, open_changes, parse_time, past_facts,
 };
 use crate::client::wire::QuantityUpdate;
 use crate::exec::{JobContext, QuantitySettings};
@@ -273,23 +273,20 @@ impl<'a> SnapshotInputs<'a> {
         };
         let perhaps_kit = input.fact == StockLevelKnowledge::PossibleKit;
         let plan = plan_stock_level(&input);
-        let mut foreseen = plan.clone();
-        if let (StockLevelKnowledge::Unread, Some(quantity), Some(ours)) =
+        let mut projected = plan.clone();
+        if let (StockLevelKnowledge::Unread, Some(quantity), Some(own_delta)) =
             (&input.fact, row.quantity, row.own_delta)
         {
-            input.fact =
-                StockLevelKnowledge::Known(QuantityState { quantity: Quantity(quantity), own_delta: ours });
-            foreseen = plan_stock_level(&input);
+            input.fact = StockLevelKnowledge::Known(QuantityState { quantity, own_delta });
+            projected = plan_stock_level(&input);
         }
         let pending = open.iter().filter(|change| change.state == ChangeState::Pending);
-        let foreseen_sku = row.sku.as_deref().map(parse_sku).transpose()?;
-        let lack = lack_of(&row);
         let has = |reason: Reason| pending.clone().any(|change| change.has_reason(reason));
         Ok(Some(PendingStockLevel {
-            projected_sku: foreseen_sku.unwrap_or_else(|| level.sku.clone()),
+            projected_sku: row.sku.clone().unwrap_or_else(|| level.sku.clone()),
             product: row.product,
             plan,
-            projected_plan: foreseen,
+            projected_plan: projected,
             is_counted: row.is_active
                 && !row.is_missing
                 && !row.is_unlinked
@@ -299,15 +296,15 @@ impl<'a> SnapshotInputs<'a> {
             had_no_effect: has(Reason::NotLanded),
             may_be_refused: has(Reason::Unmatched),
             pending_changes: pending.map(|change| change.id).collect(),
-            lack: lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Silent)),
-            is_awaited: (lack.is_some() || row.may_be_linked)
+            lack: row.lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Silent)),
+            is_awaited: (row.lack.is_some() || row.may_be_linked)
                 && !row.is_missing
                 && open.iter().any(awaits_fact),
             is_unlisted: input.fact == StockLevelKnowledge::Unlisted,
-            possible_kit: row.product_id.map(ProductId).filter(|_| perhaps_kit),
+            possible_kit: row.product_id.filter(|_| perhaps_kit),
             is_stale: false,
             fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
-            fact_at: row.fact_moment.map(Moment),
+            fact_at: row.fact_moment,
             read_rows: PlannedStockLevel {
                 stock_level: level.clone(),
                 open_changes: open.iter().map(|change| (change.id, change.revision)).collect(),
@@ -332,7 +329,7 @@ impl<'a> SnapshotInputs<'a> {
             return Ok(StockLevelKnowledge::Unread);
         }
         if row.product_id.is_none() && row.twins > 1 {
-            return Ok(StockLevelKnowledge::AmbiguousSku(twin_skus(row)?));
+            return Ok(StockLevelKnowledge::AmbiguousSku(row.twin_skus.clone()));
         }
         if row.is_missing && lists.is_undecided {
             // The tracked spelling may be the product.
@@ -341,7 +338,7 @@ impl<'a> SnapshotInputs<'a> {
         if row.is_missing {
             // The product may be back, and another spelling that waits for an answer may be the product. An old
             // answer refuses no change.
-            let is_absent = lack_of(row) == Some(ProductLack::Absent) && !row.twin_is_awaited;
+            let is_absent = row.lack == Some(ProductLack::Absent) && !row.twin_is_awaited;
             let is_gone = is_absent && self.is_fresh(row.requested_moment, row.requested_position, own);
             return Ok(if is_gone { StockLevelKnowledge::UnknownSku } else { StockLevelKnowledge::Unread });
         }
@@ -349,7 +346,7 @@ impl<'a> SnapshotInputs<'a> {
             return Ok(StockLevelKnowledge::Unread);
         }
         let is_kit = row.kind.as_deref() == Some(KIT_TYPE);
-        if is_kit && row.type_exchange_id.is_some_and(|said| said > newest) {
+        if is_kit && row.type_exchange_id.is_some_and(|typed| typed > newest) {
             // The SKU may name another product by now.
             let is_shown = row.lack.is_none() && row.requested_position.is_some_and(|asked| asked > newest);
             return Ok(if is_shown { StockLevelKnowledge::Kit } else { StockLevelKnowledge::Unread });
@@ -358,8 +355,10 @@ impl<'a> SnapshotInputs<'a> {
             return Ok(StockLevelKnowledge::PossibleKit);
         }
         Ok(match (row.quantity.filter(|_| !row.is_unlinked), row.own_delta) {
-            (Some(quantity), Some(ours)) if self.is_fresh(row.fact_moment, row.fact_exchange_id, own) => {
-                let pair = QuantityState { quantity: Quantity(quantity), own_delta: ours };
+            (Some(quantity), Some(own_delta))
+                if self.is_fresh(row.fact_moment, row.fact_exchange_id, own) =>
+            {
+                let pair = QuantityState { quantity, own_delta };
                 if row.is_disputed {
                     StockLevelKnowledge::Disputed(pair)
                 } else {
@@ -400,8 +399,8 @@ impl<'a> SnapshotInputs<'a> {
     /// Returns true if the fact may serve a write: it is young enough, or was read for this write. The age is
     /// measured by the time since boot, because a calendar that is set back makes an old fact young. A fact
     /// of another boot is never fresh, because its age is unknown.
-    fn is_fresh(&self, sent: Option<i64>, exchange: Option<i64>, own: Option<ExchangeId>) -> bool {
-        let Some(sent) = sent.map(Moment).filter(|moment| *moment <= self.moment) else { return false };
+    fn is_fresh(&self, sent: Option<Moment>, exchange: Option<i64>, own: Option<ExchangeId>) -> bool {
+        let Some(sent) = sent.filter(|moment| *moment <= self.moment) else { return false };
         let age = self.moment.duration_since(sent);
         let is_own = exchange.zip(own).is_some_and(|(exchange, own)| exchange >= own.0);
         age <= self.settings.max_fact_age || (is_own && age <= OWN_READ_SERVES)
@@ -423,7 +422,7 @@ impl<'a> SnapshotInputs<'a> {
                 let base = match counted_at {
                     _ if queued.is_date_ambiguous => CountBase::Unsure,
                     Some(_) if set.seen.is_none() => {
-                        base_at_count(mark.counted_time(), &past_facts(row)?, self.settings.max_base_age)
+                        base_at_count(mark.counted_time(), &past_facts(row), self.settings.max_base_age)
                     }
                     _ => self.count_base(queued, created_at, set.seen.is_some(), row),
                 };
@@ -434,7 +433,7 @@ impl<'a> SnapshotInputs<'a> {
                     counted_at,
                     base,
                     applied_after,
-                    resolution: count_resolution(queued)?,
+                    resolution: count_resolution(queued),
                 })
             }
             ChangeBody::QuantityAdjust(adjust) => ChangeEffect::Adjust(adjust.delta),
@@ -459,10 +458,10 @@ impl<'a> SnapshotInputs<'a> {
         was_seen: bool,
         row: &StockLevelRow,
     ) -> CountBase {
-        if let (Some(quantity), Some(ours)) = (change.base_quantity, change.base_own_delta) {
-            let age = change.base_ms.map(|ms| created_at.duration_since(Timestamp(ms)));
+        if let (Some(quantity), Some(own_delta)) = (change.base_quantity, change.base_own_delta) {
+            let age = change.base_ms.map(|base| created_at.duration_since(base));
             if was_seen || age.is_some_and(|age| age <= self.settings.max_base_age) {
-                return CountBase::Known(QuantityState { quantity: Quantity(quantity), own_delta: ours });
+                return CountBase::Known(QuantityState { quantity, own_delta });
             }
         }
         let was_read_since =

@@ -1,57 +1,41 @@
 //! Rows of stock levels and their changes: reads and conversions. An invalid value is an error.
 
-use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp};
+use crate::model::{Sku, StockLevel, Timestamp};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::count_base::HistoryFact;
-use crate::reconcile::{CountMark, CountResolution, ProductLack, QuantityState};
+use crate::reconcile::{CountMark, CountResolution, QuantityState};
 use crate::store::{ChangeOutcome, ChangeRow, OpenChange, StockLevelRow, Store, StoreError};
-use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Parses a JSON value of the database. An invalid value is an error, never an empty list: ignoring a list of
-/// adjusts would change a quantity.
-fn parse_json<T: DeserializeOwned>(what: &'static str, json: &str) -> Result<T, StoreError> {
-    serde_json::from_str(json)
-        .map_err(|_| StoreError::UnknownValue { value_kind: what, value: json.to_owned() })
-}
 
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, StoreError> {
     Timestamp::parse(text)
         .ok_or_else(|| StoreError::UnknownValue { value_kind: "a date", value: text.to_owned() })
 }
 
-pub(super) fn parse_sku(text: &str) -> Result<Sku, StoreError> {
-    Sku::new(text).map_err(|_| StoreError::UnknownValue { value_kind: "a SKU", value: text.to_owned() })
-}
-
 /// Returns the count last applied to the stock level.
 pub(super) fn last_set(row: &StockLevelRow) -> Result<Option<CountMark>, StoreError> {
     let (Some(id), Some(inserted)) = (row.last_set_id, &row.last_set_at) else { return Ok(None) };
     let counted_at = row.last_set_counted_at.as_deref().map(parse_time).transpose()?;
-    Ok(Some(CountMark { id: ChangeId(id), created_at: parse_time(inserted)?, counted_at }))
+    Ok(Some(CountMark { id, created_at: parse_time(inserted)?, counted_at }))
 }
 
 /// Returns the operator's resolution of the count, which overrides the policy.
-pub(super) fn count_resolution(change: &ChangeRow) -> Result<Option<CountResolution>, StoreError> {
-    let Some(word) = change.count_resolution.as_deref() else { return Ok(None) };
-    let (number, quantity, ours): (Option<i64>, Option<i64>, Option<i64>) =
-        parse_json("a word on a count", word)?;
-    Ok(Some(match (number, quantity.zip(ours)) {
-        (Some(number), Some((quantity, ours))) => CountResolution::Exactly {
-            quantity: Quantity(number),
-            base: QuantityState { quantity: Quantity(quantity), own_delta: ours },
-        },
+pub(super) fn count_resolution(change: &ChangeRow) -> Option<CountResolution> {
+    let (number, quantity, own_delta) = change.count_resolution?;
+    Some(match (number, quantity.zip(own_delta)) {
+        (Some(number), Some((quantity, own_delta))) => {
+            CountResolution::Exactly { quantity: number, base: QuantityState { quantity, own_delta } }
+        }
         (None, _) | (_, None) => CountResolution::Mine,
-    }))
+    })
 }
 
 /// Returns the sum of the applied adjusts whose goods moved after a count.
 pub(super) fn applied_after(count: &CountMark, row: &StockLevelRow) -> Result<i64, StoreError> {
-    let applied: Vec<(i64, i64, String)> = parse_json("a list of movements", &row.applied_adjusts)?;
     let mut sum = 0_i64;
-    for (id, delta, inserted) in applied {
-        if count.precedes_adjust(ChangeId(id), parse_time(&inserted)?) {
-            sum = sum.saturating_add(delta);
+    for (id, delta, inserted) in &row.applied_adjusts {
+        if count.precedes_adjust(*id, parse_time(inserted)?) {
+            sum = sum.saturating_add(*delta);
         }
     }
     Ok(sum)
@@ -59,32 +43,19 @@ pub(super) fn applied_after(count: &CountMark, row: &StockLevelRow) -> Result<i6
 
 /// Returns the facts of the stock level, oldest first. Each has the times at which it was first and last
 /// observed.
-pub(super) fn past_facts(row: &StockLevelRow) -> Result<Vec<HistoryFact>, StoreError> {
-    let held: Vec<(i64, i64, Option<i64>, Option<i64>)> =
-        parse_json("a list of earlier facts", &row.quantity_states)?;
-    let facts = held.into_iter().flat_map(|(quantity, ours, first, last)| {
-        let pair = QuantityState { quantity: Quantity(quantity), own_delta: ours };
-        let seen = [first, last.max(first)].into_iter().flatten();
-        seen.map(move |at| HistoryFact { state: pair, observed_at: Timestamp(at) })
+pub(super) fn past_facts(row: &StockLevelRow) -> Vec<HistoryFact> {
+    let facts = row.quantity_states.iter().flat_map(|(quantity, own_delta, first, last)| {
+        let state = QuantityState { quantity: *quantity, own_delta: *own_delta };
+        let times = [*first, (*last).max(*first)].into_iter().flatten();
+        times.map(move |observed_at| HistoryFact { state, observed_at })
     });
-    Ok(facts.collect())
+    facts.collect()
 }
 
 /// Returns the time at which a change was inserted. If the program's clock was ahead, it is the time at which
 /// the daemon first read the change. It is never in the future.
 pub(super) fn created_at(change: &ChangeRow, now: Timestamp) -> Result<Timestamp, StoreError> {
     Ok(parse_time(change.dated_at.as_deref().unwrap_or(&change.created_at))?.min(now))
-}
-
-pub(super) fn twin_skus(row: &StockLevelRow) -> Result<Vec<Sku>, StoreError> {
-    let names: Vec<String> = parse_json("a list of SKUs", &row.twin_skus)?;
-    names.iter().map(|name| parse_sku(name)).collect()
-}
-
-/// Returns the manner in which the last answer lacked the SKU. An unknown code counts as
-/// [`ProductLack::Unreadable`].
-pub(super) fn lack_of(row: &StockLevelRow) -> Option<ProductLack> {
-    row.lack.as_deref().map(|word| ProductLack::from_code(word).unwrap_or(ProductLack::Unreadable))
 }
 
 pub(super) fn awaits_fact(change: &ChangeRow) -> bool {

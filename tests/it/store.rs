@@ -12,6 +12,7 @@ use tallyd::model::{
     Sku, StockLevel, Timestamp, WarehouseId,
 };
 use tallyd::outbox::{ChangeState, Reason};
+use tallyd::reconcile::ProductLack;
 use tallyd::store::{
     BalanceFact, BalancePage, BalancesRecorded, DatabaseLock, Durability, ProductFact, StalestProgress,
     StockLevelFact, StockLevelWrite, Store, SuspectedAbsenceRow, UnparsedAnswer,
@@ -195,7 +196,10 @@ async fn another_spelling_is_an_alias_and_two_of_them_are_nobody() {
     assert_eq!(recorded.absent, [sku("x")], "several folds and no exact match");
     let level = StockLevel { sku: sku("abc"), warehouse_id: WarehouseId(1) };
     let row = &shelf.store.stock_level_rows(&[level]).await.unwrap()[0];
-    assert_eq!((row.sku.as_deref(), row.quantity, row.was_requested), (Some("ABC"), Some(5), true));
+    assert_eq!(
+        (row.sku.clone(), row.quantity, row.was_requested),
+        (Some(sku("ABC")), Some(Quantity(5)), true)
+    );
 }
 
 #[tokio::test]
@@ -251,7 +255,7 @@ async fn what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_sh
     }
     let levels = [1, 2].map(|id| StockLevel { sku: sku("A"), warehouse_id: WarehouseId(id) });
     let rows = shelf.store.stock_level_rows(&levels).await.unwrap();
-    assert_eq!((rows[0].lack.as_deref(), rows[0].fact_moment), (Some("absent"), Some(1000)));
+    assert_eq!((rows[0].lack, rows[0].fact_moment), (Some(ProductLack::Absent), Some(Moment(1000))));
     for _ in 0..2 {
         shelf.read(&["A", "B"], page).await;
         assert_eq!(shelf.level("A", 2).await, (6, None, at(shelf.now)), "shown again");
@@ -797,7 +801,7 @@ async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
     let change = shelf.store.outbox_pending().await.unwrap().remove(0);
     let id = shelf.begin().await;
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
-    let claim = tallyd::store::ClaimedChange { id: change.id.into(), written: Some(4) };
+    let claim = tallyd::store::ClaimedChange { id: change.id, written: Some(4) };
     assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 1);
     assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 0, "claimed once");
     write.commit().await.unwrap();
@@ -805,7 +809,7 @@ async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
     assert_eq!(write.session_begin("boot", "test", Timestamp(T0), Moment(0)).await.unwrap().in_doubt, 1);
     write.commit().await.unwrap();
     let row = shelf.store.outbox_show("k").await.unwrap().unwrap();
-    assert_eq!((row.state.as_str(), row.written), (ChangeState::InDoubt.as_str(), Some(4)));
+    assert_eq!((row.state, row.written), (ChangeState::InDoubt, Some(4)));
 }
 
 #[tokio::test]
@@ -825,8 +829,8 @@ async fn cancelling_an_undecided_change_frees_its_stock_level() {
         StockLevelWrite { product: 1, warehouse_id: 1, before: Some(Quantity(50)), written: Quantity(51) };
     write.stock_level_claim(id, &[written]).await.unwrap();
     for (from, to, reason) in [
-        (ChangeState::Sending, ChangeState::InDoubt, "no_answer"),
-        (ChangeState::InDoubt, ChangeState::Held, "undecided"),
+        (ChangeState::Sending, ChangeState::InDoubt, Reason::NoAnswer),
+        (ChangeState::InDoubt, ChangeState::Held, Reason::Undecided),
     ] {
         let verdict = tallyd::store::ChangeOutcome::new(1.into(), to, Some(reason), "as the story goes");
         assert_eq!(write.outbox_transition(from, &[verdict], Timestamp(T0)).await.unwrap(), 1);

@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
 use std::process::Command;
 use tallyd::model::Timestamp;
-use tallyd::outbox::ChangeState;
+use tallyd::outbox::{ChangeState, Reason};
 use tallyd::store::{ChangeOutcome, DatabaseLock, Durability, Store};
 
 struct House {
@@ -128,15 +128,15 @@ async fn only_a_pruning_that_was_written_down_prunes() {
 #[tokio::test]
 async fn our_own_moves_are_counted_and_told() {
     let house = House::new().await;
-    let id = house.store.outbox_show("k").await.unwrap().unwrap().id.into();
+    let id = house.store.outbox_show("k").await.unwrap().unwrap().id;
     let mut write = house.store.begin_write(Durability::Full).await.unwrap();
     for (from, to, at) in
         [(ChangeState::Pending, ChangeState::Held, 10), (ChangeState::Held, ChangeState::Pending, 20)]
     {
-        let moves = [ChangeOutcome::new(id, to, Some("no_fact"), "as the story goes")];
+        let moves = [ChangeOutcome::new(id, to, Some(Reason::NoFact), "as the story goes")];
         assert_eq!(write.outbox_transition(from, &moves, Timestamp(at)).await.unwrap(), 1);
     }
-    let note = [ChangeOutcome::new(id, ChangeState::Pending, Some("not_sent"), "not yet")];
+    let note = [ChangeOutcome::new(id, ChangeState::Pending, Some(Reason::NotSent), "not yet")];
     assert_eq!(write.outbox_reason_update(ChangeState::Pending, &note, Timestamp(30)).await.unwrap(), 1);
     write.commit().await.unwrap();
     let story = house.store.change_transitions(id).await.unwrap();

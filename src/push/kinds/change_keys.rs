@@ -44,8 +44,8 @@ pub(super) fn shipment_key(shipment: ShipmentId) -> String {
 
 /// Returns the move of a change that the platform refused.
 pub(super) fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {
-    let words = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
-    let detail = format!("the platform refused it: {words}");
+    let message = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
+    let detail = format!("the platform refused it: {message}");
     ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::ServiceRefused), detail)
 }
 

@@ -32,18 +32,18 @@ pub(super) async fn deliver_create(
     changes: &[DeliverableChange],
     summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let ours = changes.iter().filter_map(|change| {
+    let of_kind = changes.iter().filter_map(|change| {
         let create = CreateBody::from_body(&change.body)?;
         Some((change.id, create.ordering_key(), create))
     });
-    let turn = deliver.ready_changes(ours.collect()).await?;
+    let turn = deliver.ready_changes(of_kind.collect()).await?;
     let Some((id, subject, create)) = deliver.take_for_call(turn, 1).pop() else { return Ok(false) };
     let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
-    let look = create.preflight_named(origin).await;
-    let Some(seen) = deliver.preflight_result(id, look, summary).await? else { return Ok(true) };
+    let result = create.preflight_named(origin).await;
+    let Some(seen) = deliver.preflight_result(id, result, summary).await? else { return Ok(true) };
     let there = plan_create(create.name(), Some(&seen.records));
     let Some(ids) = deliver.plan_content(id, there, summary).await? else { return Ok(true) };
-    let kept = ClaimEvidence {
+    let claim_evidence = ClaimEvidence {
         id,
         kind: create.kind().as_str(),
         ordering_key: subject,
@@ -51,7 +51,7 @@ pub(super) async fn deliver_create(
     };
     let request = create.create_request();
     if let Some(answer) =
-        deliver.claim_and_send(lane, request, &[kept], &[], seen.sent_moment, summary).await?
+        deliver.claim_and_send(lane, request, &[claim_evidence], &[], seen.sent_moment, summary).await?
     {
         complete_create(deliver, id, create, &answer, summary).await?;
     }
@@ -65,8 +65,8 @@ async fn complete_create(
     answer: &AnsweredExchange,
     summary: &mut PushSummary,
 ) -> Result<(), JobError> {
-    let told = create.parse_answer(&answer.reply.body);
-    deliver.complete_answer(answer, &ParsedCreateAnswer { id, create, answer: told }, summary).await
+    let parsed = create.parse_answer(&answer.reply.body);
+    deliver.complete_answer(answer, &ParsedCreateAnswer { id, create, answer: parsed }, summary).await
 }
 
 /// Parsed answer to a create.
@@ -85,7 +85,7 @@ impl ApplyAnswer for ParsedCreateAnswer<'_> {
     ) -> Result<Vec<ChangeOutcome>, StoreError> {
         let (id, name) = (self.id, self.create.name());
         Ok(vec![match &self.answer {
-            Ok(told) if told.outcome() == WriteOutcome::Refused => refusal_outcome(id, &told.messages),
+            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
             Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
                 made.project_record(write, answer).await?;
                 write.delivery_created(id, made.id()).await?;

@@ -173,7 +173,7 @@ impl<'a> DeliveryRun<'a> {
         self.previously_failed = previously_failed(pending);
         self.isolated.extend(quarantine::without_effect(pending));
         let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
-        let lacking = SuspectedAbsences::load(self.context).await?;
+        let lacking = SuspectedAbsences::call_claim(self.context).await?;
         let lacks = |change: &&DeliverableChange| lacking.is_suspected(&absence_subject(change.id));
         self.suspected_absent = changes.iter().filter(lacks).map(|change| change.id).collect();
         // A change that a person or a due time made pending again has no reason, and is not skipped here.
@@ -185,11 +185,11 @@ impl<'a> DeliveryRun<'a> {
             }
         }
         for lane in [Lane::Operator, Lane::Push] {
-            let mine = |change: &&DeliverableChange| {
+            let of_lane = |change: &&DeliverableChange| {
                 change.is_urgent == (lane == Lane::Operator) && !self.skipped.contains(&change.id)
             };
-            let mine: Vec<DeliverableChange> = changes.iter().filter(mine).cloned().collect();
-            if self.send_lane(lane, &mine, summary).await? {
+            let of_lane: Vec<DeliverableChange> = changes.iter().filter(of_lane).cloned().collect();
+            if self.send_lane(lane, &of_lane, summary).await? {
                 return Ok(true);
             }
         }
@@ -205,11 +205,11 @@ impl<'a> DeliveryRun<'a> {
         if changes.is_empty() {
             return Ok(false);
         }
-        let mut went = shipment::deliver_shipments(self, lane, changes, summary).await?;
-        went |= tracking::deliver_trackings(self, lane, changes, summary).await?;
-        went |= creates::deliver_create(self, lane, changes, summary).await?;
-        went |= product_update::deliver_update(self, lane, changes, summary).await?;
-        Ok(went)
+        let mut was_sent = shipment::deliver_shipments(self, lane, changes, summary).await?;
+        was_sent |= tracking::deliver_trackings(self, lane, changes, summary).await?;
+        was_sent |= creates::deliver_create(self, lane, changes, summary).await?;
+        was_sent |= product_update::deliver_update(self, lane, changes, summary).await?;
+        Ok(was_sent)
     }
 
     /// Returns the first change of each ordering key. Leaves out keys with a call in flight or in doubt.
@@ -230,12 +230,12 @@ impl<'a> DeliveryRun<'a> {
         changes: Vec<(ChangeId, String, T)>,
         limit: usize,
     ) -> Vec<(ChangeId, String, T)> {
-        let (mut alone, mut others): (Vec<_>, Vec<_>) =
+        let (mut isolated, mut others): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|(id, ..)| self.isolated.contains(id));
-        self.was_isolated = !alone.is_empty() && (others.is_empty() || !self.was_isolated);
+        self.was_isolated = !isolated.is_empty() && (others.is_empty() || !self.was_isolated);
         if self.was_isolated {
-            alone.truncate(1);
-            return alone;
+            isolated.truncate(1);
+            return isolated;
         }
         others.truncate(limit);
         others
@@ -246,10 +246,10 @@ impl<'a> DeliveryRun<'a> {
     async fn preflight_result<T>(
         &mut self,
         id: ChangeId,
-        look: Result<T, JobError>,
+        result: Result<T, JobError>,
         summary: &mut PushSummary,
     ) -> Result<Option<T>, JobError> {
-        match look {
+        match result {
             Ok(seen) => Ok(Some(seen)),
             Err(JobError::Rejected { what, why, .. }) => {
                 let detail = format!("the platform refuses to show {what}: {why}");
@@ -351,8 +351,8 @@ impl<'a> DeliveryRun<'a> {
         seen_at: Moment,
         summary: &mut PushSummary,
     ) -> Result<Option<AnsweredExchange>, JobError> {
-        let kept: Vec<ClaimEvidence> = shipments.iter().map(|shipment| shipment.evidence.clone()).collect();
-        self.claim_and_send(lane, request, &kept, &[], seen_at, summary).await
+        let claims: Vec<ClaimEvidence> = shipments.iter().map(|shipment| shipment.evidence.clone()).collect();
+        self.claim_and_send(lane, request, &claims, &[], seen_at, summary).await
     }
 
     /// Claims changes and sends their call. Returns an accepted answer, which the caller must complete.
@@ -362,7 +362,7 @@ impl<'a> DeliveryRun<'a> {
         &mut self,
         lane: Lane,
         request: Result<PlatformRequest, InvalidRequest>,
-        kept: &[ClaimEvidence],
+        claims: &[ClaimEvidence],
         levels: &[StockLevelWrite],
         seen_at: Moment,
         summary: &mut PushSummary,
@@ -375,28 +375,28 @@ impl<'a> DeliveryRun<'a> {
             return Ok(None);
         }
         let changes: Vec<ClaimedChange> =
-            kept.iter().map(|kept| ClaimedChange { id: kept.id, written: None }).collect();
-        let load = ClaimedCall {
+            claims.iter().map(|claims| ClaimedChange { id: claims.id, written: None }).collect();
+        let call_claim = ClaimedCall {
             run: self.run,
             lane,
             request: &request,
             changes: &changes,
             stock_levels: levels,
             planned: &[],
-            evidence: kept,
+            evidence: claims,
         };
-        let Some(begun) = claim::claim_call(self.context, &load).await? else {
+        let Some(begun) = claim::claim_call(self.context, &call_claim).await? else {
             permit.return_unused();
             return Ok(None);
         };
         let answer = self.context.send_exchange(permit, begun, request).await;
         summary.calls += 1;
         let operation = answer.reply.operation;
-        let ids: Vec<ChangeId> = kept.iter().map(|kept| kept.id).collect();
+        let ids: Vec<ChangeId> = claims.iter().map(|claims| claims.id).collect();
         match claim::complete_unaccepted(self.context, &ids, &answer).await? {
             CallOutcome::Answered => {
                 self.consecutive_refusals = 0;
-                self.context.record_success(operation, &quarantine::entry_names(kept)).await?;
+                self.context.record_success(operation, &quarantine::entry_names(claims)).await?;
                 return Ok(Some(answer));
             }
             CallOutcome::InDoubt => {
@@ -405,7 +405,7 @@ impl<'a> DeliveryRun<'a> {
                     self.context
                         .record_failure(
                             operation,
-                            &quarantine::entry_names(kept),
+                            &quarantine::entry_names(claims),
                             &reply_message(&answer.reply),
                         )
                         .await?;
@@ -415,7 +415,7 @@ impl<'a> DeliveryRun<'a> {
             CallOutcome::Throttled => {}
             CallOutcome::NotSent(why) => self.stop_calls(why, summary),
             CallOutcome::Refused { status, why } => {
-                self.handle_refusal(kept, (status, why), &answer, summary).await?
+                self.handle_refusal(claims, (status, why), &answer, summary).await?
             }
         }
         Ok(None)

@@ -30,7 +30,7 @@ pub(in crate::push) async fn preview_deliveries(
     let under_way = store.delivery_keys_in_flight().await?;
     let previously_failed = previously_failed(&pending);
     let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
-    let mut foresight = DeliveryPreview {
+    let mut run_preview = DeliveryPreview {
         store,
         preview,
         busy_keys: under_way,
@@ -41,7 +41,7 @@ pub(in crate::push) async fn preview_deliveries(
     for is_urgent in [true, false] {
         let lane: Vec<DeliverableChange> =
             changes.iter().filter(|change| change.is_urgent == is_urgent).cloned().collect();
-        while foresight.preview_round(&lane).await? {}
+        while run_preview.preview_round(&lane).await? {}
     }
     Ok(())
 }
@@ -100,20 +100,20 @@ impl DeliveryPreview<'_> {
     }
 
     async fn preview_shipments(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
-        let ours = changes.iter().filter_map(|change| match &change.body {
+        let of_kind = changes.iter().filter_map(|change| match &change.body {
             ChangeBody::ShipmentCreate(create) => Some((change.id, order_key(create), create)),
             _ => None,
         });
-        let mut loads = Vec::new();
-        for (id, subject, change) in self.next_changes(ours.collect(), shipment::ORDERS_MAX) {
+        let mut entries_to_send = Vec::new();
+        for (id, subject, change) in self.next_changes(of_kind.collect(), shipment::ORDERS_MAX) {
             self.add_preflight(Ok(wire::get_order_line_items(change.order_id)), id)?;
             let plan = self.plan_shipment(change).await?;
             if let Some(lines) = self.planned_content(id, plan, "its order") {
-                loads.push(shipment::shipment_entry(id, subject, change, lines));
+                entries_to_send.push(shipment::shipment_entry(id, subject, change, lines));
             }
         }
-        let ids = loads.iter().map(|load| load.evidence.id).collect();
-        self.add_request(|| shipment::shipments_request(&loads), ids)
+        let ids = entries_to_send.iter().map(|entry| entry.evidence.id).collect();
+        self.add_request(|| shipment::shipments_request(&entries_to_send), ids)
     }
 
     async fn plan_shipment(
@@ -131,7 +131,7 @@ impl DeliveryPreview<'_> {
     }
 
     async fn preview_trackings(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
-        let mut ours: Vec<(ChangeId, String, (ShipmentId, &TrackingSubmit))> = Vec::new();
+        let mut of_kind: Vec<(ChangeId, String, (ShipmentId, &TrackingSubmit))> = Vec::new();
         for change in changes {
             let ChangeBody::TrackingSubmit(submit) = &change.body else { continue };
             if self.covered.contains(&change.id) {
@@ -139,7 +139,7 @@ impl DeliveryPreview<'_> {
             }
             match tracking::find_shipment(self.store, &submit.shipment).await? {
                 NamedShipment::Exists(shipment) => {
-                    ours.push((change.id, shipment_key(shipment), (shipment, submit)));
+                    of_kind.push((change.id, shipment_key(shipment), (shipment, submit)));
                 }
                 NamedShipment::Pending(why) => self.note_without_call(change.id, format!("waits: {why}")),
                 NamedShipment::Impossible(why) => {
@@ -147,8 +147,8 @@ impl DeliveryPreview<'_> {
                 }
             }
         }
-        let mut loads = Vec::new();
-        for (id, subject, (shipment, change)) in self.next_changes(ours, tracking::SHIPMENTS_MAX) {
+        let mut entries_to_send = Vec::new();
+        for (id, subject, (shipment, change)) in self.next_changes(of_kind, tracking::SHIPMENTS_MAX) {
             self.add_preflight(Ok(wire::shipment_line_items(shipment, PageParams::FIRST)), id)?;
             let items = self.store.shipment_cached_items(shipment).await?;
             let plan = reconcile::tracking::plan_tracking(change, items.as_deref());
@@ -160,21 +160,21 @@ impl DeliveryPreview<'_> {
                     );
                 }
                 Some(entries) => {
-                    loads.push(tracking::tracking_entry(id, subject, shipment, change, &entries))
+                    entries_to_send.push(tracking::tracking_entry(id, subject, shipment, change, &entries))
                 }
                 None => {}
             }
         }
-        let ids = loads.iter().map(|load| load.evidence.id).collect();
-        self.add_request(|| tracking::trackings_request(&loads), ids)
+        let ids = entries_to_send.iter().map(|entry| entry.evidence.id).collect();
+        self.add_request(|| tracking::trackings_request(&entries_to_send), ids)
     }
 
     async fn preview_creates(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
-        let ours = changes.iter().filter_map(|change| {
+        let of_kind = changes.iter().filter_map(|change| {
             let create = CreateBody::from_body(&change.body)?;
             Some((change.id, create.ordering_key(), create))
         });
-        for (id, _, create) in self.next_changes(ours.collect(), 1) {
+        for (id, _, create) in self.next_changes(of_kind.collect(), 1) {
             self.add_preflight(create.first_preflight(), id)?;
             let there = create.known_records(self.store).await?;
             if self
@@ -188,11 +188,11 @@ impl DeliveryPreview<'_> {
     }
 
     async fn preview_updates(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
-        let ours = changes.iter().filter_map(|change| match &change.body {
+        let of_kind = changes.iter().filter_map(|change| match &change.body {
             ChangeBody::ProductUpdate(update) => Some((change.id, product_key(&update.sku), update)),
             _ => None,
         });
-        for (id, _, change) in self.next_changes(ours.collect(), 1) {
+        for (id, _, change) in self.next_changes(of_kind.collect(), 1) {
             let sku = product_update::current_sku(self.store, change).await?;
             self.add_preflight(wire::get_product_balances(std::slice::from_ref(&sku)), id)?;
             let levels = self.store.product_stock(&sku).await?;

@@ -35,20 +35,20 @@ pub(super) async fn deliver_update(
     changes: &[DeliverableChange],
     summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let ours = changes.iter().filter_map(|change| match &change.body {
+    let of_kind = changes.iter().filter_map(|change| match &change.body {
         ChangeBody::ProductUpdate(update) => {
             Some((change.id, product_key(&update.sku), (update, change.is_released)))
         }
         _ => None,
     });
-    let turn = deliver.ready_changes(ours.collect()).await?;
+    let turn = deliver.ready_changes(of_kind.collect()).await?;
     let turn =
         deliver.select_ready(&[READ_OPERATION], turn, |(update, ..)| update.sku.to_string(), summary).await?;
-    let aside = deliver.context.quarantined_entries(Operation::UpdateProduct).await?;
+    let quarantined = deliver.context.quarantined_entries(Operation::UpdateProduct).await?;
     let mut free = None;
     for (id, subject, (change, is_released)) in turn {
         let sku = current_sku(&deliver.context.store, change).await?;
-        if let EntryRoute::Deferred(until, why) = aside.route_of(deliver.context, sku.as_str()) {
+        if let EntryRoute::Deferred(until, why) = quarantined.route_of(deliver.context, sku.as_str()) {
             let why = format!("sent and not done ({why}); it is sent again at {until}");
             store_wait_reasons(deliver.context, vec![(id, Reason::NotLanded, why.clone())]).await?;
             deliver.skipped.insert(id);
@@ -66,8 +66,8 @@ pub(super) async fn deliver_update(
     }
     let Some((id, subject, change, is_released, sku)) = free else { return Ok(false) };
     let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
-    let look = preflight_update(origin, change, &sku).await;
-    let Some((exchange, seen_at, before)) = deliver.preflight_result(id, look, summary).await? else {
+    let result = preflight_update(origin, change, &sku).await;
+    let Some((exchange, seen_at, before)) = deliver.preflight_result(id, result, summary).await? else {
         return Ok(true);
     };
     let levels = deliver.context.store.product_stock(&sku).await?;
@@ -76,9 +76,9 @@ pub(super) async fn deliver_update(
     else {
         return Ok(true);
     };
-    let ours = checkable_fields(&fields, &before);
-    let claimed = json!({"sku": sku, "product_id": change.product_id, "before": before, "ours": ours});
-    let kept = ClaimEvidence {
+    let checkable = checkable_fields(&fields, &before);
+    let claimed = json!({"sku": sku, "product_id": change.product_id, "before": before, "ours": checkable});
+    let evidence = ClaimEvidence {
         id,
         kind: ChangeKind::ProductUpdate.as_str(),
         ordering_key: subject,
@@ -91,7 +91,9 @@ pub(super) async fn deliver_update(
         summary.held += held;
         return Ok(true);
     }
-    if let Some(answer) = deliver.claim_and_send(lane, request, &[kept], &writes, seen_at, summary).await? {
+    if let Some(answer) =
+        deliver.claim_and_send(lane, request, &[evidence], &writes, seen_at, summary).await?
+    {
         complete_update(deliver, (id, &sku), &writes, &answer, summary).await?;
     }
     Ok(true)
@@ -207,8 +209,8 @@ async fn complete_update(
     answer: &AnsweredExchange,
     summary: &mut PushSummary,
 ) -> Result<(), JobError> {
-    let told = wire::decode_product_answer(&answer.reply.body);
-    deliver.complete_answer(answer, &ParsedProductAnswer { id, sku, writes, answer: told }, summary).await
+    let parsed = wire::decode_product_answer(&answer.reply.body);
+    deliver.complete_answer(answer, &ParsedProductAnswer { id, sku, writes, answer: parsed }, summary).await
 }
 
 /// Parsed answer to an update.
@@ -227,15 +229,15 @@ impl ApplyAnswer for ParsedProductAnswer<'_> {
         ended: Position,
     ) -> Result<Vec<ChangeOutcome>, StoreError> {
         let id = self.id;
-        if let Ok(told) = &self.answer {
+        if let Ok(parsed) = &self.answer {
             let when = (ended, answer.sent_at);
-            projection::project_product_answer(write, answer.id, when, self.writes, told).await?;
+            projection::project_product_answer(write, answer.id, when, self.writes, parsed).await?;
             write.quarantine_lift(Operation::UpdateProduct, self.sku.as_str()).await?;
         }
         Ok(vec![match &self.answer {
-            Ok(told) if told.outcome() == WriteOutcome::Refused => refusal_outcome(id, &told.messages),
+            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
             // No record is required, because an update creates no id.
-            Ok(told) if told.was_successful == Some(true) => ChangeOutcome::new(
+            Ok(parsed) if parsed.was_successful == Some(true) => ChangeOutcome::new(
                 id,
                 ChangeState::Applied,
                 None,

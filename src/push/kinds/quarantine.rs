@@ -28,15 +28,15 @@ impl DeliveryRun<'_> {
         if changes.is_empty() {
             return Ok(changes);
         }
-        let mut asides = Vec::new();
+        let mut quarantines = Vec::new();
         for operation in operations {
-            asides.push(self.context.quarantined_entries(*operation).await?);
+            quarantines.push(self.context.quarantined_entries(*operation).await?);
         }
         let (mut now, mut waiting) = (Vec::new(), Vec::new());
         'changes: for (id, subject, change) in changes {
             let name = entry(&change);
-            for aside in &asides {
-                match aside.route_of(self.context, &name) {
+            for quarantined in &quarantines {
+                match quarantined.route_of(self.context, &name) {
                     EntryRoute::Deferred(until, why) => {
                         summary.note_retry(until);
                         self.skipped.insert(id);
@@ -61,7 +61,7 @@ impl DeliveryRun<'_> {
     /// against a change.
     pub(super) async fn handle_refusal(
         &mut self,
-        kept: &[ClaimEvidence],
+        claims: &[ClaimEvidence],
         (status, why): (u16, String),
         answer: &AnsweredExchange,
         summary: &mut PushSummary,
@@ -69,15 +69,15 @@ impl DeliveryRun<'_> {
         let operation = answer.reply.operation;
         let is_content = status == 400 || operation.path().contains('{');
         if !matches!(status, 400 | 403) {
-            return self.handle_undocumented_refusal(operation, kept, why, summary).await;
+            return self.handle_undocumented_refusal(operation, claims, why, summary).await;
         }
-        let [only] = kept else {
-            self.isolated.extend(kept.iter().map(|kept| kept.id));
+        let [only] = claims else {
+            self.isolated.extend(claims.iter().map(|claims| claims.id));
             return Ok(());
         };
         match key_probe::judge_refusal(self.context, self.run, answer.sent_moment).await? {
             RefusalCause::Content | RefusalCause::Unproved if !is_content => {
-                self.handle_undocumented_refusal(operation, kept, why, summary).await
+                self.handle_undocumented_refusal(operation, claims, why, summary).await
             }
             RefusalCause::Content => {
                 let detail = format!("the platform refused it: {why}");
@@ -107,31 +107,34 @@ impl DeliveryRun<'_> {
     async fn handle_undocumented_refusal(
         &mut self,
         operation: Operation,
-        kept: &[ClaimEvidence],
+        claims: &[ClaimEvidence],
         why: String,
         summary: &mut PushSummary,
     ) -> Result<(), JobError> {
-        self.context.record_failure(operation, &entry_names(kept), &why).await?;
+        self.context.record_failure(operation, &entry_names(claims), &why).await?;
         self.consecutive_refusals += 1;
         if self.consecutive_refusals >= REFUSED_MAX {
             self.stop_calls(why, summary);
             return Ok(());
         }
-        match kept {
+        match claims {
             [only] => {
                 self.skipped.insert(only.id);
                 summary.note_failure(why);
             }
-            several => self.isolated.extend(several.iter().map(|kept| kept.id)),
+            several => self.isolated.extend(several.iter().map(|claims| claims.id)),
         }
         Ok(())
     }
 }
 
 /// Returns the orders, shipments or products of a call: the ordering keys without their prefix.
-pub(super) fn entry_names(kept: &[ClaimEvidence]) -> Vec<&str> {
-    kept.iter()
-        .map(|kept| kept.ordering_key.split_once(' ').map_or(kept.ordering_key.as_str(), |(_, name)| name))
+pub(super) fn entry_names(claims: &[ClaimEvidence]) -> Vec<&str> {
+    claims
+        .iter()
+        .map(|claims| {
+            claims.ordering_key.split_once(' ').map_or(claims.ordering_key.as_str(), |(_, name)| name)
+        })
         .collect()
 }
 

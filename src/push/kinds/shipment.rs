@@ -34,32 +34,32 @@ pub(super) async fn deliver_shipments(
     changes: &[DeliverableChange],
     summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let ours = changes.iter().filter_map(|change| match &change.body {
+    let of_kind = changes.iter().filter_map(|change| match &change.body {
         ChangeBody::ShipmentCreate(create) => Some((change.id, order_key(create), create)),
         _ => None,
     });
-    let turn = deliver.ready_changes(ours.collect()).await?;
+    let turn = deliver.ready_changes(of_kind.collect()).await?;
     let turn =
         deliver.select_ready(ENTRY_OPERATIONS, turn, |change| change.order_id.to_string(), summary).await?;
     let turn = deliver.take_for_call(turn, ORDERS_MAX);
     if turn.is_empty() {
         return Ok(false);
     }
-    let (mut loads, mut seen_at) = (Vec::new(), None::<Moment>);
+    let (mut entries, mut seen_at) = (Vec::new(), None::<Moment>);
     for (id, subject, change) in turn {
         let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
-        let look = preflight::read_order(origin, change.order_id).await;
-        let Some(seen) = deliver.preflight_result(id, look, summary).await? else { continue };
+        let result = preflight::read_order(origin, change.order_id).await;
+        let Some(seen) = deliver.preflight_result(id, result, summary).await? else { continue };
         let plan = plan_from_store(&deliver.context.store, change, &seen.records).await?;
         let Some(lines) = deliver.plan_content(id, plan, summary).await? else { continue };
         seen_at.get_or_insert(seen.sent_moment);
-        loads.push(shipment_entry(id, subject, change, lines));
+        entries.push(shipment_entry(id, subject, change, lines));
     }
     if let Some(seen_at) = seen_at
         && let Some(answer) =
-            deliver.send_entries(lane, shipments_request(&loads), &loads, seen_at, summary).await?
+            deliver.send_entries(lane, shipments_request(&entries), &entries, seen_at, summary).await?
     {
-        complete_shipments(deliver, &loads, &answer, summary).await?;
+        complete_shipments(deliver, &entries, &answer, summary).await?;
     }
     Ok(true)
 }
@@ -89,22 +89,22 @@ pub(super) fn shipment_entry(
     change: &ShipmentCreate,
     lines: Vec<ClaimedLine>,
 ) -> ShipmentCallEntry {
-    let kept = ClaimEvidence {
+    let evidence = ClaimEvidence {
         id,
         kind: ChangeKind::ShipmentCreate.as_str(),
         ordering_key: subject,
         evidence: json!(lines),
     };
-    CallEntry { evidence: kept, content: (change.order_id, lines) }
+    CallEntry { evidence, content: (change.order_id, lines) }
 }
 
 /// Builds the call that creates these shipments.
-pub(super) fn shipments_request(loads: &[ShipmentCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
-    wire::create_shipments(&loads.iter().map(wire_order).collect::<Vec<_>>())
+pub(super) fn shipments_request(entries: &[ShipmentCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
+    wire::create_shipments(&entries.iter().map(wire_order).collect::<Vec<_>>())
 }
 
-fn wire_order(load: &ShipmentCallEntry) -> wire::ShipmentOrder {
-    let (order_id, lines) = &load.content;
+fn wire_order(entry: &ShipmentCallEntry) -> wire::ShipmentOrder {
+    let (order_id, lines) = &entry.content;
     let line = |line: &ClaimedLine| wire::ShipmentOrderLine {
         line_item_id: line.line_item_id,
         quantity: line.quantity,
@@ -116,13 +116,13 @@ fn wire_order(load: &ShipmentCallEntry) -> wire::ShipmentOrder {
 /// doubt then.
 async fn complete_shipments(
     deliver: &mut DeliveryRun<'_>,
-    loads: &[ShipmentCallEntry],
+    entries: &[ShipmentCallEntry],
     answer: &AnsweredExchange,
     summary: &mut PushSummary,
 ) -> Result<(), JobError> {
     let records = wire::decode_created_shipments(&answer.reply.body).map(|decoded| decoded.records);
     let records: Vec<CreatedShipment> = records.unwrap_or_default();
-    deliver.complete_answer(answer, &ParsedShipmentAnswer { entries: loads, records }, summary).await
+    deliver.complete_answer(answer, &ParsedShipmentAnswer { entries: entries, records }, summary).await
 }
 
 /// Parsed answer to the creation of shipments.
@@ -138,23 +138,23 @@ impl ApplyAnswer for ParsedShipmentAnswer<'_> {
         answer: &AnsweredExchange,
         _: Position,
     ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let orders: Vec<OrderId> = self.entries.iter().map(|load| load.content.0).collect();
+        let orders: Vec<OrderId> = self.entries.iter().map(|entry| entry.content.0).collect();
         projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, &self.records)
             .await?;
         let mut moves = Vec::new();
-        for CallEntry { evidence: kept, content: (order_id, _) } in self.entries {
-            let ours = projection::shipment_record(&self.records, *order_id);
-            if let Some(refused) = ours.filter(|ours| ours.outcome() == WriteOutcome::Refused) {
-                moves.push(refusal_outcome(kept.id, &refused.messages));
+        for CallEntry { evidence, content: (order_id, _) } in self.entries {
+            let record = projection::shipment_record(&self.records, *order_id);
+            if let Some(refused) = record.filter(|record| record.outcome() == WriteOutcome::Refused) {
+                moves.push(refusal_outcome(evidence.id, &refused.messages));
                 continue;
             }
-            let Some(made) = ours.and_then(|ours| projection::created_shipment(ours, *order_id)) else {
-                moves.push(unmatched_outcome(kept.id));
+            let Some(made) = record.and_then(|record| projection::created_shipment(record, *order_id)) else {
+                moves.push(unmatched_outcome(evidence.id));
                 continue;
             };
-            write.delivery_created(kept.id, made.id.0).await?;
+            write.delivery_created(evidence.id, made.id.0).await?;
             moves.push(ChangeOutcome::new(
-                kept.id,
+                evidence.id,
                 ChangeState::Applied,
                 None,
                 format!("shipment {}", made.id),

@@ -44,17 +44,17 @@ pub(super) async fn deliver_trackings(
     changes: &[DeliverableChange],
     summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let (ours, mut went) = with_shipment(deliver, changes, summary).await?;
-    let turn = deliver.ready_changes(ours).await?;
+    let (of_kind, mut was_sent) = with_shipment(deliver, changes, summary).await?;
+    let turn = deliver.ready_changes(of_kind).await?;
     let turn =
         deliver.select_ready(ENTRY_OPERATIONS, turn, |(shipment, _)| shipment.to_string(), summary).await?;
     let turn = deliver.take_for_call(turn, SHIPMENTS_MAX);
-    let (mut loads, mut seen_at) = (Vec::new(), None::<Moment>);
+    let (mut call_entries, mut seen_at) = (Vec::new(), None::<Moment>);
     for (id, subject, (shipment, change)) in turn {
-        went = true;
+        was_sent = true;
         let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
-        let look = preflight::read_shipment(origin, shipment).await;
-        let Some(seen) = deliver.preflight_result(id, look, summary).await? else { continue };
+        let result = preflight::read_shipment(origin, shipment).await;
+        let Some(seen) = deliver.preflight_result(id, result, summary).await? else { continue };
         let plan = plan_from_store(
             &deliver.context.store,
             (shipment, change),
@@ -67,15 +67,16 @@ pub(super) async fn deliver_trackings(
             continue;
         }
         seen_at.get_or_insert(seen.sent_moment);
-        loads.push(tracking_entry(id, subject, shipment, change, &entries));
+        call_entries.push(tracking_entry(id, subject, shipment, change, &entries));
     }
     if let Some(seen_at) = seen_at
-        && let Some(answer) =
-            deliver.send_entries(lane, trackings_request(&loads), &loads, seen_at, summary).await?
+        && let Some(answer) = deliver
+            .send_entries(lane, trackings_request(&call_entries), &call_entries, seen_at, summary)
+            .await?
     {
-        complete_trackings(deliver, &loads, &answer, summary).await?;
+        complete_trackings(deliver, &call_entries, &answer, summary).await?;
     }
-    Ok(went)
+    Ok(was_sent)
 }
 
 /// Plans a tracking on an answer. A change without lines covers all items. An answer that lacks a known item
@@ -105,7 +106,7 @@ async fn with_shipment<'w>(
     changes: &'w [DeliverableChange],
     summary: &mut PushSummary,
 ) -> Result<(Vec<(ChangeId, String, (ShipmentId, &'w TrackingSubmit))>, bool), JobError> {
-    let (mut ready, mut waiting, mut went) = (Vec::new(), Vec::new(), false);
+    let (mut ready, mut waiting, mut was_sent) = (Vec::new(), Vec::new(), false);
     for change in changes {
         let ChangeBody::TrackingSubmit(submit) = &change.body else { continue };
         match find_shipment(&deliver.context.store, &submit.shipment).await? {
@@ -115,12 +116,12 @@ async fn with_shipment<'w>(
                 deliver
                     .finish_change(change.id, ChangeState::Rejected, Reason::NoShipment, why, summary)
                     .await?;
-                went = true;
+                was_sent = true;
             }
         }
     }
     store_wait_reasons(deliver.context, waiting).await?;
-    Ok((ready, went))
+    Ok((ready, was_sent))
 }
 
 /// Returns the shipment of a change: by id, or by the change that creates it.
@@ -150,7 +151,7 @@ fn judge_named_change(key: &str, named: &ReferencedChange) -> NamedShipment {
             named.state
         )),
         (Ok(ChangeState::Applied), None) => {
-            NamedShipment::Impossible(format!("nobody said which shipment the change `{key}` made"))
+            NamedShipment::Impossible(format!("the answer to the change `{key}` did not name its shipment"))
         }
         _ => NamedShipment::Pending(format!("the change `{key}` that makes its shipment is {}", named.state)),
     }
@@ -206,34 +207,36 @@ pub(super) fn tracking_entry(
     };
     let items: Vec<_> = entries.iter().map(|e| json!([e.item_id, e.info.tracking_number])).collect();
     let claimed = json!({"shipment_id": shipment_id, "items": items});
-    let kept = ClaimEvidence {
+    let evidence = ClaimEvidence {
         id,
         kind: ChangeKind::TrackingSubmit.as_str(),
         ordering_key: subject,
         evidence: claimed,
     };
-    CallEntry { evidence: kept, content: submission }
+    CallEntry { evidence: evidence, content: submission }
 }
 
 /// Builds the call that submits these numbers.
-pub(super) fn trackings_request(loads: &[TrackingCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
-    wire::submit_tracking(&loads.iter().map(|load| load.content.clone()).collect::<Vec<_>>())
+pub(super) fn trackings_request(
+    call_entries: &[TrackingCallEntry],
+) -> Result<PlatformRequest, InvalidRequest> {
+    wire::submit_tracking(&call_entries.iter().map(|load| load.content.clone()).collect::<Vec<_>>())
 }
 
 /// Completes each shipment by the request that its record echoes. A shipment with no record, or with two, is
 /// in doubt then.
 async fn complete_trackings(
     deliver: &mut DeliveryRun<'_>,
-    loads: &[TrackingCallEntry],
+    call_entries: &[TrackingCallEntry],
     answer: &AnsweredExchange,
     summary: &mut PushSummary,
 ) -> Result<(), JobError> {
     let records = wire::decode_tracking_answers(&answer.reply.body).map(|decoded| decoded.records);
     let records: Vec<TrackingAnswer> = records.unwrap_or_default();
-    let moves = loads.iter().map(|load| {
+    let moves = call_entries.iter().map(|load| {
         let (id, shipment) = (load.evidence.id, load.content.shipment_id);
-        let mut ours = records.iter().filter(|record| record.shipment_id() == Some(shipment));
-        match (ours.next(), ours.next()) {
+        let mut of_shipment = records.iter().filter(|record| record.shipment_id() == Some(shipment));
+        match (of_shipment.next(), of_shipment.next()) {
             (Some(only), None) if only.outcome() == WriteOutcome::Done => {
                 let detail = format!("{} item(s) of shipment {shipment}", load.content.lines.len());
                 ChangeOutcome::new(id, ChangeState::Applied, None, detail)

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `backup` | copies of the database, verified and marked |
 //! | `bulk` | insertion of many rows with one statement |
+//! | `columns` | columns as types of the model |
 //! | `connection` | one connection with one user at a time |
 //! | `error` | errors, with advice for the operator |
 //! | `files` | files in the state directory and their permissions |
@@ -18,6 +19,7 @@
 
 pub(super) mod backup;
 pub(super) mod bulk;
+mod columns;
 pub(super) mod connection;
 pub(super) mod error;
 pub(super) mod files;

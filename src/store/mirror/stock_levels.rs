@@ -1,7 +1,10 @@
 //! Stock levels as decisions need them: the fact, the own delta, open writes.
 
 use crate::model::time::whole_millis;
-use crate::model::{ChangeId, ExchangeId, Position, Quantity, Sku, StockLevel, Timestamp};
+use crate::model::{
+    ChangeId, ExchangeId, Moment, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
+};
+use crate::reconcile::ProductLack;
 use crate::reconcile::proof::ABSENCE_CHECKS_APART;
 use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
@@ -16,27 +19,28 @@ pub struct StockLevelRow {
     /// SKU, as the caller names it.
     pub spelling: String,
     /// Warehouse that the changes name.
-    pub warehouse_id: i64,
+    pub warehouse_id: WarehouseId,
     /// Row of the product; `None`: the mirror has none for this SKU.
     ///
     /// A SKU without a product of its own spelling gets the only product of its case key.
     pub product: Option<i64>,
     /// SKU in the platform's spelling.
-    pub sku: Option<String>,
+    pub sku: Option<Sku>,
     /// Product id at the platform; `None`: the platform did not return the product.
-    pub product_id: Option<i64>,
+    pub product_id: Option<ProductId>,
     /// True if the platform was asked for the SKU.
     pub was_requested: bool,
     /// Position of the exchange that last asked for it.
     pub requested_position: Option<i64>,
     /// Time at which it was last asked for, since boot; `None` if that was another boot.
-    pub requested_moment: Option<i64>,
-    /// Code of [`crate::reconcile::ProductLack`] for the last answer; `None`: the answer showed all of the product.
-    pub lack: Option<String>,
+    pub requested_moment: Option<Moment>,
+    /// Manner in which the last answer lacked the product; `None`: it showed all of it.
+    pub lack: Option<ProductLack>,
     /// Number of other products with the same case key.
     pub twins: i64,
-    /// Spellings of these products, as a JSON array.
-    pub twin_skus: String,
+    /// Spellings of these products.
+    #[sqlx(json)]
+    pub twin_skus: Vec<Sku>,
     /// True if an open change names another spelling that no answer decided yet.
     pub twin_is_awaited: bool,
     /// True if the platform is proved not to return the product.
@@ -48,11 +52,11 @@ pub struct StockLevelRow {
     /// True if an allocation suggests a kit and no answer has confirmed or denied that since.
     pub may_be_kit: bool,
     /// R, the fact.
-    pub quantity: Option<i64>,
+    pub quantity: Option<Quantity>,
     /// O, the own delta: the sum over finished writes of (written − fact used).
     pub own_delta: Option<i64>,
     /// Time at which the fact's request was sent, since boot; `None` if that was another boot.
-    pub fact_moment: Option<i64>,
+    pub fact_moment: Option<Moment>,
     /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
     /// True if the platform no longer links the product to the warehouse.
@@ -68,18 +72,19 @@ pub struct StockLevelRow {
     /// True if the platform accepted the last write and does not show it.
     pub is_disputed: bool,
     /// Newest applied count.
-    pub last_set_id: Option<i64>,
+    pub last_set_id: Option<ChangeId>,
     /// Time of that count's insertion, RFC 3339.
     pub last_set_at: Option<String>,
     /// Moment that the count names, as its caller wrote it.
     pub last_set_counted_at: Option<String>,
-    /// Applied adjusts that an open count may have to add, as JSON `[[change id, delta, inserted at], …]`.
-    pub applied_adjusts: String,
-    /// Current and earlier pairs as JSON `[[R, O, first seen, last seen], …]`, oldest first, in milliseconds
-    /// or null.
+    /// Applied adjusts that an open count may have to add: change, delta, time of the insertion in RFC 3339.
+    #[sqlx(json)]
+    pub applied_adjusts: Vec<(ChangeId, i64, String)>,
+    /// Current and earlier facts, oldest first: R, O, times of the first and last observation.
     ///
     /// Empty unless an open count names its moment.
-    pub quantity_states: String,
+    #[sqlx(json)]
+    pub quantity_states: Vec<(Quantity, i64, Option<Timestamp>, Option<Timestamp>)>,
 }
 
 /// Stock level as a plan saw it.
@@ -126,15 +131,13 @@ impl Store {
                                     WHERE m.spelling = value->>0), value->>0) \
                    FROM json_each(?1) ORDER BY key";
         let query = sqlx::query_scalar(sql).bind(stock_level_names(levels));
-        let names: Vec<String> = query
+        let names: Vec<Sku> = query
             .fetch_all(&mut *self.read_connection().await?)
             .await
-            .context("find the SKUs that changes mean")?;
-        let meant = |(name, level): (String, &StockLevel)| match Sku::new(name) {
-            Ok(sku) => Ok(StockLevel { sku, warehouse_id: level.warehouse_id }),
-            Err(error) => Err(StoreError::UnknownValue { value_kind: "a SKU", value: error.to_string() }),
-        };
-        names.into_iter().zip(levels).map(meant).collect()
+            .context("resolve the SKUs of changes")?;
+        let resolved =
+            |(sku, level): (Sku, &StockLevel)| StockLevel { sku, warehouse_id: level.warehouse_id };
+        Ok(names.into_iter().zip(levels).map(resolved).collect())
     }
 
     /// Returns the known state of these stock levels, in their order.

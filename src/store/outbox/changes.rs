@@ -2,10 +2,8 @@
 //!
 //! Every transition names the state it expects, so no change is moved twice.
 
-use crate::model::{ChangeId, ExchangeId, Sku, StockLevel, Timestamp, WarehouseId, cut_reason};
-use crate::outbox::{
-    ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, UnknownState, read_stored_body,
-};
+use crate::model::{ChangeId, ExchangeId, Quantity, Sku, StockLevel, Timestamp, WarehouseId, cut_reason};
+use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
 use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
 use crate::store::mirror::stock_levels;
@@ -34,18 +32,10 @@ impl FromRow<'_, SqliteRow> for ChangeContent {
     }
 }
 
-impl TryFrom<LossyText> for ChangeState {
-    type Error = UnknownState;
-    fn try_from(name: LossyText) -> Result<Self, UnknownState> {
-        String::from(name).parse()
-    }
-}
-
 /// Change, as stored.
 #[derive(Clone, Debug, FromRow)]
 pub struct ChangeRow {
     /// Id; the order of ids is the order of commits.
-    #[sqlx(try_from = "i64")]
     pub id: ChangeId,
     /// Key, chosen by the caller.
     #[sqlx(try_from = "LossyText")]
@@ -56,7 +46,6 @@ pub struct ChangeRow {
     /// Priority: 1 for an operator's change, 0 for bulk.
     pub priority: i64,
     /// State.
-    #[sqlx(try_from = "LossyText")]
     pub state: ChangeState,
     /// Reason, as a code.
     pub reason: Option<String>,
@@ -70,11 +59,11 @@ pub struct ChangeRow {
     /// Time at which the change became applied, rejected or cancelled, RFC 3339.
     pub settled_at: Option<String>,
     /// Base of a count: the quantity it was made against.
-    pub base_quantity: Option<i64>,
+    pub base_quantity: Option<Quantity>,
     /// Own delta at the base.
     pub base_own_delta: Option<i64>,
     /// Time at which the base was observed.
-    pub base_ms: Option<i64>,
+    pub base_ms: Option<Timestamp>,
     /// Position of the journal at the insertion.
     pub position: Option<i64>,
     /// Number of updates of the row, its revision.
@@ -89,10 +78,11 @@ pub struct ChangeRow {
     pub theirs: Option<String>,
     /// Time at which a person released the change past a brake.
     pub released_ms: Option<i64>,
-    /// Decision of a person on a count in conflict, as JSON `[number, quantity, ours]`.
+    /// Decision of a person on a count in conflict: number, and the quantity and own delta at the decision.
     ///
-    /// `quantity` and `ours` are the fact at the time of the decision. All three null: the count as it is.
-    pub count_resolution: Option<String>,
+    /// All three null: the count as it is.
+    #[sqlx(json(nullable))]
+    pub count_resolution: Option<(Option<Quantity>, Option<Quantity>, Option<i64>)>,
     /// True if the host's calendar was set back between the moment that a count names and its insertion.
     pub is_date_ambiguous: bool,
 }
@@ -244,8 +234,8 @@ pub(super) const CHANGE_ROWS: &str = concat!(change_columns!(), " FROM outbox");
 
 /// Returns true if the insert guard refused the key because another body has it.
 fn is_key_of_another(error: &sqlx::Error) -> bool {
-    let said = error.as_database_error().map(|error| error.message());
-    said.is_some_and(|said| said.contains("this key already names another change"))
+    let message = error.as_database_error().map(|error| error.message());
+    message.is_some_and(|message| message.contains("this key already names another change"))
 }
 
 const TRANSITION: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
@@ -506,9 +496,9 @@ mod tests {
 
     #[test]
     fn what_the_service_says_at_length_is_kept_as_a_sentence() {
-        let said = format!("the platform refused it: {}", "x".repeat(1_000_000));
+        let message = format!("the platform refused it: {}", "x".repeat(1_000_000));
         let verdict =
-            ChangeOutcome::new(ChangeId(1), ChangeState::Rejected, Some(Reason::ServiceRefused), said);
+            ChangeOutcome::new(ChangeId(1), ChangeState::Rejected, Some(Reason::ServiceRefused), message);
         assert_eq!(verdict.detail.unwrap().chars().count(), REASON_MAX_CHARS + 1);
     }
 }

@@ -68,8 +68,8 @@ impl Store {
 
 impl WriteTransaction {
     /// Stores the evidence of changes, as a part of the claim.
-    pub async fn delivery_evidence_store(&mut self, kept: &[ClaimEvidence]) -> Result<(), StoreError> {
-        if kept.is_empty() {
+    pub async fn delivery_evidence_store(&mut self, claims: &[ClaimEvidence]) -> Result<(), StoreError> {
+        if claims.is_empty() {
             return Ok(());
         }
         let sql = "INSERT INTO delivery (change_id, kind, ordering_key, evidence) \
@@ -77,7 +77,7 @@ impl WriteTransaction {
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (change_id) DO UPDATE SET ordering_key = excluded.ordering_key, \
                        evidence = excluded.evidence";
-        let done = sqlx::query(sql).bind(json_rows(kept)).execute(&mut *self.tx).await;
+        let done = sqlx::query(sql).bind(json_rows(claims)).execute(&mut *self.tx).await;
         done.map(drop).context("keep what changes are sent with")
     }
 

@@ -16,7 +16,6 @@ use sqlx::FromRow;
 #[derive(Clone, Debug, FromRow)]
 pub struct InDoubtRow {
     /// The change.
-    #[sqlx(try_from = "i64")]
     pub id: ChangeId,
     /// Key, chosen by the caller.
     #[sqlx(try_from = "LossyText")]
@@ -25,7 +24,6 @@ pub struct InDoubtRow {
     #[sqlx(flatten)]
     pub content: ChangeContent,
     /// State.
-    #[sqlx(try_from = "LossyText")]
     pub state: ChangeState,
     /// Reason, as a code.
     pub reason: Option<String>,
@@ -57,13 +55,11 @@ pub struct InDoubtRow {
 #[derive(Clone, Debug, FromRow)]
 pub struct AdoptionRow {
     /// The change.
-    #[sqlx(try_from = "i64")]
     pub change_id: ChangeId,
     /// Key of the change.
     #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// State of the change.
-    #[sqlx(try_from = "LossyText")]
     pub state: ChangeState,
     /// Evidence stored with the claim, as JSON.
     pub evidence: Option<String>,

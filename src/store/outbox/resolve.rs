@@ -39,16 +39,17 @@ impl WriteTransaction {
     pub async fn outbox_resolve(
         &mut self,
         key: &str,
-        word: Resolution,
+        resolution: Resolution,
         max_base_age: Duration,
         at: Timestamp,
     ) -> Result<DecisionResult<ResolutionEffect>, StoreError> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        let (from, step) =
-            match change_status(&change).and_then(|stand| Ok((stand.state, stand.resolution_step(word)?))) {
-                Ok(found) => found,
-                Err(why) => return Ok(Err(why)),
-            };
+        let (from, step) = match change_status(&change)
+            .and_then(|stand| Ok((stand.state, stand.resolution_step(resolution)?)))
+        {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
         let id = change.id;
         match step {
             ResolutionStep::Apply => self.resolve_in_doubt(&change, from, END_APPLIED, at).await.map(Ok),
@@ -122,8 +123,9 @@ impl WriteTransaction {
         let write = level.as_ref().map(|(row, level)| {
             json!({"exchange": row.exchange_id, "sent_ms": row.sent_ms, "sku": row.stock_level_sku, "stock_level": level})
         });
-        let said = if end.took_effect { "landed" } else { "not landed" };
-        self.append_resolved(&change.key, &json!({"said": said, "keys": keys, "write": write}), at).await?;
+        let decision = if end.took_effect { "landed" } else { "not landed" };
+        self.append_resolved(&change.key, &json!({"said": decision, "keys": keys, "write": write}), at)
+            .await?;
         if let (true, Some((row, level))) = (end.took_effect, &level) {
             let exchange = ExchangeId(row.exchange_id);
             self.stock_level_write_took_effect(exchange, Timestamp(row.sent_ms), level, at).await?;
@@ -184,7 +186,7 @@ impl WriteTransaction {
             let known =
                 fact.map_or("is not known".into(), |(quantity, ..)| format!("was {quantity}, long ago"));
             return Ok(Err(format!(
-                "a number said now is measured against what the platform holds now, and that {known}; let the daemon \
+                "a number given now is measured against what the platform holds now, and that {known}; let the daemon \
                  read the stock level, or insert a new count"
             )));
         }
@@ -196,11 +198,12 @@ impl WriteTransaction {
                    ON CONFLICT (change_id) DO UPDATE SET quantity = excluded.quantity, \
                        base_quantity = excluded.base_quantity, base_own_delta = excluded.base_own_delta";
         let query = sqlx::query(sql).bind(change.id.0).bind(number.map(|number| number.0));
-        let query = query.bind(base.map(|(quantity, ..)| quantity)).bind(base.map(|(_, ours, _)| ours));
-        query.execute(&mut *self.tx).await.context("keep a person's word on a count")?;
+        let query =
+            query.bind(base.map(|(quantity, ..)| quantity)).bind(base.map(|(_, own_delta, _)| own_delta));
+        query.execute(&mut *self.tx).await.context("keep a person's resolution on a count")?;
         let detail = match number {
-            None => "to be taken as counted, by the operator's word".to_owned(),
-            Some(number) => format!("to become {number}, by the operator's word"),
+            None => "to be taken as counted, by the operator's resolution".to_owned(),
+            Some(number) => format!("to become {number}, by the operator's resolution"),
         };
         let verdict = ChangeOutcome::new(change.id, ChangeState::Pending, None, &detail);
         self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
@@ -221,10 +224,10 @@ impl WriteTransaction {
     async fn append_resolved(
         &mut self,
         key: &str,
-        said: &Value,
+        decision: &Value,
         at: Timestamp,
     ) -> Result<Position, StoreError> {
-        self.event_append(at, OUTBOX_RESOLVED, key, Some(&said.to_string())).await
+        self.event_append(at, OUTBOX_RESOLVED, key, Some(&decision.to_string())).await
     }
 
     async fn outbox_find(&mut self, key: &str) -> Result<Option<ChangeRow>, StoreError> {

@@ -248,7 +248,7 @@ async fn an_adopted_shipment_must_be_the_one_that_was_sent() {
         let row = dock.daemon().context().store.outbox_show("s").await.unwrap().unwrap();
         let mut write =
             dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
-        write.adoption_request(row.id.into(), shipment.into()).await.unwrap();
+        write.adoption_request(row.id, shipment.into()).await.unwrap();
         write.commit().await.unwrap();
         dock.settle().await;
     };
