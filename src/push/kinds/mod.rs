@@ -173,7 +173,7 @@ impl<'a> DeliveryRun<'a> {
         self.previously_failed = previously_failed(pending);
         self.isolated.extend(quarantine::without_effect(pending));
         let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
-        let lacking = SuspectedAbsences::call_claim(self.context).await?;
+        let lacking = SuspectedAbsences::load(self.context).await?;
         let lacks = |change: &&DeliverableChange| lacking.is_suspected(&absence_subject(change.id));
         self.suspected_absent = changes.iter().filter(lacks).map(|change| change.id).collect();
         // A change that a person or a due time made pending again has no reason, and is not skipped here.
