@@ -121,9 +121,11 @@ pub struct NewChange {
 
 impl FromRow<'_, SqliteRow> for NewChange {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let sku: Option<LossyText> = row.try_get("sku")?;
+        let sku = row.try_get::<Option<LossyText>, _>("sku")?.map(String::from);
+        // A replaced character hides the spelling by which the change is found.
+        let sku = sku.filter(|sku| !sku.contains(char::REPLACEMENT_CHARACTER));
         let warehouse: Option<i64> = row.try_get("warehouse_id")?;
-        let stock_level = sku.and_then(|sku| Sku::new(String::from(sku)).ok()).zip(warehouse);
+        let stock_level = sku.and_then(|sku| Sku::new(sku).ok()).zip(warehouse);
         Ok(Self {
             id: ChangeId(row.try_get("id")?),
             stock_level: stock_level
