@@ -4,20 +4,19 @@ use super::CommandFailure;
 use crate::config::Config;
 use crate::daemon::SystemClock;
 use crate::model::Clock;
-use crate::store::{DatabaseLock, LockError, Store};
+use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError, WriteTransaction};
 use std::path::{Path, PathBuf};
 
 /// The default configuration files, in the order of the search.
 const DEFAULT_CONFIG_FILES: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
 
-/// The context of a command.
 pub(super) struct CliContext {
     config_path: Option<PathBuf>,
 }
 
 impl CliContext {
-    pub(super) fn new(config: Option<PathBuf>) -> Self {
-        Self { config_path: config }
+    pub(super) fn new(config_path: Option<PathBuf>) -> Self {
+        Self { config_path }
     }
 
     pub(super) fn clock(&self) -> SystemClock {
@@ -26,13 +25,9 @@ impl CliContext {
 
     /// Returns the configuration file: the named one, or the first default that exists.
     pub(super) fn config_file(&self) -> Result<PathBuf, CommandFailure> {
-        if let Some(file) = &self.config_path {
-            return Ok(file.clone());
-        }
-        first_existing(&DEFAULT_CONFIG_FILES)
+        self.config_path.clone().map_or_else(|| first_existing(&DEFAULT_CONFIG_FILES), Ok)
     }
 
-    /// Reads the configuration.
     pub(super) fn config(&self) -> Result<Config, CommandFailure> {
         let file = self.config_file()?;
         Config::load(&file, std::env::vars()).map_err(|error| CommandFailure::multiline(error.to_string(), 2))
@@ -56,6 +51,17 @@ impl CliContext {
     }
 }
 
+/// Runs `work` in a durable write transaction and commits it.
+pub(super) async fn write_and_commit<T>(
+    store: &Store,
+    work: impl AsyncFnOnce(&mut WriteTransaction) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut write = store.begin_write(Durability::Full).await?;
+    let done = work(&mut write).await?;
+    write.commit().await?;
+    Ok(done)
+}
+
 /// Returns the first of these files that exists.
 ///
 /// A file that this user may not access is an error. If it were skipped, another file would be taken for the
@@ -67,14 +73,14 @@ fn first_existing(files: &[&str]) -> Result<PathBuf, CommandFailure> {
             Ok(false) => {}
             Err(why) => {
                 return Err(CommandFailure::usage(format!(
-                    "cannot look for the configuration {file}: {why}; it is for the group `tallyd`: \
-                     sudo adduser $USER tallyd, then log in anew"
+                    "cannot access the configuration {file}: {why}; members of the group `tallyd` can read it: \
+                     sudo adduser $USER tallyd, then log in again"
                 )));
             }
         }
     }
     Err(CommandFailure::usage(format!(
-        "there is no configuration: none of {} is there; name one with --config FILE",
+        "there is no configuration: none of {} exists; name a file with --config FILE",
         files.join(", ")
     )))
 }
@@ -93,7 +99,7 @@ mod tests {
 
     /// A path below a regular file cannot be checked, like a path in a directory without access.
     #[test]
-    fn a_configuration_that_cannot_be_looked_at_is_not_passed_over() {
+    fn a_configuration_without_access_is_not_passed_over() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("there.toml");
         std::fs::write(&file, "").unwrap();

@@ -4,8 +4,7 @@
 use crate::cli::CommandFailure;
 use crate::cli::output::TextTable;
 use crate::config::Config;
-use crate::health;
-use crate::health::HealthReport;
+use crate::health::{self, HealthReport};
 use crate::limiter::{BadRequestForecast, EndingHold, QuotaStatus};
 use crate::model::Timestamp;
 use crate::store::{CallCount, Store};
@@ -54,7 +53,7 @@ impl CallBudgetReport {
         if self.limiter_status.share_permille < 1000 {
             let left = u64::from(self.limit) * u64::from(self.limiter_status.share_permille) / 1000;
             text.push_str(&format!(
-                "        other software uses the account: {left} a minute are ours for now\n"
+                "        other software uses the account: the adaptive limit is {left} calls a minute\n"
             ));
         }
         for hold in &self.limiter_status.holds {
@@ -71,13 +70,11 @@ impl CallBudgetReport {
 
     /// Returns the table of the last hour, by lane and operation.
     pub(super) fn last_hour_table(&self) -> String {
-        let mut table = TextTable::new(&["lane", "operation", "calls in the last hour", "answered 429"]);
-        for row in &self.last_hour {
-            let levels =
-                [row.lane.clone(), row.operation.clone(), row.calls.to_string(), row.throttled.to_string()];
-            table.add_row(levels);
-        }
-        table.to_text("no call in the last hour")
+        let columns = |row: &CallCount| {
+            [row.lane.clone(), row.operation.clone(), row.calls.to_string(), row.throttled.to_string()]
+        };
+        let headings = ["lane", "operation", "calls in the last hour", "answered 429"];
+        TextTable::new(headings, self.last_hour.iter().map(columns)).to_text("no call in the last hour")
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -111,11 +108,15 @@ fn bad_request_forecast(budget: &BadRequestForecast) -> String {
     let BadRequestForecast { count, last_hour, soft, hard, .. } = budget;
     let at = |at: Timestamp| at.to_datetime().format("%H:%M UTC").to_string();
     let heading = match (budget.soft_at, budget.hard_at) {
-        (Some(line), _) => format!("at the last hour's rate ({last_hour}) pushes stop at {}", at(line)),
-        (None, Some(line)) => format!("at the last hour's rate ({last_hour}) more stops at {}", at(line)),
-        (None, None) => "at the last hour's rate no line is reached within a day".to_owned(),
+        (Some(line), _) => format!("at the last hour's rate ({last_hour}), bulk pushes stop at {}", at(line)),
+        (None, Some(line)) => {
+            format!("at the last hour's rate ({last_hour}), repeated requests stop at {}", at(line))
+        }
+        (None, None) => "at the last hour's rate, neither threshold is reached within a day".to_owned(),
     };
-    format!("{count} answers of 400 in 24 h (bulk pushes stop at {soft}, what had one at {hard}); {heading}")
+    format!(
+        "{count} answers of 400 in 24 h (bulk pushes stop at {soft}, requests that had a 400 at {hard}); {heading}"
+    )
 }
 
 /// Returns a bar for each two minutes: their calls against the limit.
@@ -123,14 +124,8 @@ fn minute_bars(minutes: &[u32], limit: u32) -> String {
     let bar = |calls: &[u32]| {
         let sum: u32 = calls.iter().sum();
         let full = limit.saturating_mul(u32::try_from(calls.len()).unwrap_or(1)).max(1);
-        match sum {
-            0 => ' ',
-            _ => {
-                BAR_CHARACTERS[usize::try_from((sum.saturating_mul(8) - 1) / full)
-                    .unwrap_or(0)
-                    .min(BAR_CHARACTERS.len() - 1)]
-            }
-        }
+        let height = sum.saturating_mul(8).checked_sub(1).map(|eighths| (eighths / full).min(7) as usize);
+        height.map_or(' ', |height| BAR_CHARACTERS[height])
     };
     minutes.chunks(MINUTES_PER_BAR).map(bar).collect()
 }

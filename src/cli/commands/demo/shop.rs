@@ -4,9 +4,10 @@
 //! outbox, as any program on the host would.
 
 use crate::cli::CommandFailure;
+use crate::cli::context::write_and_commit;
 use crate::model::OrderId;
-use crate::sandbox::{self, Sandbox, SandboxStockLevel};
-use crate::store::{Durability, StockRow as Fact, Store};
+use crate::sandbox::{Sandbox, SandboxStockLevel};
+use crate::store::{StockRow, Store};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
@@ -92,13 +93,11 @@ impl<'a> SimulatedShop<'a> {
     async fn place_order(&mut self) -> Result<(), CommandFailure> {
         let Some(row) = self.pick_sandbox_level().await? else { return Ok(()) };
         let quantity = self.random.between(1, 3);
-        let order =
-            self.sandbox.place_order(&[(row.sku.as_str(), quantity)]).await.map_err(sandbox_failure)?;
+        let order = OrderId(self.sandbox.place_order(&[(row.sku.as_str(), quantity)]).await?);
         self.totals.orders += 1;
         self.totals.sold += quantity;
-        let mut write = self.store.begin_write(Durability::Full).await?;
-        write.tracked_order_add(&[OrderId(order)]).await?;
-        Ok(write.commit().await?)
+        write_and_commit(self.store, async |write| write.tracked_order_add(&[order]).await).await?;
+        Ok(())
     }
 
     /// Sells units without telling the warehouse.
@@ -110,7 +109,7 @@ impl<'a> SimulatedShop<'a> {
     }
 
     async fn sell_units(&mut self, sku: &str, warehouse: i64, quantity: i64) -> Result<(), CommandFailure> {
-        self.sandbox.sell_units(sku, warehouse, quantity).await.map_err(sandbox_failure)?;
+        self.sandbox.sell_units(sku, warehouse, quantity).await?;
         self.totals.sold += quantity;
         Ok(())
     }
@@ -156,34 +155,31 @@ impl<'a> SimulatedShop<'a> {
         kind: &str,
         body: &serde_json::Value,
     ) -> Result<(), CommandFailure> {
-        let mut write = self.store.begin_write(Durability::Full).await?;
-        write.outbox_insert(key, kind, &body.to_string(), 0).await?;
+        let body = body.to_string();
+        write_and_commit(self.store, async |write| write.outbox_insert(key, kind, &body, 0).await).await?;
         self.totals.changes += 1;
-        Ok(write.commit().await?)
+        Ok(())
     }
 
     /// Picks a well stocked level of the sandbox.
     async fn pick_sandbox_level(&mut self) -> Result<Option<SandboxStockLevel>, CommandFailure> {
-        let rows = self.sandbox.stock_levels().await.map_err(sandbox_failure)?;
-        let rows: Vec<SandboxStockLevel> =
-            rows.into_iter().filter(|row| row.quantity >= MIN_QUANTITY).collect();
-        Ok(self.random.pick(&rows).cloned())
+        let mut levels = self.sandbox.stock_levels().await?;
+        levels.retain(|level| level.quantity >= MIN_QUANTITY);
+        Ok(self.random.pick(&levels).cloned())
     }
 
     /// Picks a well stocked level of the mirror without a pending change; `None` before the first read.
-    async fn pick_mirror_level(&mut self) -> Result<Option<Fact>, CommandFailure> {
-        let levels = self.sandbox.stock_levels().await.map_err(sandbox_failure)?;
-        let is_quantity =
-            |fact: &Fact| levels.iter().any(|c| c.sku == fact.sku && c.warehouse_id == fact.warehouse_id);
-        let rows = self.store.stock_list(&[]).await?;
-        let quiet = |row: &Fact| row.quantity >= MIN_QUANTITY && row.pending_quantity.is_none();
-        let rows: Vec<Fact> = rows.into_iter().filter(|row| quiet(row) && is_quantity(row)).collect();
+    async fn pick_mirror_level(&mut self) -> Result<Option<StockRow>, CommandFailure> {
+        let levels = self.sandbox.stock_levels().await?;
+        let is_in_sandbox = |row: &StockRow| {
+            levels.iter().any(|level| level.sku == row.sku && level.warehouse_id == row.warehouse_id)
+        };
+        let mut rows = self.store.stock_list(&[]).await?;
+        rows.retain(|row| {
+            row.quantity >= MIN_QUANTITY && row.pending_quantity.is_none() && is_in_sandbox(row)
+        });
         Ok(self.random.pick(&rows).cloned())
     }
-}
-
-fn sandbox_failure(error: sandbox::SandboxError) -> CommandFailure {
-    CommandFailure::failed(format!("the shop of the demonstration stumbled: {error}"))
 }
 
 /// A pseudorandom generator with a fixed seed (xorshift), equal in every demonstration.
@@ -203,8 +199,7 @@ impl ShopRandom {
     }
 
     fn pick<'b, T>(&mut self, from: &'b [T]) -> Option<&'b T> {
-        let count = from.len() as u64;
-        let index = if count == 0 { return None } else { self.next_bits() % count };
-        from.get(usize::try_from(index).unwrap_or(0))
+        let index = self.next_bits().checked_rem(from.len() as u64)?;
+        from.get(usize::try_from(index).ok()?)
     }
 }
