@@ -94,7 +94,7 @@ pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> Com
             Some(row) => {
                 format!("the change is {}; only a pending or held change can be cancelled", row.state)
             }
-            None => "no change has this key".into(),
+            None => "there is no change with this key".into(),
         }))
     })
     .await
