@@ -6,6 +6,7 @@ use super::{CommandFailure, CommandResult, csv};
 use crate::outbox;
 use crate::store::Durability;
 use clap::Args;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -37,6 +38,14 @@ impl CliChange {
         let key = line.get("key").map_or_else(|| line.key.clone(), str::to_owned);
         Ok(Self { key, kind, body, priority: 0 })
     }
+}
+
+/// Returns a body without the fields that have no value.
+pub(super) fn without_nulls(mut body: Value) -> Value {
+    if let Value::Object(fields) = &mut body {
+        fields.retain(|_, value| !value.is_null());
+    }
+    body
 }
 
 /// Warns if an earlier file of equal name holds most of these movements.

@@ -55,6 +55,11 @@ impl CsvRow {
         let text = self.required_value(column)?;
         text.parse().map_err(|_| format!("`{column}` is `{text}`, which is not a whole number"))
     }
+
+    /// Returns a whole number; `None` if the column is empty or missing.
+    pub(super) fn optional_number(&self, column: &str) -> Result<Option<i64>, String> {
+        self.get(column).map(|_| self.whole_number(column)).transpose()
+    }
 }
 
 /// The columns of a file; other columns are reported and ignored.

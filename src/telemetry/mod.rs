@@ -65,7 +65,7 @@ pub mod event {
         KIT_DENIED = "kit.denied",
         /// Data is older than twice its job's interval.
         STALE = "stale",
-        /// A fault that needs a person; repeated each hour.
+        /// A fault that needs an operator; repeated each hour.
         HEALTH_FINDING = "health.finding",
         /// A finding cleared.
         HEALTH_CLEARED = "health.cleared",
@@ -83,7 +83,7 @@ pub mod event {
         BRAKE_TRIPPED = "brake.tripped",
         /// An operator released a brake, once.
         BRAKE_RELEASED = "brake.released",
-        /// The account or an operation waits because the platform told it to.
+        /// The account or an operation waits because the platform ordered it.
         QUOTA_HOLD = "quota.hold",
         /// An operator ended a wait that the platform ordered.
         QUOTA_LIFTED = "quota.lifted",
@@ -191,8 +191,8 @@ fn level_filter(level: &str) -> Result<EnvFilter, LoggingError> {
         ["sqlx", "tokio_cron_scheduler", "hyper", "hyper_util", "reqwest", "rustls"];
     let unknown = || LoggingError::Level(level.into());
     let own: LevelFilter = level.parse().map_err(|_| unknown())?;
-    let theirs = own.min(LevelFilter::WARN);
-    let directives = NOISY_CRATES.iter().map(|library| format!(",{library}={theirs}"));
+    let library_level = own.min(LevelFilter::WARN);
+    let directives = NOISY_CRATES.iter().map(|library| format!(",{library}={library_level}"));
     EnvFilter::try_new(format!("{own}{}", directives.collect::<String>())).map_err(|_| unknown())
 }
 

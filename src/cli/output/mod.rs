@@ -86,6 +86,11 @@ pub(super) fn indented_json(value: &Value) -> String {
     plain_json(&format!("{value:#}")).into_owned()
 }
 
+/// Parses stored JSON; null if there is none.
+pub(super) fn parse_json(text: Option<&str>) -> Value {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
 /// Returns JSON in one line.
 pub(super) fn json_line(json: &impl std::fmt::Display) -> String {
     plain_json(&json.to_string()).into_owned()

@@ -1,6 +1,6 @@
 //! `product create|update`, `warehouse create`, `template create`: changes with the platform's own body.
 
-use crate::cli::change::{ChangeKeyArgs, queue_change};
+use crate::cli::change::{ChangeKeyArgs, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandFailure, CommandResult};
 use crate::outbox;
@@ -63,12 +63,9 @@ pub(super) async fn queue_product_change(
 }
 
 pub(super) async fn queue_warehouse_create(context: &CliContext, args: WarehouseCreateArgs) -> CommandResult {
-    let mut body = json!({"Name": args.name});
-    for (field, value) in [("Type", args.kind), ("AccountNumber", args.account_number), ("Note", args.note)] {
-        if let Some(value) = value {
-            body[field] = value.into();
-        }
-    }
+    let mut body = without_nulls(json!({
+        "Name": args.name, "Type": args.kind, "AccountNumber": args.account_number, "Note": args.note,
+    }));
     if let Some(file) = args.contact {
         body["ContactInformation"] = read_json_file(&file)?;
     }

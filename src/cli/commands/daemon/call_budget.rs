@@ -4,8 +4,8 @@
 use crate::cli::CommandFailure;
 use crate::cli::output::TextTable;
 use crate::config::Config;
-use crate::health::{self, HealthReport};
-use crate::limiter::{BadRequestForecast, EndingHold, QuotaStatus};
+use crate::health::{HealthReport, hold_text};
+use crate::limiter::{BadRequestForecast, EndingHold};
 use crate::model::Timestamp;
 use crate::store::{CallCount, Store};
 use serde_json::{Value, json};
@@ -24,43 +24,36 @@ pub(super) struct CallBudgetReport {
     last_minute: Vec<(String, i64, i64)>,
     last_hour: Vec<CallCount>,
     minutes: Vec<u32>,
-    limiter_status: QuotaStatus,
-    bad_requests: BadRequestForecast,
 }
 
 impl CallBudgetReport {
-    pub(super) async fn read(
-        config: &Config,
-        store: &Store,
-        (health, now): (&HealthReport, Timestamp),
-    ) -> Result<Self, CommandFailure> {
+    pub(super) async fn read(config: &Config, store: &Store, now: Timestamp) -> Result<Self, CommandFailure> {
         Ok(Self {
             limit: config.limits.own_calls_per_minute(),
             now,
             last_minute: store.call_counts_by_lane(now.minus(MINUTE).0).await?,
             last_hour: store.call_counts(now.minus(MINUTE * 60)).await?,
             minutes: store.call_counts_by_minute(now, 60).await?,
-            limiter_status: health.limiter_standing.clone(),
-            bad_requests: health.bad_requests.clone(),
         })
     }
 
-    pub(super) fn summary_text(&self, is_terminal: bool) -> String {
+    pub(super) fn summary_text(&self, health: &HealthReport, is_terminal: bool) -> String {
+        let HealthReport { limiter_standing: status, bad_requests, .. } = health;
         let calls: i64 = self.last_minute.iter().map(|(_, calls, _)| calls).sum();
         let throttled: i64 = self.last_minute.iter().map(|(_, _, throttled)| throttled).sum();
         let mut text =
             format!("budget  {calls} of {} calls in the last 60 s, {throttled} answered 429\n", self.limit);
-        if self.limiter_status.share_permille < 1000 {
-            let left = u64::from(self.limit) * u64::from(self.limiter_status.share_permille) / 1000;
+        if status.share_permille < 1000 {
+            let left = u64::from(self.limit) * u64::from(status.share_permille) / 1000;
             text.push_str(&format!(
                 "        other software uses the account: the adaptive limit is {left} calls a minute\n"
             ));
         }
-        for hold in &self.limiter_status.holds {
-            text.push_str(&format!("        {}\n", health::hold_text(hold, self.now)));
+        for hold in &status.holds {
+            text.push_str(&format!("        {}\n", hold_text(hold, self.now)));
         }
-        if self.bad_requests.count > 0 {
-            text.push_str(&format!("        {}\n", bad_request_forecast(&self.bad_requests)));
+        if bad_requests.count > 0 {
+            text.push_str(&format!("        {}\n", bad_request_forecast(bad_requests)));
         }
         if is_terminal && self.minutes.iter().any(|calls| *calls > 0) {
             text.push_str(&format!("        {} the last hour\n", minute_bars(&self.minutes, self.limit)));
@@ -77,21 +70,22 @@ impl CallBudgetReport {
         TextTable::new(headings, self.last_hour.iter().map(columns)).to_text("no call in the last hour")
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self, health: &HealthReport) -> Value {
+        let HealthReport { limiter_standing: status, bad_requests, .. } = health;
         let lane = |(lane, calls, throttled): &(String, i64, i64)| json!({"lane": lane, "calls": calls, "throttled": throttled});
         json!({
             "limit": self.limit,
             "last_60_s": self.last_minute.iter().map(lane).collect::<Vec<_>>(),
             "last_hour": self.last_hour,
             "minutes": self.minutes,
-            "share_permille": self.limiter_status.share_permille,
-            "holds": self.limiter_status.holds.iter().map(hold_json).collect::<Vec<_>>(),
-            "reads_only_until": self.limiter_status.reads_only_until.map(Timestamp::to_rfc3339),
+            "share_permille": status.share_permille,
+            "holds": status.holds.iter().map(hold_json).collect::<Vec<_>>(),
+            "reads_only_until": status.reads_only_until.map(Timestamp::to_rfc3339),
             "bad_requests": {
-                "last_24_h": self.bad_requests.count, "last_hour": self.bad_requests.last_hour,
-                "soft_line": self.bad_requests.soft, "hard_line": self.bad_requests.hard,
-                "soft_line_at": self.bad_requests.soft_at.map(Timestamp::to_rfc3339),
-                "hard_line_at": self.bad_requests.hard_at.map(Timestamp::to_rfc3339),
+                "last_24_h": bad_requests.count, "last_hour": bad_requests.last_hour,
+                "soft_line": bad_requests.soft, "hard_line": bad_requests.hard,
+                "soft_line_at": bad_requests.soft_at.map(Timestamp::to_rfc3339),
+                "hard_line_at": bad_requests.hard_at.map(Timestamp::to_rfc3339),
             },
         })
     }

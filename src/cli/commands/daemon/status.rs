@@ -1,4 +1,4 @@
-//! `status`: the health of the daemon by `health::health`; exit 3 if something needs a person.
+//! `status`: the health of the daemon by `health::health`; exit 3 if a finding needs an operator.
 
 use super::call_budget::CallBudgetReport;
 use crate::cli::context::CliContext;
@@ -41,7 +41,7 @@ impl StatusReport {
         };
         let health = health::check_health(&store, &inputs).await?;
         Ok(Ok(Self {
-            call_budget: CallBudgetReport::read(&config, &store, (&health, inputs.now)).await?,
+            call_budget: CallBudgetReport::read(&config, &store, inputs.now).await?,
             counts: store.mirror_counts().await?,
             snapshot: store.snapshot_last().await?,
             health,
@@ -49,17 +49,17 @@ impl StatusReport {
     }
 
     fn to_text(&self, with_tables: bool) -> String {
-        let troubles = finding_sentences(&self.health.findings);
-        let mut text = match &troubles[..] {
-            [] => "all is well\n".to_owned(),
-            all => all.iter().map(|trouble| format!("{}\n", plain_line(trouble))).collect(),
-        };
+        let sentences = finding_sentences(&self.health.findings);
+        let mut text: String = sentences.iter().map(|text| format!("{}\n", plain_line(text))).collect();
+        if sentences.is_empty() {
+            text.push_str("all is well\n");
+        }
         let counts = &self.counts;
         text.push_str(&format!(
             "\nmirror  {} SKU(s), {} stock level(s), {} order(s) tracked; {} SKU(s) missing, {} record(s) parked\n",
             counts.skus, counts.stock_levels, counts.orders, counts.missing_skus, counts.parked
         ));
-        text.push_str(&self.call_budget.summary_text(std::io::stdout().is_terminal()));
+        text.push_str(&self.call_budget.summary_text(&self.health, std::io::stdout().is_terminal()));
         let states: Vec<String> =
             self.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
@@ -97,7 +97,7 @@ impl StatusReport {
         json!({
             "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
             "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
-            "journal": self.snapshot.map(journal_json), "budget": self.call_budget.to_json(),
+            "journal": self.snapshot.map(journal_json), "budget": self.call_budget.to_json(&self.health),
         })
     }
 }
@@ -109,7 +109,7 @@ fn journal_json(snapshot: SnapshotRow) -> Value {
     })
 }
 
-/// Returns the findings that need a person, each with the next step.
+/// Returns the findings that need an operator, each with the next step.
 fn finding_sentences(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
 }

@@ -75,9 +75,9 @@ impl<'a> SimulatedShop<'a> {
                 0 => self.place_order().await?,
                 1 => self.count_while_selling(n).await?,
                 2 => self.sell_elsewhere().await?,
-                3 => self.receive_goods(n).await?,
+                3 => self.adjust_level(&format!("receipt-{n}"), (5, 20), 1).await?,
                 4 => self.count_and_receive(n).await?,
-                _ => self.remove_goods(n).await?,
+                _ => self.adjust_level(&format!("breakage-{n}"), (1, 4), -1).await?,
             }
             if n % SHOW_EVERY == 0 {
                 let counts = self.store.mirror_counts().await?;
@@ -123,12 +123,17 @@ impl<'a> SimulatedShop<'a> {
         self.queue_change(&format!("count-{n}"), "quantity.set", &body).await
     }
 
-    /// Receives goods.
-    async fn receive_goods(&mut self, n: u64) -> Result<(), CommandFailure> {
+    /// Adds (`sign` 1) or removes (−1) a random number of units between two limits.
+    async fn adjust_level(
+        &mut self,
+        key: &str,
+        (low, high): (i64, i64),
+        sign: i64,
+    ) -> Result<(), CommandFailure> {
         let Some(fact) = self.pick_mirror_level().await? else { return Ok(()) };
-        let delta = self.random.between(5, 20);
+        let delta = sign * self.random.between(low, high);
         let body = json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "delta": delta});
-        self.queue_change(&format!("receipt-{n}"), "quantity.adjust", &body).await
+        self.queue_change(key, "quantity.adjust", &body).await
     }
 
     /// Counts and then receives goods; both changes go in one entry.
@@ -139,14 +144,6 @@ impl<'a> SimulatedShop<'a> {
         let moved = json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "delta": 5});
         self.queue_change(&format!("count-{n}"), "quantity.set", &count).await?;
         self.queue_change(&format!("receipt-{n}"), "quantity.adjust", &moved).await
-    }
-
-    /// Removes goods.
-    async fn remove_goods(&mut self, n: u64) -> Result<(), CommandFailure> {
-        let Some(fact) = self.pick_mirror_level().await? else { return Ok(()) };
-        let body =
-            json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "delta": -self.random.between(1, 4)});
-        self.queue_change(&format!("breakage-{n}"), "quantity.adjust", &body).await
     }
 
     async fn queue_change(

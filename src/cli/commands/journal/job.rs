@@ -1,7 +1,7 @@
 //! `job`: the journal of runs.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, or_dash, plain_line};
+use crate::cli::output::{TextTable, or_dash, parse_json, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::run_job;
 use crate::exec::RunArgs;
@@ -187,14 +187,14 @@ fn change_json(row: &RunChange) -> Value {
 fn event_json(row: &JournalEvent) -> Value {
     json!({
         "position": row.position, "at": Timestamp(row.at_ms).to_rfc3339(), "kind": row.kind, "subject": row.subject,
-        "detail": row.detail.as_deref().and_then(|detail| serde_json::from_str::<Value>(detail).ok()),
+        "detail": parse_json(row.detail.as_deref()),
     })
 }
 
 fn run_json(row: &RunRow) -> Value {
     json!({
         "id": row.id, "job": row.job, "trigger": row.trigger,
-        "input": row.input.as_deref().and_then(|input| serde_json::from_str::<Value>(input).ok()),
+        "input": parse_json(row.input.as_deref()),
         "started_at": Timestamp(row.started_ms).to_rfc3339(),
         "ended_at": row.ended_ms.map(|ms| Timestamp(ms).to_rfc3339()),
         "outcome": row.outcome, "summary": row.summary, "calls": row.exchanges,

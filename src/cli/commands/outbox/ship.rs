@@ -1,7 +1,7 @@
 //! `ship`: queues a shipment of an order, or of named lines of it.
 
 use crate::cli::CommandResult;
-use crate::cli::change::{ChangeKeyArgs, queue_change};
+use crate::cli::change::{ChangeKeyArgs, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use clap::Args;
 use serde_json::{Value, json};
@@ -32,14 +32,10 @@ fn parse_ship_line(text: &str) -> Result<ShipLineArg, String> {
 }
 
 pub(in crate::cli) async fn ship_command(context: &CliContext, args: ShipArgs) -> CommandResult {
-    let mut body = json!({"order_id": args.order});
-    if !args.line.is_empty() {
-        let line = |line: &ShipLineArg| match line.quantity {
-            Some(quantity) => json!({"line_item_id": line.id, "quantity": quantity}),
-            None => json!({"line_item_id": line.id}),
-        };
-        body["lines"] = args.line.iter().map(line).collect::<Vec<Value>>().into();
-    }
+    let line =
+        |line: &ShipLineArg| without_nulls(json!({"line_item_id": line.id, "quantity": line.quantity}));
+    let lines: Option<Vec<Value>> = (!args.line.is_empty()).then(|| args.line.iter().map(line).collect());
+    let body = without_nulls(json!({"order_id": args.order, "lines": lines}));
     queue_change(context, "shipment.create", body, args.key).await
 }
 

@@ -3,7 +3,7 @@
 
 use crate::cli::commands::journal::job::exchange_json;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, json_line, or_dash, plain_line};
+use crate::cli::output::{TextTable, json_line, or_dash, parse_json, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::{ChangeId, Clock, Timestamp};
 use crate::outbox::{self, ChangeBody, ChangeState, Reason};
@@ -42,7 +42,7 @@ pub(super) fn change_json(row: &ChangeRow) -> Value {
     json!({
         "id": row.id, "key": row.key, "kind": row.kind, "priority": row.priority, "state": row.state,
         "reason": row.reason, "detail": row.detail,
-        "body": row.body.as_text().and_then(|body| serde_json::from_str(body).ok()).unwrap_or(Value::Null),
+        "body": parse_json(row.body.as_text()),
         "created_at": row.created_at, "settled_at": row.settled_at,
         "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
         "mine": row.mine, "theirs": row.theirs,
@@ -76,7 +76,7 @@ impl ShownChange {
             json!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
                     "exchange_id": row.exchange_id})
         };
-        let decision = |row: &DecisionRow| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": decision_detail(row)});
+        let decision = |row: &DecisionRow| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": parse_json(row.detail.as_deref())});
         let mut all = change_json(&self.change);
         all["what_to_do"] = self.what_to_do().into();
         all["moves"] = self.transitions.iter().map(transition).collect();
@@ -125,7 +125,7 @@ impl ShownChange {
                 time_text(row.at_ms),
                 row.kind.clone(),
                 or_dash::<i64>(None),
-                decision_detail(row).to_string(),
+                parse_json(row.detail.as_deref()).to_string(),
             ];
             (row.position, columns)
         };
@@ -214,10 +214,6 @@ impl ShownChange {
         let claimed = claimed.ok_or("the stored request cannot be parsed")?;
         check_adoption(&claimed, &row.items, None)
     }
-}
-
-fn decision_detail(row: &DecisionRow) -> Value {
-    row.detail.as_deref().and_then(|detail| serde_json::from_str(detail).ok()).unwrap_or_default()
 }
 
 fn time_text(ms: i64) -> String {

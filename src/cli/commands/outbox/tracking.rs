@@ -1,10 +1,10 @@
 //! `tracking`: queues tracking numbers of shipments.
 
-use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change};
+use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandResult, csv};
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -89,44 +89,27 @@ pub(in crate::cli) async fn tracking_command(context: &CliContext, command: Comm
 
 impl TrackingSubmitArgs {
     fn change_body(&self) -> Value {
-        let mut body = Map::new();
-        put_field(&mut body, "shipment_id", self.shipment);
-        put_field(&mut body, "shipment_key", self.shipment_key.as_deref());
-        put_field(&mut body, "tracking_number", self.number.as_deref());
-        put_field(&mut body, "carrier_id", self.carrier);
-        put_field(&mut body, "tracking_url", self.url.as_deref());
-        put_field(&mut body, "shipped_date", self.shipped.as_deref());
         let line = |line: &TrackingLineArg| {
-            let mut entry = Map::new();
-            put_field(&mut entry, "line_item_id", Some(line.id));
-            put_field(&mut entry, "tracking_number", line.number.as_deref());
-            Value::Object(entry)
+            without_nulls(json!({"line_item_id": line.id, "tracking_number": line.number}))
         };
-        let lines: Vec<Value> = self.line.iter().map(line).collect();
-        put_field(&mut body, "lines", (!lines.is_empty()).then_some(lines));
-        Value::Object(body)
+        let lines: Option<Vec<Value>> = (!self.line.is_empty()).then(|| self.line.iter().map(line).collect());
+        without_nulls(json!({
+            "shipment_id": self.shipment, "shipment_key": self.shipment_key, "tracking_number": self.number,
+            "carrier_id": self.carrier, "tracking_url": self.url, "shipped_date": self.shipped, "lines": lines,
+        }))
     }
 }
 
 fn change_from_row(line: &csv::CsvRow) -> Result<CliChange, String> {
-    let mut body = Map::new();
-    for column in ["shipment_id", "carrier_id"] {
-        put_field(&mut body, column, line.get(column).map(|_| line.whole_number(column)).transpose()?);
-    }
-    for column in
-        ["shipment_key", "tracking_number", "tracking_url", "shipped_date", "estimated_delivery_date"]
-    {
-        put_field(&mut body, column, line.get(column));
-    }
-    if line.get("line_item_id").is_some() {
-        put_field(&mut body, "lines", Some(json!([{"line_item_id": line.whole_number("line_item_id")?}])));
-    }
-    CliChange::from_csv_row(line, "tracking.submit", Value::Object(body))
-}
-
-/// Sets a field if it has a value.
-fn put_field(body: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
-    body.extend(value.map(|value| (name.to_owned(), value.into())));
+    let (shipment, carrier) = (line.optional_number("shipment_id")?, line.optional_number("carrier_id")?);
+    let item = line.optional_number("line_item_id")?;
+    let body = json!({
+        "shipment_id": shipment, "carrier_id": carrier, "shipment_key": line.get("shipment_key"),
+        "tracking_number": line.get("tracking_number"), "tracking_url": line.get("tracking_url"),
+        "shipped_date": line.get("shipped_date"), "estimated_delivery_date": line.get("estimated_delivery_date"),
+        "lines": item.map(|id| json!([{"line_item_id": id}])),
+    });
+    CliChange::from_csv_row(line, "tracking.submit", without_nulls(body))
 }
 
 #[cfg(test)]

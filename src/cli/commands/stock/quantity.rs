@@ -1,6 +1,6 @@
 //! `quantity`: queues changes of stock in the outbox; the daemon delivers them.
 
-use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change};
+use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandResult, csv};
 use clap::{Args, Subcommand};
@@ -61,14 +61,11 @@ const QUANTITY_COLUMNS: csv::CsvColumns = csv::CsvColumns {
 pub(in crate::cli) async fn quantity_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
         Command::Set(set) => {
-            let mut body = json!({"sku": set.sku, "warehouse_id": set.warehouse, "quantity": set.quantity});
-            if let Some(seen) = set.seen {
-                body["seen"] = seen.into();
-            }
-            if let Some(at) = set.counted_at {
-                body["counted_at"] = at.into();
-            }
-            queue_change(context, "quantity.set", body, set.key).await
+            let body = json!({
+                "sku": set.sku, "warehouse_id": set.warehouse, "quantity": set.quantity, "seen": set.seen,
+                "counted_at": set.counted_at,
+            });
+            queue_change(context, "quantity.set", without_nulls(body), set.key).await
         }
         Command::Adjust(adjust) => {
             let body = json!({"sku": adjust.sku, "warehouse_id": adjust.warehouse, "delta": adjust.delta});
@@ -83,24 +80,17 @@ pub(in crate::cli) async fn quantity_command(context: &CliContext, command: Comm
 }
 
 fn change_from_row(line: &csv::CsvRow) -> Result<CliChange, String> {
-    let mut body =
-        json!({"sku": line.required_value("sku")?, "warehouse_id": line.whole_number("warehouse_id")?});
-    let kind = match (line.get("quantity"), line.get("delta")) {
-        (Some(_), None) => {
-            body["quantity"] = line.whole_number("quantity")?.into();
-            if line.get("seen").is_some() {
-                body["seen"] = line.whole_number("seen")?.into();
-            }
-            if let Some(at) = line.get("counted_at") {
-                body["counted_at"] = at.into();
-            }
-            "quantity.set"
-        }
-        (None, Some(_)) => {
-            body["delta"] = line.whole_number("delta")?.into();
-            "quantity.adjust"
-        }
+    let (sku, warehouse) = (line.required_value("sku")?, line.whole_number("warehouse_id")?);
+    let (quantity, delta) = (line.optional_number("quantity")?, line.optional_number("delta")?);
+    let kind = match (quantity, delta) {
+        (Some(_), None) => "quantity.set",
+        (None, Some(_)) => "quantity.adjust",
         _ => return Err("exactly one of `quantity` and `delta` must have a value".into()),
     };
-    CliChange::from_csv_row(line, kind, body)
+    let mut body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity, "delta": delta});
+    if quantity.is_some() {
+        body["seen"] = line.optional_number("seen")?.into();
+        body["counted_at"] = line.get("counted_at").into();
+    }
+    CliChange::from_csv_row(line, kind, without_nulls(body))
 }
