@@ -3,7 +3,7 @@
 use super::CommandFailure;
 use crate::config::Config;
 use crate::daemon::SystemClock;
-use crate::model::Clock;
+use crate::model::{Clock, Timestamp};
 use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError, WriteTransaction};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,10 @@ impl CliContext {
 
     pub(super) fn clock(&self) -> SystemClock {
         SystemClock
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock().now()
     }
 
     /// Returns the configuration file: the named one, or the first default that exists.
@@ -47,7 +51,7 @@ impl CliContext {
 
     /// Returns a new key of the time and the process id.
     pub(super) fn new_change_key(&self) -> String {
-        format!("cli-{}-{}", self.clock().now().to_rfc3339(), std::process::id())
+        format!("cli-{}-{}", self.now().to_rfc3339(), std::process::id())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A list printed while it is read, so that a list of a million SKUs is not held in memory.
 
-use super::{TextTable, plain_json, write_stdout};
+use super::{TextTable, pretty_json, write_stdout};
 use serde::Serialize;
 
 /// A list in progress, as a table or as JSON.
@@ -46,10 +46,9 @@ impl StreamedList {
     }
 
     fn json_rows<T: Serialize>(&self, rows: &[T]) -> String {
-        let rows = serde_json::to_string_pretty(rows);
-        let rows = rows.expect("our own values have text keys, which JSON can write");
-        let inside = rows.trim_start_matches('[').trim_end_matches(']').trim_end_matches('\n');
-        plain_json(&format!("{}{inside}", if self.has_begun { "," } else { "[" })).into_owned()
+        let rows = pretty_json(rows);
+        let inside = rows.trim_start_matches('[').trim_end().trim_end_matches(']').trim_end_matches('\n');
+        format!("{}{inside}", if self.has_begun { "," } else { "[" })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::Config;
 use crate::daemon;
 use crate::exec::KeyStatus;
-use crate::model::{Clock, JobKind};
+use crate::model::JobKind;
 use crate::reconcile::proof::KeyState;
 use crate::schedule::feasibility::{self, JobAllotment, JobDemand};
 use crate::store::Store;
@@ -26,7 +26,7 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
     let config = context.config()?;
     let mut text = [
         settings_text(&config),
-        describe_schedules(&config, context.clock().now()),
+        describe_schedules(&config, context.now()),
         call_demand_text(&config, context).await?,
     ]
     .join("\n");
@@ -90,7 +90,7 @@ async fn call_demand_text(config: &Config, context: &CliContext) -> Result<Strin
              until that transaction ends\n",
         );
     }
-    let now = context.clock().now();
+    let now = context.now();
     let orders = store.tracked_order_due(now).await?;
     let work = EntriesToRead {
         skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),

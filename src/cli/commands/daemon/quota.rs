@@ -4,7 +4,6 @@ use crate::cli::context::CliContext;
 use crate::cli::{CommandOutput, CommandResult};
 use crate::exec;
 use crate::health;
-use crate::model::Clock;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -15,7 +14,7 @@ pub(in crate::cli) enum Command {
 
 pub(in crate::cli) async fn quota_command(context: &CliContext, command: Command) -> CommandResult {
     let Command::Lift = command;
-    let (store, now) = (context.open_store().await?, context.clock().now());
+    let (store, now) = (context.open_store().await?, context.now());
     Ok(match exec::lift_wait(&store, now).await? {
         Some(wait) => {
             let wait = health::hold_text(&wait, now);

@@ -72,12 +72,12 @@ pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
 /// The directory of the demonstration's files.
 struct DemoFolder {
     path: PathBuf,
-    is_kept: bool,
+    is_permanent: bool,
 }
 
 impl DemoFolder {
     fn create(keep: Option<PathBuf>) -> Result<Self, CommandFailure> {
-        let is_kept = keep.is_some();
+        let is_permanent = keep.is_some();
         let path =
             keep.unwrap_or_else(|| std::env::temp_dir().join(format!("tallyd-demo-{}", std::process::id())));
         std::fs::create_dir_all(&path).map_err(|error| {
@@ -89,7 +89,7 @@ impl DemoFolder {
                 "{path} contains another demonstration; name an empty folder with --keep"
             )));
         }
-        Ok(Self { path, is_kept })
+        Ok(Self { path, is_permanent })
     }
 
     /// Writes a file with mode 0600, because some files hold keys.
@@ -104,7 +104,7 @@ impl DemoFolder {
 
     fn next_steps_text(&self) -> String {
         let path = self.path.display();
-        if self.is_kept {
+        if self.is_permanent {
             return format!(
                 "\ninspect it: tallyd --config {path}/tallyd.toml status   (or: stock, outbox list, job list, order list)\n"
             );
@@ -113,7 +113,7 @@ impl DemoFolder {
     }
 
     fn remove_temporary(self) {
-        if !self.is_kept {
+        if !self.is_permanent {
             // The host removes a temporary directory that cannot be removed here.
             drop(std::fs::remove_dir_all(&self.path));
         }
@@ -131,7 +131,7 @@ impl DemoRun {
     async fn start(folder: &DemoFolder) -> Result<Self, CommandFailure> {
         let options = SandboxOptions {
             listen: ([127, 0, 0, 1], 0).into(),
-            data: folder.is_kept.then(|| folder.path.join("sandbox.db")),
+            data: folder.is_permanent.then(|| folder.path.join("sandbox.db")),
             skus: DEMO_SKUS,
             orders: DEMO_ORDERS,
             ..SandboxOptions::default()

@@ -2,7 +2,6 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::{CommandResult, OutputArgs};
-use crate::model::Clock;
 use crate::store::VerifiedCopy;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,7 +18,7 @@ pub(in crate::cli) struct BackupArgs {
 
 pub(in crate::cli) async fn backup_command(context: &CliContext, args: BackupArgs) -> CommandResult {
     let store = context.open_store().await?;
-    let started = context.clock().now();
+    let started = context.now();
     // The bar is drawn only on a terminal.
     let bar = ProgressBar::new(0).with_style(bar_style());
     let progress = |written: u64, total: u64| {
@@ -29,8 +28,7 @@ pub(in crate::cli) async fn backup_command(context: &CliContext, args: BackupArg
     let copied = store.backup_create(&args.file, started, progress).await;
     bar.finish_and_clear();
     let copied = copied?;
-    let elapsed_ms =
-        i64::try_from(context.clock().now().duration_since(started).as_millis()).unwrap_or(i64::MAX);
+    let elapsed_ms = i64::try_from(context.now().duration_since(started).as_millis()).unwrap_or(i64::MAX);
     let file = args.file.display().to_string();
     let VerifiedCopy { size_bytes, tables, rows, .. } = copied;
     let json = || {

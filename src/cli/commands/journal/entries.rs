@@ -7,7 +7,7 @@ use crate::cli::context::CliContext;
 use crate::cli::output::{self, or_dash, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::exec::JournalRetention;
-use crate::model::{Clock, Position, Timestamp};
+use crate::model::{Position, Timestamp};
 use crate::projection::JournalReplay;
 use crate::store::{DatabaseLock, ExchangeDetail, JournalEvent, RowDifference, Store, TableComparison};
 use crate::sync::{self, PruneOptions};
@@ -174,7 +174,7 @@ async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult 
     let retention =
         JournalRetention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size };
     let options = PruneOptions { is_by_operator: true, is_dry_run };
-    let pruned = sync::prune_journal(&store, retention, options, context.clock().now()).await;
+    let pruned = sync::prune_journal(&store, retention, options, context.now()).await;
     store.close().await?;
     let preface = if is_dry_run { "nothing was changed; a prune now would give: " } else { "" };
     Ok(format!("{preface}{}\n", pruned?).into())

@@ -2,7 +2,6 @@
 
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::{CommandFailure, CommandResult};
-use crate::model::Clock;
 use crate::store::{DatabaseLock, LockError, Store, StoreError};
 
 pub(in crate::cli) async fn restored_command(context: &CliContext) -> CommandResult {
@@ -19,7 +18,7 @@ pub(in crate::cli) async fn restored_command(context: &CliContext) -> CommandRes
         error => error.into(),
     })?;
     let store = Store::open(&path, &lock).await?;
-    write_and_commit(&store, async |write| write.restore_declare(context.clock().now()).await).await?;
+    write_and_commit(&store, async |write| write.restore_declare(context.now()).await).await?;
     store.close().await?;
     Ok(format!(
         "{} is marked as restored. The next start holds every pending change that may have been sent after the copy was \

@@ -22,7 +22,6 @@ pub(in crate::cli) mod tracking;
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::plain_line;
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
-use crate::model::Clock;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -93,7 +92,7 @@ pub(in crate::cli) async fn outbox_command(context: &CliContext, command: Comman
 async fn release_changes(context: &CliContext, keys: &[String]) -> CommandResult {
     let store = context.open_store().await?;
     let trips = store.brake_trip_list().await?;
-    let now = context.clock().now();
+    let now = context.now();
     let released = write_and_commit(&store, async |write| write.brake_release(keys, now).await).await?;
     let mut text = String::new();
     for trip in trips.iter().filter(|_| keys.is_empty()) {

@@ -5,7 +5,7 @@
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::plain_line;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
-use crate::model::{Clock, Quantity, ShipmentId};
+use crate::model::{Quantity, ShipmentId};
 use crate::outbox::Resolution;
 use crate::store::{DecisionResult, Durability, Store, StoreError, WriteTransaction};
 use clap::Args;
@@ -62,7 +62,7 @@ impl ResolutionArgs {
 pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArgs) -> CommandResult {
     let store = context.open_store().await?;
     let max_base_age = context.config()?.quantities.max_base_age;
-    let (resolution, now) = (args.resolution.resolution(), context.clock().now());
+    let (resolution, now) = (args.resolution.resolution(), context.now());
     let mut write = store.begin_write(Durability::Full).await?;
     match write.outbox_resolve(&args.key, resolution, max_base_age, now).await? {
         Ok(done) => {
@@ -78,16 +78,13 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
 pub(super) async fn retry_changes(context: &CliContext, keys: &[String]) -> CommandResult {
     let store = context.open_store().await?;
     let outcomes = ["pending; planned again by the next push", "not retried"];
-    decide_each(&store, keys, outcomes, async |write, key| {
-        write.outbox_retry(key, context.clock().now()).await
-    })
-    .await
+    decide_each(&store, keys, outcomes, async |write, key| write.outbox_retry(key, context.now()).await).await
 }
 
 pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> CommandResult {
     let store = context.open_store().await?;
     decide_each(&store, keys, ["cancelled", "not cancelled"], async |write, key| {
-        if write.outbox_cancel(key, context.clock().now()).await? {
+        if write.outbox_cancel(key, context.now()).await? {
             return Ok(Ok(()));
         }
         Ok(Err(match store.outbox_show(key).await? {
@@ -103,14 +100,14 @@ pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> Com
 pub(super) async fn acknowledge_changes(context: &CliContext, keys: &[String]) -> CommandResult {
     let store = context.open_store().await?;
     decide_each(&store, keys, ["acknowledged", "not acknowledged"], async |write, key| {
-        write.outbox_acknowledge(key, context.clock().now()).await
+        write.outbox_acknowledge(key, context.now()).await
     })
     .await
 }
 
 pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResult {
     let store = context.open_store().await?;
-    let now = context.clock().now();
+    let now = context.now();
     let count = write_and_commit(&store, async |write| write.outbox_acknowledge_all(now).await).await?;
     Ok(format!("{count} rejected change(s) acknowledged\n").into())
 }

@@ -5,7 +5,7 @@ use crate::cli::commands::journal::job::exchange_json;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, json_line, or_dash, parse_json, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::model::{ChangeId, Clock, Timestamp};
+use crate::model::{ChangeId, Timestamp};
 use crate::outbox::{self, ChangeBody, ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::settle;
@@ -65,7 +65,7 @@ impl ShownChange {
             exchanges: store.change_exchanges(id).await?,
             sent: store.change_last_request(id).await?,
             evidence: store.change_evidence(id).await?,
-            waits_for: settle::describe_wait(store, timeout, context.clock().now(), id).await?,
+            waits_for: settle::describe_wait(store, timeout, context.now(), id).await?,
             candidates,
             change,
         })

@@ -3,7 +3,7 @@
 use crate::cli::context::CliContext;
 use crate::cli::output::{StreamedList, TextTable, format_age, or_dash};
 use crate::cli::{CommandResult, OutputArgs};
-use crate::model::{Clock, Timestamp};
+use crate::model::Timestamp;
 use crate::store::StockRow;
 use clap::Args;
 
@@ -17,7 +17,7 @@ pub(in crate::cli) struct StockArgs {
 }
 
 pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs) -> CommandResult {
-    let (store, now) = (context.open_store().await?, context.clock().now());
+    let (store, now) = (context.open_store().await?, context.now());
     let mut listing = StreamedList::new(args.output.json);
     store.stock_each(&args.skus, |rows| listing.print_rows(&rows, || stock_table(&rows, now))).await?;
     let nothing = "no stock level is known yet; track SKUs, then run: tallyd job run balances";

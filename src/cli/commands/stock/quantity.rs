@@ -3,7 +3,7 @@
 use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandResult, csv};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::json;
 
 #[derive(Debug, Subcommand)]
@@ -12,45 +12,39 @@ pub(in crate::cli) enum Command {
     ///
     /// Units that others sold since the count are subtracted again (policy `merge`), because the count is measured
     /// against the quantity that `stock` showed at that time.
-    Set(QuantitySetArgs),
+    Set {
+        /// SKU
+        sku: String,
+        /// Warehouse id at the platform
+        warehouse: i64,
+        /// Counted quantity, in units
+        quantity: i64,
+        /// Quantity that `stock` showed at the count [default: the current one]
+        #[arg(long)]
+        seen: Option<i64>,
+        /// Time of the count, a date-time; units sold since then are subtracted [default: now]
+        #[arg(long, value_name = "TIME")]
+        counted_at: Option<String>,
+        #[command(flatten)]
+        key: ChangeKeyArgs,
+    },
     /// Queue an adjustment: add or subtract units
-    Adjust(QuantityAdjustArgs),
+    Adjust {
+        /// SKU
+        sku: String,
+        /// Warehouse id at the platform
+        warehouse: i64,
+        /// Units added (+) or removed (-)
+        #[arg(allow_hyphen_values = true)]
+        delta: i64,
+        #[command(flatten)]
+        key: ChangeKeyArgs,
+    },
     /// Queue counts or adjustments from a CSV file with the columns sku, warehouse_id and quantity or delta
     ///
     /// Optional columns: seen, counted_at, key. Importing an unchanged file again has no effect. A changed file of the
     /// same name gives new changes for all lines, unless a column `key` names them.
     Import(csv::CsvImportArgs),
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct QuantitySetArgs {
-    /// SKU
-    sku: String,
-    /// Warehouse id at the platform
-    warehouse: i64,
-    /// Counted quantity, in units
-    quantity: i64,
-    /// Quantity that `stock` showed at the count [default: the current one]
-    #[arg(long)]
-    seen: Option<i64>,
-    /// Time of the count, a date-time; units sold since then are subtracted [default: now]
-    #[arg(long, value_name = "TIME")]
-    counted_at: Option<String>,
-    #[command(flatten)]
-    key: ChangeKeyArgs,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct QuantityAdjustArgs {
-    /// SKU
-    sku: String,
-    /// Warehouse id at the platform
-    warehouse: i64,
-    /// Units added (+) or removed (-)
-    #[arg(allow_hyphen_values = true)]
-    delta: i64,
-    #[command(flatten)]
-    key: ChangeKeyArgs,
 }
 
 const QUANTITY_COLUMNS: csv::CsvColumns = csv::CsvColumns {
@@ -60,16 +54,15 @@ const QUANTITY_COLUMNS: csv::CsvColumns = csv::CsvColumns {
 
 pub(in crate::cli) async fn quantity_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Set(set) => {
+        Command::Set { sku, warehouse, quantity, seen, counted_at, key } => {
             let body = json!({
-                "sku": set.sku, "warehouse_id": set.warehouse, "quantity": set.quantity, "seen": set.seen,
-                "counted_at": set.counted_at,
+                "sku": sku, "warehouse_id": warehouse, "quantity": quantity, "seen": seen, "counted_at": counted_at,
             });
-            queue_change(context, "quantity.set", without_nulls(body), set.key).await
+            queue_change(context, "quantity.set", without_nulls(body), key).await
         }
-        Command::Adjust(adjust) => {
-            let body = json!({"sku": adjust.sku, "warehouse_id": adjust.warehouse, "delta": adjust.delta});
-            queue_change(context, "quantity.adjust", body, adjust.key).await
+        Command::Adjust { sku, warehouse, delta, key } => {
+            let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": delta});
+            queue_change(context, "quantity.adjust", body, key).await
         }
         Command::Import(args) => {
             let (changes, mut notes) = csv::import_file(&args, &QUANTITY_COLUMNS, change_from_row)?;

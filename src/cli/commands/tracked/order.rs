@@ -3,7 +3,7 @@
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::{TextTable, or_dash, yes_or_no};
 use crate::cli::{CommandResult, OutputArgs, csv};
-use crate::model::{Clock, OrderId, Timestamp};
+use crate::model::{OrderId, Timestamp};
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ async fn track_orders(
 async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.tracked_order_list().await?;
     let time = |ms: Option<i64>| ms.map(|ms| Timestamp(ms).to_rfc3339());
-    let now = context.clock().now();
+    let now = context.now();
     let json = |row: &OrderRow| {
         json!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
                "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
@@ -123,7 +123,7 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
         line["shipments"] = json!(shipped.collect::<Vec<_>>());
     }
     let text = || {
-        let mut text = match row.map(|row| (row.state(context.clock().now()), row.closed_ms)) {
+        let mut text = match row.map(|row| (row.state(context.now()), row.closed_ms)) {
             Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
             _ => lines_text(&lines),
         };

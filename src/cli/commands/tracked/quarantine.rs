@@ -4,7 +4,7 @@
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::{TextTable, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
-use crate::model::{Clock, Timestamp};
+use crate::model::Timestamp;
 use crate::store::QuarantineRow;
 use clap::{Args, Subcommand};
 use std::collections::BTreeSet;
@@ -68,7 +68,7 @@ async fn retry_entries(context: &CliContext, args: QuarantineRetryArgs) -> Comma
     };
     let mut output = CommandOutput::default();
     for entry in &entries {
-        let now = context.clock().now();
+        let now = context.now();
         let is_found =
             write_and_commit(&store, async |write| write.quarantine_retry(entry, now).await).await?;
         let reply = if is_found { "retried by the next run that needs it" } else { "not quarantined" };
