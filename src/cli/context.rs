@@ -45,7 +45,11 @@ impl CliContext {
     /// Opens the database; creates or migrates it first if the lock is free.
     pub(super) async fn open_or_create_store(&self) -> Result<Store, CommandFailure> {
         let path = self.config()?.database.path;
-        create_database(&path).await?;
+        match DatabaseLock::acquire(&path) {
+            Ok(lock) => Store::open(&path, &lock).await?.close().await?,
+            Err(LockError::Held { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(Store::open_beside(&path).await?)
     }
 
@@ -87,14 +91,6 @@ fn first_existing(files: &[&str]) -> Result<PathBuf, CommandFailure> {
         "there is no configuration: none of {} exists; name a file with --config FILE",
         files.join(", ")
     )))
-}
-
-async fn create_database(path: &Path) -> Result<(), CommandFailure> {
-    match DatabaseLock::acquire(path) {
-        Ok(lock) => Ok(Store::open(path, &lock).await?.close().await?),
-        Err(LockError::Held { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 #[cfg(test)]

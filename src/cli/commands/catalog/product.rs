@@ -10,7 +10,7 @@ use crate::cli::output::{TextTable, or_dash, plain_line, print_error};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::client::wire::ProductKey;
 use crate::daemon::{self, ControlError};
-use crate::store::{ComponentRow, ProductRow, Store};
+use crate::store::ProductRow;
 use clap::{Args, Subcommand};
 use std::sync::Arc;
 
@@ -105,12 +105,19 @@ fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
 }
 
 async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) -> CommandResult {
-    let known = match context.config()?.database.path.exists() {
-        true => components_in_mirror(&context.open_store().await?, sku).await?,
-        false => Vec::new(),
-    };
+    let mut rows = Vec::new();
+    if context.config()?.database.path.exists() {
+        let store = context.open_store().await?;
+        if let Some(kit) = store.product_id_by_sku(sku).await? {
+            rows = store.kit_components(kit).await?;
+        }
+    }
+    if rows.is_empty() {
+        let kit = daemon::read_components(context.config()?, Arc::new(context.clock()), sku).await?;
+        rows = context.open_store().await?.kit_components(kit).await?;
+    }
     output.list(
-        if known.is_empty() { components_from_platform(context, sku).await? } else { known },
+        rows,
         "the platform returned no components of this kit",
         ["component", "sku", "name", "product", "per kit", "observed"],
         |row| {
@@ -124,19 +131,4 @@ async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) ->
             ]
         },
     )
-}
-
-async fn components_in_mirror(store: &Store, sku: &str) -> Result<Vec<ComponentRow>, CommandFailure> {
-    match store.product_id_by_sku(sku).await? {
-        Some(kit) => Ok(store.kit_components(kit).await?),
-        None => Ok(Vec::new()),
-    }
-}
-
-async fn components_from_platform(
-    context: &CliContext,
-    sku: &str,
-) -> Result<Vec<ComponentRow>, CommandFailure> {
-    let kit = daemon::read_components(context.config()?, Arc::new(context.clock()), sku).await?;
-    Ok(context.open_store().await?.kit_components(kit).await?)
 }
