@@ -2,17 +2,17 @@
 
 use super::context::CliContext;
 use super::output::plain_line;
-use super::{CommandFailure, CommandOutput, csv};
+use super::{CommandFailure, CommandResult, csv};
 use crate::outbox;
 use crate::store::Durability;
 use clap::Args;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The change's name.
 #[derive(Debug, Args)]
 pub(super) struct ChangeKeyArgs {
-    /// Your own name for the change: the same key again changes nothing [default: a new one]
+    /// Key of the change; a key that exists already has no effect [default: a new key]
     #[arg(long)]
     key: Option<String>,
 }
@@ -27,17 +27,6 @@ pub(super) struct CliChange {
 }
 
 impl CliChange {
-    /// Creates a change typed by an operator, with priority over bulk changes.
-    pub(super) fn from_operator(
-        place: &CliContext,
-        kind: &'static str,
-        body: impl Display,
-        key: ChangeKeyArgs,
-    ) -> Self {
-        let key = key.key.unwrap_or_else(|| place.new_change_key());
-        Self { key, kind, body: body.to_string(), priority: 1 }
-    }
-
     /// Creates a change from a line of a file, with the line's `key` column or a derived key.
     pub(super) fn from_csv_row(
         line: &csv::CsvRow,
@@ -51,46 +40,49 @@ impl CliChange {
     }
 }
 
+/// Returns a body without the fields that have no value.
+pub(super) fn without_nulls(mut body: Value) -> Value {
+    if let Value::Object(fields) = &mut body {
+        fields.retain(|_, value| !value.is_null());
+    }
+    body
+}
+
 /// Warns if an earlier file of equal name holds most of these movements.
 ///
 /// Lines were probably appended to that file, and an import would book all earlier lines again.
 pub(super) async fn repeated_import_warning(
-    place: &CliContext,
+    context: &CliContext,
     changes: &[CliChange],
 ) -> Result<Option<String>, CommandFailure> {
     let movements: Vec<&CliChange> =
         changes.iter().filter(|change| change.kind == "quantity.adjust").collect();
-    let Some((name, own)) = movements.iter().find_map(|change| import_file_of(&change.key)) else {
+    let Some((name, digest)) = movements.iter().find_map(|change| import_file_of(&change.key)) else {
         return Ok(None);
     };
-    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (key, body) in place.open_or_create_store().await?.outbox_adjusts_by_prefix(name).await? {
-        if let Some((_, file)) = import_file_of(&key).filter(|(of, _)| *of == name) {
-            files.entry(file.to_owned()).or_default().push(body);
+    let mut files: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for (key, body) in context.open_or_create_store().await?.outbox_adjusts_by_prefix(name).await? {
+        if let Some((_, other)) = import_file_of(&key).filter(|(file, _)| *file == name) {
+            *files.entry(other.to_owned()).or_default().entry(body).or_default() += 1;
         }
     }
     // An unchanged file changes nothing.
-    if files.contains_key(own) {
+    if files.contains_key(digest) {
         return Ok(None);
     }
-    let shared = |bodies: &Vec<String>| {
-        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
-        bodies.iter().for_each(|body| *left.entry(body).or_default() += 1);
-        let is_there = |change: &&&CliChange| match left.get_mut(change.body.as_str()) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                true
-            }
-            _ => false,
+    let shared = |mut left: BTreeMap<String, usize>| {
+        let is_shared = |change: &&&CliChange| {
+            let count = left.get_mut(&change.body).filter(|count| **count > 0);
+            count.map(|count| *count -= 1).is_some()
         };
-        movements.iter().filter(is_there).count()
+        movements.iter().filter(is_shared).count()
     };
-    let most = files.values().map(shared).max().unwrap_or(0);
+    let most = files.into_values().map(shared).max().unwrap_or(0);
     Ok((most * 2 > movements.len()).then(|| {
         format!(
-            "warning: {most} of {} movement(s) stood in an earlier file `{name}`: where lines were added to that file, they \
-             are booked a second time; cancel what is too much (`tallyd outbox list`), and hand in new lines in a file \
-             of their own",
+            "warning: {most} of {} adjustment(s) are also in an earlier file `{name}`. If lines were appended to that \
+             file, the earlier lines are applied twice: cancel the duplicates (`tallyd outbox list`), and import new \
+             lines in a separate file",
             movements.len()
         )
     }))
@@ -100,34 +92,45 @@ pub(super) async fn repeated_import_warning(
 fn import_file_of(key: &str) -> Option<(&str, &str)> {
     let mut parts = key.rsplitn(3, ':');
     let (line, digest, name) = (parts.next()?, parts.next()?, parts.next()?);
-    let is_ours = line.parse::<u64>().is_ok() && digest.len() == 16;
-    (is_ours && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some((name, digest))
+    let is_derived = line.parse::<u64>().is_ok() && digest.len() == 16;
+    (is_derived && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some((name, digest))
 }
 
-/// Inserts changes into the outbox, all or none; `notes` tell the ignored parts of a file.
+/// Queues a change typed by an operator, with priority over bulk changes.
+pub(super) async fn queue_change(
+    context: &CliContext,
+    kind: &'static str,
+    body: impl Display,
+    key: ChangeKeyArgs,
+) -> CommandResult {
+    let key = key.key.unwrap_or_else(|| context.new_change_key());
+    let change = CliChange { key, kind, body: body.to_string(), priority: 1 };
+    insert_changes(context, &[change], &[]).await
+}
+
+/// Inserts changes into the outbox, all or none; `notes` report the ignored parts of a file.
 pub(super) async fn insert_changes(
-    place: &CliContext,
+    context: &CliContext,
     changes: &[CliChange],
     notes: &[String],
-) -> Result<CommandOutput, CommandFailure> {
+) -> CommandResult {
     for change in changes {
         outbox::parse_body(change.kind, &change.body).map_err(|why| CommandFailure::usage(why.detail))?;
     }
-    let store = place.open_or_create_store().await?;
+    let store = context.open_or_create_store().await?;
     let mut write = store.begin_write(Durability::Full).await?;
     let mut new = 0;
     for change in changes {
         let inserted = write.outbox_insert(&change.key, change.kind, &change.body, change.priority).await;
-        let named = |error| {
-            CommandFailure::failed(format!("the change `{}`: {error}; nothing was taken", change.key))
-        };
-        new += u64::from(inserted.map_err(named)?);
+        let failure =
+            |error| CommandFailure::failed(format!("change `{}`: {error}; nothing was queued", change.key));
+        new += u64::from(inserted.map_err(failure)?);
     }
     write.commit().await?;
     let known = changes.len() as u64 - new;
     let mut text = match changes {
-        [only] if new == 1 => format!("change {} stands in the outbox\n", plain_line(&only.key)),
-        _ => format!("{new} change(s) stand in the outbox, {known} were known by their keys\n"),
+        [only] if new == 1 => format!("change {} is queued\n", plain_line(&only.key)),
+        _ => format!("{new} change(s) queued, {known} known already by their keys\n"),
     };
     csv::append_notes(&mut text, notes);
     Ok(text.into())

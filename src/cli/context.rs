@@ -3,36 +3,35 @@
 use super::CommandFailure;
 use crate::config::Config;
 use crate::daemon::SystemClock;
-use crate::model::Clock;
-use crate::store::{DatabaseLock, LockError, Store};
+use crate::model::{Clock, Timestamp};
+use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError, WriteTransaction};
 use std::path::{Path, PathBuf};
 
 /// The default configuration files, in the order of the search.
 const DEFAULT_CONFIG_FILES: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
 
-/// The context of a command.
 pub(super) struct CliContext {
     config_path: Option<PathBuf>,
 }
 
 impl CliContext {
-    pub(super) fn new(config: Option<PathBuf>) -> Self {
-        Self { config_path: config }
+    pub(super) fn new(config_path: Option<PathBuf>) -> Self {
+        Self { config_path }
     }
 
     pub(super) fn clock(&self) -> SystemClock {
         SystemClock
     }
 
-    /// Returns the configuration file: the named one, or the first default that exists.
-    pub(super) fn config_file(&self) -> Result<PathBuf, CommandFailure> {
-        if let Some(file) = &self.config_path {
-            return Ok(file.clone());
-        }
-        first_existing(&DEFAULT_CONFIG_FILES)
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock().now()
     }
 
-    /// Reads the configuration.
+    /// Returns the configuration file: the named one, or the first default that exists.
+    pub(super) fn config_file(&self) -> Result<PathBuf, CommandFailure> {
+        self.config_path.clone().map_or_else(|| first_existing(&DEFAULT_CONFIG_FILES), Ok)
+    }
+
     pub(super) fn config(&self) -> Result<Config, CommandFailure> {
         let file = self.config_file()?;
         Config::load(&file, std::env::vars()).map_err(|error| CommandFailure::multiline(error.to_string(), 2))
@@ -46,14 +45,29 @@ impl CliContext {
     /// Opens the database; creates or migrates it first if the lock is free.
     pub(super) async fn open_or_create_store(&self) -> Result<Store, CommandFailure> {
         let path = self.config()?.database.path;
-        create_database(&path).await?;
+        match DatabaseLock::acquire(&path) {
+            Ok(lock) => Store::open(&path, &lock).await?.close().await?,
+            Err(LockError::Held { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(Store::open_beside(&path).await?)
     }
 
     /// Returns a new key of the time and the process id.
     pub(super) fn new_change_key(&self) -> String {
-        format!("cli-{}-{}", self.clock().now().to_rfc3339(), std::process::id())
+        format!("cli-{}-{}", self.now().to_rfc3339(), std::process::id())
     }
+}
+
+/// Runs `work` in a durable write transaction and commits it.
+pub(super) async fn write_and_commit<T>(
+    store: &Store,
+    work: impl AsyncFnOnce(&mut WriteTransaction) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut write = store.begin_write(Durability::Full).await?;
+    let done = work(&mut write).await?;
+    write.commit().await?;
+    Ok(done)
 }
 
 /// Returns the first of these files that exists.
@@ -67,24 +81,16 @@ fn first_existing(files: &[&str]) -> Result<PathBuf, CommandFailure> {
             Ok(false) => {}
             Err(why) => {
                 return Err(CommandFailure::usage(format!(
-                    "cannot look for the configuration {file}: {why}; it is for the group `tallyd`: \
-                     sudo adduser $USER tallyd, then log in anew"
+                    "cannot access the configuration {file}: {why}; members of the group `tallyd` can read it: \
+                     sudo adduser $USER tallyd, then log in again"
                 )));
             }
         }
     }
     Err(CommandFailure::usage(format!(
-        "there is no configuration: none of {} is there; name one with --config FILE",
+        "there is no configuration: none of {} exists; name a file with --config FILE",
         files.join(", ")
     )))
-}
-
-async fn create_database(path: &Path) -> Result<(), CommandFailure> {
-    match DatabaseLock::acquire(path) {
-        Ok(lock) => Ok(Store::open(path, &lock).await?.close().await?),
-        Err(LockError::Held { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 #[cfg(test)]
@@ -93,7 +99,7 @@ mod tests {
 
     /// A path below a regular file cannot be checked, like a path in a directory without access.
     #[test]
-    fn a_configuration_that_cannot_be_looked_at_is_not_passed_over() {
+    fn a_configuration_without_access_is_not_passed_over() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("there.toml");
         std::fs::write(&file, "").unwrap();

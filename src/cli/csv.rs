@@ -7,9 +7,21 @@
 
 use super::CommandFailure;
 use super::output::plain_line;
+use clap::Args;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
+
+/// The arguments of a command that imports a file.
+#[derive(Debug, Args)]
+pub(super) struct CsvImportArgs {
+    /// CSV file; the first line names the columns
+    #[arg(value_name = "FILE.csv")]
+    file: PathBuf,
+    /// Import the valid lines of a file that has invalid ones
+    #[arg(long)]
+    partial: bool,
+}
 
 /// A parsed line.
 #[derive(Debug)]
@@ -24,7 +36,7 @@ pub struct CsvRow {
 impl CsvRow {
     /// Returns the trimmed value of a column; `None` if it is empty or the column is missing.
     pub fn get(&self, column: &str) -> Option<&str> {
-        self.values.get(column).map(|level| level.trim()).filter(|level| !level.is_empty())
+        self.values.get(column).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
     /// Returns the value of a column that must not be empty.
@@ -41,7 +53,12 @@ impl CsvRow {
     /// A sentence that names the column and its content.
     pub fn whole_number(&self, column: &str) -> Result<i64, String> {
         let text = self.required_value(column)?;
-        text.parse().map_err(|_| format!("`{column}` is `{text}`, which is no whole number"))
+        text.parse().map_err(|_| format!("`{column}` is `{text}`, which is not a whole number"))
+    }
+
+    /// Returns a whole number; `None` if the column is empty or missing.
+    pub(super) fn optional_number(&self, column: &str) -> Result<Option<i64>, String> {
+        self.get(column).map(|_| self.whole_number(column)).transpose()
     }
 }
 
@@ -67,29 +84,27 @@ pub enum CsvRefusal {
 ///
 /// Also returns notes on ignored lines and columns, for [`append_notes`].
 pub(super) fn import_file<T>(
-    path: &Path,
+    CsvImportArgs { file, partial }: &CsvImportArgs,
     columns: &CsvColumns,
-    partial: bool,
     read: impl Fn(&CsvRow) -> Result<T, String>,
 ) -> Result<(Vec<T>, Vec<String>), CommandFailure> {
-    let unreadable = |why: String| CommandFailure::failed(format!("cannot read {}: {why}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match parse_rows(&name, &bytes, columns, partial, read) {
-        Ok(taken) => Ok(taken),
-        Err(CsvRefusal::Header(why)) => Err(unreadable(why)),
-        Err(CsvRefusal::Lines(problems)) => {
+    let unreadable = |why: String| CommandFailure::failed(format!("cannot read {}: {why}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| unreadable(error.to_string()))?;
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    parse_rows(&name, &bytes, columns, *partial, read).map_err(|refusal| match refusal {
+        CsvRefusal::Header(why) => unreadable(why),
+        CsvRefusal::Lines(problems) => {
             let lines: Vec<_> = problems.iter().map(|problem| plain_line(problem)).collect();
             let message = format!(
-                "cannot import {}:\n  {}\n{} bad line(s), so nothing was taken; mend them, or take the others with \
-                 --partial and hand in the mended lines in a file of their own",
-                plain_line(&path.display().to_string()),
+                "cannot import {}:\n  {}\n{} invalid line(s); nothing was imported. Correct them, or import the other \
+                 lines with --partial and the corrected lines later in a separate file",
+                plain_line(&file.display().to_string()),
                 lines.join("\n  "),
                 lines.len(),
             );
-            Err(CommandFailure::multiline(message, 1))
+            CommandFailure::multiline(message, 1)
         }
-    }
+    })
 }
 
 /// Converts the bytes of the file called `name`, as `import` does.
@@ -106,19 +121,19 @@ pub fn parse_rows<T>(
 ) -> Result<(Vec<T>, Vec<String>), CsvRefusal> {
     let file = CsvFile::new(name, bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
     let head = file.column_names(columns).map_err(CsvRefusal::Header)?;
-    let (mut taken, mut problems) = (Vec::new(), Vec::new());
+    let (mut imported, mut problems) = (Vec::new(), Vec::new());
     for line in file.rows(&head) {
         match line.and_then(|line| read(&line).map_err(|why| format!("line {}: {why}", line.line_number))) {
-            Ok(value) => taken.push(value),
+            Ok(value) => imported.push(value),
             Err(problem) => problems.push(problem),
         }
     }
     if !problems.is_empty() && !partial {
         return Err(CsvRefusal::Lines(problems));
     }
-    let mut notes: Vec<String> = problems.iter().map(|problem| format!("left out: {problem}")).collect();
+    let mut notes: Vec<String> = problems.iter().map(|problem| format!("not imported: {problem}")).collect();
     notes.extend(unknown_columns(&head, columns));
-    Ok((taken, notes))
+    Ok((imported, notes))
 }
 
 /// Appends the notes on ignored lines and columns to `text`.
@@ -134,7 +149,7 @@ fn unknown_columns(head: &[String], columns: &CsvColumns) -> Option<String> {
     let is_known = |name: &str| columns.required.contains(&name) || columns.optional.contains(&name);
     let others: Vec<&str> =
         head.iter().map(String::as_str).filter(|name| !name.is_empty() && !is_known(name)).collect();
-    (!others.is_empty()).then(|| format!("not read: the column(s) `{}`", others.join("`, `")))
+    (!others.is_empty()).then(|| format!("ignored: unknown column(s) `{}`", others.join("`, `")))
 }
 
 /// A file's content, after its byte order mark.
@@ -168,11 +183,11 @@ impl<'a> CsvFile<'a> {
         let missing: Vec<&str> = columns.required.iter().copied().filter(|name| !is_there(name)).collect();
         if !missing.is_empty() {
             let names = missing.join("`, `");
-            return Err(format!("its first line must name the columns; `{names}` is missing"));
+            return Err(format!("the first line must name the columns; `{names}` is missing"));
         }
         let twice = |(at, name): &(usize, &String)| !name.is_empty() && head[..*at].contains(name);
         match head.iter().enumerate().find(twice) {
-            Some((_, name)) => Err(format!("its first line names the column `{name}` twice")),
+            Some((_, name)) => Err(format!("the first line names the column `{name}` twice")),
             None => Ok(head),
         }
     }
@@ -192,15 +207,15 @@ impl<'a> CsvFile<'a> {
         let record = record.map_err(|error| error.to_string())?;
         let number = breaks.line_at(record.position().map_or(0, csv::Position::byte));
         let record = csv::StringRecord::from_byte_record(record)
-            .map_err(|_| format!("line {number}: it is no UTF-8; save the file as UTF-8"))?;
+            .map_err(|_| format!("line {number}: not UTF-8; save the file as UTF-8"))?;
         if record.len() != head.len() {
-            let (has, wanted) = (record.len(), head.len());
+            let (fields, columns) = (record.len(), head.len());
             return Err(format!(
-                "line {number}: it has {has} stock level(s) and the first line names {wanted}"
+                "line {number}: {fields} field(s), but the first line names {columns} column(s)"
             ));
         }
-        let levels = head.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
-        Ok(CsvRow { line_number: number, values: levels, key: format!("{}:{number}", self.key_prefix) })
+        let values = head.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
+        Ok(CsvRow { line_number: number, values, key: format!("{}:{number}", self.key_prefix) })
     }
 }
 
@@ -244,29 +259,38 @@ mod tests {
         file
     }
 
+    fn import<T>(
+        file: impl Into<PathBuf>,
+        columns: &CsvColumns,
+        partial: bool,
+        read: impl Fn(&CsvRow) -> Result<T, String>,
+    ) -> Result<(Vec<T>, Vec<String>), CommandFailure> {
+        import_file(&CsvImportArgs { file: file.into(), partial }, columns, read)
+    }
+
     fn pair(line: &CsvRow) -> Result<(u64, String, i64), String> {
         Ok((line.line_number, line.required_value("sku")?.to_owned(), line.whole_number("quantity")?))
     }
 
     #[test]
-    fn every_bad_line_is_named_and_nothing_is_taken() {
+    fn every_bad_line_is_named_and_nothing_is_imported() {
         let file = file(b"SKU,Quantity\nA,1\n,2\nB,x\n\"C, \"\"c\"\"\",3\nD\nE,1,2\nF\xff,1\n");
-        let error = import_file(file.path(), &PAIR, false, pair).unwrap_err().message;
+        let error = import(file.path(), &PAIR, false, pair).unwrap_err().message;
         let expected = [
             "line 3: `sku` is empty",
-            "line 4: `quantity` is `x`, which is no whole number",
-            "line 6: it has 1 stock level(s) and the first line names 2",
-            "line 7: it has 3 stock level(s)",
-            "line 8: it is no UTF-8",
-            "5 bad line(s), so nothing was taken",
+            "line 4: `quantity` is `x`, which is not a whole number",
+            "line 6: 1 field(s), but the first line names 2 column(s)",
+            "line 7: 3 field(s)",
+            "line 8: not UTF-8",
+            "5 invalid line(s); nothing was imported",
         ];
         for expected in expected {
             assert!(error.contains(expected), "{expected}: {error}");
         }
-        let (taken, notes) = import_file(file.path(), &PAIR, true, pair).unwrap();
+        let (taken, notes) = import(file.path(), &PAIR, true, pair).unwrap();
         assert_eq!(taken, [(2, "A".to_owned(), 1), (5, "C, \"c\"".to_owned(), 3)]);
         assert_eq!(notes.len(), 5);
-        assert_eq!(notes[0], "left out: line 3: `sku` is empty");
+        assert_eq!(notes[0], "not imported: line 3: `sku` is empty");
     }
 
     #[test]
@@ -280,23 +304,23 @@ mod tests {
             b" Sku , Quantity \r\rA , 1\r",
         ];
         for bytes in cases {
-            let taken = import_file(file(bytes).path(), &PAIR, false, pair).unwrap();
+            let taken = import(file(bytes).path(), &PAIR, false, pair).unwrap();
             assert_eq!(taken, (vec![(3, "A".to_owned(), 1)], vec![]), "{}", String::from_utf8_lossy(bytes));
         }
         let several = file(b"sku,quantity\r\n\"A\r\nB\",1\r\nC,2\r\n");
         let numbers: Vec<u64> =
-            import_file(several.path(), &PAIR, false, pair).unwrap().0.iter().map(|row| row.0).collect();
-        assert_eq!(numbers, [2, 4], "a quoted stock level may hold a line break");
+            import(several.path(), &PAIR, false, pair).unwrap().0.iter().map(|row| row.0).collect();
+        assert_eq!(numbers, [2, 4], "a quoted field may hold a line break");
     }
 
     #[test]
     fn a_column_nobody_reads_is_reported_and_one_named_twice_refused() {
         let (_, notes) =
-            import_file(file(b"price,sku,quantity,note,\n9,A,1,x,\n").path(), &PAIR, false, pair).unwrap();
-        assert_eq!(notes, ["not read: the column(s) `price`"]);
-        let error = import_file(file(b"sku,SKU\nA,B\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
+            import(file(b"price,sku,quantity,note,\n9,A,1,x,\n").path(), &PAIR, false, pair).unwrap();
+        assert_eq!(notes, ["ignored: unknown column(s) `price`"]);
+        let error = import(file(b"sku,SKU\nA,B\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
         assert!(error.message.contains("`sku` twice"), "{}", error.message);
-        let error = import_file(file(b"x\n1\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
+        let error = import(file(b"x\n1\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
         assert!(error.message.contains("`sku` is missing"), "{}", error.message);
     }
 
@@ -306,7 +330,7 @@ mod tests {
         let keys = |name: &str, text: &str| {
             let path = dir.path().join(name);
             std::fs::write(&path, text).unwrap();
-            import_file(&path, &SKU, false, |line| Ok(line.key.clone())).unwrap().0
+            import(&path, &SKU, false, |line| Ok(line.key.clone())).unwrap().0
         };
         let first = keys("a.csv", "sku\nA\nB\nA\n");
         assert_eq!(first, keys("a.csv", "sku\nA\nB\nA\n"), "the same file");

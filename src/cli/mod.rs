@@ -29,15 +29,16 @@ use self::commands::journal::{backup, entries, job, replay, restored};
 use self::commands::outbox::{self, plan, ship, tracking};
 use self::commands::stock::{explain, levels, quantity, verify};
 use self::commands::tracked::{order, quarantine, sku};
-use clap::{Args, FromArgMatches, Parser, Subcommand};
+use self::output::OutputArgs;
+use clap::{FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Keeps a warehouse's stock book and a selling platform's stock book the same.
+/// Keep the stock quantities of a warehouse and a selling platform equal.
 #[derive(Debug, Parser)]
 #[command(name = "tallyd", version, max_term_width = 100, subcommand_required = true)]
 struct Cli {
-    /// The configuration [default: /etc/tallyd/tallyd.toml, then ./config/tallyd.toml]
+    /// Configuration file [default: /etc/tallyd/tallyd.toml, then ./config/tallyd.toml]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -46,89 +47,84 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows it all at work: a sandbox with a living shop, and the daemon against it
+    /// Demonstrate tallyd with a sandbox, simulated sales and the daemon
     Demo(demo::DemoArgs),
-    /// Runs the daemon in the foreground
+    /// Run the daemon in the foreground
     Run(run::DaemonRunArgs),
-    /// Validates the configuration and says what is in force
+    /// Validate the configuration and print the settings in force
     Check(check::CheckArgs),
-    /// Says how the daemon is and what needs a person
+    /// Show the health of the daemon and the findings that need attention
     Status(status::StatusArgs),
-    /// Which SKUs are tracked
+    /// Manage the tracked SKUs
     #[command(subcommand)]
     Sku(sku::Command),
-    /// Which orders are tracked
+    /// Manage the tracked orders
     #[command(subcommand)]
     Order(order::Command),
-    /// Quantities per warehouse, what is pending, and how old the fact is
+    /// Show stock levels with pending changes and the age of the facts
     Stock(levels::StockArgs),
-    /// Changes for stock: counts and adjustments
+    /// Queue counts and adjustments of stock levels
+    ///
+    /// A quantity means what the platform's QuantityOnHand means: what is on the shelf, less what is sold and not yet
+    /// picked.
     #[command(subcommand)]
     Quantity(quantity::Command),
-    /// Products at the platform
+    /// Find products at the platform, and queue their creation or update
     #[command(subcommand)]
     Product(product::Command),
-    /// The company's warehouses
+    /// List warehouses, or queue the creation of a warehouse
     #[command(subcommand)]
     Warehouse(warehouse::Command),
-    /// The company's suppliers
+    /// List suppliers
     #[command(subcommand)]
     Supplier(supplier::Command),
-    /// The company's storefronts
+    /// List storefronts
     #[command(subcommand)]
     Storefront(storefront::Command),
-    /// The storefronts' listing templates
+    /// List listing templates, or queue the creation of a listing template
     #[command(subcommand)]
     Template(template::Command),
-    /// The platform's reports, out of the mirror
+    /// Show the platform's reports from the mirror
     #[command(subcommand)]
     Report(report::Command),
-    /// A change to ship an order, or lines of it
+    /// Queue a shipment of an order, or of some of its lines
     Ship(ship::ShipArgs),
-    /// Changes for tracking numbers
+    /// Queue tracking numbers of shipments
     #[command(subcommand)]
     Tracking(tracking::Command),
-    /// Why a quantity is what it is: which exchange, change, merge or brake
+    /// Explain a stock level: its exchanges, changes, merges and brakes
     Explain(explain::ExplainArgs),
-    /// What the next push would send, byte for byte; makes no call
+    /// Show the requests of the next push, byte for byte, without a call
     Plan(OutputArgs),
-    /// Compares mirror and service within some calls; writes no fact
+    /// Compare the mirror with the platform, using a limited number of calls; change no fact
     Verify(verify::VerifyArgs),
-    /// The changes and what became of them
+    /// List and manage changes in the outbox
     #[command(subcommand)]
     Outbox(outbox::Command),
-    /// Entries that fail alone and are tried by themselves
+    /// List and retry quarantined SKUs, orders and shipments
     #[command(subcommand)]
     Quarantine(quarantine::Command),
-    /// The account's quota
+    /// Manage the waits that the platform orders
     #[command(subcommand)]
     Quota(quota::Command),
-    /// The journal of runs
+    /// List runs, or run a job now
     #[command(subcommand)]
     Job(job::Command),
-    /// The record of exchanges and events
+    /// Show, export, compare and prune journal entries
     #[command(subcommand)]
     Journal(entries::Command),
-    /// Folds the journal into a fresh mirror, offline, and compares it with the live one
+    /// Rebuild the mirror from the journal, offline, and compare it with the live one
     Replay(replay::ReplayArgs),
-    /// Copies the database to a file, proves the copy and marks it as one
+    /// Copy the database to a file, verify the copy and mark it as a backup
     Backup(backup::BackupArgs),
-    /// Mark the database as restored by another tool: the next start holds what may have been done since
+    /// Mark the database as restored by another tool: the next start holds changes that may have been sent since
     Restored,
-    /// Serves the sandbox: a complete implementation of the platform
+    /// Serve the sandbox, a complete implementation of the platform
     Sandbox(sandbox::SandboxArgs),
-    /// Prints completions for a shell
+    /// Print completions for a shell
     Completions(generate::CompletionsArgs),
-    /// Prints the manual page
+    /// Print the manual page
     Man(generate::ManArgs),
-}
-
-/// Options of every command that reads.
-#[derive(Clone, Copy, Debug, Args)]
-struct OutputArgs {
-    /// Print JSON for programs
-    #[arg(long)]
-    json: bool,
 }
 
 /// The output and exit code of a command.
@@ -143,6 +139,8 @@ impl From<String> for CommandOutput {
         Self { text, exit_code: 0 }
     }
 }
+
+type CommandResult = Result<CommandOutput, CommandFailure>;
 
 /// The message and exit code of a failed command.
 #[derive(Debug)]
@@ -208,7 +206,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn dispatch(cli: Cli) -> Result<CommandOutput, CommandFailure> {
+async fn dispatch(cli: Cli) -> CommandResult {
     let context = context::CliContext::new(cli.config);
     match cli.command {
         Command::Demo(demo) => demo::demo_command(demo).await,
@@ -228,7 +226,7 @@ async fn dispatch(cli: Cli) -> Result<CommandOutput, CommandFailure> {
         Command::Ship(ship) => ship::ship_command(&context, ship).await,
         Command::Tracking(command) => tracking::tracking_command(&context, command).await,
         Command::Explain(args) => explain::explain_command(&context, args).await,
-        Command::Plan(reading) => plan::plan_command(&context, reading).await,
+        Command::Plan(output) => plan::plan_command(&context, output).await,
         Command::Verify(args) => verify::verify_command(&context, args).await,
         Command::Outbox(command) => outbox::outbox_command(&context, command).await,
         Command::Quarantine(command) => quarantine::quarantine_command(&context, command).await,
@@ -239,7 +237,7 @@ async fn dispatch(cli: Cli) -> Result<CommandOutput, CommandFailure> {
         Command::Backup(args) => backup::backup_command(&context, args).await,
         Command::Restored => restored::restored_command(&context).await,
         Command::Sandbox(serve) => sandbox::sandbox_command(serve).await,
-        Command::Completions(shell) => Ok(generate::completions_command(&shell).into()),
+        Command::Completions(args) => Ok(generate::completions_command(&args).into()),
         Command::Man(args) => generate::man_command(&args),
     }
 }

@@ -65,7 +65,7 @@ pub mod event {
         KIT_DENIED = "kit.denied",
         /// Data is older than twice its job's interval.
         STALE = "stale",
-        /// A fault that needs a person; repeated each hour.
+        /// A fault that needs an operator; repeated each hour.
         HEALTH_FINDING = "health.finding",
         /// A finding cleared.
         HEALTH_CLEARED = "health.cleared",
@@ -83,7 +83,7 @@ pub mod event {
         BRAKE_TRIPPED = "brake.tripped",
         /// An operator released a brake, once.
         BRAKE_RELEASED = "brake.released",
-        /// The account or an operation waits because the platform told it to.
+        /// The account or an operation waits because the platform ordered it.
         QUOTA_HOLD = "quota.hold",
         /// An operator ended a wait that the platform ordered.
         QUOTA_LIFTED = "quota.lifted",
@@ -131,17 +131,15 @@ pub enum LineFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// The level is invalid.
-    #[error("`{0}` is no log level; write error, warn, info, debug or trace")]
+    #[error("`{0}` is not a log level; write error, warn, info, debug or trace")]
     Level(String),
     /// The process logs already.
-    #[error("logging is set up already: {0}")]
+    #[error("logging is already set up: {0}")]
     Twice(#[from] TryInitError),
 }
 
 /// A handle to the logging of the process.
-pub struct LogHandle {
-    filter: reload::Handle<EnvFilter, Registry>,
-}
+pub struct LogHandle(reload::Handle<EnvFilter, Registry>);
 
 impl LogHandle {
     /// Changes the level while running, at a reload of the configuration.
@@ -151,7 +149,7 @@ impl LogHandle {
     pub fn set_level(&self, level: &str) -> Result<(), LoggingError> {
         let filter = level_filter(level)?;
         // Fails only after the subscriber is gone, and then nothing logs.
-        let _ = self.filter.reload(filter);
+        let _ = self.0.reload(filter);
         Ok(())
     }
 }
@@ -182,7 +180,7 @@ pub fn init_logging(
     let (filter, handle) = reload::Layer::new(filter);
     let subscriber = tracing_subscriber::registry().with(filter);
     subscriber.with(line_layer(format, stderr, elapsed, io::stderr)).try_init()?;
-    Ok(LogHandle { filter: handle })
+    Ok(LogHandle(handle))
 }
 
 /// Limits libraries to warnings, because below that they log each statement, connection and tick.
@@ -191,8 +189,8 @@ fn level_filter(level: &str) -> Result<EnvFilter, LoggingError> {
         ["sqlx", "tokio_cron_scheduler", "hyper", "hyper_util", "reqwest", "rustls"];
     let unknown = || LoggingError::Level(level.into());
     let own: LevelFilter = level.parse().map_err(|_| unknown())?;
-    let theirs = own.min(LevelFilter::WARN);
-    let directives = NOISY_CRATES.iter().map(|library| format!(",{library}={theirs}"));
+    let library_level = own.min(LevelFilter::WARN);
+    let directives = NOISY_CRATES.iter().map(|library| format!(",{library}={library_level}"));
     EnvFilter::try_new(format!("{own}{}", directives.collect::<String>())).map_err(|_| unknown())
 }
 
@@ -255,7 +253,7 @@ where
         match (self.format, line.strip_suffix('}')) {
             (_, _) if left_out == 0 => writeln!(writer, "{line}"),
             (LineFormat::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
-            (_, _) => writeln!(writer, "{line} ({left_out} more like it were left out)"),
+            (_, _) => writeln!(writer, "{line} ({left_out} equal lines were left out)"),
         }
     }
 }
@@ -412,7 +410,7 @@ mod tests {
                     let value: serde_json::Value = serde_json::from_str(last).unwrap();
                     assert_eq!((&value["event"], &value["left_out"]), (&"auth.refused".into(), &2.into()));
                 }
-                LineFormat::Text => assert!(last.ends_with("(2 more like it were left out)"), "{last}"),
+                LineFormat::Text => assert!(last.ends_with("(2 equal lines were left out)"), "{last}"),
             }
         }
     }

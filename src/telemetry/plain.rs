@@ -17,8 +17,8 @@ fn is_unsafe(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-fn mask_chars(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let is_bad = |c: char| is_unsafe(c) && !is_kept(c);
+fn mask_chars(text: &str, is_allowed: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_bad = |c: char| is_unsafe(c) && !is_allowed(c);
     if !text.contains(is_bad) {
         return Cow::Borrowed(text);
     }

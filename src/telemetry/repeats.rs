@@ -6,7 +6,7 @@
 //! may count them. After the last repetition, at most one minute's repetitions stay uncounted.
 
 use std::collections::HashMap;
-use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::hash_map::DefaultHasher;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
@@ -55,19 +55,17 @@ impl RepeatFilter {
         if lines.len() >= REMEMBERED_MAX {
             lines.retain(|_, line| !is_old(line));
         }
-        let room = lines.len() < REMEMBERED_MAX;
-        match lines.entry(line) {
-            Entry::Occupied(mut known) if !is_old(known.get()) => {
-                known.get_mut().suppressed += 1;
+        let is_full = lines.len() >= REMEMBERED_MAX;
+        let fresh = RecentLine { written: now, suppressed: 0 };
+        match lines.get_mut(&line) {
+            Some(known) if !is_old(known) => {
+                known.suppressed += 1;
                 None
             }
-            Entry::Occupied(mut known) => {
-                Some(known.insert(RecentLine { written: now, suppressed: 0 }).suppressed)
-            }
-            Entry::Vacant(place) => {
-                if room {
-                    place.insert(RecentLine { written: now, suppressed: 0 });
-                }
+            Some(known) => Some(std::mem::replace(known, fresh).suppressed),
+            None if is_full => Some(0),
+            None => {
+                lines.insert(line, fresh);
                 Some(0)
             }
         }

@@ -257,7 +257,7 @@ async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_l
         row.split_whitespace().collect::<Vec<_>>(),
         ["poll", "GET", "/api/Company/WorkQueue", "4", "0"]
     );
-    assert!(text.contains("at the last hour's rate (3) pushes stop at "), "{text}");
+    assert!(text.contains("at the last hour's rate (3), bulk pushes stop at "), "{text}");
     assert!(!text.contains('▁'), "bars are for terminals");
     let json: serde_json::Value =
         serde_json::from_str(&printed(&world, "", &["status", "--json"], 3).await).unwrap();

@@ -53,7 +53,7 @@ async fn only_a_well_formed_answer_proves_the_keys() {
         (http("200 OK", WORKS), 0, "the platform accepts them"),
         (http("403 Forbidden", r#"{"Message":"not valid"}"#), 1, "refuses them: not valid"),
         (http("401 Unauthorized", ""), 1, "refuses them: the platform answered 401"),
-        (http("500 Internal Server Error", r#"{"Message":"went wrong"}"#), 1, "nobody knows"),
+        (http("500 Internal Server Error", r#"{"Message":"went wrong"}"#), 1, "keys: not known"),
         (http("503 Unavailable", ""), 1, "the platform answered 503 without a message"),
         (http("404 Not Found", ""), 1, "the platform answered 404 without a message"),
         (http("400 Bad Request", ""), 1, "the platform answered 400 without a message"),
@@ -67,7 +67,7 @@ async fn only_a_well_formed_answer_proves_the_keys() {
         (http("200 OK", "{}"), 1, "none of the documented counts"),
         (http("200 OK", r#"{"status":"Success","data":[]}"#), 1, "none of the documented counts"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{\"Open".to_owned(), 1, "the answer ended early"),
-        (String::new(), 1, "nobody knows"),
+        (String::new(), 1, "keys: not known"),
     ];
     for (answer, code, words) in cases {
         let dir = tempfile::tempdir().unwrap();
@@ -84,8 +84,8 @@ async fn an_address_where_nobody_answers_is_told_with_the_reason() {
     let https = server(http("200 OK", WORKS)).await;
     let cases = [
         (format!("http://{closed}"), "refused"),
-        ("https://no-such-host.invalid".to_owned(), "nobody knows"),
-        (format!("https://{https}"), "nobody knows"),
+        ("https://no-such-host.invalid".to_owned(), "keys: not known"),
+        (format!("https://{https}"), "keys: not known"),
     ];
     for (base_url, words) in cases {
         let dir = tempfile::tempdir().unwrap();

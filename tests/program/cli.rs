@@ -57,8 +57,8 @@ async fn an_operators_first_hour() {
     assert!(desk.text(&["check", "--online"]).await.contains("the platform accepts them"));
     let sku = desk.world.shop().await[0].0.clone();
     let order = desk.world.sandbox.order_ids().await.unwrap()[0].to_string();
-    assert!(desk.text(&["sku", "add", &sku]).await.contains("1 SKU(s) tracked from now on"));
-    assert!(desk.text(&["order", "track", &order]).await.contains("1 order(s) tracked"));
+    assert!(desk.text(&["sku", "add", &sku]).await.contains("1 SKU(s) newly tracked"));
+    assert!(desk.text(&["order", "track", &order]).await.contains("1 order(s) newly tracked"));
     assert!(desk.text(&["run", "--once"]).await.contains("SKU(s) read"));
 
     let stock = desk.json(&["stock", &sku, "--json"]).await;
@@ -79,7 +79,7 @@ async fn an_operators_first_hour() {
 
     desk.text(&["quantity", "adjust", &sku, &warehouse, "+4", "--key", "mine"]).await;
     let again = desk.text(&["quantity", "adjust", &sku, &warehouse, "+4", "--key", "mine"]).await;
-    assert!(again.contains("1 were known by their keys"), "{again}");
+    assert!(again.contains("1 known already by their keys"), "{again}");
     let stock = desk.json(&["stock", &sku, "--json"]).await;
     assert_eq!(stock[0]["pending_quantity"], quantity + 4);
     let plan = desk.json(&["plan", "--json"]).await;
@@ -126,6 +126,25 @@ async fn exit_codes_say_what_kind_of_failure_it_is() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
     assert!(said.contains("cals_per_minute") && said.contains("calls_per_minute"), "{said}");
+}
+
+/// The verdict of `check` is its last line, and a configuration whose keys cannot be read is not called valid.
+#[tokio::test(flavor = "multi_thread")]
+async fn check_calls_a_configuration_valid_only_after_its_keys_were_read() {
+    let desk = Desk::new().await;
+    for args in [&["check"][..], &["check", "--online"]] {
+        let text = desk.text(args).await;
+        let (checks, verdict) = text.trim_end().rsplit_once('\n').unwrap();
+        assert!(verdict.ends_with("tallyd.toml is valid") && !checks.contains("valid"), "{text}");
+    }
+    let config = std::fs::read_to_string(&desk.config).unwrap();
+    let key_file = config.lines().find_map(|line| line.strip_prefix("gateway_key_file = ")).unwrap();
+    std::fs::remove_file(key_file.trim_matches('"')).unwrap();
+    let output = desk.run(&["check"]).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("keys: ") && text.trim_end().ends_with("is NOT valid: correct the keys"), "{text}");
+    assert!(!text.contains("is valid"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,8 +218,8 @@ async fn the_same_file_imported_twice_changes_nothing() {
     let file = desk.config.with_file_name("counts.csv");
     std::fs::write(&file, format!("sku,warehouse_id,quantity\n\"{sku}\",{warehouse},12\n")).unwrap();
     let path = file.to_str().unwrap();
-    assert!(desk.text(&["quantity", "import", path]).await.contains("stands in the outbox"));
-    assert!(desk.text(&["quantity", "import", path]).await.contains("1 were known"));
+    assert!(desk.text(&["quantity", "import", path]).await.contains("is queued"));
+    assert!(desk.text(&["quantity", "import", path]).await.contains("1 known already"));
     std::fs::write(&file, format!("sku,warehouse_id,quantity\n{sku},{warehouse},x\n")).unwrap();
     let output = desk.run(&["quantity", "import", path]).await;
     assert_eq!(output.status.code(), Some(1));
@@ -218,15 +237,11 @@ async fn tomorrows_file_of_the_same_name_is_all_new_changes_and_a_bad_line_takes
     let moved = format!("-1;{warehouse};{sku};x\r\n");
     write(&format!("{moved}{moved}"));
     let said = desk.text(&["quantity", "import", path]).await;
-    assert!(said.contains("2 change(s) stand in the outbox, 0 were known"), "{said}");
-    assert!(said.contains("not read: the column(s) `who`"), "{said}");
-    assert!(
-        desk.text(&["quantity", "import", path]).await.contains("0 change(s) stand in the outbox, 2 were")
-    );
+    assert!(said.contains("2 change(s) queued, 0 known already"), "{said}");
+    assert!(said.contains("ignored: unknown column(s) `who`"), "{said}");
+    assert!(desk.text(&["quantity", "import", path]).await.contains("0 change(s) queued, 2 known"));
     write(&format!("{moved}{moved}{moved}"));
-    assert!(
-        desk.text(&["quantity", "import", path]).await.contains("3 change(s) stand in the outbox, 0 were")
-    );
+    assert!(desk.text(&["quantity", "import", path]).await.contains("3 change(s) queued, 0 known"));
     write(&format!("{moved}x;{warehouse};{sku};x\r\n;;;\r\n"));
     let output = desk.run(&["quantity", "import", path]).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -234,7 +249,7 @@ async fn tomorrows_file_of_the_same_name_is_all_new_changes_and_a_bad_line_takes
     assert!(said.contains("line 3: `delta` is `x`") && said.contains("line 4: `sku` is empty"), "{said}");
     assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 5);
     let said = desk.text(&["quantity", "import", path, "--partial"]).await;
-    assert!(said.contains("stands in the outbox") && said.contains("left out: line 3"), "{said}");
+    assert!(said.contains("is queued") && said.contains("not imported: line 3"), "{said}");
     assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 6);
 }
 
@@ -364,7 +379,7 @@ async fn the_demonstration_ends_by_itself_with_equal_books() {
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("both books are the same"), "{said}");
+    assert!(said.contains("mirror and sandbox are equal"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -106,7 +106,7 @@ async fn status_knows_at_once_whether_a_daemon_runs() {
         "when all is well it is short: {text}"
     );
     let all = String::from_utf8(host.output(&["status", "--all"]).await.stdout).unwrap();
-    assert!(all.starts_with(text.lines().next().unwrap()) && all.contains("last good run"), "{all}");
+    assert!(all.starts_with(text.lines().next().unwrap()) && all.contains("last successful run"), "{all}");
 
     daemon.signal("-KILL");
     daemon.end(&world).await;

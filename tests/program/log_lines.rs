@@ -208,7 +208,7 @@ async fn a_wait_of_a_day_ends_by_a_persons_word() {
     assert!(said.starts_with("ended: account waits (rate) until "), "{said}");
     desk.line("quota.lifted").await;
     world.until("it is applied", async |world| world.fate("waits").await.0 == "applied").await;
-    assert!(desk.said(&["quota", "lift"]).await.contains("orders no wait"));
+    assert!(desk.said(&["quota", "lift"]).await.contains("no wait of the account"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,11 +230,11 @@ async fn an_entry_that_a_person_corrected_is_pushed_at_once() {
     world.until("it waits", async |world| world.number(waits).await == 1).await;
     let listed: Value = serde_json::from_str(&desk.said(&["quarantine", "list", "--json"]).await).unwrap();
     assert_eq!((&listed[0]["entry"], &listed[0]["why"]), (&json!(sku), &json!("locked")), "{listed}");
-    assert_eq!(desk.said(&["quarantine", "retry", "no-such"]).await, "no-such: not set aside\n");
+    assert_eq!(desk.said(&["quarantine", "retry", "no-such"]).await, "no-such: not quarantined\n");
     let said = desk.said(&["quarantine", "retry", &sku]).await;
-    assert_eq!(said, format!("{sku}: tried with the next run that needs it\n"));
+    assert_eq!(said, format!("{sku}: retried by the next run that needs it\n"));
     world.until("it is applied", async |world| world.fate("aside").await.0 == "applied").await;
-    assert_eq!(desk.said(&["quarantine", "list"]).await, "nothing is set aside\n");
+    assert_eq!(desk.said(&["quarantine", "list"]).await, "nothing is quarantined\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

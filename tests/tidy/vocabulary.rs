@@ -31,10 +31,6 @@ const SHARED_NAMES: &[(&str, &str)] =
 const WEAK_OPENINGS: &[&str] =
     &["What", "Whether", "How", "When", "Where", "Why", "Which", "Who", "One", "So", "Nobody", "Somebody"];
 
-/// Folders whose doc comments may open so, each with its reason.
-const OPENING_EXCEPTIONS: &[(&str, &str)] =
-    &[("src/cli/", "doc comments there are help texts, which the step on messages rewrites")];
-
 /// Returns the names that the file gives to types. Associated types are no types of their own.
 fn type_names(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
@@ -104,9 +100,6 @@ fn parts(name: &str) -> Vec<String> {
 
 /// Returns a message for each doc comment that opens with a weak word.
 fn check_openings(source: &Source) -> Vec<String> {
-    if OPENING_EXCEPTIONS.iter().any(|(folder, _)| source.path.starts_with(folder)) {
-        return Vec::new();
-    }
     let comment = |line: &str| {
         let line = line.trim_start();
         line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(|text| text.trim().to_owned())

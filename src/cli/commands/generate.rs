@@ -1,6 +1,6 @@
 //! `completions` and `man`: files for packages, generated from the command line's definition.
 
-use crate::cli::{CommandFailure, CommandOutput, examples};
+use crate::cli::{CommandFailure, CommandResult, examples};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,18 @@ use std::path::{Path, PathBuf};
 /// The width of the reference in columns, independent of the terminal.
 const REFERENCE_WIDTH: usize = 100;
 
-/// The shell to print completions for.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CompletionsArgs {
-    /// bash, elvish, fish, powershell or zsh
+    /// Shell: bash, elvish, fish, powershell or zsh
     shell: Shell,
 }
 
-/// The manual.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ManArgs {
-    /// Write the pages of all commands into this folder instead
+    /// Write the manual pages of all commands into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "markdown")]
     directory: Option<PathBuf>,
-    /// Print the reference of all commands in Markdown instead (docs/reference.md)
+    /// Print the reference of all commands in Markdown (docs/reference.md)
     #[arg(long)]
     markdown: bool,
 }
@@ -32,7 +30,7 @@ pub(in crate::cli) fn completions_command(args: &CompletionsArgs) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-pub(in crate::cli) fn man_command(args: &ManArgs) -> Result<CommandOutput, CommandFailure> {
+pub(in crate::cli) fn man_command(args: &ManArgs) -> CommandResult {
     match &args.directory {
         _ if args.markdown => Ok(reference_markdown().into()),
         Some(directory) => write_manual_pages(directory),
@@ -40,14 +38,14 @@ pub(in crate::cli) fn man_command(args: &ManArgs) -> Result<CommandOutput, Comma
     }
 }
 
-fn manual_page() -> Result<CommandOutput, CommandFailure> {
+fn manual_page() -> CommandResult {
     let mut text = Vec::new();
     let rendered = clap_mangen::Man::new(examples::command_with_examples()).render(&mut text);
     rendered.map_err(|error| CommandFailure::failed(format!("cannot write the manual page: {error}")))?;
     Ok(String::from_utf8_lossy(&text).into_owned().into())
 }
 
-fn write_manual_pages(directory: &Path) -> Result<CommandOutput, CommandFailure> {
+fn write_manual_pages(directory: &Path) -> CommandResult {
     let written = std::fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(examples::command_with_examples(), directory));
     let failed = |error| format!("cannot write the manual pages into {}: {error}", directory.display());

@@ -1,6 +1,6 @@
 //! A list printed while it is read, so that a list of a million SKUs is not held in memory.
 
-use super::{TextTable, aligned_row, plain_json, write_stdout};
+use super::{TextTable, pretty_json, write_stdout};
 use serde::Serialize;
 
 /// A list in progress, as a table or as JSON.
@@ -26,7 +26,11 @@ impl StreamedList {
         if rows.is_empty() {
             return true;
         }
-        let text = if self.is_json { self.json_rows(rows) } else { self.table_lines(&table()) };
+        let text = if self.is_json {
+            self.json_rows(rows)
+        } else {
+            table().lines(&mut self.widths, !self.has_begun)
+        };
         self.has_begun = true;
         write_stdout(&text)
     }
@@ -42,38 +46,15 @@ impl StreamedList {
     }
 
     fn json_rows<T: Serialize>(&self, rows: &[T]) -> String {
-        let rows = serde_json::to_string_pretty(rows);
-        let rows = rows.expect("our own values have text keys, which JSON can write");
-        let inside = rows.trim_start_matches('[').trim_end_matches(']').trim_end_matches('\n');
-        plain_json(&format!("{}{inside}", if self.has_begun { "," } else { "[" })).into_owned()
-    }
-
-    fn table_lines(&mut self, table: &TextTable) -> String {
-        self.widths.resize(table.headings.len(), 0);
-        for (at, width) in self.widths.iter_mut().enumerate() {
-            *width = table.column_width(at).max(*width);
-        }
-        let head: Vec<String> = table.headings.iter().map(ToString::to_string).collect();
-        let mut text = String::new();
-        for row in (!self.has_begun).then_some(&head).into_iter().chain(&table.rows) {
-            text.push_str(aligned_row(row, &self.widths).trim_end());
-            text.push('\n');
-        }
-        text
+        let rows = pretty_json(rows);
+        let inside = rows.trim_start_matches('[').trim_end().trim_end_matches(']').trim_end_matches('\n');
+        format!("{}{inside}", if self.has_begun { "," } else { "[" })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn table(rows: &[(&str, i64)]) -> TextTable {
-        let mut table = TextTable::new(&["sku", "n"]);
-        for (sku, n) in rows {
-            table.add_row([(*sku).to_owned(), n.to_string()]);
-        }
-        table
-    }
 
     #[test]
     fn a_list_in_pieces_reads_as_one() {
@@ -92,12 +73,12 @@ mod tests {
 
     #[test]
     fn a_table_in_pieces_has_one_head_and_columns_that_only_grow() {
-        let mut listing = StreamedList::new(false);
-        let first = listing.table_lines(&table(&[("A", 1)]));
-        assert_eq!(first, table(&[("A", 1)]).to_text("none"));
-        listing.has_begun = true;
-        assert_eq!(listing.table_lines(&table(&[("LONG", 10)])), "LONG  10\n");
-        assert_eq!(listing.table_lines(&table(&[("B", 2)])), "B      2\n");
+        let table = |sku: &str, n: &str| TextTable::new(["sku", "n"], [[sku, n]]);
+        let mut widths = Vec::new();
+        assert_eq!(table("A", "1").lines(&mut widths, true), table("A", "1").to_text("none"));
+        assert_eq!(table("LONG", "10").lines(&mut widths, false), "LONG  10\n");
+        assert_eq!(table("B", "2").lines(&mut widths, false), "B      2\n");
+        let listing = StreamedList { has_begun: true, ..StreamedList::new(false) };
         assert_eq!(listing.closing_text("none"), "");
     }
 }

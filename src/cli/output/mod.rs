@@ -9,11 +9,46 @@ pub(super) use self::listing::StreamedList;
 pub(super) use crate::model::format_age;
 pub(super) use crate::telemetry::plain_line;
 
+use super::CommandResult;
 use crate::telemetry::{plain_json, plain_lines};
+use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
+
+/// The output option of the commands that read.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct OutputArgs {
+    /// Print JSON for programs
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl OutputArgs {
+    /// Returns the value as JSON with `--json`, else the text.
+    pub(super) fn render<T: Serialize>(
+        self,
+        json: impl FnOnce() -> T,
+        text: impl FnOnce() -> String,
+    ) -> String {
+        if self.json { pretty_json(&json()) } else { text() }
+    }
+
+    /// Returns the output of a command that lists rows; `nothing` stands for a table without rows.
+    pub(super) fn list<T: Serialize, S: Into<String>, const N: usize>(
+        self,
+        rows: Vec<T>,
+        nothing: &str,
+        headings: [&'static str; N],
+        columns: impl Fn(T) -> [S; N],
+    ) -> CommandResult {
+        if self.json {
+            return Ok(pretty_json(&rows).into());
+        }
+        Ok(TextTable::new(headings, rows.into_iter().map(columns)).to_text(nothing).into())
+    }
+}
 
 /// Writes lines to standard output.
 pub(super) fn print_text(text: &str) {
@@ -51,6 +86,11 @@ pub(super) fn indented_json(value: &Value) -> String {
     plain_json(&format!("{value:#}")).into_owned()
 }
 
+/// Parses stored JSON; null if there is none.
+pub(super) fn parse_json(text: Option<&str>) -> Value {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
 /// Returns JSON in one line.
 pub(super) fn json_line(json: &impl std::fmt::Display) -> String {
     plain_json(&json.to_string()).into_owned()
@@ -58,41 +98,36 @@ pub(super) fn json_line(json: &impl std::fmt::Display) -> String {
 
 /// Columns of text under a heading; numbers are aligned right.
 pub(super) struct TextTable {
-    headings: Vec<&'static str>,
+    headings: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
-    pub(super) fn new(head: &[&'static str]) -> Self {
-        Self { headings: head.to_vec(), rows: Vec::new() }
-    }
-
-    pub(super) fn add_row<I, S>(&mut self, cells: I)
-    where
-        I: IntoIterator<Item = S>,
-        S: Into<String>,
-    {
-        self.rows.push(cells.into_iter().map(|cell| plain_line(&cell.into()).into_owned()).collect());
+    pub(super) fn new<S: Into<String>, const N: usize>(
+        headings: [&'static str; N],
+        rows: impl IntoIterator<Item = [S; N]>,
+    ) -> Self {
+        let row = |cells: [S; N]| cells.map(|cell| plain_line(&cell.into()).into_owned()).to_vec();
+        Self { headings: headings.map(str::to_owned).to_vec(), rows: rows.into_iter().map(row).collect() }
     }
 
     /// Returns the table as text, or `nothing` if it has no row.
     pub(super) fn to_text(&self, nothing: &str) -> String {
-        if self.rows.is_empty() {
-            return format!("{nothing}\n");
-        }
-        let widths: Vec<usize> = (0..self.headings.len()).map(|column| self.column_width(column)).collect();
-        let mut text = String::new();
-        let head: Vec<String> = self.headings.iter().map(ToString::to_string).collect();
-        for row in std::iter::once(&head).chain(&self.rows) {
-            text.push_str(aligned_row(row, &widths).trim_end());
-            text.push('\n');
-        }
-        text
+        if self.rows.is_empty() { format!("{nothing}\n") } else { self.lines(&mut Vec::new(), true) }
     }
 
-    fn column_width(&self, column: usize) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width());
-        cells.max().unwrap_or(0).max(self.headings[column].len())
+    /// Returns the rows in columns that are at least as wide as `widths`, and widens `widths` accordingly.
+    fn lines(&self, widths: &mut Vec<usize>, with_headings: bool) -> String {
+        widths.resize(self.headings.len(), 0);
+        for row in self.rows.iter().chain([&self.headings]) {
+            row.iter().zip(widths.iter_mut()).for_each(|(cell, width)| *width = cell.width().max(*width));
+        }
+        let headings = with_headings.then_some(&self.headings);
+        headings
+            .into_iter()
+            .chain(&self.rows)
+            .map(|row| aligned_row(row, widths).trim_end().to_owned() + "\n")
+            .collect()
     }
 }
 
@@ -127,14 +162,10 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_numbers_stand_right() {
-        let mut table = TextTable::new(&["sku", "quantity"]);
-        table.add_row(["Ä-1", "5"]);
-        table.add_row(["LONG-SKU", "-12"]);
+        let table = TextTable::new(["sku", "quantity"], [["Ä-1", "5"], ["LONG-SKU", "-12"]]);
         assert_eq!(table.to_text("none"), "sku       quantity\nÄ-1              5\nLONG-SKU       -12\n");
-        assert_eq!(TextTable::new(&["sku"]).to_text("none"), "none\n");
-        let mut wide = TextTable::new(&["name", "id"]);
-        wide.add_row(["東京倉庫", "1"]);
-        wide.add_row(["Zürich", "2"]);
+        assert_eq!(TextTable::new::<String, 1>(["sku"], []).to_text("none"), "none\n");
+        let wide = TextTable::new(["name", "id"], [["東京倉庫", "1"], ["Zürich", "2"]]);
         assert_eq!(
             wide.to_text("none"),
             "name      id\n東京倉庫   1\nZürich     2\n",
@@ -144,10 +175,8 @@ mod tests {
 
     #[test]
     fn a_stock_level_cannot_write_over_the_terminal() {
-        let mut table = TextTable::new(&["name"]);
-        table.add_row(["Attic\u{1b}[2J\r\nall is well"]);
-        let text = table.to_text("none");
-        assert_eq!(text, "name\nAttic\u{fffd}[2J\u{fffd}\u{fffd}all is well\n");
+        let table = TextTable::new(["name"], [["Attic\u{1b}[2J\r\nall is well"]]);
+        assert_eq!(table.to_text("none"), "name\nAttic\u{fffd}[2J\u{fffd}\u{fffd}all is well\n");
     }
 
     #[test]

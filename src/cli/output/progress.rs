@@ -15,15 +15,15 @@ pub(in crate::cli) struct ProgressDisplay {
 }
 
 impl ProgressDisplay {
-    /// Begins at zero; `what` names the work, such as "folding the journal".
-    pub(in crate::cli) fn new(what: &'static str, end: u64) -> Self {
+    /// Begins at zero; `label` names the work, such as "rebuilding the mirror".
+    pub(in crate::cli) fn new(label: &'static str, end: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}");
             let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
             let bar = ProgressBar::with_draw_target(Some(end), ProgressDrawTarget::stderr());
-            bar.with_style(style).with_message(what)
+            bar.with_style(style).with_message(label)
         });
-        Self { label: what, bar, end, tenths: 0 }
+        Self { label, bar, end, tenths: 0 }
     }
 
     /// Shows that `done` units of work are complete.

@@ -115,7 +115,7 @@ async fn where_nobody_answers_one_job_finds_out_for_all() {
     let once = tallyd(&config, &["run", "--once"]).await;
     let said = String::from_utf8(once.stdout).unwrap();
     assert_eq!(once.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot be reached, so nothing else was tried (warehouses, "), "{said}");
+    assert!(said.contains("cannot be reached; these jobs did not run: warehouses, "), "{said}");
     assert!(begun.elapsed() < Duration::from_secs(90), "{:?}", begun.elapsed());
     println!("nobody answers: {:?}", begun.elapsed());
     assert_eq!(world.number("SELECT count(DISTINCT operation) FROM exchange").await, 1);
@@ -139,7 +139,10 @@ async fn a_file_of_movements_with_a_line_added_is_warned_of() {
     assert!(!import(&monday).await.contains("warning"));
     assert!(!import(&monday).await.contains("warning"), "the same file again changes nothing");
     let longer = import(&(line(-9) + &monday)).await;
-    assert!(longer.contains("warning: 3 of 4 movement(s) stood in an earlier file `moves.csv`"), "{longer}");
+    assert!(
+        longer.contains("warning: 3 of 4 adjustment(s) are also in an earlier file `moves.csv`"),
+        "{longer}"
+    );
     assert!(!import(&[-4, -5, -1].map(line).concat()).await.contains("warning"), "another day's file");
 }
 

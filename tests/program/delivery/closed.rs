@@ -90,7 +90,7 @@ async fn a_closed_order_that_a_person_names_is_read() {
     dock.run(JobKind::OrderLines).await;
     assert_eq!(state(&dock).await, "closed", "it closed long ago");
     let said = dock.done(&["order", "track", &order.to_string()]).await;
-    assert!(said.contains("1 were tracked before and are read again"), "{said}");
+    assert!(said.contains("1 already tracked; known orders are read again"), "{said}");
     dock.run(JobKind::OrderLines).await;
     assert_eq!(state(&dock).await, "open");
     assert_eq!(dock.number("SELECT count(*) FROM order_read_request").await, 0);

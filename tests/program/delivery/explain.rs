@@ -64,29 +64,29 @@ async fn a_quantity_tells_its_sales_counts_merges_and_doubts_in_order() {
         &text,
         &[
             &format!("{sku} in warehouse {warehouse} ("),
-            "the change `start` is inserted: set 50, counted when the platform showed",
-            "(POST /api/product/getProductBalances): the platform says",
-            "sends 50: `start` set 50 counted when the platform showed",
-            "-> 50; our writes moved it by",
-            "the change `count` is inserted: set 47, counted when the platform showed 50",
-            "50 -> 48; others moved it by -2 since exchange",
-            "sends 45: `count` set 47 counted when the platform showed 50; 2 sold since; sent 45",
-            "48 -> 45; our writes moved it by -3",
-            "the change `full` is inserted: set 30",
-            "the change `more` is inserted: adjust +5; now applied",
-            "sends 35, 2 changes in one entry: `full` set 30 counted when the platform showed 45",
-            "45 -> 35; our writes moved it by -10",
-            "the change `lost` is inserted: adjust -4; now applied",
+            "change `start` inserted: set 50, counted while the platform showed",
+            "(POST /api/product/getProductBalances): the platform shows",
+            "sends 50: `start` set 50 counted while the platform showed",
+            "-> 50; our writes changed it by",
+            "change `count` inserted: set 47, counted while the platform showed 50",
+            "50 -> 48; others changed it by -2 since exchange",
+            "sends 45: `count` set 47 counted while the platform showed 50; 2 sold since; sent 45",
+            "48 -> 45; our writes changed it by -3",
+            "change `full` inserted: set 30",
+            "change `more` inserted: adjust +5; now applied",
+            "sends 35, 2 changes in one entry: `full` set 30 counted while the platform showed 45",
+            "45 -> 35; our writes changed it by -10",
+            "change `lost` inserted: adjust -4; now applied",
             "sends 31",
-            "a look for `lost` in exchange",
-            "settled: what `lost` sent was done",
-            "35 -> 31; our writes moved it by -4",
-            "the change `too many` is inserted: adjust -70; now held (negative)",
-            "the change `next` is inserted: adjust -1; now pending",
-            "the change `too many` is held (negative)",
-            "becomes 30 once what is pending applies",
-            "next: `too many` waits for a person",
-            "next: `next` goes with the next push, after a fresh read",
+            "a check of `lost` in exchange",
+            "settled: the call of `lost` took effect",
+            "35 -> 31; our writes changed it by -4",
+            "change `too many` inserted: adjust -70; now held (negative)",
+            "change `next` inserted: adjust -1; now pending",
+            "change `too many` is held (negative)",
+            "becomes 30 when the pending changes are applied",
+            "next: `too many` needs a decision",
+            "next: `next` is sent by the next push, after a fresh read",
         ],
     );
 }
@@ -112,14 +112,14 @@ async fn a_conflict_and_a_brake_are_told_with_their_numbers_and_their_release() 
     in_order(
         &text,
         &[
-            &format!("showed {quantity} already, no call: `read` adjust +0"),
-            "the change `jump` is inserted: adjust +9; now applied",
-            "a brake holds `jump`: ",
-            "a person releases what the brake held",
+            &format!("already showed {quantity}, so no call was made: `read` adjust +0"),
+            "change `jump` inserted: adjust +9; now applied",
+            "a brake held `jump`: ",
+            "an operator released the changes that the brake held",
             &format!("sends {}: `jump` adjust +9 on {quantity}", quantity + 9),
-            "others moved it by -1 since exchange",
-            "the change `count` is held (conflict)",
-            "next: `count` waits for a person",
+            "others changed it by -1 since exchange",
+            "change `count` is held (conflict)",
+            "next: `count` needs a decision",
         ],
     );
 }
@@ -157,14 +157,14 @@ async fn a_sku_nobody_knows_and_one_that_may_be_several_are_named() {
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(failed(&["no such thing"]).await.contains("no quantity of no such thing is known"));
+    assert!(failed(&["no such thing"]).await.contains("no stock level of no such thing is known"));
     assert!(failed(&[&sku, "999"]).await.contains("in warehouse 999"));
     let twin = format!(" {sku}");
     let sql = "INSERT INTO product (sku, case_key, product_id) SELECT ?1, case_key, 4711 FROM product \
                WHERE sku = ?2";
     sqlx::query(sql).bind(&twin).bind(&sku).execute(&mut dock.outsider().await).await.unwrap();
     assert!(failed(&[&sku.to_lowercase()]).await.contains("name one of them exactly"));
-    assert!(told(&dock, &[&sku]).await.contains("the change `a`"));
+    assert!(told(&dock, &[&sku]).await.contains("change `a`"));
     // No exchange brought this product, so it is removed again: the test ends with a comparison of projection
     // and mirror.
     let sql = "DELETE FROM product WHERE product_id = 4711";

@@ -19,7 +19,7 @@ async fn replay_works_beside_the_daemon_and_says_equal_or_exits_3() {
         answer["tables"].as_array().unwrap().iter().all(|table| table["live_hash"] == table["replayed_hash"])
     );
     assert!(
-        String::from_utf8_lossy(&done.stderr).contains("folding the journal"),
+        String::from_utf8_lossy(&done.stderr).contains("rebuilding the mirror"),
         "plain lines tell how far it is"
     );
 

@@ -1,56 +1,52 @@
 //! `product create|update`, `warehouse create`, `template create`: changes with the platform's own body.
 
-use crate::cli::change::{self, ChangeKeyArgs, CliChange};
+use crate::cli::change::{ChangeKeyArgs, queue_change, without_nulls};
 use crate::cli::context::CliContext;
-use crate::cli::{CommandFailure, CommandOutput};
+use crate::cli::{CommandFailure, CommandResult};
 use crate::outbox;
 use clap::Args;
 use serde_json::{Value, json};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A body in a file.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct BodyFileArgs {
-    /// A JSON file with the platform's own body; `-` reads standard input
+    /// JSON file with the body in the platform's format; `-` reads standard input
     #[arg(value_name = "FILE.json")]
     file: PathBuf,
     #[command(flatten)]
     key: ChangeKeyArgs,
 }
 
-/// A warehouse to be made.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct WarehouseCreateArgs {
-    /// Its name, 1 to 100 characters
+    /// Name, 1 to 100 characters
     #[arg(long)]
     name: String,
-    /// Standard, Dropship or FulfillmentCenter
+    /// Type: Standard, Dropship or FulfillmentCenter
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Its account number, at most 255 characters
+    /// Account number, at most 255 characters
     #[arg(long)]
     account_number: Option<String>,
-    /// A note
+    /// Note
     #[arg(long)]
     note: Option<String>,
-    /// A JSON file with its ContactInformation
+    /// JSON file with the ContactInformation
     #[arg(long, value_name = "FILE.json")]
     contact: Option<PathBuf>,
     #[command(flatten)]
     key: ChangeKeyArgs,
 }
 
-/// A listing template to be made.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TemplateCreateArgs {
-    /// The storefront's id
+    /// Storefront id
     #[arg(long, value_name = "ID")]
     storefront: i64,
-    /// Its name
+    /// Name
     #[arg(long)]
     name: String,
-    /// A file with its body, which may hold markup; `-` reads standard input
+    /// File with the template's body, which may contain markup; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     body_file: PathBuf,
     #[command(flatten)]
@@ -62,60 +58,35 @@ pub(super) async fn queue_product_change(
     context: &CliContext,
     kind: &'static str,
     args: BodyFileArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let body = read_text_file(&args.file)?;
-    change::insert_changes(context, &[CliChange::from_operator(context, kind, body, args.key)], &[]).await
+) -> CommandResult {
+    queue_change(context, kind, read_text_file(&args.file)?, args.key).await
 }
 
-/// Queues `warehouse.create`.
-pub(super) async fn queue_warehouse_create(
-    context: &CliContext,
-    args: WarehouseCreateArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let mut body = json!({"Name": args.name});
-    for (field, value) in [("Type", args.kind), ("AccountNumber", args.account_number), ("Note", args.note)] {
-        if let Some(value) = value {
-            body[field] = value.into();
-        }
-    }
+pub(super) async fn queue_warehouse_create(context: &CliContext, args: WarehouseCreateArgs) -> CommandResult {
+    let mut body = without_nulls(json!({
+        "Name": args.name, "Type": args.kind, "AccountNumber": args.account_number, "Note": args.note,
+    }));
     if let Some(file) = args.contact {
         body["ContactInformation"] = read_json_file(&file)?;
     }
-    change::insert_changes(
-        context,
-        &[CliChange::from_operator(context, "warehouse.create", body, args.key)],
-        &[],
-    )
-    .await
+    queue_change(context, "warehouse.create", body, args.key).await
 }
 
-/// Queues `listing_template.create`.
-pub(super) async fn queue_template_create(
-    context: &CliContext,
-    args: TemplateCreateArgs,
-) -> Result<CommandOutput, CommandFailure> {
+pub(super) async fn queue_template_create(context: &CliContext, args: TemplateCreateArgs) -> CommandResult {
     let body =
         json!({"StorefrontId": args.storefront, "Name": args.name, "Body": read_text_file(&args.body_file)?});
-    change::insert_changes(
-        context,
-        &[CliChange::from_operator(context, "listing_template.create", body, args.key)],
-        &[],
-    )
-    .await
+    queue_change(context, "listing_template.create", body, args.key).await
 }
 
 fn read_json_file(file: &Path) -> Result<Value, CommandFailure> {
-    let text = read_text_file(file)?;
-    outbox::parse_unique_json(&text)
-        .map_err(|error| CommandFailure::usage(format!("{} is no JSON: {error}", file.display())))
+    outbox::parse_unique_json(&read_text_file(file)?)
+        .map_err(|error| CommandFailure::usage(format!("{} is not valid JSON: {error}", file.display())))
 }
 
 fn read_text_file(file: &Path) -> Result<String, CommandFailure> {
-    let read = if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
+    let text = match file.to_str() {
+        Some("-") => std::io::read_to_string(std::io::stdin()),
+        _ => std::fs::read_to_string(file),
     };
-    read.map_err(|error| CommandFailure::failed(format!("cannot read {}: {error}", file.display())))
+    text.map_err(|error| CommandFailure::failed(format!("cannot read {}: {error}", file.display())))
 }

@@ -4,9 +4,8 @@
 use crate::cli::CommandFailure;
 use crate::cli::output::TextTable;
 use crate::config::Config;
-use crate::health;
-use crate::health::HealthReport;
-use crate::limiter::{BadRequestForecast, EndingHold, QuotaStatus};
+use crate::health::{HealthReport, hold_text};
+use crate::limiter::{BadRequestForecast, EndingHold};
 use crate::model::Timestamp;
 use crate::store::{CallCount, Store};
 use serde_json::{Value, json};
@@ -25,43 +24,36 @@ pub(super) struct CallBudgetReport {
     last_minute: Vec<(String, i64, i64)>,
     last_hour: Vec<CallCount>,
     minutes: Vec<u32>,
-    limiter_status: QuotaStatus,
-    bad_requests: BadRequestForecast,
 }
 
 impl CallBudgetReport {
-    pub(super) async fn read(
-        config: &Config,
-        store: &Store,
-        (health, now): (&HealthReport, Timestamp),
-    ) -> Result<Self, CommandFailure> {
+    pub(super) async fn read(config: &Config, store: &Store, now: Timestamp) -> Result<Self, CommandFailure> {
         Ok(Self {
             limit: config.limits.own_calls_per_minute(),
             now,
             last_minute: store.call_counts_by_lane(now.minus(MINUTE).0).await?,
             last_hour: store.call_counts(now.minus(MINUTE * 60)).await?,
             minutes: store.call_counts_by_minute(now, 60).await?,
-            limiter_status: health.limiter_standing.clone(),
-            bad_requests: health.bad_requests.clone(),
         })
     }
 
-    pub(super) fn summary_text(&self, is_terminal: bool) -> String {
+    pub(super) fn summary_text(&self, health: &HealthReport, is_terminal: bool) -> String {
+        let HealthReport { limiter_standing: status, bad_requests, .. } = health;
         let calls: i64 = self.last_minute.iter().map(|(_, calls, _)| calls).sum();
         let throttled: i64 = self.last_minute.iter().map(|(_, _, throttled)| throttled).sum();
         let mut text =
             format!("budget  {calls} of {} calls in the last 60 s, {throttled} answered 429\n", self.limit);
-        if self.limiter_status.share_permille < 1000 {
-            let left = u64::from(self.limit) * u64::from(self.limiter_status.share_permille) / 1000;
+        if status.share_permille < 1000 {
+            let left = u64::from(self.limit) * u64::from(status.share_permille) / 1000;
             text.push_str(&format!(
-                "        other software uses the account: {left} a minute are ours for now\n"
+                "        other software uses the account: the adaptive limit is {left} calls a minute\n"
             ));
         }
-        for hold in &self.limiter_status.holds {
-            text.push_str(&format!("        {}\n", health::hold_text(hold, self.now)));
+        for hold in &status.holds {
+            text.push_str(&format!("        {}\n", hold_text(hold, self.now)));
         }
-        if self.bad_requests.count > 0 {
-            text.push_str(&format!("        {}\n", bad_request_forecast(&self.bad_requests)));
+        if bad_requests.count > 0 {
+            text.push_str(&format!("        {}\n", bad_request_forecast(bad_requests)));
         }
         if is_terminal && self.minutes.iter().any(|calls| *calls > 0) {
             text.push_str(&format!("        {} the last hour\n", minute_bars(&self.minutes, self.limit)));
@@ -71,30 +63,29 @@ impl CallBudgetReport {
 
     /// Returns the table of the last hour, by lane and operation.
     pub(super) fn last_hour_table(&self) -> String {
-        let mut table = TextTable::new(&["lane", "operation", "calls in the last hour", "answered 429"]);
-        for row in &self.last_hour {
-            let levels =
-                [row.lane.clone(), row.operation.clone(), row.calls.to_string(), row.throttled.to_string()];
-            table.add_row(levels);
-        }
-        table.to_text("no call in the last hour")
+        let columns = |row: &CallCount| {
+            [row.lane.clone(), row.operation.clone(), row.calls.to_string(), row.throttled.to_string()]
+        };
+        let headings = ["lane", "operation", "calls in the last hour", "answered 429"];
+        TextTable::new(headings, self.last_hour.iter().map(columns)).to_text("no call in the last hour")
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self, health: &HealthReport) -> Value {
+        let HealthReport { limiter_standing: status, bad_requests, .. } = health;
         let lane = |(lane, calls, throttled): &(String, i64, i64)| json!({"lane": lane, "calls": calls, "throttled": throttled});
         json!({
             "limit": self.limit,
             "last_60_s": self.last_minute.iter().map(lane).collect::<Vec<_>>(),
             "last_hour": self.last_hour,
             "minutes": self.minutes,
-            "share_permille": self.limiter_status.share_permille,
-            "holds": self.limiter_status.holds.iter().map(hold_json).collect::<Vec<_>>(),
-            "reads_only_until": self.limiter_status.reads_only_until.map(Timestamp::to_rfc3339),
+            "share_permille": status.share_permille,
+            "holds": status.holds.iter().map(hold_json).collect::<Vec<_>>(),
+            "reads_only_until": status.reads_only_until.map(Timestamp::to_rfc3339),
             "bad_requests": {
-                "last_24_h": self.bad_requests.count, "last_hour": self.bad_requests.last_hour,
-                "soft_line": self.bad_requests.soft, "hard_line": self.bad_requests.hard,
-                "soft_line_at": self.bad_requests.soft_at.map(Timestamp::to_rfc3339),
-                "hard_line_at": self.bad_requests.hard_at.map(Timestamp::to_rfc3339),
+                "last_24_h": bad_requests.count, "last_hour": bad_requests.last_hour,
+                "soft_line": bad_requests.soft, "hard_line": bad_requests.hard,
+                "soft_line_at": bad_requests.soft_at.map(Timestamp::to_rfc3339),
+                "hard_line_at": bad_requests.hard_at.map(Timestamp::to_rfc3339),
             },
         })
     }
@@ -111,11 +102,15 @@ fn bad_request_forecast(budget: &BadRequestForecast) -> String {
     let BadRequestForecast { count, last_hour, soft, hard, .. } = budget;
     let at = |at: Timestamp| at.to_datetime().format("%H:%M UTC").to_string();
     let heading = match (budget.soft_at, budget.hard_at) {
-        (Some(line), _) => format!("at the last hour's rate ({last_hour}) pushes stop at {}", at(line)),
-        (None, Some(line)) => format!("at the last hour's rate ({last_hour}) more stops at {}", at(line)),
-        (None, None) => "at the last hour's rate no line is reached within a day".to_owned(),
+        (Some(line), _) => format!("at the last hour's rate ({last_hour}), bulk pushes stop at {}", at(line)),
+        (None, Some(line)) => {
+            format!("at the last hour's rate ({last_hour}), repeated requests stop at {}", at(line))
+        }
+        (None, None) => "at the last hour's rate, neither threshold is reached within a day".to_owned(),
     };
-    format!("{count} answers of 400 in 24 h (bulk pushes stop at {soft}, what had one at {hard}); {heading}")
+    format!(
+        "{count} answers of 400 in 24 h (bulk pushes stop at {soft}, requests that had a 400 at {hard}); {heading}"
+    )
 }
 
 /// Returns a bar for each two minutes: their calls against the limit.
@@ -123,14 +118,8 @@ fn minute_bars(minutes: &[u32], limit: u32) -> String {
     let bar = |calls: &[u32]| {
         let sum: u32 = calls.iter().sum();
         let full = limit.saturating_mul(u32::try_from(calls.len()).unwrap_or(1)).max(1);
-        match sum {
-            0 => ' ',
-            _ => {
-                BAR_CHARACTERS[usize::try_from((sum.saturating_mul(8) - 1) / full)
-                    .unwrap_or(0)
-                    .min(BAR_CHARACTERS.len() - 1)]
-            }
-        }
+        let height = sum.saturating_mul(8).checked_sub(1).map(|eighths| (eighths / full).min(7) as usize);
+        height.map_or(' ', |height| BAR_CHARACTERS[height])
     };
     minutes.chunks(MINUTES_PER_BAR).map(bar).collect()
 }

@@ -3,37 +3,33 @@
 use super::schedules::describe_schedules;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, format_age};
-use crate::cli::{CommandFailure, CommandOutput};
+use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::Config;
 use crate::daemon;
 use crate::exec::KeyStatus;
-use crate::model::{Clock, JobKind};
+use crate::model::JobKind;
 use crate::reconcile::proof::KeyState;
-use crate::schedule::feasibility::{self, JobDemand};
+use crate::schedule::feasibility::{self, JobAllotment, JobDemand};
 use crate::store::Store;
 use clap::Args;
 use std::sync::Arc;
 
-/// Validates the configuration.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CheckArgs {
-    /// Spend one call to prove the keys
+    /// Check the keys at the platform, with one call
     #[arg(long)]
     online: bool,
 }
 
-pub(in crate::cli) async fn check_command(
-    context: &CliContext,
-    args: CheckArgs,
-) -> Result<CommandOutput, CommandFailure> {
+pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs) -> CommandResult {
     let file = context.config_file()?;
     let config = context.config()?;
-    let mut text = format!("{} is valid\n\n", file.display());
-    text.push_str(&settings_text(&config));
-    text.push('\n');
-    text.push_str(&describe_schedules(&config, context.clock().now()));
-    text.push('\n');
-    text.push_str(&call_demand_text(&config, context).await?);
+    let mut text = [
+        settings_text(&config),
+        describe_schedules(&config, context.now()),
+        call_demand_text(&config, context).await?,
+    ]
+    .join("\n");
     let keys = config.service.keys.read_keys();
     let mut code = 0;
     match &keys {
@@ -51,19 +47,25 @@ pub(in crate::cli) async fn check_command(
             KeyState::Works => "keys: the platform accepts them\n".to_owned(),
             KeyState::Refused => format!("keys: the platform refuses them: {why}\n"),
             KeyState::NotKnown => format!(
-                "keys: nobody knows whether the platform accepts them, because it did not answer as its work queue does: \
-                 {why}\n      check service.base_url ({base_url}) and the way there, then run it again\n"
+                "keys: not known, because the answer is not that of the platform's work queue: {why}\n      \
+                 check service.base_url ({base_url}) and the network, then run the check again\n"
             ),
         });
     }
+    let verdict = match code {
+        0 => "is valid",
+        2 => "is NOT valid: correct the keys",
+        _ => "is valid, but its keys are not confirmed",
+    };
+    text.push_str(&format!("\n{} {verdict}\n", file.display()));
     Ok(CommandOutput { text, exit_code: code })
 }
 
 fn settings_text(config: &Config) -> String {
     let limits = &config.limits;
     format!(
-        "service   {}\ndatabase  {}\nquota     {} of {} calls a minute, {} of them reserved for the operator; \
-         {} at a time per operation\npolicy    {}\n",
+        "platform  {}\ndatabase  {}\nquota     {} of {} calls a minute, {} of them reserved for the operator; \
+         at most {} concurrent calls of an operation\npolicy    {}\n",
         config.service.base_url,
         config.database.path.display(),
         limits.own_calls_per_minute(),
@@ -78,17 +80,17 @@ fn settings_text(config: &Config) -> String {
 async fn call_demand_text(config: &Config, context: &CliContext) -> Result<String, CommandFailure> {
     let path = &config.database.path;
     if !path.exists() {
-        return Ok("calls     no database yet, so nothing is tracked\n".into());
+        return Ok("calls     no database yet: nothing is tracked\n".into());
     }
     let store = Store::open_beside(path).await?;
     let mut text = String::new();
     if store.is_locked().await? {
         text.push_str(
-            "warning: another program holds a write transaction open on the database: a start waits until it ends, and \
-             so does all that the daemon writes\n",
+            "warning: another program holds a write transaction open on the database; the daemon cannot start or write \
+             until that transaction ends\n",
         );
     }
-    let now = context.clock().now();
+    let now = context.now();
     let orders = store.tracked_order_due(now).await?;
     let work = EntriesToRead {
         skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),
@@ -112,34 +114,33 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
         may_hold_back: kind == JobKind::OrderLines && counts_are_read,
     });
     let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
-    let ours = config.limits.own_calls_per_minute();
-    let bulk = ours.saturating_sub(config.limits.reserved_calls).max(1);
+    let bulk = config.limits.own_calls_per_minute();
+    let bulk = bulk.saturating_sub(config.limits.reserved_calls).max(1);
     let fit = feasibility::fit_schedules(&demands, f64::from(bulk));
-    let mut table = TextTable::new(&["job", "calls a run", "calls a minute", "a fact is at most"]);
-    for row in &fit.rows {
-        let asked = format!("{:.1}", row.requested);
-        let given =
-            if row.granted < row.requested { format!(", gets {:.1}", row.granted) } else { String::new() };
-        let oldest = i64::try_from(row.max_age.as_secs()).unwrap_or(i64::MAX);
-        table.add_row([
-            row.kind.as_str().to_owned(),
-            format!("{:.0}", row.calls),
-            asked + &given,
-            format_age(oldest),
-        ]);
-    }
+    let columns = |row: &JobAllotment| {
+        let calls = match row.granted < row.requested {
+            true => format!("{:.1}, limited to {:.1}", row.requested, row.granted),
+            false => format!("{:.1}", row.requested),
+        };
+        let max_age = i64::try_from(row.max_age.as_secs()).unwrap_or(i64::MAX);
+        [row.kind.as_str().to_owned(), format!("{:.0}", row.calls), calls, format_age(max_age)]
+    };
+    let headings = ["job", "calls per run", "calls per minute", "maximum age"];
+    let mut text = TextTable::new(headings, fit.rows.iter().map(columns))
+        .to_text("nothing is tracked yet, so no job reads anything");
     let EntriesToRead { skus, orders, shipments, .. } = work;
-    let mut text = table.to_text("no job has anything to read yet");
     text.push_str(&format!(
-        "\ncalls     the schedules need {:.1} a minute for {skus} SKU(s), {orders} open order(s) and {shipments} \
-         shipment(s); {bulk} are for them, headroom {:.1}\n          while pushes fill the line, {:.1} of them are the polls'\n",
+        "\ncalls     the schedules need {:.1} calls a minute for {skus} SKU(s), {orders} open order(s) and {shipments} \
+         shipment(s); {bulk} are available, {:.1} spare\n          while a push uses all calls, {:.1} of them are kept \
+         for scheduled reads\n",
         fit.requested,
         fit.headroom,
         f64::from(bulk) / 5.0,
     ));
     if let Some(first) = fit.skipped_first {
         text.push_str(&format!(
-            "warning: the schedules do NOT fit: {first} gives way first; give it a longer interval, or read more at a time\n"
+            "warning: the schedules do NOT fit into the quota: {first} is skipped first; give {first} a longer interval, \
+             or read more SKUs per call (jobs.balances.skus_per_call)\n"
         ));
     }
     text

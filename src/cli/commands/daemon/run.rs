@@ -2,7 +2,7 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, plain_line};
-use crate::cli::{CommandFailure, CommandOutput, logging, output};
+use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
 use crate::config::{Config, LogFormat};
 use crate::daemon::{self, Daemon, StartError, SystemClock};
 use crate::telemetry::{LineFormat, LogHandle, event};
@@ -13,10 +13,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// The daemon in the foreground.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DaemonRunArgs {
-    /// Each enabled job once, the outbox drained, then exit
+    /// Run each enabled job once, drain the outbox, then exit
     #[arg(long)]
     once: bool,
 }
@@ -35,12 +34,9 @@ impl From<StartError> for CommandFailure {
     }
 }
 
-pub(in crate::cli) async fn run_command(
-    place: &CliContext,
-    args: DaemonRunArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let file = place.config_file()?;
-    let config = place.config()?;
+pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArgs) -> CommandResult {
+    let file = context.config_file()?;
+    let config = context.config()?;
     let format = match config.log.format {
         LogFormat::Json => LineFormat::Json,
         LogFormat::Text => LineFormat::Text,
@@ -74,24 +70,20 @@ async fn on_runtime_thread<T: Send + 'static>(work: impl Future<Output = T> + Se
     }
 }
 
-async fn run_once(daemon: Daemon) -> Result<CommandOutput, CommandFailure> {
+async fn run_once(daemon: Daemon) -> CommandResult {
     let base_url = daemon.base_url().to_owned();
     let once = daemon.run_once().await?;
-    let mut table = TextTable::new(&["job", "outcome", "summary"]);
-    for run in &once.runs {
-        table.add_row([run.kind.as_str(), run.outcome.as_str(), &run.summary]);
-    }
-    let code = u8::from(!once.is_good());
-    let mut text = table.to_text("no job is enabled");
+    let runs = once.runs.iter().map(|run| [run.kind.as_str(), run.outcome.as_str(), &run.summary]);
+    let mut text = TextTable::new(["job", "outcome", "summary"], runs).to_text("no job is enabled");
     if !once.skipped.is_empty() {
-        let untried: Vec<&str> = once.skipped.iter().map(|kind| kind.as_str()).collect();
+        let skipped: Vec<&str> = once.skipped.iter().map(|kind| kind.as_str()).collect();
         text.push_str(&format!(
-            "{} cannot be reached, so nothing else was tried ({}): check `service.base_url` and the way there\n",
+            "{} cannot be reached; these jobs did not run: {}. Check `service.base_url` and the network\n",
             plain_line(&base_url),
-            untried.join(", ")
+            skipped.join(", ")
         ));
     }
-    Ok(CommandOutput { text, exit_code: code })
+    Ok(CommandOutput { text, exit_code: u8::from(!once.is_good()) })
 }
 
 /// Waits for SIGINT or SIGTERM.
@@ -139,10 +131,12 @@ impl SignalStreams {
                 _ = self.interrupt.recv() => {}
             }
             if stop.is_cancelled() {
-                output::print_error("tallyd: told twice, ending at once; what was in flight is in doubt");
+                output::print_error(
+                    "tallyd: second signal, exiting at once; changes in flight become in doubt",
+                );
                 #[expect(
                     clippy::disallowed_methods,
-                    reason = "the operator asked twice: nothing is left to drain"
+                    reason = "the operator's second signal ends the process without a drain"
                 )]
                 std::process::exit(1);
             }
@@ -160,21 +154,19 @@ struct ReloadSource {
 impl ReloadSource {
     /// Reads the configuration; logs an error and returns `None` if it is invalid.
     fn reload(&self) -> Option<Config> {
-        let read = Config::load(&self.file, std::env::vars()).map_err(|error| error.to_string());
-        let read = read.and_then(|config| {
+        let config = Config::load(&self.file, std::env::vars()).map_err(|error| error.to_string());
+        let config = config.and_then(|config| {
             self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;
             Ok(config)
         });
-        match read {
-            Ok(config) => Some(config),
-            Err(why) => {
+        config
+            .inspect_err(|why| {
                 tracing::error!(
                     event = event::CONFIG_REFUSED,
                     "the running configuration stays in force: {why}"
                 );
                 daemon::notify_reload_refused();
-                None
-            }
-        }
+            })
+            .ok()
     }
 }

@@ -18,13 +18,13 @@ pub(super) fn describe_schedules(config: &Config, now: Timestamp) -> String {
 fn describe_schedule(kind: JobKind, enabled: bool, schedule: &Schedule, now: Timestamp) -> String {
     let name = kind.as_str();
     if !enabled {
-        return format!("{name:<19}off: only on demand\n");
+        return format!("{name:<19}disabled: runs on demand only\n");
     }
-    let words = schedule.expression();
     let starts = std::iter::successors(schedule.next_start(kind, now), |at| schedule.next_start(kind, *at));
     let starts: Vec<String> = starts.take(STARTS_SHOWN).map(|at| schedule.format_local(at)).collect();
     format!(
-        "{name:<19}{words}\n{:19}{}\n{:19}next {}\n",
+        "{name:<19}{}\n{:19}{}\n{:19}next {}\n",
+        schedule.expression(),
         "",
         schedule.check_description(),
         "",
@@ -47,6 +47,6 @@ mod tests {
             "next 2026-10-25 02:30:00 +02:00, 2026-10-26 02:30:00 +01:00, 2026-10-27 02:30:00 +01:00";
         assert!(text.contains(balances), "{text}");
         assert!(text.contains("(Europe/Berlin); missed runs are made up for by one"), "{text}");
-        assert!(text.contains("suppliers          off: only on demand\n"), "{text}");
+        assert!(text.contains("suppliers          disabled: runs on demand only\n"), "{text}");
     }
 }

@@ -1,29 +1,26 @@
-//! `status`: the health of the daemon by `health::health`; exit 3 if something needs a person.
+//! `status`: the health of the daemon by `health::health`; exit 3 if a finding needs an operator.
 
 use super::call_budget::CallBudgetReport;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, format_age, or_dash, plain_line, pretty_json};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
+use crate::cli::output::{TextTable, format_age, or_dash, plain_line};
+use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::config::Config;
 use crate::daemon;
-use crate::health;
-use crate::health::{DaemonState, Finding, HealthInputs, HealthReport};
+use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
 use crate::model::{Clock, Timestamp};
-use crate::store::{DatabaseLock, FileId, LockState, MirrorCounts, SnapshotRow};
-use serde_json::json as value;
+use crate::store::{DatabaseLock, FileId, JobHealthRow, LockState, MirrorCounts, SnapshotRow};
+use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 
-/// The arguments of `status`.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(in crate::cli) struct StatusArgs {
-    /// Show the jobs and the calls of the last hour also when all is well
+    /// Show the jobs and the calls of the last hour even if nothing needs attention
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// The data of `status`.
 struct StatusReport {
     health: HealthReport,
     call_budget: CallBudgetReport,
@@ -35,43 +32,42 @@ impl StatusReport {
     /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path.
     async fn load(context: &CliContext) -> Result<Result<Self, Finding>, CommandFailure> {
         let config = context.config()?;
-        let look = health_inputs(context, &config)?;
+        let inputs = health_inputs(context, &config)?;
         let store = match context.open_store().await {
-            Err(_) if look.daemon == DaemonState::OtherFile && !config.database.path.exists() => {
+            Err(_) if inputs.daemon == DaemonState::OtherFile && !config.database.path.exists() => {
                 return Ok(Err(health::database_replaced()));
             }
             store => store?,
         };
-        let health = health::check_health(&store, &look).await?;
+        let health = health::check_health(&store, &inputs).await?;
         Ok(Ok(Self {
-            call_budget: CallBudgetReport::read(&config, &store, (&health, look.now)).await?,
+            call_budget: CallBudgetReport::read(&config, &store, inputs.now).await?,
             counts: store.mirror_counts().await?,
             snapshot: store.snapshot_last().await?,
             health,
         }))
     }
 
-    fn to_text(&self, is_whole: bool) -> String {
-        let troubles = finding_sentences(&self.health.findings);
-        let mut text = match &troubles[..] {
-            [] => "all is well\n".to_owned(),
-            all => all.iter().map(|trouble| format!("{}\n", plain_line(trouble))).collect(),
-        };
+    fn to_text(&self, with_tables: bool) -> String {
+        let sentences = finding_sentences(&self.health.findings);
+        let mut text: String = sentences.iter().map(|text| format!("{}\n", plain_line(text))).collect();
+        if sentences.is_empty() {
+            text.push_str("all is well\n");
+        }
         let counts = &self.counts;
         text.push_str(&format!(
-            "\nmirror  {} SKU(s), {} stock level(s), {} order(s) followed; {} SKU(s) missing, {} record(s) parked\n\
-             ",
+            "\nmirror  {} SKU(s), {} stock level(s), {} order(s) tracked; {} SKU(s) missing, {} record(s) parked\n",
             counts.skus, counts.stock_levels, counts.orders, counts.missing_skus, counts.parked
         ));
-        text.push_str(&self.call_budget.summary_text(std::io::stdout().is_terminal()));
+        text.push_str(&self.call_budget.summary_text(&self.health, std::io::stdout().is_terminal()));
         let states: Vec<String> =
             self.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
         text.push_str(&format!("outbox  {states}\n"));
         if self.snapshot.is_some_and(|snapshot| snapshot.by_size) {
-            text.push_str("journal bodies went before their time: journal.max_size is reached\n");
+            text.push_str("journal bodies were removed before journal.keep_bodies, because journal.max_size is reached\n");
         }
-        if is_whole {
+        if with_tables {
             text.push_str(&self.tables_text());
         }
         text
@@ -79,33 +75,41 @@ impl StatusReport {
 
     /// Returns the tables of jobs and of the calls in the last hour.
     fn tables_text(&self) -> String {
-        let mut text = "\n".to_owned();
-        let mut table = TextTable::new(&["job", "last good run", "age", "next due", "last outcome"]);
-        for row in &self.health.rows.jobs {
-            let levels = [
+        let columns = |row: &JobHealthRow| {
+            [
                 row.job.clone(),
                 or_dash(row.last_good_at.as_ref()),
                 or_dash(row.age_seconds.map(format_age)),
                 or_dash(row.next_due_at.as_ref()),
                 or_dash(row.last_outcome.as_ref()),
-            ];
-            table.add_row(levels);
-        }
-        text.push_str(&table.to_text("no job is enabled, or the daemon never ran"));
-        text.push('\n');
-        text.push_str(&self.call_budget.last_hour_table());
-        text
+            ]
+        };
+        let headings = ["job", "last successful run", "age", "next start", "last outcome"];
+        let jobs = TextTable::new(headings, self.health.rows.jobs.iter().map(columns));
+        let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
+        format!("\n{jobs}\n{}", self.call_budget.last_hour_table())
+    }
+
+    fn to_json(&self) -> Value {
+        let HealthReport { findings, rows, .. } = &self.health;
+        let changes: Map<String, Value> =
+            rows.changes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
+        json!({
+            "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
+            "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
+            "journal": self.snapshot.map(journal_json), "budget": self.call_budget.to_json(&self.health),
+        })
     }
 }
 
-fn journal_json(snapshot: SnapshotRow) -> serde_json::Value {
-    value!({
+fn journal_json(snapshot: SnapshotRow) -> Value {
+    json!({
         "snapshot_at": Timestamp(snapshot.taken_ms).to_rfc3339(), "snapshot_position": snapshot.position,
         "pruned_to": snapshot.pruned_to, "pruned_by_size": snapshot.by_size,
     })
 }
 
-/// Returns the findings that need a person, each with the next step.
+/// Returns the findings that need an operator, each with the next step.
 fn finding_sentences(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
 }
@@ -122,39 +126,29 @@ fn health_inputs(context: &CliContext, config: &Config) -> Result<HealthInputs, 
         LockState::Held { .. } => DaemonState::Running,
     };
     let clock = context.clock();
-    let (now, moment) = (clock.now(), clock.moment());
     Ok(HealthInputs {
         daemon,
         limits: daemon::limiter_settings(config),
         boot_id: daemon::boot_id(&clock),
-        now,
-        moment,
+        now: clock.now(),
+        moment: clock.moment(),
     })
 }
 
 pub(in crate::cli) async fn status_command(
     context: &CliContext,
-    args: StatusArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let status = match StatusReport::load(context).await? {
-        Ok(status) => status,
-        Err(found) if args.output.json => {
-            let all = value!({"well": false, "troubles": [found.full_text()], "findings": [found]});
-            return Ok(CommandOutput { text: pretty_json(&all), exit_code: 3 });
+    StatusArgs { all, output }: StatusArgs,
+) -> CommandResult {
+    let (text, is_healthy) = match StatusReport::load(context).await? {
+        Ok(status) => {
+            let is_healthy = status.health.is_healthy();
+            (output.render(|| status.to_json(), || status.to_text(all || !is_healthy)), is_healthy)
         }
-        Err(found) => return Ok(CommandOutput { text: format!("{}\n", found.full_text()), exit_code: 3 }),
+        Err(finding) => {
+            let text = finding.full_text();
+            let json = json!({"well": false, "troubles": [text], "findings": [finding]});
+            (output.render(|| json, || text + "\n"), false)
+        }
     };
-    let code = if status.health.is_healthy() { 0 } else { 3 };
-    if !args.output.json {
-        return Ok(CommandOutput { text: status.to_text(args.all || code != 0), exit_code: code });
-    }
-    let HealthReport { findings, rows, .. } = &status.health;
-    let changes: serde_json::Map<String, serde_json::Value> =
-        rows.changes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
-    let all = value!({
-        "well": code == 0, "troubles": finding_sentences(findings), "findings": findings, "jobs": rows.jobs, "outbox": changes,
-        "mirror": status.counts, "journal": status.snapshot.map(journal_json),
-        "budget": status.call_budget.to_json(),
-    });
-    Ok(CommandOutput { text: pretty_json(&all), exit_code: code })
+    Ok(CommandOutput { text, exit_code: if is_healthy { 0 } else { 3 } })
 }

@@ -10,14 +10,15 @@ pub(in crate::cli) mod sandbox;
 mod shop;
 
 use self::shop::{ShopTotals, SimulatedShop};
+use crate::cli::context::write_and_commit;
 use crate::cli::output::{self, TextTable};
-use crate::cli::{CommandFailure, CommandOutput, logging};
+use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging};
 use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
 use crate::outbox::ChangeState;
-use crate::sandbox::{Sandbox, SandboxOptions};
-use crate::store::{Durability, OutboxFilter, Store};
+use crate::sandbox::{Sandbox, SandboxError, SandboxOptions, SandboxStockLevel, start_sandbox};
+use crate::store::{OutboxFilter, StockRow, Store};
 use crate::telemetry::LineFormat;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -42,50 +43,54 @@ const COMPARE_INTERVAL: Duration = Duration::from_millis(200);
 /// The allowed opening times of the shop, in seconds.
 const OPEN_SECONDS: std::ops::RangeInclusive<u64> = 3..=600;
 
-/// Shows it all at work.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DemoArgs {
-    /// How long the shop is open, in seconds
+    /// Duration of the simulated sales, in seconds
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(OPEN_SECONDS))]
     seconds: u64,
-    /// Leave configuration, keys, database and the shop in this folder, to look around in
+    /// Keep configuration, keys, database and sandbox data in this folder
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
 
-pub(in crate::cli) async fn demo_command(args: DemoArgs) -> Result<CommandOutput, CommandFailure> {
+impl From<SandboxError> for CommandFailure {
+    fn from(error: SandboxError) -> Self {
+        let code = if matches!(error, SandboxError::RemoteAddress(_)) { 2 } else { 1 };
+        Self::new(error.to_string(), code)
+    }
+}
+
+pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
     logging::init_logging(LineFormat::Text, "warn")?;
     let folder = DemoFolder::create(args.keep)?;
     let result = DemoRun::start(&folder).await?.run_and_compare(Duration::from_secs(args.seconds)).await;
-    let look_around = folder.next_steps_text();
+    let next_steps = folder.next_steps_text();
     folder.remove_temporary();
-    let (mut text, good) = result?;
-    text.push_str(&look_around);
-    Ok(CommandOutput { text, exit_code: u8::from(!good) })
+    let (text, is_good) = result?;
+    Ok(CommandOutput { text: text + &next_steps, exit_code: u8::from(!is_good) })
 }
 
 /// The directory of the demonstration's files.
 struct DemoFolder {
     path: PathBuf,
-    is_kept: bool,
+    is_permanent: bool,
 }
 
 impl DemoFolder {
     fn create(keep: Option<PathBuf>) -> Result<Self, CommandFailure> {
-        let is_kept = keep.is_some();
+        let is_permanent = keep.is_some();
         let path =
             keep.unwrap_or_else(|| std::env::temp_dir().join(format!("tallyd-demo-{}", std::process::id())));
-        let made = std::fs::create_dir_all(&path);
-        made.map_err(|error| {
-            CommandFailure::failed(format!("cannot make the folder {}: {error}", path.display()))
+        std::fs::create_dir_all(&path).map_err(|error| {
+            CommandFailure::failed(format!("cannot create the folder {}: {error}", path.display()))
         })?;
         if path.join("tallyd.db").exists() {
             let path = path.display();
             return Err(CommandFailure::usage(format!(
-                "{path} holds another demonstration; name an empty folder with --keep"
+                "{path} contains another demonstration; name an empty folder with --keep"
             )));
         }
-        Ok(Self { path, is_kept })
+        Ok(Self { path, is_permanent })
     }
 
     /// Writes a file with mode 0600, because some files hold keys.
@@ -100,16 +105,16 @@ impl DemoFolder {
 
     fn next_steps_text(&self) -> String {
         let path = self.path.display();
-        if self.is_kept {
+        if self.is_permanent {
             return format!(
-                "\nlook around: tallyd --config {path}/tallyd.toml status   (or: stock, outbox list, job list, order list)\n"
+                "\ninspect it: tallyd --config {path}/tallyd.toml status   (or: stock, outbox list, job list, order list)\n"
             );
         }
-        "\nto look around in what it leaves: tallyd demo --keep DIR\n".into()
+        "\nto keep the database for inspection: tallyd demo --keep DIR\n".into()
     }
 
     fn remove_temporary(self) {
-        if !self.is_kept {
+        if !self.is_permanent {
             // The host removes a temporary directory that cannot be removed here.
             drop(std::fs::remove_dir_all(&self.path));
         }
@@ -125,28 +130,27 @@ struct DemoRun {
 
 impl DemoRun {
     async fn start(folder: &DemoFolder) -> Result<Self, CommandFailure> {
-        let trouble = |error: crate::sandbox::SandboxError| CommandFailure::failed(error.to_string());
         let options = SandboxOptions {
             listen: ([127, 0, 0, 1], 0).into(),
-            data: folder.is_kept.then(|| folder.path.join("sandbox.db")),
+            data: folder.is_permanent.then(|| folder.path.join("sandbox.db")),
             skus: DEMO_SKUS,
             orders: DEMO_ORDERS,
             ..SandboxOptions::default()
         };
-        let sandbox = crate::sandbox::start_sandbox(options).await.map_err(trouble)?;
+        let sandbox = start_sandbox(options).await?;
         let config = write_config(folder, &sandbox)?;
         let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
         let store = Store::open_beside(&folder.path.join("tallyd.db")).await?;
-        let skus = sandbox.all_skus().await.map_err(trouble)?;
+        let skus = sandbox.all_skus().await?;
         let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
-        let orders: Vec<OrderId> =
-            sandbox.order_ids().await.map_err(trouble)?.into_iter().map(OrderId).collect();
-        let mut write = store.begin_write(Durability::Full).await?;
-        write.tracked_sku_add(&skus).await?;
-        write.tracked_order_add(&orders).await?;
-        write.commit().await?;
+        let orders: Vec<OrderId> = sandbox.order_ids().await?.into_iter().map(OrderId).collect();
+        write_and_commit(&store, async |write| {
+            write.tracked_sku_add(&skus).await?;
+            write.tracked_order_add(&orders).await
+        })
+        .await?;
         output::print_text(&format!(
-            "the sandbox at http://{} is a shop with {} SKUs and {} orders; tallyd begins to mirror it\n",
+            "the sandbox at http://{} has {} SKUs and {} orders; tallyd begins to mirror them\n",
             sandbox.local_addr(),
             skus.len(),
             orders.len()
@@ -161,23 +165,21 @@ impl DemoRun {
         let stop = CancellationToken::new();
         // The channel must stay open, although no configuration is sent.
         let (_changed, reload) = mpsc::channel(1);
-        let working = tokio::spawn(daemon.run(stop.clone(), reload));
+        let running = tokio::spawn(daemon.run(stop.clone(), reload));
         timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
         let progress = DemoProgress::new(open);
         let mut shop = SimulatedShop::new(&sandbox, &store);
-        let story = shop.run_for(open, |story| progress.show_totals(story)).await?;
+        let totals = shop.run_for(open, |totals| progress.show_totals(totals)).await?;
         progress.show_waiting();
-        let same = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
+        let is_equal =
+            timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
         progress.finish();
         let took = started.elapsed();
         stop.cancel();
-        let ended = working
-            .await
-            .map_err(|error| CommandFailure::failed(format!("the daemon broke off: {error}")))?;
-        ended?;
-        let (text, good) = demo_summary(&sandbox, &store, &story, same, took).await?;
+        running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
+        let summary = demo_summary(&sandbox, &store, &totals, is_equal, took).await?;
         sandbox.stop().await;
-        Ok((text, good))
+        Ok(summary)
     }
 }
 
@@ -185,7 +187,7 @@ fn write_config(folder: &DemoFolder, sandbox: &Sandbox) -> Result<Config, Comman
     let integration = folder.write_private_file("integration-key", sandbox.integration_key())?;
     let gateway = folder.write_private_file("gateway-key", sandbox.gateway_key())?;
     let text = format!(
-        "# Written by `tallyd demo`: everything in a hurry, so that there is something to see.\n\
+        "# Written by `tallyd demo`: short intervals, so that changes are visible within seconds.\n\
          [service]\nbase_url = \"http://{}\"\nintegration_key_file = {integration:?}\ngateway_key_file = {gateway:?}\n\n\
          [limits]\ncalls_per_minute = 120\n\n[database]\npath = {:?}\n\n[backup]\ndirectory = {:?}\n\n\
          [quantities]\npolicy = \"merge\"\nmax_fact_age = \"0s\"\n\n\
@@ -193,7 +195,7 @@ fn write_config(folder: &DemoFolder, sandbox: &Sandbox) -> Result<Config, Comman
          [jobs.order_lines]\nschedule = \"*/20 * * * * *\"\n\
          [jobs.work_queue]\nschedule = \"*/10 * * * * *\"\n\
          [jobs.warehouses]\nschedule = \"0 * * * * *\"\n\
-         # Its first run reads two years, a fifth of the minute's calls.\n[jobs.top_selling]\nenabled = false\n",
+         # The first run of top_selling reads two years, a fifth of the minute's calls.\n[jobs.top_selling]\nenabled = false\n",
         sandbox.local_addr(),
         folder.path.join("tallyd.db"),
         folder.path.join("backup"),
@@ -217,20 +219,22 @@ impl DemoProgress {
         Self { bar: Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))) }
     }
 
-    fn show_totals(&self, story: &ShopTotals) {
+    fn show_totals(&self, totals: &ShopTotals) {
         match &self.bar {
             Some(bar) => {
-                bar.set_position(story.open_for.as_secs());
-                bar.set_message(story.summary_line());
+                bar.set_position(totals.open_for.as_secs());
+                bar.set_message(totals.summary_line());
             }
-            None => {
-                output::print_text(&format!("{:>3} s  {}\n", story.open_for.as_secs(), story.summary_line()))
-            }
+            None => output::print_text(&format!(
+                "{:>3} s  {}\n",
+                totals.open_for.as_secs(),
+                totals.summary_line()
+            )),
         }
     }
 
     fn show_waiting(&self) {
-        let line = "the shop is closed; waiting until both books are the same";
+        let line = "the sales have ended; waiting until mirror and sandbox are equal";
         match &self.bar {
             Some(bar) => bar.set_message(line),
             None => output::print_text(&format!("       {line}\n")),
@@ -245,41 +249,34 @@ impl DemoProgress {
 }
 
 async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
-    let rows = sandbox.stock_levels().await.map_err(|error| CommandFailure::failed(error.to_string()))?;
-    Ok(rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect())
+    let level = |row: SandboxStockLevel| ((row.sku, row.warehouse_id), row.quantity);
+    Ok(sandbox.stock_levels().await?.into_iter().map(level).collect())
 }
 
-async fn mirror_stock(store: &Store) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
-    let rows = store.stock_list(&[]).await?;
-    Ok(rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect())
-}
-
-/// Returns the number of stock levels that differ between mirror and shop.
+/// Returns the number of stock levels that differ between mirror and sandbox.
 async fn count_differences(sandbox: &Sandbox, store: &Store) -> Result<usize, CommandFailure> {
-    let mirror = mirror_stock(store).await?;
-    let shop = sandbox_stock(sandbox).await?;
-    Ok(shop.iter().filter(|(level, quantity)| mirror.get(level) != Some(quantity)).count())
+    let level = |row: StockRow| ((row.sku, row.warehouse_id), row.quantity);
+    let mirror: BTreeMap<_, _> = store.stock_list(&[]).await?.into_iter().map(level).collect();
+    let levels = sandbox_stock(sandbox).await?;
+    Ok(levels.iter().filter(|(level, quantity)| mirror.get(level) != Some(quantity)).count())
 }
 
 /// Waits for the mirror's first facts, because it cannot see a sale before them.
 async fn wait_for_first_facts(store: &Store) -> Result<(), CommandFailure> {
-    let mut look = interval(COMPARE_INTERVAL);
+    let mut ticks = interval(COMPARE_INTERVAL);
     while store.mirror_counts().await?.stock_levels == 0 {
-        look.tick().await;
+        ticks.tick().await;
     }
     Ok(())
 }
 
 async fn wait_until_equal(sandbox: &Sandbox, store: &Store) -> Result<bool, CommandFailure> {
-    let mut look = interval(COMPARE_INTERVAL);
+    let mut ticks = interval(COMPARE_INTERVAL);
     loop {
-        look.tick().await;
-        let waiting = store
-            .outbox_counts()
-            .await?
-            .iter()
-            .any(|(state, _)| matches!(state.as_str(), "pending" | "sending"));
-        if !waiting && count_differences(sandbox, store).await? == 0 {
+        ticks.tick().await;
+        let counts = store.outbox_counts().await?;
+        let is_drained = !counts.iter().any(|(state, _)| matches!(state.as_str(), "pending" | "sending"));
+        if is_drained && count_differences(sandbox, store).await? == 0 {
             return Ok(true);
         }
     }
@@ -288,8 +285,8 @@ async fn wait_until_equal(sandbox: &Sandbox, store: &Store) -> Result<bool, Comm
 async fn demo_summary(
     sandbox: &Sandbox,
     store: &Store,
-    story: &ShopTotals,
-    same: bool,
+    totals: &ShopTotals,
+    is_equal: bool,
     took: Duration,
 ) -> Result<(String, bool), CommandFailure> {
     let changes = store.outbox_list(&OutboxFilter { limit: 1000, ..OutboxFilter::default() }).await?;
@@ -300,37 +297,35 @@ async fn demo_summary(
     // Kits are left out, because their quantity follows from their components.
     let levels = sandbox_stock(sandbox).await?;
     let moved = store.moved_by_others().await?.into_iter();
-    let seen: i64 =
+    let moved: i64 =
         moved.filter(|(sku, w, _)| levels.contains_key(&(sku.clone(), *w))).map(|(_, _, n)| n).sum();
     let calls = sandbox.logged_calls();
     let throttled = calls.iter().filter(|call| call.status == Some(429)).count();
     let counts = store.mirror_counts().await?;
-    let good = same && different == 0 && open == 0 && throttled == 0;
+    let is_good = is_equal && different == 0 && open == 0 && throttled == 0;
 
-    let mut decided = TextTable::new(&["change", "state", "how it was decided"]);
-    for change in changes.iter().rev() {
-        decided.add_row([
-            change.key.as_str(),
-            change.state.as_str(),
-            change.detail.as_deref().unwrap_or("-"),
-        ]);
-    }
-    let mut table = TextTable::new(&["what", "figure"]);
-    table.add_row(["SKUs mirrored".to_owned(), counts.skus.to_string()]);
-    table.add_row(["stock levels mirrored".into(), counts.stock_levels.to_string()]);
-    table.add_row(["stock levels that differ from the shop".into(), different.to_string()]);
-    table.add_row(["orders followed".into(), counts.orders.to_string()]);
-    table.add_row(["units the shop sold".into(), story.sold.to_string()]);
-    table.add_row(["units the mirror saw others take".into(), (-seen).to_string()]);
-    table.add_row(["changes of the warehouse applied".into(), format!("{applied} of {}", changes.len())]);
-    table.add_row(["calls used".into(), format!("{} of {} in {} s", calls.len(), 120, took.as_secs())]);
-    table.add_row(["calls answered 429".into(), throttled.to_string()]);
-    table.add_row(["runs in the journal".into(), counts.runs.to_string()]);
-    table.add_row(["exchanges in the journal".into(), counts.exchanges.to_string()]);
-    let verdict = if good {
-        "both books are the same"
+    let decided = changes.iter().rev();
+    let decided =
+        decided.map(|change| [&*change.key, change.state.as_str(), change.detail.as_deref().unwrap_or("-")]);
+    let decided = TextTable::new(["change", "state", "detail"], decided).to_text("no change");
+    let figures = [
+        ["SKUs mirrored".to_owned(), counts.skus.to_string()],
+        ["stock levels mirrored".into(), counts.stock_levels.to_string()],
+        ["stock levels that differ from the sandbox".into(), different.to_string()],
+        ["orders tracked".into(), counts.orders.to_string()],
+        ["units sold in the sandbox".into(), totals.sold.to_string()],
+        ["units that others took, by the mirror".into(), (-moved).to_string()],
+        ["changes of the warehouse applied".into(), format!("{applied} of {}", changes.len())],
+        ["calls made".into(), format!("{} of {} in {} s", calls.len(), 120, took.as_secs())],
+        ["calls answered 429".into(), throttled.to_string()],
+        ["runs in the journal".into(), counts.runs.to_string()],
+        ["exchanges in the journal".into(), counts.exchanges.to_string()],
+    ];
+    let figures = TextTable::new(["figure", "value"], figures).to_text("");
+    let verdict = if is_good {
+        "mirror and sandbox are equal"
     } else {
-        "the books are NOT the same, or a change is left: this is a bug"
+        "mirror and sandbox are NOT equal, or a change is not applied: this is a bug"
     };
-    Ok((format!("\n{}\n{}\n{verdict}\n", decided.to_text("no change"), table.to_text("")), good))
+    Ok((format!("\n{decided}\n{figures}\n{verdict}\n"), is_good))
 }

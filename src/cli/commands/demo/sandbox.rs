@@ -1,55 +1,54 @@
 //! `sandbox`: serves a complete implementation of the platform's interface.
 
 use crate::cli::commands::daemon::run::wait_for_interrupt;
-use crate::cli::{CommandFailure, CommandOutput, output};
+use crate::cli::{CommandResult, output};
 use crate::sandbox::{self, SandboxOptions};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serves the sandbox until it is interrupted.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct SandboxArgs {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 selects a free port
     #[arg(long, default_value = "127.0.0.1:8399", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Let other hosts in: whoever reaches the port can do anything with the shop
+    /// Accept other hosts; the control plane needs no key, so any host that reaches the port can change all data
     #[arg(long)]
     allow_remote: bool,
-    /// A name it may be called by, beside addresses, localhost and names of one word (may be repeated)
+    /// Accept this host name, beside addresses, localhost and names without a dot (may be repeated)
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Keep the shop in this file [default: in memory]
+    /// Store the data in this file [default: in memory]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// What the generated shop and its keys follow from
+    /// Seed of the generated data and keys
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Products of the generated shop
+    /// Number of generated products
     #[arg(long, default_value_t = 200)]
     skus: u32,
-    /// Orders of the generated shop
+    /// Number of generated orders
     #[arg(long, default_value_t = 40)]
     orders: u32,
-    /// Warehouses of the generated shop
+    /// Number of generated warehouses
     #[arg(long, default_value_t = 3)]
     warehouses: u32,
-    /// The default company's integration key [default: follows from the seed]
+    /// Integration key of the default company [default: derived from the seed]
     #[arg(long, value_name = "KEY")]
     integration_key: Option<String>,
-    /// The gateway key [default: follows from the seed]
+    /// Gateway key [default: derived from the seed]
     #[arg(long, value_name = "KEY")]
     gateway_key: Option<String>,
-    /// Calls of one company in any 60 s; 0: no limit
+    /// Maximum calls of a company in any 60 s; 0 means no limit
     #[arg(long, default_value_t = 120)]
     calls_per_minute: u32,
-    /// Simultaneous calls of one operation by one company; 0: no limit
+    /// Maximum simultaneous calls of an operation by a company; 0 means no limit
     #[arg(long, default_value_t = 3)]
     concurrency: u32,
-    /// Answers of 400 within 24 h before a company is refused; 0: no limit
+    /// Maximum answers of 400 to a company within 24 h; 0 means no limit
     #[arg(long, default_value_t = 500)]
     bad_requests_per_day: u32,
-    /// What every call takes at least, in milliseconds
+    /// Minimum duration of each call, in milliseconds
     #[arg(long, default_value_t = 0)]
     latency_ms: u64,
 }
@@ -75,17 +74,14 @@ impl From<SandboxArgs> for SandboxOptions {
     }
 }
 
-pub(in crate::cli) async fn sandbox_command(args: SandboxArgs) -> Result<CommandOutput, CommandFailure> {
+pub(in crate::cli) async fn sandbox_command(args: SandboxArgs) -> CommandResult {
     if args.skus < sandbox::SKUS_MIN {
         let least = sandbox::SKUS_MIN;
         output::print_error(&format!(
-            "tallyd: a generated shop has at least {least} products, so it is made with {least}"
+            "tallyd: the sandbox needs at least {least} products; generating {least}"
         ));
     }
-    let sandbox = sandbox::start_sandbox(args.into()).await.map_err(|error| match error {
-        sandbox::SandboxError::RemoteAddress(_) => CommandFailure::usage(error.to_string()),
-        other => CommandFailure::failed(other.to_string()),
-    })?;
+    let sandbox = sandbox::start_sandbox(args.into()).await?;
     output::print_text(&format!(
         "sandbox at http://{}\nintegration key {}\ngateway key {}\n",
         sandbox.local_addr(),

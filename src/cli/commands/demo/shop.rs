@@ -4,9 +4,10 @@
 //! outbox, as any program on the host would.
 
 use crate::cli::CommandFailure;
+use crate::cli::context::write_and_commit;
 use crate::model::OrderId;
-use crate::sandbox::{self, Sandbox, SandboxStockLevel};
-use crate::store::{Durability, StockRow as Fact, Store};
+use crate::sandbox::{Sandbox, SandboxStockLevel};
+use crate::store::{StockRow, Store};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
@@ -74,9 +75,9 @@ impl<'a> SimulatedShop<'a> {
                 0 => self.place_order().await?,
                 1 => self.count_while_selling(n).await?,
                 2 => self.sell_elsewhere().await?,
-                3 => self.receive_goods(n).await?,
+                3 => self.adjust_level(&format!("receipt-{n}"), (5, 20), 1).await?,
                 4 => self.count_and_receive(n).await?,
-                _ => self.remove_goods(n).await?,
+                _ => self.adjust_level(&format!("breakage-{n}"), (1, 4), -1).await?,
             }
             if n % SHOW_EVERY == 0 {
                 let counts = self.store.mirror_counts().await?;
@@ -92,13 +93,11 @@ impl<'a> SimulatedShop<'a> {
     async fn place_order(&mut self) -> Result<(), CommandFailure> {
         let Some(row) = self.pick_sandbox_level().await? else { return Ok(()) };
         let quantity = self.random.between(1, 3);
-        let order =
-            self.sandbox.place_order(&[(row.sku.as_str(), quantity)]).await.map_err(sandbox_failure)?;
+        let order = OrderId(self.sandbox.place_order(&[(row.sku.as_str(), quantity)]).await?);
         self.totals.orders += 1;
         self.totals.sold += quantity;
-        let mut write = self.store.begin_write(Durability::Full).await?;
-        write.tracked_order_add(&[OrderId(order)]).await?;
-        Ok(write.commit().await?)
+        write_and_commit(self.store, async |write| write.tracked_order_add(&[order]).await).await?;
+        Ok(())
     }
 
     /// Sells units without telling the warehouse.
@@ -110,7 +109,7 @@ impl<'a> SimulatedShop<'a> {
     }
 
     async fn sell_units(&mut self, sku: &str, warehouse: i64, quantity: i64) -> Result<(), CommandFailure> {
-        self.sandbox.sell_units(sku, warehouse, quantity).await.map_err(sandbox_failure)?;
+        self.sandbox.sell_units(sku, warehouse, quantity).await?;
         self.totals.sold += quantity;
         Ok(())
     }
@@ -124,12 +123,17 @@ impl<'a> SimulatedShop<'a> {
         self.queue_change(&format!("count-{n}"), "quantity.set", &body).await
     }
 
-    /// Receives goods.
-    async fn receive_goods(&mut self, n: u64) -> Result<(), CommandFailure> {
+    /// Adds (`sign` 1) or removes (−1) a random number of units between two limits.
+    async fn adjust_level(
+        &mut self,
+        key: &str,
+        (low, high): (i64, i64),
+        sign: i64,
+    ) -> Result<(), CommandFailure> {
         let Some(fact) = self.pick_mirror_level().await? else { return Ok(()) };
-        let delta = self.random.between(5, 20);
+        let delta = sign * self.random.between(low, high);
         let body = json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "delta": delta});
-        self.queue_change(&format!("receipt-{n}"), "quantity.adjust", &body).await
+        self.queue_change(key, "quantity.adjust", &body).await
     }
 
     /// Counts and then receives goods; both changes go in one entry.
@@ -142,48 +146,37 @@ impl<'a> SimulatedShop<'a> {
         self.queue_change(&format!("receipt-{n}"), "quantity.adjust", &moved).await
     }
 
-    /// Removes goods.
-    async fn remove_goods(&mut self, n: u64) -> Result<(), CommandFailure> {
-        let Some(fact) = self.pick_mirror_level().await? else { return Ok(()) };
-        let body =
-            json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "delta": -self.random.between(1, 4)});
-        self.queue_change(&format!("breakage-{n}"), "quantity.adjust", &body).await
-    }
-
     async fn queue_change(
         &mut self,
         key: &str,
         kind: &str,
         body: &serde_json::Value,
     ) -> Result<(), CommandFailure> {
-        let mut write = self.store.begin_write(Durability::Full).await?;
-        write.outbox_insert(key, kind, &body.to_string(), 0).await?;
+        let body = body.to_string();
+        write_and_commit(self.store, async |write| write.outbox_insert(key, kind, &body, 0).await).await?;
         self.totals.changes += 1;
-        Ok(write.commit().await?)
+        Ok(())
     }
 
     /// Picks a well stocked level of the sandbox.
     async fn pick_sandbox_level(&mut self) -> Result<Option<SandboxStockLevel>, CommandFailure> {
-        let rows = self.sandbox.stock_levels().await.map_err(sandbox_failure)?;
-        let rows: Vec<SandboxStockLevel> =
-            rows.into_iter().filter(|row| row.quantity >= MIN_QUANTITY).collect();
-        Ok(self.random.pick(&rows).cloned())
+        let mut levels = self.sandbox.stock_levels().await?;
+        levels.retain(|level| level.quantity >= MIN_QUANTITY);
+        Ok(self.random.pick(&levels).cloned())
     }
 
     /// Picks a well stocked level of the mirror without a pending change; `None` before the first read.
-    async fn pick_mirror_level(&mut self) -> Result<Option<Fact>, CommandFailure> {
-        let levels = self.sandbox.stock_levels().await.map_err(sandbox_failure)?;
-        let is_quantity =
-            |fact: &Fact| levels.iter().any(|c| c.sku == fact.sku && c.warehouse_id == fact.warehouse_id);
-        let rows = self.store.stock_list(&[]).await?;
-        let quiet = |row: &Fact| row.quantity >= MIN_QUANTITY && row.pending_quantity.is_none();
-        let rows: Vec<Fact> = rows.into_iter().filter(|row| quiet(row) && is_quantity(row)).collect();
+    async fn pick_mirror_level(&mut self) -> Result<Option<StockRow>, CommandFailure> {
+        let levels = self.sandbox.stock_levels().await?;
+        let is_in_sandbox = |row: &StockRow| {
+            levels.iter().any(|level| level.sku == row.sku && level.warehouse_id == row.warehouse_id)
+        };
+        let mut rows = self.store.stock_list(&[]).await?;
+        rows.retain(|row| {
+            row.quantity >= MIN_QUANTITY && row.pending_quantity.is_none() && is_in_sandbox(row)
+        });
         Ok(self.random.pick(&rows).cloned())
     }
-}
-
-fn sandbox_failure(error: sandbox::SandboxError) -> CommandFailure {
-    CommandFailure::failed(format!("the shop of the demonstration stumbled: {error}"))
 }
 
 /// A pseudorandom generator with a fixed seed (xorshift), equal in every demonstration.
@@ -203,8 +196,7 @@ impl ShopRandom {
     }
 
     fn pick<'b, T>(&mut self, from: &'b [T]) -> Option<&'b T> {
-        let count = from.len() as u64;
-        let index = if count == 0 { return None } else { self.next_bits() % count };
-        from.get(usize::try_from(index).unwrap_or(0))
+        let index = self.next_bits().checked_rem(from.len() as u64)?;
+        from.get(usize::try_from(index).ok()?)
     }
 }

@@ -1,30 +1,24 @@
 //! `backup`: writes a verified copy of the database, with or without a running daemon.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::pretty_json;
-use crate::cli::{CommandFailure, CommandOutput};
-use crate::model::Clock;
+use crate::cli::{CommandResult, OutputArgs};
+use crate::store::VerifiedCopy;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json as value;
+use serde_json::json;
 use std::path::PathBuf;
 
-/// A proved copy of the database.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct BackupArgs {
-    /// Where to: a file that is not there yet
+    /// File to write; it must not exist yet
     file: PathBuf,
-    /// Print JSON for programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
-pub(in crate::cli) async fn backup_command(
-    place: &CliContext,
-    args: BackupArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_store().await?;
-    let started = place.clock().now();
+pub(in crate::cli) async fn backup_command(context: &CliContext, args: BackupArgs) -> CommandResult {
+    let store = context.open_store().await?;
+    let started = context.now();
     // The bar is drawn only on a terminal.
     let bar = ProgressBar::new(0).with_style(bar_style());
     let progress = |written: u64, total: u64| {
@@ -34,22 +28,22 @@ pub(in crate::cli) async fn backup_command(
     let copied = store.backup_create(&args.file, started, progress).await;
     bar.finish_and_clear();
     let copied = copied?;
-    let elapsed_ms =
-        i64::try_from(place.clock().now().duration_since(started).as_millis()).unwrap_or(i64::MAX);
+    let elapsed_ms = i64::try_from(context.now().duration_since(started).as_millis()).unwrap_or(i64::MAX);
     let file = args.file.display().to_string();
-    if args.json {
-        let all = value!({
-            "file": file, "size_bytes": copied.size_bytes, "tables": copied.tables, "rows": copied.rows,
+    let VerifiedCopy { size_bytes, tables, rows, .. } = copied;
+    let json = || {
+        json!({
+            "file": file, "size_bytes": size_bytes, "tables": tables, "rows": rows,
             "position": copied.position, "made_at": started.to_rfc3339(), "elapsed_ms": elapsed_ms,
-        });
-        return Ok(pretty_json(&all).into());
-    }
-    Ok(format!(
-        "{file}: {} bytes; {} rows in {} tables compared with the original in {elapsed_ms} ms\n\
-         a daemon that starts on it holds what may have been done since: docs/backup.md\n",
-        copied.size_bytes, copied.rows, copied.tables
-    )
-    .into())
+        })
+    };
+    let text = || {
+        format!(
+            "{file}: {size_bytes} bytes; {rows} rows in {tables} tables are equal to the original; took {elapsed_ms} ms\n\
+             a daemon that starts on this copy holds changes that may have been sent since: docs/backup.md\n"
+        )
+    };
+    Ok(args.output.render(json, text).into())
 }
 
 fn bar_style() -> ProgressStyle {

@@ -4,106 +4,79 @@
 
 use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
-use crate::cli::output::{self, TextTable, or_dash, plain_line, pretty_json};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
+use crate::cli::output::{self, or_dash, plain_line};
+use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::exec::JournalRetention;
-use crate::model::{Clock, Position, Timestamp};
+use crate::model::{Position, Timestamp};
 use crate::projection::JournalReplay;
 use crate::store::{DatabaseLock, ExchangeDetail, JournalEvent, RowDifference, Store, TableComparison};
-use crate::sync;
-use crate::sync::PruneOptions;
-use clap::{Args, Subcommand};
-use serde_json::{Value, json as value};
-use std::path::{Path, PathBuf};
+use crate::sync::{self, PruneOptions};
+use clap::Subcommand;
+use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// The number of positions read at a time by an export; it bounds the bodies in memory.
 const EXPORT_STEP: i64 = 200;
 
-/// The record of exchanges and events.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
-    /// Show one exchange or event with all it holds, or list the newest
-    Show(JournalShowArgs),
-    /// Print the journal as JSON Lines, one exchange or event a line, in order
-    Export(JournalExportArgs),
-    /// Let old bodies go now, over a snapshot; takes the database's lock, so not beside a running daemon
-    Prune(JournalPruneArgs),
-    /// Say what changed in the facts between two positions
-    Diff(JournalDiffArgs),
+    /// Show one journal entry (an exchange or an event), or list the newest
+    Show {
+        /// Position of the journal entry: the begin or end of an exchange, or an event
+        #[arg(conflicts_with = "last")]
+        id: Option<i64>,
+        /// Number of newest entries to list
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        last: u32,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Print the journal entries as JSON Lines, in order
+    Export {
+        /// Export only entries after this position
+        #[arg(long, value_name = "POSITION", default_value_t = 0)]
+        after: i64,
+    },
+    /// Remove old bodies and reads behind a snapshot; needs the database's lock, so stop the daemon first
+    Prune {
+        /// Show what would be removed, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Show the facts that changed between two positions
+    Diff {
+        /// Earlier position
+        a: i64,
+        /// Later position
+        b: i64,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
 }
 
-/// Journal entry to show.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct JournalShowArgs {
-    /// Its position: where an exchange began or ended, or where an event stands
-    #[arg(conflicts_with = "last")]
-    id: Option<i64>,
-    /// List the newest so many
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    last: u32,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-/// Range of the journal to export.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct JournalExportArgs {
-    /// Only what stands behind this position
-    #[arg(long, value_name = "POSITION", default_value_t = 0)]
-    after: i64,
-}
-
-/// Options of a prune.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct JournalPruneArgs {
-    /// Only say what would go
-    #[arg(long)]
-    dry_run: bool,
-}
-
-/// Between which positions.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct JournalDiffArgs {
-    /// The earlier position
-    a: i64,
-    /// The later position
-    b: i64,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-pub(in crate::cli) async fn journal_command(
-    context: &CliContext,
-    command: Command,
-) -> Result<CommandOutput, CommandFailure> {
+pub(in crate::cli) async fn journal_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Show(args) => show_entry(context, &args).await,
-        Command::Export(args) => export_entries(context, &args).await,
-        Command::Prune(args) => prune_journal(context, &args).await,
-        Command::Diff(args) => diff_facts(context, &args).await,
+        Command::Show { id: Some(id), output, .. } => show_entry(context, id, output).await,
+        Command::Show { id: None, last, output } => list_newest(context, last, output).await,
+        Command::Export { after } => export_entries(context, Position(after)).await,
+        Command::Prune { dry_run } => prune_journal(context, dry_run).await,
+        Command::Diff { a, b, output } => diff_facts(context, a, b, output).await,
     }
 }
 
-async fn show_entry(context: &CliContext, args: &JournalShowArgs) -> Result<CommandOutput, CommandFailure> {
+async fn show_entry(context: &CliContext, id: i64, output: OutputArgs) -> CommandResult {
     let store = context.open_store().await?;
-    let Some(id) = args.id else { return list_newest(&store, args).await };
-    let (before, at) = (Position(id - 1), Position(id));
-    let all = match store.exchange_detail(at).await? {
-        Some(detail) => journal_exchange_json(&detail),
-        None => match store.event_list(before, at).await?.first() {
-            Some(detail) => journal_event_json(detail),
-            None => {
-                return Err(CommandFailure::failed(format!(
-                    "nothing stands at position {id} of the journal"
-                )));
-            }
-        },
-    };
-    if args.output.json {
-        return Ok(pretty_json(&all).into());
-    }
+    let exchange = store.exchange_detail(Position(id)).await?;
+    let events = store.event_list(Position(id - 1), Position(id)).await?;
+    let entry = exchange.as_ref().map(journal_exchange_json).or(events.first().map(journal_event_json));
+    let entry =
+        entry.ok_or_else(|| CommandFailure::failed(format!("the journal has no entry at position {id}")))?;
+    Ok(output.render(|| &entry, || entry_text(&entry)).into())
+}
+
+fn entry_text(entry: &Value) -> String {
     let mut text = String::new();
-    for (name, field) in all.as_object().into_iter().flatten().filter(|(_, field)| !field.is_null()) {
+    for (name, field) in entry.as_object().into_iter().flatten().filter(|(_, field)| !field.is_null()) {
         match field {
             Value::String(field) => text.push_str(&format!("{name:<12} {}\n", plain_line(field))),
             Value::Array(_) | Value::Object(_) => {
@@ -112,32 +85,32 @@ async fn show_entry(context: &CliContext, args: &JournalShowArgs) -> Result<Comm
             other => text.push_str(&format!("{name:<12} {other}\n")),
         }
     }
-    Ok(text.into())
+    text
 }
 
-async fn list_newest(store: &Store, args: &JournalShowArgs) -> Result<CommandOutput, CommandFailure> {
-    let (after, to) = (store.journal_tail_start(args.last).await?, store.journal_position().await?);
-    let entries = journal_entries(store, after, to).await?;
-    if args.output.json {
-        return Ok(pretty_json(&entries).into());
-    }
-    let mut table = TextTable::new(&["position", "at", "what", "run", "job", "verdict", "status", "message"]);
+async fn list_newest(context: &CliContext, last: u32, output: OutputArgs) -> CommandResult {
+    let store = context.open_store().await?;
+    let (after, to) = (store.journal_tail_start(last).await?, store.journal_position().await?);
     let text = |entry: &Value, name: &str| match &entry[name] {
         Value::String(text) => text.clone(),
         Value::Null => or_dash(None::<String>),
         other => other.to_string(),
     };
-    for entry in &entries {
-        let what = if entry["type"] == "event" {
-            format!("{} {}", text(entry, "kind"), text(entry, "subject"))
-        } else {
-            text(entry, "operation")
+    let columns = |entry: Value| {
+        let (at, subject) = match entry["type"] == "event" {
+            true => ("at", format!("{} {}", text(&entry, "kind"), text(&entry, "subject"))),
+            false => ("sent_at", text(&entry, "operation")),
         };
-        let at = if entry["type"] == "event" { text(entry, "at") } else { text(entry, "sent_at") };
-        let rest = ["run", "job", "verdict", "status", "message"].map(|name| text(entry, name));
-        table.add_row([vec![text(entry, "position"), at, what], rest.to_vec()].concat());
-    }
-    Ok(table.to_text("the journal is empty").into())
+        let [position, at, run, job, verdict, status, message] =
+            ["position", at, "run", "job", "verdict", "status", "message"].map(|name| text(&entry, name));
+        [position, at, subject, run, job, verdict, status, message]
+    };
+    output.list(
+        journal_entries(&store, after, to).await?,
+        "the journal is empty",
+        ["position", "at", "operation or event", "run", "job", "verdict", "status", "message"],
+        columns,
+    )
 }
 
 /// Returns the exchanges and events between two positions, in order.
@@ -149,13 +122,10 @@ async fn journal_entries(store: &Store, after: Position, to: Position) -> Result
     Ok(all)
 }
 
-async fn export_entries(
-    place: &CliContext,
-    args: &JournalExportArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_store().await?;
+async fn export_entries(context: &CliContext, after: Position) -> CommandResult {
+    let store = context.open_store().await?;
     let end = store.journal_position().await?;
-    let mut at = Position(args.after);
+    let mut at = after;
     while at < end {
         let to = Position(at.0.saturating_add(EXPORT_STEP).min(end.0));
         let lines: String = journal_entries(&store, at, to)
@@ -172,7 +142,7 @@ async fn export_entries(
 /// Returns an exchange for `--json` and the export.
 fn journal_exchange_json(detail: &ExchangeDetail) -> Value {
     let row = &detail.row;
-    value!({
+    json!({
         "type": "exchange", "position": row.exchange.id, "ended_position": row.ended, "run": row.run_id, "job": row.job,
         "trigger": row.trigger, "operation": row.exchange.operation, "target": row.exchange.target, "lane": row.exchange.lane,
         "sent_at": Timestamp(row.exchange.sent_ms).to_rfc3339(),
@@ -185,7 +155,7 @@ fn journal_exchange_json(detail: &ExchangeDetail) -> Value {
 
 /// Returns an event for `--json` and the export.
 fn journal_event_json(detail: &JournalEvent) -> Value {
-    value!({
+    json!({
         "type": "event", "position": detail.position, "at": Timestamp(detail.at_ms).to_rfc3339(), "kind": detail.kind,
         "subject": detail.subject, "detail": body_json(detail.detail.as_deref()),
     })
@@ -197,34 +167,21 @@ fn body_json(text: Option<&str>) -> Value {
 }
 
 /// Prunes. A prune by an operator also removes by age after clock steps, because the operator has checked it.
-async fn prune_journal(
-    context: &CliContext,
-    args: &JournalPruneArgs,
-) -> Result<CommandOutput, CommandFailure> {
+async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult {
     let config = context.config()?;
     let lock = DatabaseLock::acquire(&config.database.path)?;
     let store = Store::open(&config.database.path, &lock).await?;
     let retention =
         JournalRetention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size };
-    let meant = PruneOptions { is_by_operator: true, is_dry_run: args.dry_run };
-    let pruned = sync::prune_journal(&store, retention, meant, context.clock().now()).await;
+    let options = PruneOptions { is_by_operator: true, is_dry_run };
+    let pruned = sync::prune_journal(&store, retention, options, context.now()).await;
     store.close().await?;
-    let would = if args.dry_run { "nothing was changed; a pruning now would come to: " } else { "" };
-    Ok(format!("{would}{}\n", pruned?).into())
+    let preface = if is_dry_run { "nothing was changed; a prune now would give: " } else { "" };
+    Ok(format!("{preface}{}\n", pruned?).into())
 }
 
 /// A temporary mirror for one command.
 struct TemporaryMirror(PathBuf);
-
-impl TemporaryMirror {
-    fn new() -> Self {
-        Self(std::env::temp_dir().join(format!("tallyd-diff-{}.db", std::process::id())))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
 
 impl Drop for TemporaryMirror {
     fn drop(&mut self) {
@@ -233,35 +190,32 @@ impl Drop for TemporaryMirror {
     }
 }
 
-async fn diff_facts(context: &CliContext, args: &JournalDiffArgs) -> Result<CommandOutput, CommandFailure> {
-    if args.a > args.b || args.a < 0 {
+async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) -> CommandResult {
+    if a > b || a < 0 {
         return Err(CommandFailure::usage(
-            "name two positions, the earlier one first; see tallyd journal show --last 20",
+            "name two positions, the earlier first; see `tallyd journal show --last 20`",
         ));
     }
-    let passing = TemporaryMirror::new();
-    let mut folding = JournalReplay::start_empty(&context.config()?.database.path, passing.path()).await?;
-    let end = folding.last_position(None).await?;
-    if args.b > end.0 {
+    let file = std::env::temp_dir().join(format!("tallyd-diff-{}.db", std::process::id()));
+    let mirror = TemporaryMirror(file);
+    let mut replay = JournalReplay::start_empty(&context.config()?.database.path, &mirror.0).await?;
+    let end = replay.last_position(None).await?;
+    if b > end.0 {
         return Err(CommandFailure::failed(format!("the journal ends at position {end}")));
     }
-    project_with_progress(&mut folding, Position(args.a)).await?;
-    let before = folding.current_facts(passing.path()).await?;
-    project_with_progress(&mut folding, Position(args.b)).await?;
-    let after = folding.current_facts(passing.path()).await?;
-    folding.close().await?;
+    project_with_progress(&mut replay, Position(a)).await?;
+    let before = replay.current_facts(&mirror.0).await?;
+    project_with_progress(&mut replay, Position(b)).await?;
+    let after = replay.current_facts(&mirror.0).await?;
+    replay.close().await?;
     let changed = JournalReplay::changed_facts(&before, &after);
-    Ok(if args.output.json {
-        pretty_json(&differences_json(&changed)).into()
-    } else {
-        differences_text(&changed).into()
-    })
+    Ok(output.render(|| differences_json(&changed), || differences_text(&changed)).into())
 }
 
 fn differences_json(changed: &[TableComparison]) -> Value {
     let table = |compared: &TableComparison| {
-        let row = |row: &RowDifference| value!({"key": row.key, "before": row.before, "after": row.after});
-        value!({
+        let row = |row: &RowDifference| json!({"key": row.key, "before": row.before, "after": row.after});
+        json!({
             "table": compared.table,
             "rows": compared.differences.iter().map(row).collect::<Vec<_>>(),
         })

@@ -2,8 +2,8 @@
 
 use super::show::change_json;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, or_dash, pretty_json};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
+use crate::cli::output::{TextTable, or_dash};
+use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::store::{ChangeRow, OutboxFilter};
 use clap::Args;
@@ -19,26 +19,23 @@ const GROUP_ORDER: [ChangeState; 7] = [
     ChangeState::Cancelled,
 ];
 
-/// Filter of the list of changes.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxListArgs {
-    /// Only changes in this state (may be repeated): pending, sending, applied, held, rejected, in_doubt, cancelled
+    /// Show only changes in this state (may be repeated): pending, sending, applied, held, rejected, in_doubt,
+    /// cancelled
     #[arg(long, value_name = "STATE")]
     state: Vec<String>,
-    /// Only changes of this kind
+    /// Show only changes of this kind
     #[arg(long)]
     kind: Option<String>,
-    /// At most so many, the newest
+    /// Maximum number of changes, newest kept
     #[arg(long, default_value_t = 100)]
     limit: u32,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-pub(super) async fn list_changes(
-    place: &CliContext,
-    args: OutboxListArgs,
-) -> Result<CommandOutput, CommandFailure> {
+pub(super) async fn list_changes(context: &CliContext, args: OutboxListArgs) -> CommandResult {
     for state in &args.state {
         state.parse::<ChangeState>().map_err(|error| CommandFailure::usage(error.to_string()))?;
     }
@@ -46,20 +43,19 @@ pub(super) async fn list_changes(
         kind.parse::<ChangeKind>().map_err(|error| CommandFailure::usage(error.to_string()))?;
     }
     let filter = OutboxFilter { states: args.state, kind: args.kind, limit: args.limit };
-    let rows = place.open_store().await?.outbox_list(&filter).await?;
-    if args.output.json {
-        return Ok(pretty_json(&rows.iter().map(change_json).collect::<Vec<_>>()).into());
+    let mut rows = context.open_store().await?.outbox_list(&filter).await?;
+    if !args.output.json {
+        let rank = |row: &ChangeRow| GROUP_ORDER.iter().position(|state| state.as_str() == row.state);
+        rows.sort_by(|a, b| (rank(a), &a.reason).cmp(&(rank(b), &b.reason)));
     }
-    Ok(grouped_text(rows).into())
+    Ok(args.output.render(|| rows.iter().map(change_json).collect::<Vec<_>>(), || grouped_text(&rows)).into())
 }
 
 /// Formats a group for each state and reason; within it the newest first.
-fn grouped_text(mut rows: Vec<ChangeRow>) -> String {
+fn grouped_text(rows: &[ChangeRow]) -> String {
     if rows.is_empty() {
-        return "no such change\n".into();
+        return "no change matches\n".into();
     }
-    let context = |row: &ChangeRow| GROUP_ORDER.iter().position(|state| *state == row.state);
-    rows.sort_by(|a, b| (context(a), &a.reason).cmp(&(context(b), &b.reason)));
     let groups = rows.chunk_by(|a, b| (&a.state, &a.reason) == (&b.state, &b.reason));
     groups.map(group_text).collect::<Vec<_>>().join("\n")
 }
@@ -74,17 +70,10 @@ fn group_text(rows: &[ChangeRow]) -> String {
     if let Some(reason) = first.reason.as_deref().and_then(|reason| reason.parse::<Reason>().ok()) {
         text.push_str(&format!("what to do: {}\n", reason.what_to_do()));
     }
-    let mut table = TextTable::new(&["key", "kind", "stock level", "detail"]);
-    for row in rows {
+    let columns = |row: &ChangeRow| {
         let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
         let level = level.map(|level| format!("{} @{}", level.sku, level.warehouse_id));
-        table.add_row([
-            row.key.clone(),
-            row.content.kind.clone(),
-            or_dash(level),
-            or_dash(row.detail.as_ref()),
-        ]);
-    }
-    text.push_str(&table.to_text(""));
-    text
+        [row.key.clone(), row.content.kind.clone(), or_dash(level), or_dash(row.detail.as_ref())]
+    };
+    text + &TextTable::new(["key", "kind", "stock level", "detail"], rows.iter().map(columns)).to_text("")
 }

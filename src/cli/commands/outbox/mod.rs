@@ -19,80 +19,67 @@ pub(in crate::cli) mod ship;
 mod show;
 pub(in crate::cli) mod tracking;
 
-use crate::cli::context::CliContext;
+use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::plain_line;
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
-use crate::model::Clock;
-use crate::store::Durability;
+use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use clap::{Args, Subcommand};
 
-/// The changes and what became of them.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
-    /// List changes by why they stand where they stand, with what to do about each
+    /// List changes by state and reason, with the next step for each reason
     List(list::OutboxListArgs),
-    /// Show one change with its body, its story and the evidence
-    Show(OutboxShowArgs),
-    /// Let changes that a brake holds go, once
+    /// Show a change with its body, its history and the evidence
+    Show {
+        /// Key of the change
+        key: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Release changes that a brake holds, once
     Release(OutboxReleaseArgs),
-    /// Withdraw changes that still wait; one that was sent cannot be
+    /// Cancel changes that were not sent yet
     Cancel(OutboxKeysArgs),
-    /// Plan held changes anew, once their cause is mended
+    /// Plan held changes again, after their cause is fixed
     Retry(OutboxKeysArgs),
-    /// Say that you know of rejected changes: `status` names them until then
+    /// Acknowledge rejected changes, so that `status` no longer reports them
     Acknowledge(OutboxAcknowledgeArgs),
-    /// Settle one change in doubt or in conflict by your word
+    /// Resolve a change that is in doubt or in conflict
     Resolve(resolve::OutboxResolveArgs),
 }
 
-/// One change.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct OutboxShowArgs {
-    /// The change's key
-    key: String,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-/// Changes or trip to release.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(in crate::cli) struct OutboxReleaseArgs {
-    /// The changes' keys
+    /// Keys of the changes
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// Everything the open trips hold, which are shown
+    /// Release the changes of all open trips, and list the trips
     #[arg(long)]
     all: bool,
 }
 
-/// Rejected changes that are known of.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(in crate::cli) struct OutboxAcknowledgeArgs {
-    /// The changes' keys
+    /// Keys of the changes
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// Everything that was rejected and not acknowledged yet
+    /// Acknowledge all rejected changes
     #[arg(long)]
     all: bool,
 }
 
-/// Changes by key.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxKeysArgs {
-    /// The changes' keys
+    /// Keys of the changes
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
 }
 
-pub(in crate::cli) async fn outbox_command(
-    context: &CliContext,
-    command: Command,
-) -> Result<CommandOutput, CommandFailure> {
+pub(in crate::cli) async fn outbox_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
         Command::List(args) => list::list_changes(context, args).await,
-        Command::Show(args) => show::show_change(context, &args.key, args.output).await,
+        Command::Show { key, output } => show::show_change(context, &key, output).await,
         Command::Release(args) => release_changes(context, &args.keys).await,
         Command::Cancel(args) => resolve::cancel_changes(context, &args.keys).await,
         Command::Retry(args) => resolve::retry_changes(context, &args.keys).await,
@@ -102,18 +89,17 @@ pub(in crate::cli) async fn outbox_command(
     }
 }
 
-async fn release_changes(context: &CliContext, keys: &[String]) -> Result<CommandOutput, CommandFailure> {
+async fn release_changes(context: &CliContext, keys: &[String]) -> CommandResult {
     let store = context.open_store().await?;
     let trips = store.brake_trip_list().await?;
-    let mut write = store.begin_write(Durability::Full).await?;
-    let released = write.brake_release(keys, context.clock().now()).await?;
-    write.commit().await?;
+    let now = context.now();
+    let released = write_and_commit(&store, async |write| write.brake_release(keys, now).await).await?;
     let mut text = String::new();
     for trip in trips.iter().filter(|_| keys.is_empty()) {
         text.push_str(&format!("trip {}: {} ({} change(s))\n", trip.id, plain_line(&trip.what), trip.held));
     }
     text.push_str(&format!(
-        "{released} change(s) released; they are read again and merged before they are sent\n"
+        "{released} change(s) released; their stock levels are read again and merged before they are sent\n"
     ));
     Ok(CommandOutput { text, exit_code: u8::from(released == 0) })
 }

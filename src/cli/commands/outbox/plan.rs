@@ -4,22 +4,17 @@
 //! In JSON a request's `body` is text, because parsed JSON would not show the exact bytes.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{json_line, plain_line, pretty_json};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
+use crate::cli::output::{json_line, plain_line};
+use crate::cli::{CommandResult, OutputArgs};
 use crate::daemon::preview_push;
 use crate::model::{CallEffect, ChangeId};
 use crate::push::{PlannedRequest, PushPreview};
-use serde_json::{Value, json as value};
+use serde_json::{Value, json};
 
-pub(in crate::cli) async fn plan_command(
-    place: &CliContext,
-    reading: OutputArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_store().await?;
-    let plan = preview_push(&place.config()?, &store, &place.clock())
-        .await
-        .map_err(|error| CommandFailure::failed(error.to_string()))?;
-    Ok(if reading.json { pretty_json(&plan_json(&plan)) } else { plan_text(&plan) }.into())
+pub(in crate::cli) async fn plan_command(context: &CliContext, output: OutputArgs) -> CommandResult {
+    let store = context.open_store().await?;
+    let plan = preview_push(&context.config()?, &store, &context.clock()).await?;
+    Ok(output.render(|| plan_json(&plan), || plan_text(&plan)).into())
 }
 
 fn is_preflight(planned: &PlannedRequest) -> bool {
@@ -43,22 +38,22 @@ fn plan_json(plan: &PushPreview) -> Value {
             |(path, query)| (path.to_owned(), query.to_owned()),
         );
         let keys: Vec<&str> = planned.changes.iter().map(|id| change_key(plan, *id)).collect();
-        value!({
+        json!({
             "operation": request.operation.as_str(), "method": request.operation.method(), "path": path,
             "query": query, "body": body_text(planned), "changes": planned.changes, "keys": keys,
         })
     };
-    let (looks, calls): (Vec<&PlannedRequest>, Vec<&PlannedRequest>) =
-        plan.requests.iter().partition(|p| is_preflight(p));
-    let reads = plan.reads.iter().map(|level| value!({"sku": level.sku, "warehouse_id": level.warehouse_id}));
-    let settled = plan
+    let (preflights, calls): (Vec<&PlannedRequest>, Vec<&PlannedRequest>) =
+        plan.requests.iter().partition(|planned| is_preflight(planned));
+    let reads = plan.reads.iter().map(|level| json!({"sku": level.sku, "warehouse_id": level.warehouse_id}));
+    let without_call = plan
         .changes_without_call
         .iter()
-        .map(|(id, how)| value!({"id": id, "key": change_key(plan, *id), "how": how}));
-    value!({
-        "looks": looks.into_iter().map(request).collect::<Vec<_>>(),
+        .map(|(id, how)| json!({"id": id, "key": change_key(plan, *id), "how": how}));
+    json!({
+        "looks": preflights.into_iter().map(request).collect::<Vec<_>>(),
         "calls": calls.into_iter().map(request).collect::<Vec<_>>(),
-        "reads_first": reads.collect::<Vec<_>>(), "without_call": settled.collect::<Vec<_>>(),
+        "reads_first": reads.collect::<Vec<_>>(), "without_call": without_call.collect::<Vec<_>>(),
     })
 }
 
@@ -71,15 +66,15 @@ fn plan_text(plan: &PushPreview) -> String {
         text.push_str(&format!("change {}: {}\n", plain_line(change_key(plan, *id)), plain_line(how)));
     }
     for planned in &plan.requests {
-        let look = if is_preflight(planned) { "look: " } else { "" };
+        let prefix = if is_preflight(planned) { "preflight: " } else { "" };
         let (method, target) = (planned.request.operation.method(), planned.request.target());
-        text.push_str(&format!("{look}{method} {}\n", plain_line(&target)));
+        text.push_str(&format!("{prefix}{method} {}\n", plain_line(&target)));
         if let Some(body) = body_text(planned) {
             text.push_str(&format!("{}\n", json_line(&body)));
         }
     }
     if text.is_empty() {
-        text.push_str("nothing waits to be sent\n");
+        text.push_str("no change is ready to be sent\n");
     }
     text
 }

@@ -2,37 +2,35 @@
 //!
 //! An invalid decision changes nothing, exits with 1 and names the valid command.
 
-use crate::cli::context::CliContext;
+use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::plain_line;
-use crate::cli::{CommandFailure, CommandOutput};
-use crate::model::{Clock, Quantity, ShipmentId};
+use crate::cli::{CommandFailure, CommandOutput, CommandResult};
+use crate::model::{Quantity, ShipmentId};
 use crate::outbox::Resolution;
-use crate::store::Durability;
+use crate::store::{DecisionResult, Durability, Store, StoreError, WriteTransaction};
 use clap::Args;
 
-/// A word on one change.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxResolveArgs {
-    /// The change's key
+    /// Key of the change
     key: String,
     #[command(flatten)]
     resolution: ResolutionArgs,
 }
 
-/// The word.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct ResolutionArgs {
-    /// It took effect at the platform
+    /// The call took effect at the platform
     #[arg(long = "done")]
     took_effect: bool,
-    /// It had no effect there, and is planned anew
+    /// The call had no effect; the change is planned again
     #[arg(long = "not-done")]
     had_no_effect: bool,
-    /// It made this shipment, which is compared with what was sent
+    /// The call created this shipment; it is compared with the request
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..))]
     shipment: Option<i64>,
-    /// Which number holds: the change's, the platform's, or this one
+    /// The quantity to use: the change's (mine), the platform's (theirs), or a number
     #[arg(long = "use", value_name = "mine|theirs|N", value_parser = parse_use, allow_negative_numbers = true)]
     use_value: Option<Resolution>,
 }
@@ -44,7 +42,7 @@ fn parse_use(text: &str) -> Result<Resolution, String> {
         "theirs" => Ok(Resolution::Theirs),
         number => match number.parse().map(Quantity) {
             Ok(number) if (Quantity(0)..=Quantity::MAX).contains(&number) => Ok(Resolution::Exactly(number)),
-            _ => Err(format!("say mine, theirs or a number from 0 to {}", Quantity::MAX)),
+            _ => Err(format!("expected mine, theirs or a number from 0 to {}", Quantity::MAX)),
         },
     }
 }
@@ -61,15 +59,12 @@ impl ResolutionArgs {
     }
 }
 
-pub(super) async fn resolve_change(
-    place: &CliContext,
-    args: &OutboxResolveArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_store().await?;
-    let max_base_age = place.config()?.quantities.max_base_age;
+pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArgs) -> CommandResult {
+    let store = context.open_store().await?;
+    let max_base_age = context.config()?.quantities.max_base_age;
+    let (resolution, now) = (args.resolution.resolution(), context.now());
     let mut write = store.begin_write(Durability::Full).await?;
-    let word = args.resolution.resolution();
-    match write.outbox_resolve(&args.key, word, max_base_age, place.clock().now()).await? {
+    match write.outbox_resolve(&args.key, resolution, max_base_age, now).await? {
         Ok(done) => {
             write.commit().await?;
             let line =
@@ -80,77 +75,62 @@ pub(super) async fn resolve_change(
     }
 }
 
-pub(super) async fn retry_changes(
-    place: &CliContext,
-    keys: &[String],
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_store().await?;
-    let mut answers = KeyOutcomes::default();
-    for key in keys {
-        let mut write = store.begin_write(Durability::Full).await?;
-        let reply = write.outbox_retry(key, place.clock().now()).await?;
-        write.commit().await?;
-        answers.add_outcome(key, "pending, planned anew", "not retried", reply);
-    }
-    Ok(answers.0)
-}
-
-pub(super) async fn cancel_changes(
-    place: &CliContext,
-    keys: &[String],
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_store().await?;
-    let mut answers = KeyOutcomes::default();
-    for key in keys {
-        let mut write = store.begin_write(Durability::Full).await?;
-        let cancelled = write.outbox_cancel(key, place.clock().now()).await?;
-        write.commit().await?;
-        let reply = match store.outbox_show(key).await? {
-            _ if cancelled => Ok(()),
-            Some(row) => Err(format!("it is {}, and only a change that waits can be cancelled", row.state)),
-            None => Err("there is no change with this key".into()),
-        };
-        answers.add_outcome(key, "cancelled", "not cancelled", reply);
-    }
-    Ok(answers.0)
-}
-
-pub(super) async fn acknowledge_changes(
-    place: &CliContext,
-    keys: &[String],
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_store().await?;
-    let mut answers = KeyOutcomes::default();
-    for key in keys {
-        let mut write = store.begin_write(Durability::Full).await?;
-        let reply = write.outbox_acknowledge(key, place.clock().now()).await?;
-        write.commit().await?;
-        answers.add_outcome(key, "acknowledged", "not acknowledged", reply);
-    }
-    Ok(answers.0)
-}
-
-pub(super) async fn acknowledge_all_changes(context: &CliContext) -> Result<CommandOutput, CommandFailure> {
+pub(super) async fn retry_changes(context: &CliContext, keys: &[String]) -> CommandResult {
     let store = context.open_store().await?;
-    let mut write = store.begin_write(Durability::Full).await?;
-    let news = write.outbox_acknowledge_all(context.clock().now()).await?;
-    write.commit().await?;
-    Ok(format!("{news} rejected change(s) acknowledged\n").into())
+    let outcomes = ["pending; planned again by the next push", "not retried"];
+    decide_each(&store, keys, outcomes, async |write, key| write.outbox_retry(key, context.now()).await).await
 }
 
-/// A line per change; the exit code is 1 if any was refused.
-#[derive(Default)]
-struct KeyOutcomes(CommandOutput);
-
-impl KeyOutcomes {
-    fn add_outcome(&mut self, key: &str, done: &str, refused: &str, reply: Result<(), String>) {
-        let key = plain_line(key);
-        match reply {
-            Ok(()) => self.0.text.push_str(&format!("{key}: {done}\n")),
-            Err(why) => {
-                self.0.text.push_str(&format!("{key}: {refused}: {}\n", plain_line(&why)));
-                self.0.exit_code = 1;
-            }
+pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> CommandResult {
+    let store = context.open_store().await?;
+    decide_each(&store, keys, ["cancelled", "not cancelled"], async |write, key| {
+        if write.outbox_cancel(key, context.now()).await? {
+            return Ok(Ok(()));
         }
+        Ok(Err(match store.outbox_show(key).await? {
+            Some(row) => {
+                format!("the change is {}; only a pending or held change can be cancelled", row.state)
+            }
+            None => "there is no change with this key".into(),
+        }))
+    })
+    .await
+}
+
+pub(super) async fn acknowledge_changes(context: &CliContext, keys: &[String]) -> CommandResult {
+    let store = context.open_store().await?;
+    decide_each(&store, keys, ["acknowledged", "not acknowledged"], async |write, key| {
+        write.outbox_acknowledge(key, context.now()).await
+    })
+    .await
+}
+
+pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResult {
+    let store = context.open_store().await?;
+    let now = context.now();
+    let count = write_and_commit(&store, async |write| write.outbox_acknowledge_all(now).await).await?;
+    Ok(format!("{count} rejected change(s) acknowledged\n").into())
+}
+
+/// Decides on each change in its own transaction, with a line for each: `done`, or `refused` and the reason.
+///
+/// The exit code is 1 if any decision was refused.
+async fn decide_each(
+    store: &Store,
+    keys: &[String],
+    [done, refused]: [&str; 2],
+    decide: impl AsyncFn(&mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
+) -> CommandResult {
+    let mut output = CommandOutput::default();
+    for key in keys {
+        let line = match write_and_commit(store, async |write| decide(write, key).await).await? {
+            Ok(()) => format!("{}: {done}\n", plain_line(key)),
+            Err(why) => {
+                output.exit_code = 1;
+                format!("{}: {refused}: {}\n", plain_line(key), plain_line(&why))
+            }
+        };
+        output.text.push_str(&line);
     }
+    Ok(output)
 }

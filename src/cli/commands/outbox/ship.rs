@@ -1,17 +1,17 @@
 //! `ship`: queues a shipment of an order, or of named lines of it.
 
-use crate::cli::change::{self, ChangeKeyArgs, CliChange};
+use crate::cli::CommandResult;
+use crate::cli::change::{ChangeKeyArgs, queue_change, without_nulls};
 use crate::cli::context::CliContext;
-use crate::cli::{CommandFailure, CommandOutput};
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Ship an order.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ShipArgs {
-    /// The order's id at the platform
+    /// Order id at the platform
     order: i64,
-    /// Only this line of it (may be repeated), so many of it, or what is left of it [default: all that is left]
+    /// Ship only this line (may be repeated), with this quantity or all units left [default: all units left of all
+    /// lines]
     #[arg(long, value_name = "ID[=QTY]", value_parser = parse_ship_line)]
     line: Vec<ShipLineArg>,
     #[command(flatten)]
@@ -27,28 +27,16 @@ struct ShipLineArg {
 
 fn parse_ship_line(text: &str) -> Result<ShipLineArg, String> {
     let (id, quantity) = text.split_once('=').map_or((text, None), |(id, quantity)| (id, Some(quantity)));
-    let whole = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is no whole number"));
+    let whole = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is not a whole number"));
     Ok(ShipLineArg { id: whole(id)?, quantity: quantity.map(whole).transpose()? })
 }
 
-pub(in crate::cli) async fn ship_command(
-    context: &CliContext,
-    ship: ShipArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let mut body = json!({"order_id": ship.order});
-    if !ship.line.is_empty() {
-        let line = |line: &ShipLineArg| match line.quantity {
-            Some(quantity) => json!({"line_item_id": line.id, "quantity": quantity}),
-            None => json!({"line_item_id": line.id}),
-        };
-        body["lines"] = ship.line.iter().map(line).collect::<Vec<Value>>().into();
-    }
-    change::insert_changes(
-        context,
-        &[CliChange::from_operator(context, "shipment.create", body, ship.key)],
-        &[],
-    )
-    .await
+pub(in crate::cli) async fn ship_command(context: &CliContext, args: ShipArgs) -> CommandResult {
+    let line =
+        |line: &ShipLineArg| without_nulls(json!({"line_item_id": line.id, "quantity": line.quantity}));
+    let lines: Option<Vec<Value>> = (!args.line.is_empty()).then(|| args.line.iter().map(line).collect());
+    let body = without_nulls(json!({"order_id": args.order, "lines": lines}));
+    queue_change(context, "shipment.create", body, args.key).await
 }
 
 #[cfg(test)]

@@ -3,16 +3,16 @@
 
 use crate::cli::commands::journal::job::exchange_json;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, json_line, or_dash, plain_line, pretty_json};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
-use crate::model::{Clock, Timestamp};
+use crate::cli::output::{TextTable, json_line, or_dash, parse_json, plain_line};
+use crate::cli::{CommandFailure, CommandResult, OutputArgs};
+use crate::model::Timestamp;
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::settle;
 use crate::store::{
     CandidateShipment, ChangeRow, DecisionRow, ExchangeRow, InDoubtRow, Store, TransitionRow,
 };
-use serde_json::{Value, json as value};
+use serde_json::{Value, json};
 
 /// The stored data of a change.
 struct ShownChange {
@@ -29,25 +29,20 @@ struct ShownChange {
     candidates: Vec<CandidateShipment>,
 }
 
-pub(super) async fn show_change(
-    context: &CliContext,
-    key: &str,
-    reading: OutputArgs,
-) -> Result<CommandOutput, CommandFailure> {
+pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputArgs) -> CommandResult {
     let store = context.open_store().await?;
     let change = store.outbox_show(key).await?;
-    let change =
-        change.ok_or_else(|| CommandFailure::failed(format!("there is no change with the key `{key}`")))?;
-    let story = ShownChange::load(context, &store, change).await?;
-    Ok(if reading.json { pretty_json(&story.to_json()) } else { story.to_text() }.into())
+    let change = change.ok_or_else(|| CommandFailure::failed(format!("no change has the key `{key}`")))?;
+    let shown = ShownChange::load(context, &store, change).await?;
+    Ok(output.render(|| shown.to_json(), || shown.to_text()).into())
 }
 
 /// Returns a change for `--json`.
 pub(super) fn change_json(row: &ChangeRow) -> Value {
-    value!({
+    json!({
         "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,
         "reason": row.reason, "detail": row.detail,
-        "body": row.content.stored_body.as_text().and_then(|body| serde_json::from_str(body).ok()).unwrap_or(Value::Null),
+        "body": parse_json(row.content.stored_body.as_text()),
         "created_at": row.created_at, "settled_at": row.settled_at,
         "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
         "mine": row.mine, "theirs": row.theirs,
@@ -70,25 +65,25 @@ impl ShownChange {
             exchanges: store.change_exchanges(id).await?,
             sent: store.change_last_request(id).await?,
             evidence: store.change_evidence(id).await?,
-            waits_for: settle::describe_wait(store, timeout, context.clock().now(), id).await?,
+            waits_for: settle::describe_wait(store, timeout, context.now(), id).await?,
             candidates,
             change,
         })
     }
 
     fn to_json(&self) -> Value {
-        let moved = |row: &TransitionRow| {
-            value!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
+        let transition = |row: &TransitionRow| {
+            json!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
                     "exchange_id": row.exchange_id})
         };
-        let decided = |row: &DecisionRow| value!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": decision_detail(row)});
+        let decision = |row: &DecisionRow| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": parse_json(row.detail.as_deref())});
         let mut all = change_json(&self.change);
         all["what_to_do"] = self.what_to_do().into();
-        all["moves"] = self.transitions.iter().map(moved).collect();
-        all["decisions"] = self.decisions.iter().map(decided).collect();
+        all["moves"] = self.transitions.iter().map(transition).collect();
+        all["decisions"] = self.decisions.iter().map(decision).collect();
         all["exchanges"] = self.exchanges.iter().map(exchange_json).collect();
         all["evidence"] = self.sent.as_ref().map_or(Value::Null, |sent| {
-            value!({
+            json!({
                 "sent_at": time_text(sent.sent_ms), "before": sent.before, "target": sent.written,
                 "claimed": self.evidence["claimed"], "made_id": self.evidence["made_id"],
                 "looks": self.evidence["looks"],
@@ -97,8 +92,9 @@ impl ShownChange {
             })
         });
         let candidate = |row: &CandidateShipment| {
-            let fit = self.compare_candidate(row);
-            value!({"shipment_id": row.shipment_id, "items": row.items, "fits": fit.is_ok(), "why_not": fit.err()})
+            let comparison = self.compare_candidate(row);
+            json!({"shipment_id": row.shipment_id, "items": row.items, "fits": comparison.is_ok(),
+                    "why_not": comparison.err()})
         };
         all["candidates"] = self.candidates.iter().map(candidate).collect();
         all
@@ -124,79 +120,74 @@ impl ShownChange {
     }
 
     fn transitions_text(&self) -> String {
-        let decided = |row: &DecisionRow| {
-            let levels = [
+        let decision = |row: &DecisionRow| {
+            let columns = [
                 time_text(row.at_ms),
                 row.kind.clone(),
                 or_dash::<i64>(None),
-                decision_detail(row).to_string(),
+                parse_json(row.detail.as_deref()).to_string(),
             ];
-            (row.position, levels)
+            (row.position, columns)
         };
-        let moved = |row: &TransitionRow| {
+        let transition = |row: &TransitionRow| {
             let why =
                 [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
             (row.position, [time_text(row.at_ms), row.state.clone(), or_dash(row.exchange_id), why])
         };
         // The sort is stable, so that a decision precedes the move it made.
         let mut steps: Vec<_> =
-            self.decisions.iter().map(decided).chain(self.transitions.iter().map(moved)).collect();
+            self.decisions.iter().map(decision).chain(self.transitions.iter().map(transition)).collect();
         steps.sort_by_key(|(position, _)| *position);
-        let mut table = TextTable::new(&["when", "what", "exchange", "why"]);
-        table.add_row([
-            self.change.created_at.clone(),
-            "inserted".into(),
-            or_dash::<i64>(None),
-            String::new(),
-        ]);
-        for (_, levels) in steps {
-            table.add_row(levels);
-        }
-        format!("\nthe story\n{}", table.to_text(""))
+        let insertion =
+            [self.change.created_at.clone(), "inserted".into(), or_dash::<i64>(None), String::new()];
+        let rows = std::iter::once(insertion).chain(steps.into_iter().map(|(_, columns)| columns));
+        let table = TextTable::new(["time", "state or decision", "exchange", "reason"], rows);
+        format!("\nhistory\n{}", table.to_text(""))
     }
 
     fn exchanges_text(&self) -> String {
-        let mut table = TextTable::new(&["exchange", "operation", "sent", "answered", "verdict", "status"]);
-        for row in &self.exchanges {
-            let levels = [
+        let columns = |row: &ExchangeRow| {
+            [
                 row.id.to_string(),
                 row.operation.clone(),
                 time_text(row.sent_ms),
                 or_dash(row.answered_ms.map(time_text)),
                 or_dash(row.verdict.as_ref()),
                 or_dash(row.status),
-            ];
-            table.add_row(levels);
-        }
-        format!("\nsent by\n{}", table.to_text("no call yet"))
+            ]
+        };
+        let headings = ["exchange", "operation", "sent", "answered", "verdict", "status"];
+        let table = TextTable::new(headings, self.exchanges.iter().map(columns));
+        format!("\ncalls\n{}", table.to_text("no call yet"))
     }
 
     /// Returns what was sent, the checks since, and the condition that settle waits for.
     fn evidence_text(&self) -> String {
         let Some(sent) = &self.sent else { return String::new() };
-        let mut text = "\nthe evidence\n".to_owned();
+        let mut text = "\nevidence\n".to_owned();
         if let Some(target) = sent.written.filter(|_| sent.product.is_some()) {
-            text.push_str(&format!("the stock level held {}, and {target} was sent\n", or_dash(sent.before)));
+            text.push_str(&format!("the stock level was {}; {target} was sent\n", or_dash(sent.before)));
         } else if let claimed @ (Value::Object(_) | Value::Array(_)) = &self.evidence["claimed"] {
             text.push_str(&format!("sent with {}\n", json_line(claimed)));
         }
-        for look in self.evidence["looks"].as_array().into_iter().flatten() {
-            let at = look["at"].as_str().unwrap_or_default();
-            let shown = json_line(&look["shown"]);
-            text.push_str(&format!("{at}, exchange {}, showed {shown}\n", look["exchange_id"]));
+        for check in self.evidence["looks"].as_array().into_iter().flatten() {
+            let at = check["at"].as_str().unwrap_or_default();
+            let shown = json_line(&check["shown"]);
+            text.push_str(&format!("{at}, exchange {}, showed {shown}\n", check["exchange_id"]));
         }
         if let Some((what, _)) = &self.waits_for {
             let at = self.next_check().map_or_else(String::new, |at| format!(", at {at}"));
             text.push_str(&format!("settle waits for {}{at}\n", plain_line(what)));
         }
         for row in &self.candidates {
-            let fits = self
-                .compare_candidate(row)
-                .map_or_else(|why| format!("is not it: {why}"), |()| "fits".into());
-            text.push_str(&format!("shipment {} {}\n", row.shipment_id, plain_line(&fits)));
+            let comparison = match self.compare_candidate(row) {
+                Ok(()) => "matches".into(),
+                Err(why) => format!("does not match: {why}"),
+            };
+            text.push_str(&format!("shipment {} {}\n", row.shipment_id, plain_line(&comparison)));
         }
         if self.change.state == ChangeState::InDoubt && self.is_shipment() && self.candidates.is_empty() {
-            text.push_str("no shipment of the order is known here; its page at the platform lists them\n");
+            text.push_str("the mirror has no shipment of this order; see the order's page at the platform\n");
         }
         text
     }
@@ -217,13 +208,9 @@ impl ShownChange {
     /// Checks that a shipment has the lines and quantities that were sent.
     fn compare_candidate(&self, row: &CandidateShipment) -> Result<(), String> {
         let claimed: Option<Vec<ClaimedLine>> = serde_json::from_value(self.evidence["claimed"].clone()).ok();
-        let claimed = claimed.ok_or("what was sent cannot be read any more")?;
+        let claimed = claimed.ok_or("the stored request cannot be parsed")?;
         check_adoption(&claimed, &row.items, None)
     }
-}
-
-fn decision_detail(row: &DecisionRow) -> Value {
-    row.detail.as_deref().and_then(|detail| serde_json::from_str(detail).ok()).unwrap_or_default()
 }
 
 fn time_text(ms: i64) -> String {

@@ -1,29 +1,26 @@
 //! `tracking`: queues tracking numbers of shipments.
 
-use crate::cli::change::{self, ChangeKeyArgs, CliChange};
+use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change, without_nulls};
 use crate::cli::context::CliContext;
-use crate::cli::{CommandFailure, CommandOutput, csv};
+use crate::cli::{CommandResult, csv};
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use serde_json::{Value, json};
 
-/// Tracking numbers of shipments.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
-    /// Tell the tracking number of a shipment, or numbers of its lines
+    /// Queue the tracking number of a shipment, or numbers of its lines
     Submit(TrackingSubmitArgs),
-    /// Numbers of a CSV file with a column shipment_id or shipment_key, and tracking_number
+    /// Queue tracking numbers from a CSV file with the column tracking_number, and shipment_id or shipment_key
     ///
-    /// Optional columns: line_item_id (then the number is that line's alone), carrier_id, tracking_url, shipped_date,
-    /// estimated_delivery_date, key. The same file again changes nothing; a file of the same name with other content
-    /// is all new changes, unless a column `key` names them.
-    Import(TrackingImportArgs),
+    /// Optional columns: line_item_id (the number applies to that line only), carrier_id, tracking_url, shipped_date,
+    /// estimated_delivery_date, key. Importing an unchanged file again has no effect. A changed file of the same name
+    /// gives new changes for all lines, unless a column `key` names them.
+    Import(csv::CsvImportArgs),
 }
 
-/// One shipment.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TrackingSubmitArgs {
-    /// The shipment's id at the platform; lines are then items of the shipment
+    /// Shipment id at the platform; --line then names items of the shipment
     #[arg(
         long,
         value_name = "ID",
@@ -31,37 +28,26 @@ pub(in crate::cli) struct TrackingSubmitArgs {
         conflicts_with = "shipment_key"
     )]
     shipment: Option<i64>,
-    /// The key of the change that makes the shipment; lines are then lines of the order
+    /// Key of the change that creates the shipment; --line then names lines of the order
     #[arg(long, value_name = "KEY")]
     shipment_key: Option<String>,
-    /// The number of every line that has none of its own
+    /// Tracking number of every line without its own number
     #[arg(long)]
     number: Option<String>,
-    /// The account's carrier; without it marketplaces are not told who carries
+    /// Carrier id of the account; without it the platform does not report a carrier to marketplaces
     #[arg(long, value_name = "ID")]
     carrier: Option<i64>,
-    /// Where to follow it
+    /// URL of the carrier's tracking page
     #[arg(long)]
     url: Option<String>,
-    /// When it was handed over: a date or date-time [default: the platform's now]
+    /// Time of the handover to the carrier, a date or date-time [default: the platform's current time]
     #[arg(long, value_name = "DATE")]
     shipped: Option<String>,
-    /// Only this line (may be repeated), with a number of its own or the one of --number
+    /// Submit only this line (may be repeated), with its own number or that of --number
     #[arg(long, value_name = "ID[=NUMBER]", value_parser = parse_tracking_line)]
     line: Vec<TrackingLineArg>,
     #[command(flatten)]
     key: ChangeKeyArgs,
-}
-
-/// A CSV file.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct TrackingImportArgs {
-    /// The file; its first line names the columns
-    #[arg(value_name = "FILE.csv")]
-    file: PathBuf,
-    /// Take the good lines of a file that has bad ones
-    #[arg(long)]
-    partial: bool,
 }
 
 /// A line with its own tracking number, if given.
@@ -73,7 +59,7 @@ struct TrackingLineArg {
 
 fn parse_tracking_line(text: &str) -> Result<TrackingLineArg, String> {
     let (id, number) = text.split_once('=').map_or((text, None), |(id, number)| (id, Some(number)));
-    let id = id.trim().parse().map_err(|_| format!("`{id}` is no line's id"))?;
+    let id = id.trim().parse().map_err(|_| format!("`{id}` is not a line id"))?;
     Ok(TrackingLineArg { id, number: number.map(str::to_owned) })
 }
 
@@ -91,19 +77,11 @@ const TRACKING_COLUMNS: csv::CsvColumns = csv::CsvColumns {
     ],
 };
 
-pub(in crate::cli) async fn tracking_command(
-    context: &CliContext,
-    command: Command,
-) -> Result<CommandOutput, CommandFailure> {
+pub(in crate::cli) async fn tracking_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Submit(submit) => {
-            let body = submit.change_body();
-            let change = CliChange::from_operator(context, "tracking.submit", body, submit.key);
-            change::insert_changes(context, &[change], &[]).await
-        }
-        Command::Import(import) => {
-            let (changes, notes) =
-                csv::import_file(&import.file, &TRACKING_COLUMNS, import.partial, change_from_row)?;
+        Command::Submit(args) => queue_change(context, "tracking.submit", args.change_body(), args.key).await,
+        Command::Import(args) => {
+            let (changes, notes) = csv::import_file(&args, &TRACKING_COLUMNS, change_from_row)?;
             change::insert_changes(context, &changes, &notes).await
         }
     }
@@ -111,44 +89,27 @@ pub(in crate::cli) async fn tracking_command(
 
 impl TrackingSubmitArgs {
     fn change_body(&self) -> Value {
-        let mut body = Map::new();
-        put_field(&mut body, "shipment_id", self.shipment);
-        put_field(&mut body, "shipment_key", self.shipment_key.as_deref());
-        put_field(&mut body, "tracking_number", self.number.as_deref());
-        put_field(&mut body, "carrier_id", self.carrier);
-        put_field(&mut body, "tracking_url", self.url.as_deref());
-        put_field(&mut body, "shipped_date", self.shipped.as_deref());
         let line = |line: &TrackingLineArg| {
-            let mut entry = Map::new();
-            put_field(&mut entry, "line_item_id", Some(line.id));
-            put_field(&mut entry, "tracking_number", line.number.as_deref());
-            Value::Object(entry)
+            without_nulls(json!({"line_item_id": line.id, "tracking_number": line.number}))
         };
-        let lines: Vec<Value> = self.line.iter().map(line).collect();
-        put_field(&mut body, "lines", (!lines.is_empty()).then_some(lines));
-        Value::Object(body)
+        let lines: Option<Vec<Value>> = (!self.line.is_empty()).then(|| self.line.iter().map(line).collect());
+        without_nulls(json!({
+            "shipment_id": self.shipment, "shipment_key": self.shipment_key, "tracking_number": self.number,
+            "carrier_id": self.carrier, "tracking_url": self.url, "shipped_date": self.shipped, "lines": lines,
+        }))
     }
 }
 
 fn change_from_row(line: &csv::CsvRow) -> Result<CliChange, String> {
-    let mut body = Map::new();
-    for column in ["shipment_id", "carrier_id"] {
-        put_field(&mut body, column, line.get(column).map(|_| line.whole_number(column)).transpose()?);
-    }
-    for column in
-        ["shipment_key", "tracking_number", "tracking_url", "shipped_date", "estimated_delivery_date"]
-    {
-        put_field(&mut body, column, line.get(column));
-    }
-    if line.get("line_item_id").is_some() {
-        put_field(&mut body, "lines", Some(json!([{"line_item_id": line.whole_number("line_item_id")?}])));
-    }
-    CliChange::from_csv_row(line, "tracking.submit", Value::Object(body))
-}
-
-/// Sets a field if it has a value.
-fn put_field(body: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
-    body.extend(value.map(|value| (name.to_owned(), value.into())));
+    let (shipment, carrier) = (line.optional_number("shipment_id")?, line.optional_number("carrier_id")?);
+    let item = line.optional_number("line_item_id")?;
+    let body = json!({
+        "shipment_id": shipment, "carrier_id": carrier, "shipment_key": line.get("shipment_key"),
+        "tracking_number": line.get("tracking_number"), "tracking_url": line.get("tracking_url"),
+        "shipped_date": line.get("shipped_date"), "estimated_delivery_date": line.get("estimated_delivery_date"),
+        "lines": item.map(|id| json!([{"line_item_id": id}])),
+    });
+    CliChange::from_csv_row(line, "tracking.submit", without_nulls(body))
 }
 
 #[cfg(test)]

@@ -2,45 +2,40 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::output::{StreamedList, TextTable, format_age, or_dash};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
-use crate::model::{Clock, Timestamp};
+use crate::cli::{CommandResult, OutputArgs};
+use crate::model::Timestamp;
 use crate::store::StockRow;
 use clap::Args;
 
-/// Quantities per warehouse.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StockArgs {
-    /// Only these SKUs
+    /// Show only these SKUs
     #[arg(value_name = "SKU")]
     skus: Vec<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-pub(in crate::cli) async fn stock_command(
-    place: &CliContext,
-    args: StockArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let (store, now) = (place.open_store().await?, place.clock().now());
+pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs) -> CommandResult {
+    let (store, now) = (context.open_store().await?, context.now());
     let mut listing = StreamedList::new(args.output.json);
     store.stock_each(&args.skus, |rows| listing.print_rows(&rows, || stock_table(&rows, now))).await?;
-    Ok(listing.closing_text("no stock is known yet; track SKUs and let `balances` run").into())
+    let nothing = "no stock level is known yet; track SKUs, then run: tallyd job run balances";
+    Ok(listing.closing_text(nothing).into())
 }
 
 fn stock_table(rows: &[StockRow], now: Timestamp) -> TextTable {
-    let mut table = TextTable::new(&["sku", "warehouse", "name", "quantity", "pending", "age"]);
-    for row in rows {
+    let columns = |row: &StockRow| {
         let observed = row.observed_at.as_deref().and_then(Timestamp::parse);
-        let seconds = observed.map(|at| i64::try_from(now.duration_since(at).as_secs()).unwrap_or(i64::MAX));
-        let levels = [
+        let age = observed.map(|at| i64::try_from(now.duration_since(at).as_secs()).unwrap_or(i64::MAX));
+        [
             row.sku.clone(),
             row.warehouse_id.to_string(),
             or_dash(row.warehouse_name.as_ref()),
             row.quantity.to_string(),
             or_dash(row.pending_quantity),
-            or_dash(seconds.map(format_age)),
-        ];
-        table.add_row(levels);
-    }
-    table
+            or_dash(age.map(format_age)),
+        ]
+    };
+    TextTable::new(["sku", "warehouse", "name", "quantity", "pending", "age"], rows.iter().map(columns))
 }

@@ -1,125 +1,99 @@
 //! `order`: the tracked orders and their facts.
 
-use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, or_dash, pretty_json, yes_or_no};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs, csv};
-use crate::model::{Clock, OrderId, Timestamp};
-use crate::store::{AllocationRow, Durability, OrderState, ShipmentItemRow};
+use crate::cli::context::{CliContext, write_and_commit};
+use crate::cli::output::{TextTable, or_dash, yes_or_no};
+use crate::cli::{CommandResult, OutputArgs, csv};
+use crate::model::{OrderId, Timestamp};
+use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json as value};
-use std::path::PathBuf;
+use serde_json::{Value, json};
 
-/// Subcommands of `order`.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// Track orders by their ids at the platform
     Track(OrderIdArgs),
     /// Track the orders of a CSV file with a column `order_id`
-    Import(OrderImportArgs),
+    Import(csv::CsvImportArgs),
     /// List the tracked orders
     List(OutputArgs),
-    /// Show one order with its lines, where they are taken from and what of them is on its way
-    Show(OrderShowArgs),
+    /// Show an order with its lines, allocations and shipments
+    Show {
+        /// Order id at the platform
+        id: i64,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Stop tracking orders
     Untrack(OrderIdArgs),
 }
 
-/// Orders by id.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OrderIdArgs {
-    /// The platform's order ids
+    /// Order ids at the platform
     #[arg(required = true, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..))]
     ids: Vec<i64>,
 }
 
-/// A CSV file.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct OrderImportArgs {
-    /// The file; its first line names the columns
-    #[arg(value_name = "FILE.csv")]
-    file: PathBuf,
-    /// Take the good lines of a file that has bad ones
-    #[arg(long)]
-    partial: bool,
-}
-
-/// One order.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct OrderShowArgs {
-    /// The platform's order id
-    id: i64,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
 const ORDER_COLUMNS: csv::CsvColumns = csv::CsvColumns { required: &["order_id"], optional: &[] };
 
-pub(in crate::cli) async fn order_command(
-    context: &CliContext,
-    command: Command,
-) -> Result<CommandOutput, CommandFailure> {
+pub(in crate::cli) async fn order_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Track(named) => track_orders(context, &order_ids(&named.ids), true, &[]).await,
-        Command::Import(import) => {
+        Command::Track(args) => track_orders(context, &order_ids(&args), true, &[]).await,
+        Command::Import(args) => {
             let read = |line: &csv::CsvRow| match line.whole_number("order_id")? {
                 id if id > 0 => Ok(OrderId(id)),
-                id => Err(format!("`order_id` is {id}; ids are above 0")),
+                id => Err(format!("`order_id` is {id}; an id is at least 1")),
             };
-            let (orders, notes) = csv::import_file(&import.file, &ORDER_COLUMNS, import.partial, read)?;
+            let (orders, notes) = csv::import_file(&args, &ORDER_COLUMNS, read)?;
             // Known orders of a file are read at their usual time, because a file may hold the orders of
             // years.
             track_orders(context, &orders, false, &notes).await
         }
-        Command::List(reading) => list_orders(context, reading).await,
-        Command::Show(args) => show_order(context, &args).await,
-        Command::Untrack(named) => untrack_orders(context, &order_ids(&named.ids)).await,
+        Command::List(output) => list_orders(context, output).await,
+        Command::Show { id, output } => show_order(context, OrderId(id), output).await,
+        Command::Untrack(args) => untrack_orders(context, &order_ids(&args)).await,
     }
 }
 
-fn order_ids(ids: &[i64]) -> Vec<OrderId> {
-    ids.iter().copied().map(OrderId).collect()
+fn order_ids(args: &OrderIdArgs) -> Vec<OrderId> {
+    args.ids.iter().copied().map(OrderId).collect()
 }
 
 /// Tracks orders. With `again`, orders already tracked are read now, closed ones too.
 async fn track_orders(
-    place: &CliContext,
+    context: &CliContext,
     orders: &[OrderId],
     again: bool,
     notes: &[String],
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_or_create_store().await?;
-    let mut write = store.begin_write(Durability::Full).await?;
-    let new = write.tracked_order_add(orders).await?;
-    if again {
-        write.order_read_request_add(orders).await?;
-    }
-    write.commit().await?;
+) -> CommandResult {
+    let store = context.open_or_create_store().await?;
+    let new = write_and_commit(&store, async |write| {
+        let new = write.tracked_order_add(orders).await?;
+        if again {
+            write.order_read_request_add(orders).await?;
+        }
+        Ok(new)
+    });
+    let new = new.await?;
     let known = orders.len() as u64 - new;
-    let mut text = format!("{new} order(s) tracked from now on, {known} were tracked before");
-    text.push_str(if again && known > 0 { " and are read again\n" } else { "\n" });
+    let mut text = format!("{new} order(s) newly tracked, {known} already tracked");
+    text.push_str(if again && known > 0 { "; known orders are read again\n" } else { "\n" });
     csv::append_notes(&mut text, notes);
     Ok(text.into())
 }
 
-async fn list_orders(context: &CliContext, reading: OutputArgs) -> Result<CommandOutput, CommandFailure> {
+async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.tracked_order_list().await?;
     let time = |ms: Option<i64>| ms.map(|ms| Timestamp(ms).to_rfc3339());
-    let now = context.clock().now();
-    if reading.json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|row| {
-                value!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
-                        "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
-                        "quantity_left": row.left, "changed_at": time(row.changed_ms),
-                        "state": row.state(now).as_str(), "stale": row.state(now) == OrderState::Stale})
-            })
-            .collect();
-        return Ok(pretty_json(&rows).into());
-    }
-    let mut table = TextTable::new(&["order", "state", "lines", "sold", "left", "closed", "observed"]);
-    for row in rows {
-        let levels = [
+    let now = context.now();
+    let json = |row: &OrderRow| {
+        json!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
+               "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
+               "quantity_left": row.left, "changed_at": time(row.changed_ms),
+               "state": row.state(now).as_str(), "stale": row.state(now) == OrderState::Stale})
+    };
+    let columns = |row: &OrderRow| {
+        [
             row.order_id.to_string(),
             row.state(now).as_str().to_owned(),
             row.lines.to_string(),
@@ -127,39 +101,41 @@ async fn list_orders(context: &CliContext, reading: OutputArgs) -> Result<Comman
             or_dash(row.left),
             or_dash(time(row.closed_ms)),
             or_dash(time(row.observed_ms)),
-        ];
-        table.add_row(levels);
-    }
-    Ok(table.to_text("no order is tracked; begin with: tallyd order track ID…").into())
+        ]
+    };
+    let headings = ["order", "state", "lines", "sold", "left", "closed", "observed"];
+    let nothing = "no order is tracked; run: tallyd order track ID…";
+    let table = || TextTable::new(headings, rows.iter().map(columns)).to_text(nothing);
+    Ok(output.render(|| rows.iter().map(json).collect::<Vec<_>>(), table).into())
 }
 
-async fn show_order(context: &CliContext, args: &OrderShowArgs) -> Result<CommandOutput, CommandFailure> {
-    let (store, order) = (context.open_store().await?, OrderId(args.id));
+async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) -> CommandResult {
+    let store = context.open_store().await?;
     let mut lines = store.order_lines(order).await?;
     let allocations = store.allocation_list(order).await?;
     let items = store.shipment_items(order).await?;
-    if args.output.json {
-        for line in &mut lines {
-            let id = line["line_item_id"].as_i64();
-            let taken = allocations.iter().filter(|taken| Some(taken.line_item_id) == id);
-            let shipped = items.iter().filter(|item| item.line_item_id == id);
-            line["allocations"] = value!(taken.collect::<Vec<_>>());
-            line["shipments"] = value!(shipped.collect::<Vec<_>>());
+    let row = store.order_row(order).await?;
+    for line in lines.iter_mut().filter(|_| output.json) {
+        let id = line["line_item_id"].as_i64();
+        let allocations = allocations.iter().filter(|allocation| Some(allocation.line_item_id) == id);
+        let shipped = items.iter().filter(|item| item.line_item_id == id);
+        line["allocations"] = json!(allocations.collect::<Vec<_>>());
+        line["shipments"] = json!(shipped.collect::<Vec<_>>());
+    }
+    let text = || {
+        let mut text = match row.map(|row| (row.state(context.now()), row.closed_ms)) {
+            Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
+            _ => lines_text(&lines),
+        };
+        if !allocations.is_empty() {
+            text.push_str(&allocations_text(&allocations));
         }
-        return Ok(pretty_json(&lines).into());
-    }
-    let now = context.clock().now();
-    let mut text = match store.order_row(order).await?.map(|row| (row.state(now), row.closed_ms)) {
-        Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
-        _ => lines_text(&lines),
+        if !items.is_empty() {
+            text.push_str(&items_text(&items));
+        }
+        text
     };
-    if !allocations.is_empty() {
-        text.push_str(&allocations_text(allocations));
-    }
-    if !items.is_empty() {
-        text.push_str(&items_text(items));
-    }
-    Ok(text.into())
+    Ok(output.render(|| &lines, text).into())
 }
 
 fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
@@ -171,74 +147,53 @@ fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
 }
 
 fn lines_text(lines: &[Value]) -> String {
-    let mut table = TextTable::new(&["line", "sku", "sold", "left", "price", "warehouse", "observed"]);
-    for line in lines {
-        let level = |name: &str| match &line[name] {
-            Value::Null => "-".to_owned(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let names = [
-            "line_item_id",
-            "sku",
-            "quantity_sold",
-            "quantity_left",
-            "unit_price",
-            "warehouse_id",
-            "observed_at",
-        ];
-        table.add_row(names.map(level));
-    }
-    table.to_text("nothing is known of this order yet; is it tracked?")
+    let columns = |line: &Value| {
+        ["line_item_id", "sku", "quantity_sold", "quantity_left", "unit_price", "warehouse_id", "observed_at"]
+            .map(|name| match &line[name] {
+                Value::Null => "-".to_owned(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            })
+    };
+    let headings = ["line", "sku", "sold", "left", "price", "warehouse", "observed"];
+    TextTable::new(headings, lines.iter().map(columns))
+        .to_text("no line of this order is known yet; check that it is tracked: tallyd order list")
 }
 
-fn allocations_text(allocations: Vec<AllocationRow>) -> String {
-    let mut table = TextTable::new(&["line", "taken", "quantity", "warehouse", "name", "observed"]);
-    for row in allocations {
-        let levels = [
+fn allocations_text(allocations: &[AllocationRow]) -> String {
+    let columns = |row: &AllocationRow| {
+        [
             row.line_item_id.to_string(),
-            or_dash(row.sku),
+            or_dash(row.sku.as_ref()),
             row.quantity.to_string(),
             row.warehouse_id.to_string(),
-            or_dash(row.warehouse_name),
-            row.observed_at,
-        ];
-        table.add_row(levels);
-    }
-    format!("\n{}", table.to_text(""))
+            or_dash(row.warehouse_name.as_ref()),
+            row.observed_at.clone(),
+        ]
+    };
+    let headings = ["line", "sku", "quantity", "warehouse", "name", "observed"];
+    format!("\n{}", TextTable::new(headings, allocations.iter().map(columns)).to_text(""))
 }
 
-fn items_text(items: Vec<ShipmentItemRow>) -> String {
-    let mut table = TextTable::new(&[
-        "line",
-        "shipment",
-        "item",
-        "quantity",
-        "shipped",
-        "confirmed",
-        "tracking",
-        "observed",
-    ]);
-    for row in items {
-        let levels = [
+fn items_text(items: &[ShipmentItemRow]) -> String {
+    let columns = |row: &ShipmentItemRow| {
+        [
             or_dash(row.line_item_id),
             row.shipment_id.to_string(),
             row.item_id.to_string(),
             row.quantity.to_string(),
             yes_or_no(row.is_shipped),
             yes_or_no(row.is_confirmed),
-            or_dash(row.tracking_number),
-            row.observed_at,
-        ];
-        table.add_row(levels);
-    }
-    format!("\n{}", table.to_text(""))
+            or_dash(row.tracking_number.as_ref()),
+            row.observed_at.clone(),
+        ]
+    };
+    let headings = ["line", "shipment", "item", "quantity", "shipped", "confirmed", "tracking", "observed"];
+    format!("\n{}", TextTable::new(headings, items.iter().map(columns)).to_text(""))
 }
 
-async fn untrack_orders(context: &CliContext, orders: &[OrderId]) -> Result<CommandOutput, CommandFailure> {
+async fn untrack_orders(context: &CliContext, orders: &[OrderId]) -> CommandResult {
     let store = context.open_store().await?;
-    let mut write = store.begin_write(Durability::Full).await?;
-    let removed = write.tracked_order_remove(orders).await?;
-    write.commit().await?;
+    let removed = write_and_commit(&store, async |write| write.tracked_order_remove(orders).await).await?;
     Ok(format!("{removed} order(s) no longer tracked\n").into())
 }

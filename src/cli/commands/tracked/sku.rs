@@ -1,61 +1,43 @@
 //! `sku`: the tracked SKUs. They are named by people and programs, because the interface has no product list.
 
-use crate::cli::context::CliContext;
+use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::{StreamedList, TextTable};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs, csv};
+use crate::cli::{CommandFailure, CommandResult, OutputArgs, csv};
 use crate::model::Sku;
-use crate::store::Durability;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
 
-/// Subcommands of `sku`.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// Track SKUs
     Add(SkuArgs),
     /// Track the SKUs of a CSV file with a column `sku`
-    Import(SkuImportArgs),
+    Import(csv::CsvImportArgs),
     /// List the tracked SKUs
     List(OutputArgs),
-    /// Stop tracking SKUs; what is learnt later does not bring them back
+    /// Stop tracking SKUs; later answers do not add them again
     Remove(SkuArgs),
 }
 
-/// SKUs by name.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct SkuArgs {
-    /// The SKUs, spelled as the platform spells them
+    /// SKUs in the platform's spelling
     #[arg(required = true, value_name = "SKU")]
     skus: Vec<String>,
 }
 
-/// A CSV file.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct SkuImportArgs {
-    /// The file; its first line names the columns
-    #[arg(value_name = "FILE.csv")]
-    file: PathBuf,
-    /// Take the good lines of a file that has bad ones
-    #[arg(long)]
-    partial: bool,
-}
-
 const SKU_COLUMNS: csv::CsvColumns = csv::CsvColumns { required: &["sku"], optional: &[] };
 
-pub(in crate::cli) async fn sku_command(
-    context: &CliContext,
-    command: Command,
-) -> Result<CommandOutput, CommandFailure> {
+pub(in crate::cli) async fn sku_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Add(named) => add_skus(context, &parse_skus(&named.skus)?, &[]).await,
-        Command::Import(import) => {
+        Command::Add(args) => add_skus(context, &parse_skus(&args.skus)?, &[]).await,
+        Command::Import(args) => {
             let read =
                 |line: &csv::CsvRow| Sku::new(line.required_value("sku")?).map_err(|error| error.to_string());
-            let (skus, notes) = csv::import_file(&import.file, &SKU_COLUMNS, import.partial, read)?;
+            let (skus, notes) = csv::import_file(&args, &SKU_COLUMNS, read)?;
             add_skus(context, &skus, &notes).await
         }
-        Command::List(reading) => list_skus(context, reading).await,
-        Command::Remove(named) => remove_skus(context, &parse_skus(&named.skus)?).await,
+        Command::List(output) => list_skus(context, output).await,
+        Command::Remove(args) => remove_skus(context, &parse_skus(&args.skus)?).await,
     }
 }
 
@@ -66,45 +48,31 @@ fn parse_skus(texts: &[String]) -> Result<Vec<Sku>, CommandFailure> {
     texts.iter().map(parse).collect()
 }
 
-async fn add_skus(
-    place: &CliContext,
-    skus: &[Sku],
-    notes: &[String],
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_or_create_store().await?;
-    let mut write = store.begin_write(Durability::Full).await?;
-    let new = write.tracked_sku_add(skus).await?;
-    write.commit().await?;
+async fn add_skus(context: &CliContext, skus: &[Sku], notes: &[String]) -> CommandResult {
+    let store = context.open_or_create_store().await?;
+    let new = write_and_commit(&store, async |write| write.tracked_sku_add(skus).await).await?;
     let known = skus.len() as u64 - new;
-    let mut text = format!("{new} SKU(s) tracked from now on, {known} were tracked before\n");
+    let mut text = format!("{new} SKU(s) newly tracked, {known} already tracked\n");
     csv::append_notes(&mut text, notes);
     Ok(text.into())
 }
 
-async fn list_skus(context: &CliContext, reading: OutputArgs) -> Result<CommandOutput, CommandFailure> {
-    let mut listing = StreamedList::new(reading.json);
+async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
+    let mut listing = StreamedList::new(output.json);
     let print = |rows: Vec<(String, String)>| {
         let detail = |(sku, origin): &(String, String)| serde_json::json!({"sku": sku, "origin": origin});
         let values: Vec<_> =
-            if reading.json { rows.iter().map(detail).collect() } else { vec![().into(); rows.len()] };
-        listing.print_rows(&values, || sku_table(rows))
+            if output.json { rows.iter().map(detail).collect() } else { vec![().into(); rows.len()] };
+        listing.print_rows(&values, || {
+            TextTable::new(["sku", "origin"], rows.into_iter().map(|(sku, origin)| [sku, origin]))
+        })
     };
     context.open_store().await?.tracked_sku_each(print).await?;
-    Ok(listing.closing_text("no SKU is tracked; begin with: tallyd sku add SKU…").into())
+    Ok(listing.closing_text("no SKU is tracked; run: tallyd sku add SKU…").into())
 }
 
-fn sku_table(rows: Vec<(String, String)>) -> TextTable {
-    let mut table = TextTable::new(&["sku", "origin"]);
-    for (sku, origin) in rows {
-        table.add_row([sku, origin]);
-    }
-    table
-}
-
-async fn remove_skus(context: &CliContext, skus: &[Sku]) -> Result<CommandOutput, CommandFailure> {
+async fn remove_skus(context: &CliContext, skus: &[Sku]) -> CommandResult {
     let store = context.open_store().await?;
-    let mut write = store.begin_write(Durability::Full).await?;
-    let removed = write.tracked_sku_remove(skus).await?;
-    write.commit().await?;
+    let removed = write_and_commit(&store, async |write| write.tracked_sku_remove(skus).await).await?;
     Ok(format!("{removed} SKU(s) no longer tracked\n").into())
 }

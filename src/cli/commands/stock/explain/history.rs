@@ -9,22 +9,18 @@ use crate::store::{CurrentStockLevel, ExplainedChange, ExplainedEvent, QuantityS
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A step of the history.
-#[derive(Debug)]
 pub(super) struct ExplainStep {
     /// The position in the journal, if any.
     pub(super) position: Option<i64>,
-    /// The time in milliseconds.
     pub(super) at_ms: i64,
-    /// The code: `fact`, `change`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
+    /// `fact`, `change`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
     pub(super) code: &'static str,
-    /// The sentence.
     pub(super) text: String,
 }
 
 /// The stored data of one stock level.
 pub(super) struct ExplainHistory {
-    versions: Vec<QuantityStateRow>,
+    facts: Vec<QuantityStateRow>,
     changes: Vec<ExplainedChange>,
     events: Vec<ExplainedEvent>,
 }
@@ -36,13 +32,13 @@ impl ExplainHistory {
         spellings: &[String],
         level: &CurrentStockLevel,
     ) -> Result<Self, StoreError> {
-        let pairs = match product {
+        let facts = match product {
             Some(product) => store.explain_quantity_states(product, level.warehouse_id).await?,
             None => Vec::new(),
         };
         let changes = store.explain_changes(spellings, level.warehouse_id).await?;
         let ids: Vec<i64> = changes.iter().map(|change| change.id).collect();
-        Ok(Self { versions: pairs, events: store.explain_events(&ids).await?, changes })
+        Ok(Self { facts, events: store.explain_events(&ids).await?, changes })
     }
 
     /// Returns the changes that are not in a final state.
@@ -57,17 +53,13 @@ impl ExplainHistory {
         let mut steps = self.fact_steps();
         steps.extend(self.changes.iter().map(insertion_step));
         steps.extend(self.call_steps());
-        let (placed, timed): (Vec<ExplainStep>, Vec<ExplainStep>) = self
-            .events
-            .iter()
-            .map(event_step)
-            .chain(self.changes.iter().filter_map(state_step))
-            .partition(|step| step.position.is_some());
-        steps.extend(placed);
+        let others = self.events.iter().map(event_step).chain(self.changes.iter().filter_map(state_step));
+        let (positioned, timed): (Vec<_>, Vec<_>) = others.partition(|step| step.position.is_some());
+        steps.extend(positioned);
         // At one position a decision precedes its effects; a change comes last, because its position is that
         // of its insertion.
         let rank =
-            |step: &ExplainStep| ["event", "fact", "agreed"].iter().position(|what| *what == step.code);
+            |step: &ExplainStep| ["event", "fact", "agreed"].iter().position(|code| *code == step.code);
         steps.sort_by_key(|step| (step.position, rank(step).unwrap_or(usize::MAX)));
         for step in timed {
             let at = steps.iter().rposition(|other| other.at_ms <= step.at_ms).map_or(0, |index| index + 1);
@@ -78,68 +70,70 @@ impl ExplainHistory {
 
     /// Returns the changes of the fact, each with its origin.
     fn fact_steps(&self) -> Vec<ExplainStep> {
-        let mut steps = Vec::new();
-        let mut before: Option<&QuantityStateRow> = None;
-        for pair in &self.versions {
-            let by = fact_source(pair);
-            let text = match before {
-                None => format!("{by}the platform says {}", pair.quantity),
+        let earlier = std::iter::once(None).chain(self.facts.iter().map(Some));
+        let step = |(fact, earlier): (&QuantityStateRow, Option<&QuantityStateRow>)| {
+            let source = fact_source(fact);
+            let text = match earlier {
+                None => format!("{source}the platform shows {}", fact.quantity),
                 Some(old) => {
-                    format!("{by}{} -> {}{}", old.quantity, pair.quantity, difference_by_origin(old, pair))
+                    let origins = difference_by_origin(old, fact);
+                    format!("{source}{} -> {}{origins}", old.quantity, fact.quantity)
                 }
             };
-            let (position, at_ms) = (pair.position.unwrap_or(0), pair.since_ms.unwrap_or(0));
-            steps.push(ExplainStep { position: Some(position), at_ms, code: "fact", text });
-            before = Some(pair);
-        }
-        steps
+            ExplainStep {
+                position: Some(fact.position.unwrap_or(0)),
+                at_ms: fact.since_ms.unwrap_or(0),
+                code: "fact",
+                text,
+            }
+        };
+        self.facts.iter().zip(earlier).map(step).collect()
     }
 
     /// Returns the entries that carried changes, and the matching reads that made a call unnecessary.
     fn call_steps(&self) -> Vec<ExplainStep> {
         let mut by_exchange: BTreeMap<i64, Vec<&ExplainedChange>> = BTreeMap::new();
         for change in &self.changes {
-            by_exchange.entry(change.exchange_id.unwrap_or(0)).or_default().push(change);
+            if let Some(exchange) = change.exchange_id {
+                by_exchange.entry(exchange).or_default().push(change);
+            }
         }
-        by_exchange.remove(&0);
         by_exchange.into_iter().filter_map(|(exchange, changes)| entry_step(exchange, &changes)).collect()
     }
 }
 
-fn fact_source(pair: &QuantityStateRow) -> String {
-    match (pair.exchange_id, pair.operation.as_deref()) {
+fn fact_source(fact: &QuantityStateRow) -> String {
+    match (fact.exchange_id, fact.operation.as_deref()) {
         (Some(exchange), Some(operation)) => format!("exchange {exchange} ({operation}): "),
-        _ if pair.position.is_some() => "a look was taken for the answer that was lost: ".into(),
+        _ if fact.position.is_some() => "a check replaced the lost answer: ".into(),
         _ => String::new(),
     }
 }
 
 /// Splits a difference into our own (own delta moved) and that of others (R - O moved).
 fn difference_by_origin(old: &QuantityStateRow, new: &QuantityStateRow) -> String {
-    let ours = new.own_delta - old.own_delta;
-    let others = new.quantity - old.quantity - ours;
-    let since = match old.exchange_id {
-        Some(exchange) => format!(" since exchange {exchange}"),
-        None => String::new(),
-    };
+    let own = new.own_delta - old.own_delta;
+    let others = new.quantity - old.quantity - own;
     let mut text = String::new();
-    if ours != 0 {
-        text.push_str(&format!("; our writes moved it by {ours:+}"));
+    if own != 0 {
+        text.push_str(&format!("; our writes changed it by {own:+}"));
     }
     if others != 0 {
-        text.push_str(&format!("; others moved it by {others:+}{since}"));
+        let since =
+            old.exchange_id.map_or_else(String::new, |exchange| format!(" since exchange {exchange}"));
+        text.push_str(&format!("; others changed it by {others:+}{since}"));
     }
     text
 }
 
 fn insertion_step(change: &ExplainedChange) -> ExplainStep {
-    let wanted = match outbox::read_stored_body(&change.kind, &change.body) {
+    let request = match outbox::read_stored_body(&change.kind, &change.body) {
         Ok(ChangeBody::QuantitySet(set)) => {
             let base = match (set.counted_at, change.base_quantity, change.base_own_delta) {
                 (Some(at), _, _) if set.seen.is_none() => format!(", counted at {at}"),
-                (_, Some(seen), Some(0)) => format!(", counted when the platform showed {seen}"),
-                (_, Some(seen), Some(ours)) => {
-                    format!(", counted when the platform showed {seen} (our sum {ours:+})")
+                (_, Some(seen), Some(0)) => format!(", counted while the platform showed {seen}"),
+                (_, Some(seen), Some(own)) => {
+                    format!(", counted while the platform showed {seen} (own delta {own:+})")
                 }
                 _ => ", counted before the stock level was read".into(),
             };
@@ -152,7 +146,7 @@ fn insertion_step(change: &ExplainedChange) -> ExplainStep {
         position: Some(change.position.unwrap_or(0)),
         at_ms: Timestamp::parse(&change.created_at).map_or(0, |at| at.0),
         code: "change",
-        text: format!("the change `{}` is inserted: {wanted}; {}", change.key, state_text(change)),
+        text: format!("change `{}` inserted: {request}; {}", change.key, state_text(change)),
     }
 }
 
@@ -178,33 +172,28 @@ fn entry_step(exchange: i64, changes: &[&ExplainedChange]) -> Option<ExplainStep
     let shares = shares.collect::<Vec<_>>().join("; ");
     let merged =
         if changes.len() > 1 { format!(", {} changes in one entry", changes.len()) } else { String::new() };
-    let (what, position, text) = if is_write {
+    let (position, code, text) = if is_write {
         let answer = match first.verdict.as_deref() {
             Some("accepted") => "",
-            Some("in_doubt" | "interrupted" | "transient") => "; no answer came",
-            Some(_) => "; it was refused",
-            None => "; it is on its way",
+            Some("in_doubt" | "interrupted" | "transient") => "; no answer received",
+            Some(_) => "; the platform refused it",
+            None => "; in progress",
         };
-        (
-            "push",
-            exchange,
-            format!("exchange {exchange} ({operation}) sends {written}{merged}: {shares}{answer}"),
-        )
+        let text = format!("exchange {exchange} ({operation}) sends {written}{merged}: {shares}{answer}");
+        (exchange, "push", text)
     } else {
-        (
-            "agreed",
-            first.ended?,
-            format!("exchange {exchange} showed {written} already, no call{merged}: {shares}"),
-        )
+        let text =
+            format!("exchange {exchange} already showed {written}, so no call was made{merged}: {shares}");
+        (first.ended?, "agreed", text)
     };
-    Some(ExplainStep { position: Some(position), at_ms: first.sent_ms.unwrap_or(0), code: what, text })
+    Some(ExplainStep { position: Some(position), at_ms: first.sent_ms.unwrap_or(0), code, text })
 }
 
 /// Rewrites `set 47 counted at 50, 2 sold since: 45` as a sentence of the history.
 fn arithmetic_text(how: &str, written: i64) -> String {
     match how.rsplit_once(": ").filter(|_| how.starts_with("set ")) {
         Some((why, result)) => {
-            let detail = why.replacen("counted at", "counted when the platform showed", 1);
+            let detail = why.replacen("counted at", "counted while the platform showed", 1);
             let makes = if result == written.to_string() { "sent" } else { "makes" };
             format!("{}; {makes} {result}", detail.replace(", ", "; "))
         }
@@ -214,21 +203,22 @@ fn arithmetic_text(how: &str, written: i64) -> String {
 
 fn event_step(event: &ExplainedEvent) -> ExplainStep {
     let (subject, detail) = (&event.subject, event.detail.as_deref().unwrap_or_default());
-    let told: Value = serde_json::from_str(detail).unwrap_or_default();
-    let (what, text) = match event.kind.as_str() {
-        "look" => (
-            "look",
-            format!("a look for `{subject}` in exchange {} shows {detail}", event.position.unwrap_or(0)),
-        ),
-        "trip" => ("trip", format!("a brake holds `{subject}`: {detail}")),
-        "brake.released" => ("event", "a person releases what the brake held".into()),
-        "outbox.finished" => match told["landed"].as_bool() {
-            Some(true) => ("event", format!("settled: what `{subject}` sent was done")),
-            _ => ("event", format!("settled: what `{subject}` sent was not done, it is planned anew")),
-        },
-        kind => ("event", format!("{kind} `{subject}`: {detail}")),
+    let fields: Value = serde_json::from_str(detail).unwrap_or_default();
+    let (code, text) = match (event.kind.as_str(), fields["landed"].as_bool()) {
+        ("look", _) => {
+            let exchange = event.position.unwrap_or(0);
+            ("look", format!("a check of `{subject}` in exchange {exchange} showed {detail}"))
+        }
+        ("trip", _) => ("trip", format!("a brake held `{subject}`: {detail}")),
+        ("brake.released", _) => ("event", "an operator released the changes that the brake held".into()),
+        ("outbox.finished", Some(true)) => ("event", format!("settled: the call of `{subject}` took effect")),
+        ("outbox.finished", _) => {
+            let text = format!("settled: the call of `{subject}` had no effect; the change is planned again");
+            ("event", text)
+        }
+        (kind, _) => ("event", format!("{kind} `{subject}`: {detail}")),
     };
-    ExplainStep { position: event.position, at_ms: event.at_ms, code: what, text }
+    ExplainStep { position: event.position, at_ms: event.at_ms, code, text }
 }
 
 /// Returns a step for a change that is held, rejected, cancelled or in doubt. Sent changes have their own
@@ -241,6 +231,6 @@ fn state_step(change: &ExplainedChange) -> Option<ExplainStep> {
     };
     let detail = change.detail.as_deref().unwrap_or_default();
     let reason = change.reason.as_deref().unwrap_or_default();
-    let text = format!("the change `{}` is {state} ({reason}): {detail}", change.key);
+    let text = format!("change `{}` is {state} ({reason}): {detail}", change.key);
     Some(ExplainStep { position: None, at_ms: change.state_changed_ms?, code: "moved", text })
 }

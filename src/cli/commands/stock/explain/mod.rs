@@ -7,24 +7,23 @@ mod history;
 
 use self::history::{ExplainHistory, ExplainStep};
 use crate::cli::context::CliContext;
-use crate::cli::output::{plain_line, pretty_json};
-use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
+use crate::cli::output::plain_line;
+use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::daemon::preview_push;
 use crate::model::{ChangeId, Sku, Timestamp};
 use crate::outbox::Reason;
 use crate::push::PushPreview;
 use crate::store::{CurrentStockLevel, ExplainedChange, KnownSku, Store};
 use clap::Args;
-use serde_json::{Value, json as value};
+use serde_json::{Value, json};
 
-/// Why a quantity is what it is: which exchange, change, merge or brake.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExplainArgs {
-    /// The SKU
+    /// SKU
     sku: String,
-    /// The warehouse's id at the platform [default: all of the SKU's]
+    /// Warehouse id at the platform [default: all warehouses of the SKU]
     warehouse: Option<i64>,
-    /// So many steps of each stock level, the newest
+    /// Maximum number of steps of each stock level, newest kept
     #[arg(long, value_name = "N", default_value_t = 40)]
     last: usize,
     #[command(flatten)]
@@ -41,70 +40,66 @@ struct ExplainedSku {
     remark: Option<String>,
 }
 
-pub(in crate::cli) async fn explain_command(
-    place: &CliContext,
-    args: ExplainArgs,
-) -> Result<CommandOutput, CommandFailure> {
-    let store = place.open_store().await?;
+pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainArgs) -> CommandResult {
+    let store = context.open_store().await?;
     let subject = find_sku(&store, &args.sku).await?;
     let mut levels = store.explain_stock_levels(subject.product_id, &subject.spellings).await?;
     levels.retain(|level| args.warehouse.is_none_or(|warehouse| level.warehouse_id == warehouse));
     if levels.is_empty() {
         return Err(CommandFailure::failed(nothing_known(&subject, args.warehouse)));
     }
-    let plan = preview_push(&place.config()?, &store, &place.clock())
-        .await
-        .map_err(|error| CommandFailure::failed(error.to_string()))?;
-    let mut detail = Vec::new();
+    let plan = preview_push(&context.config()?, &store, &context.clock()).await?;
+    let mut explanations = Vec::new();
     for level in levels {
-        let story = ExplainHistory::load(&store, subject.product_id, &subject.spellings, &level).await?;
-        detail.push(StockLevelExplanation::new(level, &story, &plan, args.last));
+        let history = ExplainHistory::load(&store, subject.product_id, &subject.spellings, &level).await?;
+        explanations.push(StockLevelExplanation::new(level, &history, &plan, args.last));
     }
-    if args.output.json {
-        let levels: Vec<Value> = detail.iter().map(StockLevelExplanation::to_json).collect();
-        let all = value!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels});
-        return Ok(pretty_json(&all).into());
-    }
-    let mut text: String =
-        subject.remark.iter().map(|remark| format!("{}: {remark}\n\n", plain_line(&subject.sku))).collect();
-    let levels: Vec<String> = detail.iter().map(|detail| detail.to_text(&subject.sku)).collect();
-    text.push_str(&levels.join("\n"));
-    Ok(text.into())
+    let json = || {
+        let levels: Vec<Value> = explanations.iter().map(StockLevelExplanation::to_json).collect();
+        json!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels})
+    };
+    let text = || {
+        let sku = plain_line(&subject.sku);
+        let remark = subject.remark.iter().map(|remark| format!("{sku}: {remark}\n\n")).collect::<String>();
+        let levels: Vec<String> = explanations.iter().map(|level| level.to_text(&sku)).collect();
+        remark + &levels.join("\n")
+    };
+    Ok(args.output.render(json, text).into())
 }
 
 /// Finds the SKU: the exact spelling, else the only SKU of the platform with this case key, as for a change
 /// (docs/rules.md 12).
-async fn find_sku(store: &Store, asked: &str) -> Result<ExplainedSku, CommandFailure> {
-    let sku = Sku::new(asked).map_err(|error| CommandFailure::usage(format!("`{asked}`: {error}")))?;
+async fn find_sku(store: &Store, name: &str) -> Result<ExplainedSku, CommandFailure> {
+    let sku = Sku::new(name).map_err(|error| CommandFailure::usage(format!("`{name}`: {error}")))?;
     let known = store.explain_skus(&sku.case_key()).await?;
-    let exact = known.iter().find(|row| row.sku == asked);
-    let at_service: Vec<&KnownSku> = known.iter().filter(|row| row.product_id.is_some()).collect();
-    let meant = match (exact, at_service.as_slice()) {
+    let exact = known.iter().find(|row| row.sku == name);
+    let at_platform: Vec<&KnownSku> = known.iter().filter(|row| row.product_id.is_some()).collect();
+    let found = match (exact, at_platform.as_slice()) {
         (Some(row), _) => known.iter().find(|other| other.id == row.target_product).or(exact),
         (None, [only]) => Some(*only),
         (None, []) => known.first(),
         (None, several) => {
             let names: Vec<String> = several.iter().map(|row| format!("`{}`", row.sku)).collect();
-            let names = names.join(", ");
             return Err(CommandFailure::failed(format!(
-                "`{asked}` may be {names}, which differ in case or blanks only; name one of them exactly"
+                "`{name}` matches {}, which differ only in case or blanks; name one of them exactly",
+                names.join(", ")
             )));
         }
     };
-    let mut spellings = vec![asked.to_owned()];
-    let same = |row: &&KnownSku| meant.is_some_and(|meant| row.target_product == meant.id);
-    spellings.extend(known.iter().filter(same).map(|row| row.sku.clone()));
+    let mut spellings = vec![name.to_owned()];
+    let is_spelling = |row: &&KnownSku| found.is_some_and(|found| row.target_product == found.id);
+    spellings.extend(known.iter().filter(is_spelling).map(|row| row.sku.clone()));
     Ok(ExplainedSku {
-        sku: meant.map_or_else(|| asked.to_owned(), |row| row.sku.clone()),
-        product_id: meant.map(|row| row.id),
+        sku: found.map_or_else(|| name.to_owned(), |row| row.sku.clone()),
+        product_id: found.map(|row| row.id),
         spellings,
-        remark: meant.and_then(not_pushed_reason),
+        remark: found.and_then(not_pushed_reason),
     })
 }
 
 fn not_pushed_reason(row: &KnownSku) -> Option<String> {
     match (row.missing_ms, row.kind.as_deref()) {
-        (Some(since), _) => Some(format!("the platform does not return it since {}", Timestamp(since))),
+        (Some(since), _) => Some(format!("the platform does not return this SKU since {}", Timestamp(since))),
         (None, Some("Kit")) => Some("a kit: its quantity follows from its components".into()),
         (None, _) => None,
     }
@@ -114,11 +109,11 @@ fn nothing_known(subject: &ExplainedSku, warehouse: Option<i64>) -> String {
     let sku = &subject.sku;
     match (warehouse, subject.product_id, &subject.remark) {
         (Some(warehouse), Some(_), None) => {
-            format!("nothing is known of {sku} in warehouse {warehouse}: see `tallyd stock {sku}`")
+            format!("no stock level of {sku} in warehouse {warehouse} is known: see `tallyd stock {sku}`")
         }
-        (_, _, Some(remark)) => format!("no quantity of {sku} is known: {remark}"),
+        (_, _, Some(remark)) => format!("no stock level of {sku} is known: {remark}"),
         (_, _, None) => format!(
-            "no quantity of {sku} is known and no change names it: see `tallyd sku list`, or begin with \
+            "no stock level of {sku} is known and no change names it: see `tallyd sku list`, or run \
              `tallyd sku add {sku}`"
         ),
     }
@@ -133,22 +128,22 @@ struct StockLevelExplanation {
 }
 
 impl StockLevelExplanation {
-    fn new(level: CurrentStockLevel, story: &ExplainHistory, plan: &PushPreview, last: usize) -> Self {
-        let mut steps = story.steps();
-        let earlier = steps.len().saturating_sub(last);
-        let steps = steps.split_off(earlier);
-        let next =
-            story.open_changes().map(|change| format!("`{}` {}", change.key, next_step_text(change, plan)));
-        Self { earlier_steps: earlier, steps, next_steps: next.collect(), level }
+    fn new(level: CurrentStockLevel, history: &ExplainHistory, plan: &PushPreview, last: usize) -> Self {
+        let mut steps = history.steps();
+        let earlier_steps = steps.len().saturating_sub(last);
+        let steps = steps.split_off(earlier_steps);
+        let open = history.open_changes();
+        let next_steps = open.map(|change| format!("`{}` {}", change.key, next_step_text(change, plan)));
+        Self { earlier_steps, steps, next_steps: next_steps.collect(), level }
     }
 
     fn to_json(&self) -> Value {
         let level = &self.level;
         let steps = self.steps.iter().map(|step| {
-            value!({"position": step.position, "at": Timestamp(step.at_ms).to_rfc3339(), "what": step.code,
+            json!({"position": step.position, "at": Timestamp(step.at_ms).to_rfc3339(), "what": step.code,
                     "text": step.text})
         });
-        value!({
+        json!({
             "warehouse_id": level.warehouse_id, "warehouse_name": level.warehouse_name, "quantity": level.quantity,
             "ours": level.own_delta, "observed_at": level.fact_ms.map(|ms| Timestamp(ms).to_rfc3339()),
             "exchange_id": level.fact_exchange_id, "pending_quantity": level.pending_quantity,
@@ -159,22 +154,18 @@ impl StockLevelExplanation {
     fn to_text(&self, sku: &str) -> String {
         let level = &self.level;
         let name = level.warehouse_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let mut text =
-            format!("{} in warehouse {}{}\n", plain_line(sku), level.warehouse_id, plain_line(&name));
+        let mut text = format!("{sku} in warehouse {}{}\n", level.warehouse_id, plain_line(&name));
         if self.earlier_steps > 0 {
             text.push_str(&format!("  {} earlier steps\n", self.earlier_steps));
         }
         for step in &self.steps {
             let position = step.position.map(|position| format!("#{position}")).unwrap_or_default();
-            text.push_str(&format!(
-                "  {}  {position:<8}  {}\n",
-                Timestamp(step.at_ms),
-                plain_line(&step.text)
-            ));
+            let (at, sentence) = (Timestamp(step.at_ms), plain_line(&step.text));
+            text.push_str(&format!("  {at}  {position:<8}  {sentence}\n"));
         }
         text.push_str(&format!("  now: {}\n", current_state_text(level)));
         if self.next_steps.is_empty() {
-            text.push_str("  next: nothing waits\n");
+            text.push_str("  next: no change is open\n");
         }
         for next in &self.next_steps {
             text.push_str(&format!("  next: {}\n", plain_line(next)));
@@ -186,42 +177,41 @@ impl StockLevelExplanation {
 fn current_state_text(level: &CurrentStockLevel) -> String {
     let mut now = match (level.quantity, level.fact_ms, level.fact_exchange_id) {
         (Some(quantity), Some(at), Some(exchange)) => {
-            format!("{quantity}, by exchange {exchange} of {}", Timestamp(at))
+            format!("{quantity}, read by exchange {exchange} at {}", Timestamp(at))
         }
         (Some(quantity), _, _) => quantity.to_string(),
-        (None, _, _) => "not known".into(),
+        (None, _, _) => "unknown".into(),
     };
     if level.unlinked_ms.is_some() {
-        now.push_str("; the platform links the product to this warehouse no longer");
+        now.push_str("; the platform no longer links the product to this warehouse");
     }
     if let Some(writing) = level.written_in_flight {
-        now.push_str(&format!("; {writing} was sent and it is not known yet whether it was done"));
+        now.push_str(&format!("; {writing} was sent, and its outcome is not known yet"));
     }
     if let Some(pending) = level.pending_quantity {
-        now.push_str(&format!("; becomes {pending} once what is pending applies"));
+        now.push_str(&format!("; becomes {pending} when the pending changes are applied"));
     }
     now
 }
 
 /// Returns the next step of an open change.
 fn next_step_text(change: &ExplainedChange, plan: &PushPreview) -> String {
-    let id = change.id;
+    let id = ChangeId(change.id);
     match change.state.as_str() {
         "held" if change.reason.as_deref() == Some(Reason::NoFact.as_str()) => {
-            "is looked at again by `settle`, and goes on once an answer shows the stock level".into()
+            "is checked by `settle`, and continues after a read shows the stock level".into()
         }
-        "held" => "waits for a person".into(),
-        "in_doubt" => "is looked for at the platform by `settle`".into(),
-        "sending" => "is in a call".into(),
+        "held" => "needs a decision: see `tallyd outbox show`".into(),
+        "in_doubt" => "is in doubt; `settle` checks it at the platform".into(),
+        "sending" => "is being sent".into(),
         _ => {
-            let detail = plan.changes_without_call.iter().find(|(change, _)| *change == ChangeId(id));
-            let is_read = plan.requests.first().is_some_and(|first| first.changes.contains(&ChangeId(id)));
-            match detail {
-                Some((_, how)) => format!("is decided without a call: {how}"),
+            let is_read = plan.requests.first().is_some_and(|first| first.changes.contains(&id));
+            match plan.changes_without_call.iter().find(|(change, _)| *change == id) {
+                Some((_, how)) => format!("finishes without a call: {how}"),
                 None if is_read && !plan.reads.is_empty() => {
-                    "goes with the next push, after a fresh read".into()
+                    "is sent by the next push, after a fresh read".into()
                 }
-                None => "goes with the next push: see `tallyd plan`".into(),
+                None => "is sent by the next push: see `tallyd plan`".into(),
             }
         }
     }
