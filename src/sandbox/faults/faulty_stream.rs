@@ -32,16 +32,16 @@ enum ByteAllowance {
 
 /// The switch of a connection.
 #[derive(Debug, Clone, Default)]
-pub(in crate::sandbox) struct FaultSwitch(Arc<Mutex<ByteAllowance>>);
+pub(crate) struct FaultSwitch(Arc<Mutex<ByteAllowance>>);
 
 impl FaultSwitch {
     /// Passes no more bytes.
-    pub(in crate::sandbox) fn cut_now(&self) {
+    pub(crate) fn cut_now(&self) {
         self.set_allowance(ByteAllowance::Bytes(0));
     }
 
     /// Passes the next answer's head and `keep` bytes of its body.
-    pub(in crate::sandbox) fn cut_in_body(&self, keep: usize) {
+    pub(crate) fn cut_in_body(&self, keep: usize) {
         self.set_allowance(ByteAllowance::HeadAndBody(keep));
     }
 
@@ -81,7 +81,7 @@ impl Connected<IncomingStream<'_, FaultListener>> for FaultSwitch {
 
 /// A listener whose connections have a switch.
 #[derive(Debug)]
-pub(in crate::sandbox) struct FaultListener(pub(in crate::sandbox) TcpListener);
+pub(crate) struct FaultListener(pub(in crate::sandbox) TcpListener);
 
 impl Listener for FaultListener {
     type Io = FaultStream;
@@ -112,7 +112,7 @@ impl Listener for FaultListener {
 
 /// A connection.
 #[derive(Debug)]
-pub(in crate::sandbox) struct FaultStream {
+pub(crate) struct FaultStream {
     stream: TcpStream,
     switch: FaultSwitch,
 }

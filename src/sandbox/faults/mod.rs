@@ -6,7 +6,7 @@
 //!
 //! `faulty_stream.rs` cuts connections.
 
-pub(in crate::sandbox) mod faulty_stream;
+pub(crate) mod faulty_stream;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,19 +21,19 @@ use super::random::SandboxRandom;
 /// A fault as it is posted, and as `GET /_sandbox/faults` shows its remainder.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-pub(in crate::sandbox) struct InjectedFault {
+pub(crate) struct InjectedFault {
     /// Operation, as docs/interface.md writes it: `POST /api/product/getProductBalances`.
     operation: String,
     /// Answers with this status and a `{Message}`.
-    pub(in crate::sandbox) status: Option<u16>,
+    pub(crate) status: Option<u16>,
     /// Closes the connection without an answer, before or after the handler.
     ///
     /// With a status: answers it before or after the handler.
-    pub(in crate::sandbox) drop: Option<FaultTiming>,
+    pub(crate) drop: Option<FaultTiming>,
     /// Sends only this many bytes of the body (`true`: half), then closes.
-    pub(in crate::sandbox) truncate: Option<BodyTruncation>,
+    pub(crate) truncate: Option<BodyTruncation>,
     /// Delays the answer inside the operation's slot.
-    pub(in crate::sandbox) latency_ms: Option<u64>,
+    pub(crate) latency_ms: Option<u64>,
     /// `Retry-After` of the injected status: seconds, or any text.
     retry_after: Option<Value>,
     /// Number of times that it fires; `None` means until the faults are cleared.
@@ -45,7 +45,7 @@ pub(in crate::sandbox) struct InjectedFault {
 /// Before or after the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::sandbox) enum FaultTiming {
+pub(crate) enum FaultTiming {
     Before,
     After,
 }
@@ -53,14 +53,14 @@ pub(in crate::sandbox) enum FaultTiming {
 /// The cut position in a body.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(in crate::sandbox) enum BodyTruncation {
+pub(crate) enum BodyTruncation {
     Half(bool),
     Bytes(usize),
 }
 
 impl BodyTruncation {
     /// Returns the bytes to send of a body; always fewer than all.
-    pub(in crate::sandbox) fn kept_bytes(self, length: usize) -> Option<usize> {
+    pub(crate) fn kept_bytes(self, length: usize) -> Option<usize> {
         match self {
             Self::Half(false) => None,
             Self::Half(true) => Some(length / 2),
@@ -71,7 +71,7 @@ impl BodyTruncation {
 
 impl InjectedFault {
     /// Returns the injected answer, if it has a status.
-    pub(in crate::sandbox) fn injected_refusal(&self) -> Option<SandboxRefusal> {
+    pub(crate) fn injected_refusal(&self) -> Option<SandboxRefusal> {
         let status = StatusCode::from_u16(self.status?).ok()?;
         let mut refusal = match status {
             // An injected failure has the text of the real failure (docs/interface.md, *Errors*).
@@ -125,34 +125,34 @@ impl InjectedFault {
 
 /// The active faults with their random generator.
 #[derive(Debug)]
-pub(in crate::sandbox) struct FaultQueue {
+pub(crate) struct FaultQueue {
     state: Mutex<(Vec<InjectedFault>, SandboxRandom)>,
 }
 
 impl FaultQueue {
-    pub(in crate::sandbox) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: Mutex::new((Vec::new(), SandboxRandom::new(seed, "faults"))) }
     }
 
     /// Appends faults; an invalid fault refuses all.
-    pub(in crate::sandbox) fn add_faults(&self, faults: Vec<InjectedFault>) -> Result<(), SandboxRefusal> {
+    pub(crate) fn add_faults(&self, faults: Vec<InjectedFault>) -> Result<(), SandboxRefusal> {
         faults.iter().try_for_each(InjectedFault::check_fault)?;
         self.lock().0.extend(faults);
         Ok(())
     }
 
     /// Removes all faults.
-    pub(in crate::sandbox) fn clear_faults(&self) {
+    pub(crate) fn clear_faults(&self) {
         self.lock().0.clear();
     }
 
     /// Returns the faults that can still fire.
-    pub(in crate::sandbox) fn active_faults(&self) -> Vec<InjectedFault> {
+    pub(crate) fn active_faults(&self) -> Vec<InjectedFault> {
         self.lock().0.clone()
     }
 
     /// Returns the fault of a call of this operation, if any.
-    pub(in crate::sandbox) fn draw_fault(&self, operation: &str) -> Option<InjectedFault> {
+    pub(crate) fn draw_fault(&self, operation: &str) -> Option<InjectedFault> {
         let mut state = self.lock();
         let (faults, random) = &mut *state;
         let index = faults.iter().position(|fault| {

@@ -32,65 +32,65 @@ pub enum SandboxAnswer {
 
 /// The refusal of an operation: the status and the text of `{Message}`.
 #[derive(Debug)]
-pub(in crate::sandbox) struct SandboxRefusal {
-    pub(in crate::sandbox) status: StatusCode,
-    pub(in crate::sandbox) message: String,
+pub(crate) struct SandboxRefusal {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
     /// Value of the `Retry-After` header.
-    pub(in crate::sandbox) retry_after: Option<String>,
+    pub(crate) retry_after: Option<String>,
     /// Value of the `Allow` header: the methods of the path.
     allow: Option<String>,
 }
 
 impl SandboxRefusal {
-    pub(in crate::sandbox) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), retry_after: None, allow: None }
     }
 
     /// Returns a 400: the request cannot be attempted.
-    pub(in crate::sandbox) fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
     /// Returns a 403: a key, or an id in the path, is not the company's.
-    pub(in crate::sandbox) fn forbidden(message: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
-    pub(in crate::sandbox) fn not_found(message: impl Into<String>) -> Self {
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    pub(in crate::sandbox) fn conflict(message: impl Into<String>) -> Self {
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, message)
     }
 
     /// Returns a 405: the path is known, and the method is not one of `methods`.
-    pub(in crate::sandbox) fn method_not_allowed(method: &Method, methods: &[&str]) -> Self {
+    pub(crate) fn method_not_allowed(method: &Method, methods: &[&str]) -> Self {
         let allow = methods.join(", ");
         let message = format!("This path does not take {method}; it takes {allow}.");
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
     }
 
     /// Returns a 500: the sandbox failed. The caller has logged the cause.
-    pub(in crate::sandbox) fn internal_error() -> Self {
+    pub(crate) fn internal_error() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR_MESSAGE)
     }
 
     /// Adds `Retry-After`, in whole seconds.
-    pub(in crate::sandbox) fn with_retry_after(mut self, seconds: i64) -> Self {
+    pub(crate) fn with_retry_after(mut self, seconds: i64) -> Self {
         self.retry_after = Some(seconds.to_string());
         self
     }
 
     /// Returns the error body `{Message}`.
-    pub(in crate::sandbox) fn to_response(&self) -> Response<Bytes> {
+    pub(crate) fn to_response(&self) -> Response<Bytes> {
         self.response_with_body(json!({ "Message": self.message }).to_string())
     }
 
     /// Returns the error body of the quantity update's 400.
     ///
     /// Its fields are `Message`, `ExceptionMessage`, `ExceptionType` and `StackTrace`.
-    pub(in crate::sandbox) fn to_exception_response(&self) -> Response<Bytes> {
+    pub(crate) fn to_exception_response(&self) -> Response<Bytes> {
         let body = json!({
             "Message": "An error has occurred.",
             "ExceptionMessage": self.message,
@@ -122,7 +122,7 @@ impl From<sqlx::Error> for SandboxRefusal {
 ///
 /// `Entry` is a message of its own inside the 200, `Call` a refusal of the whole call.
 #[derive(Debug)]
-pub(in crate::sandbox) enum EntryError {
+pub(crate) enum EntryError {
     Entry(String),
     Call(SandboxRefusal),
 }
@@ -146,7 +146,7 @@ impl From<sqlx::Error> for EntryError {
 }
 
 /// Separates the failure of an entry from the refusal of the call.
-pub(in crate::sandbox) fn split_entry_error<T>(
+pub(crate) fn split_entry_error<T>(
     outcome: Result<T, EntryError>,
 ) -> Result<Result<T, String>, SandboxRefusal> {
     match outcome {
@@ -157,7 +157,7 @@ pub(in crate::sandbox) fn split_entry_error<T>(
 }
 
 /// Returns a JSON response; `body` must be JSON text.
-pub(in crate::sandbox) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
+pub(crate) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
     const JSON: (HeaderName, HeaderValue) =
         (header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
     let mut response = Response::new(Bytes::from(body));
@@ -169,26 +169,26 @@ pub(in crate::sandbox) fn json_response(status: StatusCode, body: String) -> Res
 /// The `pagination` object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct Pagination {
-    pub(in crate::sandbox) current_page: i64,
-    pub(in crate::sandbox) total_number_of_entries: i64,
-    pub(in crate::sandbox) total_number_of_pages: i64,
+pub(crate) struct Pagination {
+    pub(crate) current_page: i64,
+    pub(crate) total_number_of_entries: i64,
+    pub(crate) total_number_of_pages: i64,
 }
 
 impl Pagination {
     /// Returns a single page, for operations with pagination and without page parameters.
-    pub(in crate::sandbox) fn single_page(entries: i64) -> Self {
+    pub(crate) fn single_page(entries: i64) -> Self {
         Self { current_page: 1, total_number_of_entries: entries, total_number_of_pages: entries.min(1) }
     }
 }
 
 /// Returns the list envelope with status `Success`.
-pub(in crate::sandbox) fn list_envelope(data: &str, pagination: Option<&Pagination>) -> String {
+pub(crate) fn list_envelope(data: &str, pagination: Option<&Pagination>) -> String {
     list_envelope_with("Success", &[], data, pagination)
 }
 
 /// Returns the list envelope; `data` must be JSON text.
-pub(in crate::sandbox) fn list_envelope_with(
+pub(crate) fn list_envelope_with(
     status: &str,
     messages: &[String],
     data: &str,

@@ -11,11 +11,7 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use super::answer::SandboxRefusal;
 
 /// Refuses a request of a page from another origin.
-pub(in crate::sandbox) fn check_origin(
-    uri: &Uri,
-    headers: &HeaderMap,
-    hosts: &[String],
-) -> Result<(), SandboxRefusal> {
+pub(crate) fn check_origin(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), SandboxRefusal> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST.as_str()).or(uri.authority().map(|authority| authority.as_str()));
     if let Some(host) = host.filter(|host| !is_trusted_host(host_name(host), hosts)) {

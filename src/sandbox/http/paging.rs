@@ -30,13 +30,13 @@ macro_rules! page_of {
         )
     };
 }
-pub(in crate::sandbox) use page_of;
+pub(crate) use page_of;
 
 /// The requested page: query `pageNumber` and `resultsPerPage`.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::sandbox) struct SandboxPage {
+pub(crate) struct SandboxPage {
     number: i64,
-    pub(in crate::sandbox) size: i64,
+    pub(crate) size: i64,
 }
 
 impl SandboxPage {
@@ -50,7 +50,7 @@ impl SandboxPage {
     /// # Errors
     /// A 400 for anything but an integer from 1, because a guessed page would be data that the caller did not
     /// request.
-    pub(in crate::sandbox) fn from_query(query: &HashMap<String, String>) -> Result<Self, SandboxRefusal> {
+    pub(crate) fn from_query(query: &HashMap<String, String>) -> Result<Self, SandboxRefusal> {
         let number = positive_parameter(query, "pageNumber")?.unwrap_or(1);
         let size =
             positive_parameter(query, "resultsPerPage")?.unwrap_or(Self::DEFAULT_SIZE).min(Self::MAX_SIZE);
@@ -58,22 +58,17 @@ impl SandboxPage {
     }
 
     /// Returns the number of entries to skip.
-    pub(in crate::sandbox) fn row_offset(&self) -> i64 {
+    pub(crate) fn row_offset(&self) -> i64 {
         (self.number - 1).saturating_mul(self.size)
     }
 
     /// Returns the envelope of this page out of `total` entries.
-    pub(in crate::sandbox) fn page_envelope(&self, total: i64, data: &str) -> String {
+    pub(crate) fn page_envelope(&self, total: i64, data: &str) -> String {
         self.page_envelope_with(&[], total, data)
     }
 
     /// Returns the envelope of this page with messages.
-    pub(in crate::sandbox) fn page_envelope_with(
-        &self,
-        messages: &[String],
-        total: i64,
-        data: &str,
-    ) -> String {
+    pub(crate) fn page_envelope_with(&self, messages: &[String], total: i64, data: &str) -> String {
         let pages = total / self.size + i64::from(total % self.size != 0);
         let pagination = Pagination {
             current_page: self.number,
@@ -85,7 +80,7 @@ impl SandboxPage {
 }
 
 /// Returns a query parameter: an integer from 1. Values above int32 count as the largest int32.
-pub(in crate::sandbox) fn positive_parameter(
+pub(crate) fn positive_parameter(
     query: &HashMap<String, String>,
     name: &str,
 ) -> Result<Option<i64>, SandboxRefusal> {

@@ -18,55 +18,55 @@ use serde::{Deserialize, Serialize};
 use super::answer::SandboxRefusal;
 
 /// Maximum size of a body. All documented bodies are far smaller; 50 MB would only fill memory.
-pub(in crate::sandbox) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(crate) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Maximum entries of a call that creates shipments or submits tracking.
 ///
 /// docs/interface.md has no maximum, but the answer echoes each entry and must have a bound.
-pub(in crate::sandbox) const ENTRIES_MAX: usize = 1_000;
+pub(crate) const ENTRIES_MAX: usize = 1_000;
 
 /// Largest int32, the maximum of numbers that docs/interface.md declares as int32.
-pub(in crate::sandbox) const INT32_MAX: i64 = i32::MAX as i64;
+pub(crate) const INT32_MAX: i64 = i32::MAX as i64;
 
 /// Maximum price. Far larger prices would become infinite in the database and invalid JSON in the answer.
 const PRICE_MAX: f64 = 1e12;
 
 /// A call of an operation, for the company of its key.
 #[derive(Debug)]
-pub(in crate::sandbox) struct OperationCall {
-    pub(in crate::sandbox) company_id: i64,
-    pub(in crate::sandbox) multi_warehousing: bool,
+pub(crate) struct OperationCall {
+    pub(crate) company_id: i64,
+    pub(crate) multi_warehousing: bool,
     /// Sandbox time at arrival, ms.
-    pub(in crate::sandbox) now_ms: i64,
+    pub(crate) now_ms: i64,
     /// Ids of the path in the order of their braces; `None` for a segment that is no id.
-    pub(in crate::sandbox) ids: Vec<Option<i64>>,
-    pub(in crate::sandbox) uri: Uri,
-    pub(in crate::sandbox) headers: HeaderMap,
-    pub(in crate::sandbox) body: Bytes,
+    pub(crate) ids: Vec<Option<i64>>,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl OperationCall {
     /// Returns the id in the `index`th braces of the path.
     ///
     /// An unreadable id gives 0, which no record has.
-    pub(in crate::sandbox) fn path_id(&self, index: usize) -> i64 {
+    pub(crate) fn path_id(&self, index: usize) -> i64 {
         self.ids.get(index).copied().flatten().unwrap_or(0)
     }
 
     /// Returns the query's parameters; the last of equal names counts.
-    pub(in crate::sandbox) fn query_parameters(&self) -> Result<HashMap<String, String>, SandboxRefusal> {
+    pub(crate) fn query_parameters(&self) -> Result<HashMap<String, String>, SandboxRefusal> {
         Query::try_from_uri(&self.uri)
             .map(|Query(parameters)| parameters)
             .map_err(|cause| SandboxRefusal::bad_request(format!("The query cannot be read: {cause}.")))
     }
 
     /// Returns the JSON body as `T`; the body must be an object.
-    pub(in crate::sandbox) fn object_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
+    pub(crate) fn object_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
         self.json_body().map(|StrictObject(body)| body)
     }
 
     /// Returns the JSON body as `T`. Operations without a body do not call it, so their bodies are ignored.
-    pub(in crate::sandbox) fn json_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
+    pub(crate) fn json_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
         if self.body.len() > BODY_BYTES_MAX {
             let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
             return Err(SandboxRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
@@ -76,7 +76,7 @@ impl OperationCall {
     }
 
     /// Returns the entries of a JSON array, at most [`ENTRIES_MAX`].
-    pub(in crate::sandbox) fn entries_body(&self) -> Result<Vec<serde_json::Value>, SandboxRefusal> {
+    pub(crate) fn entries_body(&self) -> Result<Vec<serde_json::Value>, SandboxRefusal> {
         let entries: Vec<serde_json::Value> = self.json_body()?;
         if entries.len() > ENTRIES_MAX {
             let sent = entries.len();
@@ -92,7 +92,7 @@ impl OperationCall {
 ///
 /// # Errors
 /// A 400 with the position of the error.
-pub(in crate::sandbox) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, SandboxRefusal> {
+pub(crate) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, SandboxRefusal> {
     serde_json::from_slice(body)
         .map_err(|cause| SandboxRefusal::bad_request(format!("The request body is not valid: {cause}.")))
 }
@@ -116,7 +116,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), SandboxRefusal> {
 
 /// An integer, written `28` or `28.0`: the platform's own ids have both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(in crate::sandbox) struct WholeNumber(pub(in crate::sandbox) i64);
+pub(crate) struct WholeNumber(pub(in crate::sandbox) i64);
 
 impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -155,7 +155,7 @@ impl Visitor<'_> for WholeNumberVisitor {
 ///
 /// serde alone would also accept an array, field by field in the order of the struct.
 #[derive(Debug)]
-pub(in crate::sandbox) struct StrictObject<T>(pub(in crate::sandbox) T);
+pub(crate) struct StrictObject<T>(pub(in crate::sandbox) T);
 
 impl<T> Deref for StrictObject<T> {
     type Target = T;
@@ -186,7 +186,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for StrictObjectVisitor<T> {
 }
 
 /// Deserialises a quantity: an integer within `0..=INT32_MAX`.
-pub(in crate::sandbox) fn deserialize_quantity<'de, D: Deserializer<'de>>(
+pub(crate) fn deserialize_quantity<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<i64>, D::Error> {
     match Option::<WholeNumber>::deserialize(deserializer)? {
@@ -199,9 +199,7 @@ pub(in crate::sandbox) fn deserialize_quantity<'de, D: Deserializer<'de>>(
 }
 
 /// Deserialises a price, at most [`PRICE_MAX`] in either direction.
-pub(in crate::sandbox) fn deserialize_price<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<f64>, D::Error> {
+pub(crate) fn deserialize_price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(value) if value.abs() > PRICE_MAX => {
             Err(D::Error::custom(format!("{value} is not a price (at most {PRICE_MAX})")))
@@ -211,7 +209,7 @@ pub(in crate::sandbox) fn deserialize_price<'de, D: Deserializer<'de>>(
 }
 
 /// Deserialises an optional object; see [`StrictObject`].
-pub(in crate::sandbox) fn deserialize_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn deserialize_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Ok(Option::<StrictObject<T>>::deserialize(deserializer)?.map(|StrictObject(found)| found))

@@ -16,14 +16,14 @@ use crate::sandbox::platform::sales::SaleLine;
 /// A kit to create.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct KitBody {
-    pub(in crate::sandbox) sku: String,
-    pub(in crate::sandbox) name: String,
-    pub(in crate::sandbox) components: Vec<SaleLine>,
+pub(crate) struct KitBody {
+    pub(crate) sku: String,
+    pub(crate) name: String,
+    pub(crate) components: Vec<SaleLine>,
 }
 
 /// Answers *Get kit components*. An id that is no kit of the company is answered 403.
-pub(in crate::sandbox) async fn kit_components(
+pub(crate) async fn kit_components(
     call: &OperationCall,
     db: &mut SqliteConnection,
 ) -> Result<String, SandboxRefusal> {
@@ -42,7 +42,7 @@ pub(in crate::sandbox) async fn kit_components(
 }
 
 /// Creates a kit and returns its product id.
-pub(in crate::sandbox) async fn create_kit(
+pub(crate) async fn create_kit(
     db: &mut SqliteConnection,
     company_id: i64,
     kit: &KitBody,

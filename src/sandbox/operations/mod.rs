@@ -5,12 +5,12 @@
 //!
 //! Handlers are in the file of their resource. `product_body.rs` and `links.rs` hold the parts of a product.
 
-pub(in crate::sandbox) mod kits;
+pub(crate) mod kits;
 mod links;
 mod lists;
 mod orders;
-pub(in crate::sandbox) mod product_body;
-pub(in crate::sandbox) mod products;
+pub(crate) mod product_body;
+pub(crate) mod products;
 mod quantity;
 mod reports;
 mod shipments;
@@ -30,21 +30,19 @@ use super::http::answer::SandboxRefusal;
 use super::http::request::OperationCall;
 
 /// The result of a handler: the body of the 200, or a refusal.
-pub(in crate::sandbox) type HandlerFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<String, SandboxRefusal>> + Send + 'a>>;
+pub(crate) type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Result<String, SandboxRefusal>> + Send + 'a>>;
 
 /// An operation of the platform.
-pub(in crate::sandbox) struct SandboxOperation {
+pub(crate) struct SandboxOperation {
     /// Method and path, as docs/interface.md writes them.
-    pub(in crate::sandbox) name: &'static str,
+    pub(crate) name: &'static str,
     /// True if it changes data, and so runs in a transaction.
-    pub(in crate::sandbox) writes: bool,
+    pub(crate) writes: bool,
     /// True if an inactive key is answered 400 instead of 403.
     ///
     /// See docs/interface.md, *Authentication*, rule 4.
-    pub(in crate::sandbox) answers_inactive_key_400: bool,
-    pub(in crate::sandbox) handler:
-        for<'a> fn(&'a OperationCall, &'a mut SqliteConnection) -> HandlerFuture<'a>,
+    pub(crate) answers_inactive_key_400: bool,
+    pub(crate) handler: for<'a> fn(&'a OperationCall, &'a mut SqliteConnection) -> HandlerFuture<'a>,
 }
 
 impl fmt::Debug for SandboxOperation {
@@ -69,7 +67,7 @@ const fn write_operation(
 
 /// All operations, in the order of docs/interface.md.
 #[rustfmt::skip]
-pub(in crate::sandbox) static OPERATIONS: [SandboxOperation; 20] = [
+pub(crate) static OPERATIONS: [SandboxOperation; 20] = [
     write_operation("POST /api/Inventory", |call, db| Box::pin(products::create_product(call, db))),
     write_operation("PUT /api/Inventory", |call, db| Box::pin(products::update_product(call, db))),
     SandboxOperation {
@@ -97,7 +95,7 @@ pub(in crate::sandbox) static OPERATIONS: [SandboxOperation; 20] = [
 ];
 
 /// Returns the operation of a request with the ids of its path.
-pub(in crate::sandbox) fn find_operation(
+pub(crate) fn find_operation(
     method: &Method,
     path: &str,
 ) -> Result<(&'static SandboxOperation, Vec<Option<i64>>), SandboxRefusal> {

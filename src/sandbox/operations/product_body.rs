@@ -21,17 +21,17 @@ const ISSUES_MAX: usize = 20;
 /// A product as it is sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(in crate::sandbox) struct ProductBody {
-    pub(in crate::sandbox) id: Option<WholeNumber>,
-    pub(in crate::sandbox) company_id: Option<WholeNumber>,
+pub(crate) struct ProductBody {
+    pub(crate) id: Option<WholeNumber>,
+    pub(crate) company_id: Option<WholeNumber>,
     sku: Option<String>,
     name: Option<String>,
     #[serde(rename = "Type")]
     kind: Option<SentProductType>,
     #[serde(deserialize_with = "deserialize_quantity")]
-    pub(in crate::sandbox) quantity_on_hand: Option<i64>,
-    pub(in crate::sandbox) identifiers: Option<StrictObject<IdentifiersBody>>,
-    pub(in crate::sandbox) is_active: Option<bool>,
+    pub(crate) quantity_on_hand: Option<i64>,
+    pub(crate) identifiers: Option<StrictObject<IdentifiersBody>>,
+    pub(crate) is_active: Option<bool>,
     is_auto_sync_enabled: Option<bool>,
     is_discontinued: Option<bool>,
     is_dropshipped: Option<bool>,
@@ -45,7 +45,7 @@ pub(in crate::sandbox) struct ProductBody {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-pub(in crate::sandbox) enum SentProductType {
+pub(crate) enum SentProductType {
     Product,
     Kit,
     Built,
@@ -53,9 +53,9 @@ pub(in crate::sandbox) enum SentProductType {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "UPPERCASE", default)]
-pub(in crate::sandbox) struct IdentifiersBody {
+pub(crate) struct IdentifiersBody {
     #[serde(rename = "ProductId")]
-    pub(in crate::sandbox) product_id: Option<WholeNumber>,
+    pub(crate) product_id: Option<WholeNumber>,
     upc: Option<String>,
     ean: Option<String>,
     isbn: Option<String>,
@@ -82,26 +82,26 @@ enum SentCondition {
 /// An image as it is sent.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct ImageBody {
-    pub(in crate::sandbox) id: Option<WholeNumber>,
+pub(crate) struct ImageBody {
+    pub(crate) id: Option<WholeNumber>,
     #[serde(rename = "MIMEType")]
-    pub(in crate::sandbox) mime_type: Option<String>,
-    pub(in crate::sandbox) url: Option<String>,
-    pub(in crate::sandbox) display_order: Option<WholeNumber>,
+    pub(crate) mime_type: Option<String>,
+    pub(crate) url: Option<String>,
+    pub(crate) display_order: Option<WholeNumber>,
 }
 
 /// A link to a warehouse as it is sent.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct ProductLinkBody {
-    pub(in crate::sandbox) warehouse_id: Option<WholeNumber>,
-    pub(in crate::sandbox) aisle: Option<String>,
-    pub(in crate::sandbox) bin: Option<String>,
+pub(crate) struct ProductLinkBody {
+    pub(crate) warehouse_id: Option<WholeNumber>,
+    pub(crate) aisle: Option<String>,
+    pub(crate) bin: Option<String>,
     #[serde(default, deserialize_with = "deserialize_quantity")]
-    pub(in crate::sandbox) quantity_on_hand: Option<i64>,
+    pub(crate) quantity_on_hand: Option<i64>,
     #[serde(rename = "SKU")]
-    pub(in crate::sandbox) sku: Option<String>,
-    pub(in crate::sandbox) is_active: Option<bool>,
+    pub(crate) sku: Option<String>,
+    pub(crate) is_active: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -117,35 +117,35 @@ struct SupplierInformationBody {
 
 /// The row of a product, column by column. The generated data uses it too.
 #[derive(Debug, Clone, Serialize)]
-pub(in crate::sandbox) struct NewProduct {
-    pub(in crate::sandbox) sku: String,
-    pub(in crate::sandbox) name: String,
-    pub(in crate::sandbox) r#type: SentProductType,
-    pub(in crate::sandbox) upc: String,
-    pub(in crate::sandbox) ean: String,
-    pub(in crate::sandbox) isbn: String,
-    pub(in crate::sandbox) gtin: String,
-    pub(in crate::sandbox) is_auto_sync_enabled: bool,
-    pub(in crate::sandbox) is_discontinued: bool,
-    pub(in crate::sandbox) is_dropshipped: bool,
-    pub(in crate::sandbox) is_fire_arm: bool,
-    pub(in crate::sandbox) is_variation: bool,
-    pub(in crate::sandbox) is_parent: bool,
-    pub(in crate::sandbox) sold_as_name: String,
-    pub(in crate::sandbox) short_description: String,
-    pub(in crate::sandbox) long_description: String,
-    pub(in crate::sandbox) price: f64,
+pub(crate) struct NewProduct {
+    pub(crate) sku: String,
+    pub(crate) name: String,
+    pub(crate) r#type: SentProductType,
+    pub(crate) upc: String,
+    pub(crate) ean: String,
+    pub(crate) isbn: String,
+    pub(crate) gtin: String,
+    pub(crate) is_auto_sync_enabled: bool,
+    pub(crate) is_discontinued: bool,
+    pub(crate) is_dropshipped: bool,
+    pub(crate) is_fire_arm: bool,
+    pub(crate) is_variation: bool,
+    pub(crate) is_parent: bool,
+    pub(crate) sold_as_name: String,
+    pub(crate) short_description: String,
+    pub(crate) long_description: String,
+    pub(crate) price: f64,
     condition: SentCondition,
-    pub(in crate::sandbox) supplier_id: Option<i64>,
-    pub(in crate::sandbox) supplier_sku: String,
-    pub(in crate::sandbox) supplier_price: f64,
-    pub(in crate::sandbox) supplier_out_of_stock: bool,
-    pub(in crate::sandbox) supplier_by_case: bool,
+    pub(crate) supplier_id: Option<i64>,
+    pub(crate) supplier_sku: String,
+    pub(crate) supplier_price: f64,
+    pub(crate) supplier_out_of_stock: bool,
+    pub(crate) supplier_by_case: bool,
 }
 
 impl NewProduct {
     /// Returns a product with its names and kind only.
-    pub(in crate::sandbox) fn new(sku: &str, name: &str, kind: SentProductType) -> Self {
+    pub(crate) fn new(sku: &str, name: &str, kind: SentProductType) -> Self {
         let mut body = ProductBody { kind: Some(kind), ..ProductBody::default() };
         body.sku = Some(sku.to_owned());
         body.name = Some(name.to_owned());
@@ -154,28 +154,28 @@ impl NewProduct {
 }
 
 impl ProductBody {
-    pub(in crate::sandbox) fn sku_or_empty(&self) -> &str {
+    pub(crate) fn sku_or_empty(&self) -> &str {
         self.sku.as_deref().unwrap_or_default()
     }
 
-    pub(in crate::sandbox) fn type_or_default(&self) -> SentProductType {
+    pub(crate) fn type_or_default(&self) -> SentProductType {
         self.kind.unwrap_or(SentProductType::Product)
     }
 
     /// Returns the sent links; `None` if the field is absent.
-    pub(in crate::sandbox) fn sent_links(&self) -> Option<&[StrictObject<ProductLinkBody>]> {
+    pub(crate) fn sent_links(&self) -> Option<&[StrictObject<ProductLinkBody>]> {
         self.warehouses.as_deref()
     }
 
     /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
-    pub(in crate::sandbox) fn usable_images(&self) -> Option<Vec<&ImageBody>> {
+    pub(crate) fn usable_images(&self) -> Option<Vec<&ImageBody>> {
         let usable =
             self.images.as_deref()?.iter().filter(|image| is_url(image.url.as_deref().unwrap_or_default()));
         Some(usable.take(IMAGES_MAX).map(|StrictObject(image)| image).collect())
     }
 
     /// Returns the row of this body.
-    pub(in crate::sandbox) fn to_product(&self) -> NewProduct {
+    pub(crate) fn to_product(&self) -> NewProduct {
         let none = (
             IdentifiersBody::default(),
             ListingAttributesBody::default(),
@@ -212,7 +212,7 @@ impl ProductBody {
     }
 
     /// Returns the issues of the body alone; empty for a valid body.
-    pub(in crate::sandbox) fn own_issues(&self) -> Vec<String> {
+    pub(crate) fn own_issues(&self) -> Vec<String> {
         let mut issues = Vec::new();
         let blank = |value: &Option<String>| value.as_deref().unwrap_or_default().trim().is_empty();
         if blank(&self.sku) {
@@ -240,7 +240,7 @@ impl ProductBody {
     /// Returns the issues of the body against the company's records.
     ///
     /// `own_id` is the product itself in an update.
-    pub(in crate::sandbox) async fn all_issues(
+    pub(crate) async fn all_issues(
         &self,
         db: &mut SqliteConnection,
         company_id: i64,

@@ -49,7 +49,7 @@ const UPDATE_PRODUCT: &str = concat!(
 );
 
 /// Answers *Create product*.
-pub(in crate::sandbox) async fn create_product(
+pub(crate) async fn create_product(
     call: &OperationCall,
     db: &mut SqliteConnection,
 ) -> Result<String, SandboxRefusal> {
@@ -66,7 +66,7 @@ pub(in crate::sandbox) async fn create_product(
 }
 
 /// Answers *Update product*.
-pub(in crate::sandbox) async fn update_product(
+pub(crate) async fn update_product(
     call: &OperationCall,
     db: &mut SqliteConnection,
 ) -> Result<String, SandboxRefusal> {
@@ -105,7 +105,7 @@ pub(in crate::sandbox) async fn update_product(
 }
 
 /// Inserts rows of products, without links, and returns their ids in the order of the sheets.
-pub(in crate::sandbox) async fn insert_products(
+pub(crate) async fn insert_products(
     db: &mut SqliteConnection,
     company_id: i64,
     sheets: &[NewProduct],

@@ -20,23 +20,23 @@ const APPLICATION_ID: &str = "application-id";
 
 /// A company account.
 #[derive(Debug, Clone)]
-pub(in crate::sandbox) struct CompanyAccount {
-    pub(in crate::sandbox) id: i64,
-    pub(in crate::sandbox) multi_warehousing: bool,
+pub(crate) struct CompanyAccount {
+    pub(crate) id: i64,
+    pub(crate) multi_warehousing: bool,
     is_subscribed: bool,
     application_id: Option<String>,
 }
 
 /// All accounts by integration key, and the gateway key.
 #[derive(Debug)]
-pub(in crate::sandbox) struct CompanyAccounts {
+pub(crate) struct CompanyAccounts {
     gateway_key: String,
     by_key: RwLock<HashMap<String, CompanyAccount>>,
 }
 
 impl CompanyAccounts {
     /// Loads the accounts from the database.
-    pub(in crate::sandbox) async fn load_accounts(
+    pub(crate) async fn load_accounts(
         db: &mut SqliteConnection,
         gateway_key: String,
     ) -> Result<Self, sqlx::Error> {
@@ -46,10 +46,7 @@ impl CompanyAccounts {
     }
 
     /// Reloads the accounts after a company was created.
-    pub(in crate::sandbox) async fn reload_accounts(
-        &self,
-        db: &mut SqliteConnection,
-    ) -> Result<(), sqlx::Error> {
+    pub(crate) async fn reload_accounts(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let rows = sqlx::query(
             "SELECT integration_key, id, multi_warehousing, is_subscribed, application_id FROM company",
         )
@@ -70,14 +67,14 @@ impl CompanyAccounts {
     }
 
     /// Returns the account of an integration key.
-    pub(in crate::sandbox) fn of_key(&self, key: &str) -> Option<CompanyAccount> {
+    pub(crate) fn of_key(&self, key: &str) -> Option<CompanyAccount> {
         self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     /// Applies rule 1: the gateway key must be correct and the integration key known.
     ///
     /// A quantity update with an unknown key is answered 400 (rule 4), without a key 403 like all operations.
-    pub(in crate::sandbox) fn identify_caller(
+    pub(crate) fn identify_caller(
         &self,
         operation: &SandboxOperation,
         headers: &HeaderMap,
@@ -95,7 +92,7 @@ impl CompanyAccounts {
 
 impl CompanyAccount {
     /// Applies rules 2 to 4: a current subscription, and the application id of a marketplace application.
-    pub(in crate::sandbox) fn check_permission(
+    pub(crate) fn check_permission(
         &self,
         operation: &SandboxOperation,
         headers: &HeaderMap,

@@ -24,7 +24,7 @@ pub struct LoggedCall {
 
 /// Number of a call within the log.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sandbox) struct CallNumber(usize);
+pub(crate) struct CallNumber(usize);
 
 #[derive(Debug, Default)]
 struct CallLogState {
@@ -34,11 +34,11 @@ struct CallLogState {
 
 /// The call log.
 #[derive(Debug, Default)]
-pub(in crate::sandbox) struct CallLog(Mutex<CallLogState>);
+pub(crate) struct CallLog(Mutex<CallLogState>);
 
 impl CallLog {
     /// Logs a call that has arrived.
-    pub(in crate::sandbox) fn log_arrival(&self, operation: &'static str, now_ms: i64) -> CallNumber {
+    pub(crate) fn log_arrival(&self, operation: &'static str, now_ms: i64) -> CallNumber {
         let mut book = self.lock();
         if book.calls.len() == CALLS_MAX {
             book.calls.pop_front();
@@ -54,7 +54,7 @@ impl CallLog {
     }
 
     /// Logs the outcome of a call.
-    pub(in crate::sandbox) fn log_answer(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
+    pub(crate) fn log_answer(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
         let mut book = self.lock();
         let Some(index) = number.0.checked_sub(book.dropped_calls) else { return };
         if let Some(call) = book.calls.get_mut(index) {
@@ -64,7 +64,7 @@ impl CallLog {
     }
 
     /// Returns the logged calls, in the order of arrival.
-    pub(in crate::sandbox) fn logged_calls(&self) -> Vec<LoggedCall> {
+    pub(crate) fn logged_calls(&self) -> Vec<LoggedCall> {
         self.lock().calls.iter().cloned().collect()
     }
 

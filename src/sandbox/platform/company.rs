@@ -12,22 +12,22 @@ use crate::sandbox::{SandboxError, SandboxOptions};
 
 /// The keys of the default company.
 #[derive(Debug)]
-pub(in crate::sandbox) struct CompanyKeys {
-    pub(in crate::sandbox) integration: String,
-    pub(in crate::sandbox) gateway: String,
+pub(crate) struct CompanyKeys {
+    pub(crate) integration: String,
+    pub(crate) gateway: String,
 }
 
 /// A company to create.
 #[derive(Debug)]
-pub(in crate::sandbox) struct CompanyDefinition<'a> {
-    pub(in crate::sandbox) name: &'a str,
-    pub(in crate::sandbox) is_subscribed: bool,
-    pub(in crate::sandbox) application_id: Option<&'a str>,
-    pub(in crate::sandbox) multi_warehousing: bool,
+pub(crate) struct CompanyDefinition<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) is_subscribed: bool,
+    pub(crate) application_id: Option<&'a str>,
+    pub(crate) multi_warehousing: bool,
 }
 
 /// Opens the default company, or creates it in an empty database.
-pub(in crate::sandbox) async fn open_default_company(
+pub(crate) async fn open_default_company(
     db: &mut SqliteConnection,
     options: &SandboxOptions,
     now_ms: i64,
@@ -100,7 +100,7 @@ async fn create_default_company(
 ///
 /// It has a default warehouse (and a second warehouse with multi-warehousing), a supplier, a storefront and
 /// no products.
-pub(in crate::sandbox) async fn add_company(
+pub(crate) async fn add_company(
     db: &mut SqliteConnection,
     company: &CompanyDefinition<'_>,
 ) -> Result<(i64, String), sqlx::Error> {

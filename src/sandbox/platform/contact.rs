@@ -11,39 +11,36 @@ use crate::sandbox::http::request::deserialize_object;
 /// A contact as it is sent; absent fields are empty.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(in crate::sandbox) struct ContactBody {
-    pub(in crate::sandbox) company_name: Option<String>,
-    pub(in crate::sandbox) full_name: Option<String>,
-    pub(in crate::sandbox) first_name: Option<String>,
-    pub(in crate::sandbox) last_name: Option<String>,
-    pub(in crate::sandbox) email_address: Option<String>,
-    pub(in crate::sandbox) phone: Option<String>,
-    pub(in crate::sandbox) fax_number: Option<String>,
+pub(crate) struct ContactBody {
+    pub(crate) company_name: Option<String>,
+    pub(crate) full_name: Option<String>,
+    pub(crate) first_name: Option<String>,
+    pub(crate) last_name: Option<String>,
+    pub(crate) email_address: Option<String>,
+    pub(crate) phone: Option<String>,
+    pub(crate) fax_number: Option<String>,
     #[serde(deserialize_with = "deserialize_object")]
-    pub(in crate::sandbox) address: Option<AddressBody>,
+    pub(crate) address: Option<AddressBody>,
 }
 
 /// An address as it is sent.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(in crate::sandbox) struct AddressBody {
-    pub(in crate::sandbox) street1: Option<String>,
-    pub(in crate::sandbox) street2: Option<String>,
-    pub(in crate::sandbox) street3: Option<String>,
-    pub(in crate::sandbox) city: Option<String>,
-    pub(in crate::sandbox) state: Option<String>,
-    pub(in crate::sandbox) country: Option<String>,
-    pub(in crate::sandbox) zip_code: Option<String>,
-    pub(in crate::sandbox) urbanization_code: Option<String>,
-    pub(in crate::sandbox) is_residential: Option<bool>,
+pub(crate) struct AddressBody {
+    pub(crate) street1: Option<String>,
+    pub(crate) street2: Option<String>,
+    pub(crate) street3: Option<String>,
+    pub(crate) city: Option<String>,
+    pub(crate) state: Option<String>,
+    pub(crate) country: Option<String>,
+    pub(crate) zip_code: Option<String>,
+    pub(crate) urbanization_code: Option<String>,
+    pub(crate) is_residential: Option<bool>,
 }
 
 impl ContactBody {
     /// Stores the contact with its address and returns the contact's id.
-    pub(in crate::sandbox) async fn insert_contact(
-        &self,
-        db: &mut SqliteConnection,
-    ) -> Result<i64, sqlx::Error> {
+    pub(crate) async fn insert_contact(&self, db: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
         let contact = serde_json::json!(self).to_string();
         let address_id: i64 = sqlx::query_scalar(
             "INSERT INTO address (street1, street2, street3, city, state, country, zip_code, urbanization_code,

@@ -15,21 +15,21 @@ use crate::sandbox::http::request::WholeNumber;
 /// A line of an order to place.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct SaleLine {
-    pub(in crate::sandbox) sku: String,
-    pub(in crate::sandbox) quantity: WholeNumber,
+pub(crate) struct SaleLine {
+    pub(crate) sku: String,
+    pub(crate) quantity: WholeNumber,
 }
 
 /// An order to place.
 #[derive(Debug)]
-pub(in crate::sandbox) struct OrderPlacement<'a> {
-    pub(in crate::sandbox) company_id: i64,
-    pub(in crate::sandbox) lines: &'a [SaleLine],
-    pub(in crate::sandbox) customer: &'a ContactBody,
+pub(crate) struct OrderPlacement<'a> {
+    pub(crate) company_id: i64,
+    pub(crate) lines: &'a [SaleLine],
+    pub(crate) customer: &'a ContactBody,
     /// State, as in table `sales_order`.
-    pub(in crate::sandbox) state: &'a str,
+    pub(crate) state: &'a str,
     /// Milliseconds since 1970.
-    pub(in crate::sandbox) placed_at_ms: i64,
+    pub(crate) placed_at_ms: i64,
 }
 
 /// A sold product.
@@ -49,7 +49,7 @@ struct TakenUnits {
 }
 
 /// Places an order and returns its id. On a refusal the caller's transaction must be rolled back.
-pub(in crate::sandbox) async fn place_order(
+pub(crate) async fn place_order(
     db: &mut SqliteConnection,
     order: &OrderPlacement<'_>,
 ) -> Result<i64, SandboxRefusal> {
@@ -80,7 +80,7 @@ pub(in crate::sandbox) async fn place_order(
 }
 
 /// Lowers a stock level as a sale elsewhere, without an order, and returns the quantity left.
-pub(in crate::sandbox) async fn sell_elsewhere(
+pub(crate) async fn sell_elsewhere(
     db: &mut SqliteConnection,
     company_id: i64,
     line: &SaleLine,

@@ -21,15 +21,15 @@ const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
 /// Limits of an account; 0 disables a limit.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sandbox) struct PlatformLimits {
-    pub(in crate::sandbox) calls_per_minute: usize,
-    pub(in crate::sandbox) concurrency: usize,
-    pub(in crate::sandbox) bad_requests_per_day: usize,
+pub(crate) struct PlatformLimits {
+    pub(crate) calls_per_minute: usize,
+    pub(crate) concurrency: usize,
+    pub(crate) bad_requests_per_day: usize,
 }
 
 /// The limits with the usage of every account.
 #[derive(Debug)]
-pub(in crate::sandbox) struct PlatformThrottle {
+pub(crate) struct PlatformThrottle {
     limits: PlatformLimits,
     accounts: Mutex<HashMap<i64, AccountUsage>>,
 }
@@ -46,21 +46,21 @@ struct AccountUsage {
 
 /// A concurrency slot of an operation, released on drop.
 #[derive(Debug)]
-pub(in crate::sandbox) struct PlatformSlot<'a> {
+pub(crate) struct PlatformSlot<'a> {
     throttle: &'a PlatformThrottle,
     company_id: i64,
     operation: &'static str,
 }
 
 impl PlatformThrottle {
-    pub(in crate::sandbox) fn new(limits: PlatformLimits) -> Self {
+    pub(crate) fn new(limits: PlatformLimits) -> Self {
         Self { limits, accounts: Mutex::default() }
     }
 
     /// Admits a call, or returns the refusal with the longest wait.
     ///
     /// The bad-request limit comes first, then the rate, then the concurrency.
-    pub(in crate::sandbox) fn admit_call(
+    pub(crate) fn admit_call(
         &self,
         company_id: i64,
         operation: &'static str,
@@ -91,7 +91,7 @@ impl PlatformThrottle {
     }
 
     /// Counts an answer of 400.
-    pub(in crate::sandbox) fn count_bad_request(&self, company_id: i64, now_ms: i64) {
+    pub(crate) fn count_bad_request(&self, company_id: i64, now_ms: i64) {
         if self.limits.bad_requests_per_day > 0 {
             self.lock().entry(company_id).or_default().bad_requests.push_back(now_ms);
         }

@@ -46,7 +46,7 @@ const TOWNS: [(&str, &str, &str); 4] = [
 ];
 
 /// Fills an empty company.
-pub(in crate::sandbox) async fn fill_catalog(
+pub(crate) async fn fill_catalog(
     db: &mut SqliteConnection,
     company_id: i64,
     options: &SandboxOptions,

@@ -24,7 +24,7 @@ const FIRST_NAMES: [&str; 8] = ["Ada", "Bruno", "Carla", "Deniz", "Emil", "Fumik
 const LAST_NAMES: [&str; 8] = ["Abara", "Brandt", "Costa", "Dahl", "Eriksen", "Fischer", "Grant", "Hughes"];
 
 /// Adds the history of a filled company.
-pub(in crate::sandbox) async fn fill_history(
+pub(crate) async fn fill_history(
     db: &mut SqliteConnection,
     company_id: i64,
     orders: u32,
