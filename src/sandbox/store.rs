@@ -12,8 +12,8 @@
 use std::fs::{File, TryLockError};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
@@ -21,7 +21,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::SandboxError;
+use super::{SandboxError, lock_mutex};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sandbox");
 /// Prepared statements per connection: enough for all statements of the sandbox.
@@ -77,19 +77,13 @@ impl SandboxStore {
 
     /// Returns a reading connection, and waits for a free connection if necessary.
     pub(super) async fn read_connection(&self) -> SandboxReader<'_> {
-        let turn = self.writer.read().await;
-        let connection = self.lock_idle().pop();
-        SandboxReader { store: self, connection, _permit: turn }
+        let permit = self.writer.read().await;
+        SandboxReader { store: self, connection: lock_mutex(&self.idle).pop(), _permit: permit }
     }
 
     /// Returns the writing connection, after all readers.
     pub(super) async fn write_connection(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.writer.write().await
-    }
-
-    /// Locks the idle connections. A poisoned lock is used, because no operation under it can fail half way.
-    fn lock_idle(&self) -> std::sync::MutexGuard<'_, Vec<SqliteConnection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,7 +95,7 @@ pub(super) struct SandboxReader<'a> {
     _permit: RwLockReadGuard<'a, SqliteConnection>,
 }
 
-const CONNECTION_PRESENT: &str = "there are as many readers as turns to read";
+const CONNECTION_PRESENT: &str = "there are as many readers as permits to read";
 
 impl Deref for SandboxReader<'_> {
     type Target = SqliteConnection;
@@ -119,7 +113,7 @@ impl DerefMut for SandboxReader<'_> {
 
 impl Drop for SandboxReader<'_> {
     fn drop(&mut self) {
-        self.store.lock_idle().extend(self.connection.take());
+        lock_mutex(&self.store.idle).extend(self.connection.take());
     }
 }
 
@@ -182,7 +176,7 @@ mod tests {
                 readers.push(reader);
             }
             drop(readers);
-            assert_eq!(store.lock_idle().len(), READ_CONNECTIONS as usize, "all are given back");
+            assert_eq!(lock_mutex(&store.idle).len(), READ_CONNECTIONS as usize, "all are given back");
         }
     }
 

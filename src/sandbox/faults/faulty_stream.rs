@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::sandbox::lock_mutex;
 
 /// Pause after a failed accept (mostly out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -37,21 +39,17 @@ pub(crate) struct FaultSwitch(Arc<Mutex<ByteAllowance>>);
 impl FaultSwitch {
     /// Passes no more bytes.
     pub(crate) fn cut_now(&self) {
-        self.set_allowance(ByteAllowance::Bytes(0));
+        *lock_mutex(&self.0) = ByteAllowance::Bytes(0);
     }
 
     /// Passes the next answer's head and `keep` bytes of its body.
     pub(crate) fn cut_in_body(&self, keep: usize) {
-        self.set_allowance(ByteAllowance::HeadAndBody(keep));
-    }
-
-    fn set_allowance(&self, passing: ByteAllowance) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = passing;
+        *lock_mutex(&self.0) = ByteAllowance::HeadAndBody(keep);
     }
 
     /// Returns the number of bytes that may pass; `None` means all.
     fn allowance(&self, about_to_write: &[u8]) -> Option<usize> {
-        let mut passing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passing = lock_mutex(&self.0);
         if let ByteAllowance::HeadAndBody(keep) = *passing {
             let head = about_to_write.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
             *passing = ByteAllowance::Bytes(head + keep);
@@ -63,11 +61,11 @@ impl FaultSwitch {
     }
 
     fn is_open(&self) -> bool {
-        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), ByteAllowance::Everything)
+        matches!(*lock_mutex(&self.0), ByteAllowance::Everything)
     }
 
     fn count_passed(&self, bytes: usize) {
-        if let ByteAllowance::Bytes(left) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let ByteAllowance::Bytes(left) = &mut *lock_mutex(&self.0) {
             *left -= bytes.min(*left);
         }
     }
@@ -81,7 +79,7 @@ impl Connected<IncomingStream<'_, FaultListener>> for FaultSwitch {
 
 /// A listener whose connections have a switch.
 #[derive(Debug)]
-pub(crate) struct FaultListener(pub(in crate::sandbox) TcpListener);
+pub(crate) struct FaultListener(pub(crate) TcpListener);
 
 impl Listener for FaultListener {
     type Io = FaultStream;

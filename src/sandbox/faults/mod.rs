@@ -8,13 +8,14 @@
 
 pub(crate) mod faulty_stream;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::http::answer::SandboxRefusal;
+use super::lock_mutex;
 use super::operations::OPERATIONS;
 use super::random::SandboxRandom;
 
@@ -73,13 +74,15 @@ impl InjectedFault {
     /// Returns the injected answer, if it has a status.
     pub(crate) fn injected_refusal(&self) -> Option<SandboxRefusal> {
         let status = StatusCode::from_u16(self.status?).ok()?;
-        let mut refusal = match status {
+        let refusal = match status {
             // An injected failure has the text of the real failure (docs/interface.md, *Errors*).
             StatusCode::INTERNAL_SERVER_ERROR => SandboxRefusal::internal_error(),
             _ => SandboxRefusal::new(status, format!("Injected by the sandbox: {status}.")),
         };
-        refusal.retry_after = self.retry_after_text();
-        Some(refusal)
+        Some(match self.retry_after_text() {
+            Some(text) => refusal.with_header(header::RETRY_AFTER, &text),
+            None => refusal,
+        })
     }
 
     fn retry_after_text(&self) -> Option<String> {
@@ -91,33 +94,34 @@ impl InjectedFault {
     }
 
     fn check_fault(&self) -> Result<(), SandboxRefusal> {
-        let wrong = |what: String| Err(SandboxRefusal::bad_request(what));
         if !OPERATIONS.iter().any(|operation| operation.name == self.operation) {
-            return wrong(format!(
-                "'{}' is no operation of the service, as the document writes it.",
-                self.operation
-            ));
+            let name = &self.operation;
+            return Err(format!("'{name}' is no operation of the service, as the document writes it.").into());
         }
-        if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
-            return wrong("Status must be between 200 and 599.".to_owned());
-        }
-        if self.retry_after.is_some()
-            && self.retry_after_text().is_none_or(|text| HeaderValue::from_str(&text).is_err())
-        {
-            return wrong("RetryAfter must be seconds or the text of a header.".to_owned());
-        }
-        if self.probability.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
-            return wrong("Probability must be between 0 and 1.".to_owned());
-        }
-        if self.times == Some(0) {
-            return wrong("Times must be at least 1.".to_owned());
-        }
-        if self.status.is_none()
-            && self.drop.is_none()
-            && self.truncate.is_none()
-            && self.latency_ms.is_none()
-        {
-            return wrong("A fault needs Status, Drop, Truncate or LatencyMs.".to_owned());
+        let is_header = |text: String| HeaderValue::from_str(&text).is_ok();
+        let has_effect = self.status.is_some()
+            || self.drop.is_some()
+            || self.truncate.is_some()
+            || self.latency_ms.is_some();
+        for (is_valid, message) in [
+            (
+                self.status.is_none_or(|status| (200..=599).contains(&status)),
+                "Status must be between 200 and 599.",
+            ),
+            (
+                self.retry_after.is_none() || self.retry_after_text().is_some_and(is_header),
+                "RetryAfter must be seconds or the text of a header.",
+            ),
+            (
+                self.probability.is_none_or(|p| (0.0..=1.0).contains(&p)),
+                "Probability must be between 0 and 1.",
+            ),
+            (self.times != Some(0), "Times must be at least 1."),
+            (has_effect, "A fault needs Status, Drop, Truncate or LatencyMs."),
+        ] {
+            if !is_valid {
+                return Err(SandboxRefusal::bad_request(message));
+            }
         }
         Ok(())
     }
@@ -125,36 +129,32 @@ impl InjectedFault {
 
 /// The active faults with their random generator.
 #[derive(Debug)]
-pub(crate) struct FaultQueue {
-    state: Mutex<(Vec<InjectedFault>, SandboxRandom)>,
-}
+pub(crate) struct FaultQueue(Mutex<(Vec<InjectedFault>, SandboxRandom)>);
 
 impl FaultQueue {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { state: Mutex::new((Vec::new(), SandboxRandom::new(seed, "faults"))) }
+        Self(Mutex::new((Vec::new(), SandboxRandom::new(seed, "faults"))))
     }
 
     /// Appends faults; an invalid fault refuses all.
     pub(crate) fn add_faults(&self, faults: Vec<InjectedFault>) -> Result<(), SandboxRefusal> {
         faults.iter().try_for_each(InjectedFault::check_fault)?;
-        self.lock().0.extend(faults);
+        lock_mutex(&self.0).0.extend(faults);
         Ok(())
     }
 
-    /// Removes all faults.
     pub(crate) fn clear_faults(&self) {
-        self.lock().0.clear();
+        lock_mutex(&self.0).0.clear();
     }
 
     /// Returns the faults that can still fire.
     pub(crate) fn active_faults(&self) -> Vec<InjectedFault> {
-        self.lock().0.clone()
+        lock_mutex(&self.0).0.clone()
     }
 
     /// Returns the fault of a call of this operation, if any.
     pub(crate) fn draw_fault(&self, operation: &str) -> Option<InjectedFault> {
-        let mut state = self.lock();
-        let (faults, random) = &mut *state;
+        let (faults, random) = &mut *lock_mutex(&self.0);
         let index = faults.iter().position(|fault| {
             fault.operation == operation && fault.probability.is_none_or(|p| random.happens_with(p))
         })?;
@@ -165,10 +165,6 @@ impl FaultQueue {
             None => {}
         }
         Some(fired)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Vec<InjectedFault>, SandboxRandom)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Products as callers send them, with their validation.
 //!
-//! Implements docs/interface.md, *Product*, *Create product* and *Update product*. The nested object of the
-//! request is flattened into a [`NewProduct`], the row of table `product`. Absent fields have the documented
-//! default.
+//! Implements docs/interface.md, *Product*, *Create product* and *Update product*. The statements of
+//! products.rs flatten the nested object into a row of table `product`.
 
 use std::collections::HashSet;
 
@@ -10,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::request::{StrictObject, WholeNumber, deserialize_price, deserialize_quantity};
+use crate::sandbox::http::request::{
+    OperationCall, StrictObject, WholeNumber, deserialize_price, deserialize_quantity, non_blank,
+};
 
 /// Maximum images of a product (docs/interface.md, *Limits*).
 const IMAGES_MAX: usize = 12;
@@ -19,7 +20,7 @@ const IMAGES_MAX: usize = 12;
 const ISSUES_MAX: usize = 20;
 
 /// A product as it is sent.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct ProductBody {
     pub(crate) id: Option<WholeNumber>,
@@ -51,7 +52,7 @@ pub(crate) enum SentProductType {
     Built,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE", default)]
 pub(crate) struct IdentifiersBody {
     #[serde(rename = "ProductId")]
@@ -62,7 +63,7 @@ pub(crate) struct IdentifiersBody {
     gtin: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct ListingAttributesBody {
     sold_as_name: Option<String>,
@@ -80,7 +81,7 @@ enum SentCondition {
 }
 
 /// An image as it is sent.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct ImageBody {
     pub(crate) id: Option<WholeNumber>,
@@ -91,7 +92,7 @@ pub(crate) struct ImageBody {
 }
 
 /// A link to a warehouse as it is sent.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct ProductLinkBody {
     pub(crate) warehouse_id: Option<WholeNumber>,
@@ -104,7 +105,7 @@ pub(crate) struct ProductLinkBody {
     pub(crate) is_active: Option<bool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct SupplierInformationBody {
     supplier_id: Option<WholeNumber>,
@@ -115,49 +116,7 @@ struct SupplierInformationBody {
     is_ordered_by_case: Option<bool>,
 }
 
-/// The row of a product, column by column. The generated data uses it too.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct NewProduct {
-    pub(crate) sku: String,
-    pub(crate) name: String,
-    pub(crate) r#type: SentProductType,
-    pub(crate) upc: String,
-    pub(crate) ean: String,
-    pub(crate) isbn: String,
-    pub(crate) gtin: String,
-    pub(crate) is_auto_sync_enabled: bool,
-    pub(crate) is_discontinued: bool,
-    pub(crate) is_dropshipped: bool,
-    pub(crate) is_fire_arm: bool,
-    pub(crate) is_variation: bool,
-    pub(crate) is_parent: bool,
-    pub(crate) sold_as_name: String,
-    pub(crate) short_description: String,
-    pub(crate) long_description: String,
-    pub(crate) price: f64,
-    condition: SentCondition,
-    pub(crate) supplier_id: Option<i64>,
-    pub(crate) supplier_sku: String,
-    pub(crate) supplier_price: f64,
-    pub(crate) supplier_out_of_stock: bool,
-    pub(crate) supplier_by_case: bool,
-}
-
-impl NewProduct {
-    /// Returns a product with its names and kind only.
-    pub(crate) fn new(sku: &str, name: &str, kind: SentProductType) -> Self {
-        let mut body = ProductBody { kind: Some(kind), ..ProductBody::default() };
-        body.sku = Some(sku.to_owned());
-        body.name = Some(name.to_owned());
-        body.to_product()
-    }
-}
-
 impl ProductBody {
-    pub(crate) fn sku_or_empty(&self) -> &str {
-        self.sku.as_deref().unwrap_or_default()
-    }
-
     pub(crate) fn type_or_default(&self) -> SentProductType {
         self.kind.unwrap_or(SentProductType::Product)
     }
@@ -169,57 +128,17 @@ impl ProductBody {
 
     /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
     pub(crate) fn usable_images(&self) -> Option<Vec<&ImageBody>> {
-        let usable =
-            self.images.as_deref()?.iter().filter(|image| is_url(image.url.as_deref().unwrap_or_default()));
-        Some(usable.take(IMAGES_MAX).map(|StrictObject(image)| image).collect())
-    }
-
-    /// Returns the row of this body.
-    pub(crate) fn to_product(&self) -> NewProduct {
-        let none = (
-            IdentifiersBody::default(),
-            ListingAttributesBody::default(),
-            SupplierInformationBody::default(),
-        );
-        let identifiers = self.identifiers.as_deref().unwrap_or(&none.0);
-        let listing = self.global_listing_attributes.as_deref().unwrap_or(&none.1);
-        let supply = self.supplier_information.as_deref().unwrap_or(&none.2);
-        NewProduct {
-            sku: text_or_empty(&self.sku),
-            name: text_or_empty(&self.name),
-            r#type: self.type_or_default(),
-            upc: text_or_empty(&identifiers.upc),
-            ean: text_or_empty(&identifiers.ean),
-            isbn: text_or_empty(&identifiers.isbn),
-            gtin: text_or_empty(&identifiers.gtin),
-            is_auto_sync_enabled: self.is_auto_sync_enabled.unwrap_or(true),
-            is_discontinued: self.is_discontinued.unwrap_or(false),
-            is_dropshipped: self.is_dropshipped.unwrap_or(false),
-            is_fire_arm: self.is_fire_arm.unwrap_or(false),
-            is_variation: self.is_variation.unwrap_or(false),
-            is_parent: self.is_parent.unwrap_or(false),
-            sold_as_name: text_or_empty(&listing.sold_as_name),
-            short_description: text_or_empty(&listing.short_description),
-            long_description: text_or_empty(&listing.long_description),
-            price: listing.price.unwrap_or(0.0),
-            condition: listing.condition.unwrap_or(SentCondition::New),
-            supplier_id: supply.supplier_id.map(|WholeNumber(id)| id),
-            supplier_sku: text_or_empty(&supply.sku),
-            supplier_price: supply.price.unwrap_or(0.0),
-            supplier_out_of_stock: supply.is_out_of_stock.unwrap_or(false),
-            supplier_by_case: supply.is_ordered_by_case.unwrap_or(false),
-        }
+        let images = self.images.as_ref()?.iter().map(|StrictObject(image)| image);
+        Some(images.filter(|image| image.url.as_deref().is_some_and(is_url)).take(IMAGES_MAX).collect())
     }
 
     /// Returns the issues of the body alone; empty for a valid body.
     pub(crate) fn own_issues(&self) -> Vec<String> {
         let mut issues = Vec::new();
-        let blank = |value: &Option<String>| value.as_deref().unwrap_or_default().trim().is_empty();
-        if blank(&self.sku) {
-            issues.push("Sku is required.".to_owned());
-        }
-        if blank(&self.name) {
-            issues.push("Name is required.".to_owned());
+        for (field, value) in [("Sku", &self.sku), ("Name", &self.name)] {
+            if non_blank(value).is_none() {
+                issues.push(format!("{field} is required."));
+            }
         }
         if self.is_variation == Some(true) && self.is_parent == Some(true) {
             issues.push("IsVariation and IsParent must not both be true.".to_owned());
@@ -237,47 +156,31 @@ impl ProductBody {
         issues
     }
 
-    /// Returns the issues of the body against the company's records.
+    /// Returns the issues of the body and those against the company's records.
     ///
     /// `own_id` is the product itself in an update.
     pub(crate) async fn all_issues(
         &self,
         db: &mut SqliteConnection,
-        company_id: i64,
+        call: &OperationCall,
         own_id: Option<i64>,
     ) -> Result<Vec<String>, sqlx::Error> {
         let mut issues = self.own_issues();
-        let miscased =
-            "SELECT EXISTS (SELECT 1 FROM product WHERE company_id = ?1 AND sku = ?2 AND id IS NOT ?3)";
-        if sqlx::query_scalar(miscased)
-            .bind(company_id)
-            .bind(self.sku_or_empty())
-            .bind(own_id)
-            .fetch_one(&mut *db)
-            .await?
-        {
-            issues.push(format!("A product with the SKU '{}' exists already.", self.sku_or_empty()));
-        }
-        let sent: Vec<i64> = self
-            .warehouses
-            .iter()
-            .flatten()
-            .filter_map(|entry| entry.warehouse_id)
-            .map(|WholeNumber(id)| id)
-            .collect();
+        let sku = self.sku.as_deref().unwrap_or_default();
+        issues.extend(duplicate_issue(db, call.company_id, sku, own_id).await?);
+        let sent: Vec<_> = self.warehouses.iter().flatten().filter_map(|entry| entry.warehouse_id).collect();
         let unknown: Vec<i64> = sqlx::query_scalar(
             "SELECT value FROM json_each(?2) WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)",
         )
-        .bind(company_id)
+        .bind(call.company_id)
         .bind(json!(sent).to_string())
         .fetch_all(&mut *db)
         .await?;
         issues.extend(unknown.iter().map(|id| format!("The company has no warehouse with the id {id}.")));
-        if let Some(WholeNumber(id)) =
-            self.supplier_information.as_ref().and_then(|supply| supply.supplier_id)
-        {
-            let known = "SELECT EXISTS (SELECT 1 FROM supplier WHERE company_id = ?1 AND id = ?2)";
-            if !sqlx::query_scalar(known).bind(company_id).bind(id).fetch_one(&mut *db).await? {
+        let supplier = self.supplier_information.as_ref();
+        if let Some(WholeNumber(id)) = supplier.and_then(|supplier| supplier.supplier_id) {
+            let name = "SELECT name FROM supplier WHERE company_id = ?1 AND id = ?2";
+            if call.own_text(db, name, id).await?.is_none() {
                 issues.push(format!("The company has no supplier with the id {id}."));
             }
         }
@@ -286,8 +189,17 @@ impl ProductBody {
     }
 }
 
-fn text_or_empty(value: &Option<String>) -> String {
-    value.clone().unwrap_or_default()
+/// Returns the issue of a SKU that another product than `own_id` has.
+pub(crate) async fn duplicate_issue(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    sku: &str,
+    own_id: Option<i64>,
+) -> Result<Option<String>, sqlx::Error> {
+    let other = "SELECT id FROM product WHERE company_id = ?1 AND sku = ?2 AND id IS NOT ?3";
+    let other: Option<i64> =
+        sqlx::query_scalar(other).bind(company_id).bind(sku).bind(own_id).fetch_optional(db).await?;
+    Ok(other.map(|_| format!("A product with the SKU '{sku}' exists already.")))
 }
 
 /// Returns true for a URI (RFC 3986): a scheme, a colon and a rest, without excluded characters.

@@ -9,9 +9,10 @@
 //! two products here. Platforms differ in this, and a client must handle both.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{SandboxRefusal, list_envelope, list_envelope_with};
+use crate::sandbox::http::answer::{HandlerResult, list_envelope, list_envelope_with};
 use crate::sandbox::http::request::OperationCall;
 
 const BY_SKU: &str = "\
@@ -46,30 +47,23 @@ struct ProductsRequest {
 }
 
 /// Answers *Get product balances*: a bare array.
-pub(super) async fn get_balances(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn get_balances(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let request: BalancesRequest = call.object_body()?;
     find_records(db, BY_SKU, call.company_id, &request.skus).await
 }
 
 /// Answers *Get products by SKU or UPC*: the same records in the list envelope.
-pub(super) async fn get_products(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn get_products(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let request: ProductsRequest = call.object_body()?;
     let statement = match request.id_type.as_str() {
         "sku" => BY_SKU,
         "upc" => BY_UPC,
         other => {
             let message = format!("The idType must be sku or upc, not '{other}'.");
-            return Ok(list_envelope_with("Error", &[message], "[]", None));
+            return Ok(list_envelope_with("Error", &[message], &Value::Null, "[]"));
         }
     };
-    let found = find_records(db, statement, call.company_id, &request.id_list).await?;
-    Ok(list_envelope(&found, None))
+    Ok(list_envelope(&find_records(db, statement, call.company_id, &request.id_list).await?))
 }
 
 async fn find_records(
@@ -77,7 +71,7 @@ async fn find_records(
     statement: &'static str,
     company_id: i64,
     wanted: &[String],
-) -> Result<String, SandboxRefusal> {
-    let wanted = serde_json::to_string(wanted).expect("a list of strings is always JSON");
+) -> HandlerResult {
+    let wanted = json!(wanted).to_string();
     Ok(sqlx::query_scalar(statement).bind(company_id).bind(wanted).fetch_one(db).await?)
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::request::deserialize_object;
+use crate::sandbox::http::request::StrictObject;
 
 /// A contact as it is sent; absent fields are empty.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -19,8 +19,7 @@ pub(crate) struct ContactBody {
     pub(crate) email_address: Option<String>,
     pub(crate) phone: Option<String>,
     pub(crate) fax_number: Option<String>,
-    #[serde(deserialize_with = "deserialize_object")]
-    pub(crate) address: Option<AddressBody>,
+    pub(crate) address: Option<StrictObject<AddressBody>>,
 }
 
 /// An address as it is sent.

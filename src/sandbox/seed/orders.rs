@@ -5,7 +5,7 @@ use sqlx::SqliteConnection;
 
 use crate::sandbox::SandboxError;
 use crate::sandbox::clock::months_before;
-use crate::sandbox::http::request::WholeNumber;
+use crate::sandbox::http::request::{StrictObject, WholeNumber};
 use crate::sandbox::platform::contact::{AddressBody, ContactBody};
 use crate::sandbox::platform::sales::{self, OrderPlacement, SaleLine};
 use crate::sandbox::random::SandboxRandom;
@@ -31,10 +31,7 @@ pub(crate) async fn fill_history(
     now_ms: i64,
     random: &mut SandboxRandom,
 ) -> Result<(), SandboxError> {
-    let skus: Vec<String> = sqlx::query_scalar("SELECT sku FROM product WHERE company_id = ?1 ORDER BY id")
-        .bind(company_id)
-        .fetch_all(&mut *db)
-        .await?;
+    let skus = product_skus(db, company_id).await?;
     for number in 0..orders {
         let age_days = ORDER_DAYS - ORDER_DAYS * number / orders;
         let placed_at_ms = now_ms - i64::from(age_days) * DAY_MS + i64::from(random.number_below(3_600_000));
@@ -42,6 +39,15 @@ pub(crate) async fn fill_history(
     }
     insert_monthly_sales(db, company_id, now_ms, random).await?;
     insert_business_health(db, company_id, now_ms, random).await
+}
+
+/// Returns the SKUs of all products, in the order of creation.
+pub(super) async fn product_skus(
+    db: &mut SqliteConnection,
+    company_id: i64,
+) -> Result<Vec<String>, sqlx::Error> {
+    let skus = "SELECT sku FROM product WHERE company_id = ?1 ORDER BY id";
+    sqlx::query_scalar(skus).bind(company_id).fetch_all(db).await
 }
 
 /// Places an order of one to three lines, with its shipments.
@@ -90,7 +96,7 @@ fn random_customer(random: &mut SandboxRandom) -> ContactBody {
         last_name: word(last),
         email_address: Some(format!("{}.{}@example.com", first.to_lowercase(), last.to_lowercase())),
         phone: Some(format!("+1 555 01{:02}", random.number_below(100))),
-        address: Some(AddressBody {
+        address: Some(StrictObject(AddressBody {
             street1: Some(format!("{} Main Street", random.number_between(1, 400))),
             city: word("Springfield"),
             state: word("IL"),
@@ -98,7 +104,7 @@ fn random_customer(random: &mut SandboxRandom) -> ContactBody {
             zip_code: word("62701"),
             is_residential: Some(true),
             ..AddressBody::default()
-        }),
+        })),
         ..ContactBody::default()
     }
 }
