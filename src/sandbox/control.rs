@@ -73,7 +73,6 @@ impl SandboxCore {
     }
 }
 
-/// Answers a call of the control plane.
 async fn answer_control(
     core: &SandboxCore,
     request: &Request<Bytes>,
@@ -105,7 +104,6 @@ async fn answer_control(
     Ok(json_response(StatusCode::OK, answer.to_string()))
 }
 
-/// Parses the body as `T`; the body must be an object.
 fn parse_object<T: DeserializeOwned>(body: &Bytes) -> Result<T, SandboxRefusal> {
     parse_json(body).map(|StrictObject(body)| body)
 }
@@ -138,7 +136,6 @@ async fn create_kit(core: &SandboxCore, new: NewKitRequest) -> Result<Value, San
     Ok(json!({ "ProductId": kit_id }))
 }
 
-/// Adds a fault or an array of faults.
 fn add_faults(core: &SandboxCore, body: &Bytes) -> Result<Value, SandboxRefusal> {
     let posted: Value = parse_json(body)?;
     let posted = if posted.is_array() { posted } else { json!([posted]) };

@@ -28,16 +28,13 @@ enum ByteAllowance {
     Everything,
     /// The head of the next answer and this many bytes of its body.
     HeadAndBody(usize),
-    /// This many bytes.
     Bytes(usize),
 }
 
-/// The switch of a connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FaultSwitch(Arc<Mutex<ByteAllowance>>);
 
 impl FaultSwitch {
-    /// Passes no more bytes.
     pub(crate) fn cut_now(&self) {
         *lock_mutex(&self.0) = ByteAllowance::Bytes(0);
     }
@@ -108,7 +105,6 @@ impl Listener for FaultListener {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct FaultStream {
     stream: TcpStream,
@@ -186,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_lets_nothing_pass() {
+    fn a_cut_connection_lets_nothing_pass() {
         let switch = FaultSwitch::default();
         switch.cut_now();
         assert_eq!(switch.allowance(b"HTTP/1.1 200 OK\r\n\r\n"), Some(0));
@@ -196,14 +192,14 @@ mod tests {
     async fn pieces_written_at_once_are_cut_as_if_they_were_one() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (mut line, _) = FaultListener(listener).accept().await;
+        let (mut stream, _) = FaultListener(listener).accept().await;
         let pieces = [IoSlice::new(b"HTTP/1.1 200 OK\r\n\r\n"), IoSlice::new(b"body")];
-        assert_eq!(line.write_vectored(&pieces).await.unwrap(), 23, "a line nobody cuts takes all of them");
-        line.switch.cut_in_body(1);
-        assert_eq!(line.write_vectored(&pieces).await.unwrap(), 19);
-        assert_eq!(line.write_vectored(&pieces[1..]).await.unwrap(), 1);
-        assert!(line.write_vectored(&[IoSlice::new(b"ody")]).await.is_err());
-        drop(line);
+        assert_eq!(stream.write_vectored(&pieces).await.unwrap(), 23, "an uncut connection takes all pieces");
+        stream.switch.cut_in_body(1);
+        assert_eq!(stream.write_vectored(&pieces).await.unwrap(), 19);
+        assert_eq!(stream.write_vectored(&pieces[1..]).await.unwrap(), 1);
+        assert!(stream.write_vectored(&[IoSlice::new(b"ody")]).await.is_err());
+        drop(stream);
         let mut taken = String::new();
         caller.read_to_string(&mut taken).await.unwrap();
         assert_eq!(taken, "HTTP/1.1 200 OK\r\n\r\nbodyHTTP/1.1 200 OK\r\n\r\nb");

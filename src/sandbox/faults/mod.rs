@@ -43,7 +43,6 @@ pub(crate) struct InjectedFault {
     probability: Option<f64>,
 }
 
-/// Before or after the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FaultTiming {
@@ -51,7 +50,6 @@ pub(crate) enum FaultTiming {
     After,
 }
 
-/// The cut position in a body.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum BodyTruncation {
@@ -71,7 +69,6 @@ impl BodyTruncation {
 }
 
 impl InjectedFault {
-    /// Returns the injected answer, if it has a status.
     pub(crate) fn injected_refusal(&self) -> Option<SandboxRefusal> {
         let status = StatusCode::from_u16(self.status?).ok()?;
         let refusal = match status {
@@ -127,7 +124,6 @@ impl InjectedFault {
     }
 }
 
-/// The active faults with their random generator.
 #[derive(Debug)]
 pub(crate) struct FaultQueue(Mutex<(Vec<InjectedFault>, SandboxRandom)>);
 
@@ -183,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_fires_as_often_as_it_was_told_and_in_order() {
+    fn a_fault_fires_its_times_and_in_order() {
         let faults = faults(&format!(
             r#"[{{"Operation":"{QUEUE}","Status":500,"Times":2}},{{"Operation":"{QUEUE}","Status":503,"Times":1}}]"#
         ))
@@ -201,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_senseless_fault_is_refused() {
+    fn an_invalid_fault_is_refused() {
         for fields in [
             r#""Status":99"#,
             r#""Status":600"#,

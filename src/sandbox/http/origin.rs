@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_come_by_an_address_a_local_name_or_one_that_was_said() {
+    fn programs_use_an_address_a_local_name_or_a_configured_name() {
         for host in [
             "127.0.0.1:8399",
             "127.0.0.1",
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_told_by_what_the_browser_says() {
+    fn pages_of_others_are_recognised_by_the_headers_of_the_browser() {
         let host = ("host", "127.0.0.1:8399");
         for origin in [
             "https://evil.example",

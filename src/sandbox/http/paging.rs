@@ -44,11 +44,7 @@ impl SandboxPage {
     /// Maximum entries of a page; larger requests are reduced to it.
     const MAX_SIZE: i64 = 200;
 
-    /// Parses the query.
-    ///
-    /// # Errors
-    /// A 400 for anything but an integer from 1, because a guessed page would be data that the caller did not
-    /// request.
+    /// Parses the query; a 400 for anything but an integer from 1, because no other page was requested.
     pub(crate) fn from_query(query: &HashMap<String, String>) -> Result<Self, SandboxRefusal> {
         let number = positive_parameter(query, "pageNumber")?.unwrap_or(1);
         let size =

@@ -104,7 +104,6 @@ pub(crate) async fn text_of_id(
     sqlx::query_scalar(statement).bind(id).fetch_one(db).await
 }
 
-/// Returns the value unless it is empty or blank.
 pub(crate) fn non_blank(value: &Option<String>) -> Option<&str> {
     value.as_deref().filter(|text| !text.trim().is_empty())
 }
@@ -259,10 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn a_senseless_body_is_a_400() {
+    fn an_unreadable_body_is_a_400() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for body in [deep.as_bytes(), b"", b"{", b"\xff\xfe", b"\"\\ud800\"", b"1e999", b"[] []"] {
-            let refused = parse_json::<Value>(body).expect_err("senseless");
+            let refused = parse_json::<Value>(body).expect_err("unreadable");
             assert_eq!(refused.status, StatusCode::BAD_REQUEST);
         }
     }

@@ -13,7 +13,6 @@ use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope}
 use crate::sandbox::http::request::{OperationCall, WholeNumber};
 use crate::sandbox::platform::sales::SaleLine;
 
-/// A kit to create.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct KitBody {
@@ -33,7 +32,6 @@ pub(crate) async fn kit_components(call: &OperationCall, db: &mut SqliteConnecti
     Ok(list_envelope(&found))
 }
 
-/// Creates a kit and returns its product id.
 pub(crate) async fn create_kit(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -82,7 +80,6 @@ async fn add_component(
     Ok(())
 }
 
-/// Sets the kit's price to the sum of its components.
 async fn price_from_components(db: &mut SqliteConnection, kit_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query(
         "UPDATE product SET price = (SELECT round(sum(k.quantity * c.price), 2)

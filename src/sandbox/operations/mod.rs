@@ -32,7 +32,6 @@ type OperationHandler = for<'a> fn(
     &'a mut SqliteConnection,
 ) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
 
-/// An operation of the platform.
 pub(crate) struct SandboxOperation {
     /// Method and path, as docs/interface.md writes them.
     pub(crate) name: &'static str,
@@ -82,7 +81,6 @@ pub(crate) static OPERATIONS: [SandboxOperation; 20] = [
     read_operation("GET /api/Company/WorkQueue", |call, db| Box::pin(reports::work_queue(call, db))),
 ];
 
-/// Returns the operation of a request with the ids of its path.
 pub(crate) fn find_operation(
     method: &Method,
     path: &str,

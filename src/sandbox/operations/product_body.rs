@@ -19,7 +19,6 @@ const IMAGES_MAX: usize = 12;
 /// Maximum issues in an answer, so that a body with thousands of faults has a short answer.
 const ISSUES_MAX: usize = 20;
 
-/// A product as it is sent.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct ProductBody {
@@ -80,7 +79,6 @@ enum SentCondition {
     Used,
 }
 
-/// An image as it is sent.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct ImageBody {
@@ -91,7 +89,6 @@ pub(crate) struct ImageBody {
     pub(crate) display_order: Option<WholeNumber>,
 }
 
-/// A link to a warehouse as it is sent.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct ProductLinkBody {

@@ -54,7 +54,6 @@ const UPDATE_PRODUCT: &str = concat!(
     " FROM json_each(?2)) WHERE id = ?1"
 );
 
-/// Answers *Create product*.
 pub(crate) async fn create_product(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let body: ProductBody = call.object_body()?;
     let issues = body.all_issues(db, call, None).await?;
@@ -66,7 +65,6 @@ pub(crate) async fn create_product(call: &OperationCall, db: &mut SqliteConnecti
     updated_answer(db, product_id).await
 }
 
-/// Answers *Update product*.
 pub(crate) async fn update_product(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let body: ProductBody = call.object_body()?;
     let Some(WholeNumber(product_id)) = body.id else {
@@ -119,7 +117,6 @@ pub(crate) async fn insert_linked_product(
     Ok(product_id)
 }
 
-/// Writes links, quantities and images.
 async fn write_product_parts(
     call: &OperationCall,
     db: &mut SqliteConnection,

@@ -26,7 +26,6 @@ struct QuantityEntryBody {
     warehouse_id: Option<WholeNumber>,
 }
 
-/// A complete entry.
 struct CheckedEntry<'a> {
     sku: &'a str,
     quantity: i64,
@@ -66,7 +65,6 @@ fn check_whole_call(entries: &[StrictObject<QuantityEntryBody>]) -> Result<(), S
     Ok(())
 }
 
-/// Sets a stock level.
 async fn update_entry(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_never_share_a_call() {
+    fn a_call_has_at_most_25_entries_and_each_sku_once() {
         let miscased_skus = [entry(r#"{"Sku":"ab-1"}"#), entry(r#"{"Sku":"AB-1"}"#)];
         assert!(check_whole_call(&miscased_skus).is_err());
         assert!(check_whole_call(&miscased_skus[..1]).is_ok());

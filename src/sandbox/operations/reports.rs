@@ -63,7 +63,6 @@ const WORK_QUEUE: &str = "\
         'UnshippedDropShipOrders', (SELECT count(*) FROM open_order WHERE is_dropshipped),
         'QueuedListings', 0, 'queuedListings', 0)";
 
-/// Answers *Get top-selling products by month*.
 pub(super) async fn top_selling(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let query = call.query_parameters()?;
     let (last_year, last_month) = months_before(call.now_ms, 1);
@@ -77,7 +76,6 @@ pub(super) async fn top_selling(call: &OperationCall, db: &mut SqliteConnection)
     Ok(list_envelope(&best))
 }
 
-/// Answers *Business health*.
 pub(super) async fn business_health(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let query = call.query_parameters()?;
     let page = SandboxPage::from_query(&query)?;

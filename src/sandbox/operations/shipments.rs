@@ -29,7 +29,6 @@ struct ShipmentLineBody {
     quantity: Option<WholeNumber>,
 }
 
-/// An order line, as shipping needs it.
 #[derive(sqlx::FromRow)]
 struct ShippableLine {
     id: i64,
@@ -39,7 +38,6 @@ struct ShippableLine {
     untied: i64,
 }
 
-/// Answers *Create shipments*.
 pub(super) async fn create_shipments(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let mut results = Vec::new();
     for request in call.entries_body()? {
@@ -81,18 +79,13 @@ async fn create_shipment(call: &OperationCall, db: &mut SqliteConnection, reques
     Ok(text_of_id(db, "SELECT body FROM wire_shipment WHERE id = ?1", shipment_id).await?)
 }
 
-/// Returns true if the order has any shipment.
-///
 /// Cancelled shipments count too, because the interface does not distinguish them.
 async fn has_shipments(db: &mut SqliteConnection, order_id: i64) -> Result<bool, sqlx::Error> {
     let shipments = "SELECT EXISTS (SELECT 1 FROM shipment WHERE order_id = ?1)";
     sqlx::query_scalar(shipments).bind(order_id).fetch_one(db).await
 }
 
-/// Returns all lines of an order without shipments.
-///
-/// # Errors
-/// A message if the order has shipments, because the caller must then name the lines.
+/// Returns all lines of an order without shipments. With shipments the caller must name the lines.
 fn all_lines(lines: &[ShippableLine], has_shipments: bool) -> Result<Vec<(&ShippableLine, i64)>, String> {
     if has_shipments {
         let message = "LineItems is required: the order is partly fulfilled or already has shipments.";

@@ -18,8 +18,6 @@ struct TemplateBody {
     body: Option<String>,
 }
 
-/// Answers *Create listing template*.
-///
 /// Absent fields give a message inside a 200. Two templates may have one name.
 pub(super) async fn create_template(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let storefront_id = own_storefront(call, db).await?;
@@ -54,10 +52,7 @@ pub(super) async fn list_templates(call: &OperationCall, db: &mut SqliteConnecti
     Ok(page.page_envelope(&[], total, &templates))
 }
 
-/// Returns the storefront of the path, active or not.
-///
-/// # Errors
-/// A 403 for a storefront that is not the company's, as docs/interface.md states.
+/// Returns the company's storefront of the path, active or not.
 async fn own_storefront(call: &OperationCall, db: &mut SqliteConnection) -> Result<i64, SandboxRefusal> {
     let storefront_id = call.path_id(0);
     let name = "SELECT name FROM storefront WHERE company_id = ?1 AND id = ?2";

@@ -34,7 +34,6 @@ struct TrackingLineBody {
     own: TrackingDetailsBody,
 }
 
-/// Values of the shipment or of a line.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct TrackingDetailsBody {
@@ -45,7 +44,6 @@ struct TrackingDetailsBody {
     estimated_delivery_date: Option<String>,
 }
 
-/// The values to write to a shipment item.
 #[derive(Debug, PartialEq, Eq)]
 struct ItemTracking<'a> {
     item_id: i64,

@@ -19,7 +19,6 @@ const INTEGRATION_KEY: &str = "svc-subscription-key";
 const GATEWAY_KEY: &str = "gateway-subscription-key";
 const APPLICATION_ID: &str = "application-id";
 
-/// A company account.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub(crate) struct CompanyAccount {
     integration_key: String,
@@ -53,7 +52,6 @@ impl CompanyAccounts {
         Ok(())
     }
 
-    /// Returns the account of an integration key.
     pub(crate) fn of_key(&self, key: &str) -> Option<CompanyAccount> {
         lock_mutex(&self.by_key).get(key).cloned()
     }

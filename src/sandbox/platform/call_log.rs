@@ -24,7 +24,6 @@ pub struct LoggedCall {
     pub duration_ms: Option<i64>,
 }
 
-/// Number of a call within the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallNumber(usize);
 
@@ -57,7 +56,6 @@ impl CallLog {
         }
     }
 
-    /// Returns the logged calls, in the order of arrival.
     pub(crate) fn logged_calls(&self) -> Vec<LoggedCall> {
         lock_mutex(&self.0).calls.iter().cloned().collect()
     }

@@ -11,14 +11,12 @@ use crate::sandbox::random::SandboxRandom;
 use crate::sandbox::seed::{catalog, orders};
 use crate::sandbox::{SandboxError, SandboxOptions};
 
-/// The keys of the default company.
 #[derive(Debug)]
 pub(crate) struct CompanyKeys {
     pub(crate) integration: String,
     pub(crate) gateway: String,
 }
 
-/// A company to create.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub(crate) struct CompanyDefinition {

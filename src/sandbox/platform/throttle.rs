@@ -1,7 +1,7 @@
 //! The platform's three limits per company account (docs/interface.md, *Limits*).
 //!
 //! - rate: a sliding window of 60 s over the arrived calls. A call refused for the rate does not count, so
-//!   that a caller that waits as told is accepted. A call refused for concurrency counts.
+//!   that a caller that waits as requested is accepted. A call refused for concurrency counts.
 //! - concurrency: running calls of an operation. A [`PlatformSlot`] is held until the answer is ready.
 //! - bad requests: answers of 400 in a sliding window of 24 h. Above the limit all calls are refused until
 //!   enough answers have left the window.
@@ -41,7 +41,6 @@ struct AccountUsage {
     calls: VecDeque<i64>,
     /// Time of each answer of 400 of the last day, oldest first.
     bad_requests: VecDeque<i64>,
-    /// Running calls by operation.
     running: HashMap<&'static str, usize>,
 }
 
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_the_minute_is_free_exactly_after_the_wait_that_was_named() {
+    fn a_call_is_admitted_exactly_after_the_wait_of_the_refusal() {
         let throttle = PlatformThrottle::new(LIMITS);
         for at in [0, 400, 800] {
             drop(throttle.admit_call(1, "a", at).expect("within the minute's three"));
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_call_takes_no_place_in_the_minute() {
+    fn a_refused_call_does_not_count_in_the_minute() {
         let throttle = PlatformThrottle::new(LIMITS);
         (0..3).for_each(|at| drop(throttle.admit_call(1, "a", at)));
         (10..1_000).for_each(|at| assert!(throttle.admit_call(1, "a", at).is_err()));
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_limit_is_not_kept() {
+    fn a_disabled_limit_counts_nothing() {
         let throttle = PlatformThrottle::new(PlatformLimits {
             calls_per_minute: 0,
             concurrency: 0,
