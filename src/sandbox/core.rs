@@ -178,8 +178,7 @@ impl SandboxCore {
         if operation.writes {
             return self.in_transaction(async |db| (operation.handler)(call, db).await).await;
         }
-        let mut reader = self.store.read_connection().await;
-        (operation.handler)(call, &mut reader).await
+        self.store.read(async |db| (operation.handler)(call, db).await).await
     }
 
     /// Runs `work` in a transaction that commits if `work` succeeds.

@@ -2,11 +2,12 @@
 //!
 //! It offers the actions of the control plane (control.rs), and shares the code of platform/sales.rs with it.
 
+use serde_json::{Value, json};
+
 use super::SandboxError;
 use super::core::SandboxCore;
 use super::http::answer::SandboxRefusal;
-use super::http::request::{StrictObject, WholeNumber};
-use super::platform::contact::{AddressBody, ContactBody};
+use super::http::request::WholeNumber;
 use super::platform::sales::{self, OrderPlacement, SaleLine};
 
 /// A stock level of the default company: a product that is no kit, in a warehouse.
@@ -21,9 +22,7 @@ pub struct SandboxStockLevel {
 }
 
 impl SandboxCore {
-    /// Returns all stock levels of the default company, by SKU and warehouse.
-    ///
-    /// Kits are omitted, because they have no stock of their own.
+    /// Returns the stock levels of the default company, by SKU and warehouse. Kits have no stock of their own.
     ///
     /// # Errors
     /// If the database fails.
@@ -90,7 +89,7 @@ impl SandboxCore {
         let order = OrderPlacement {
             company_id,
             lines,
-            customer: &walk_in_customer(),
+            customer: walk_in_customer(),
             state: "ReadyToShip",
             placed_at_ms: self.clock.now_ms(),
         };
@@ -115,22 +114,15 @@ fn sale_line(sku: &str, quantity: i64) -> SaleLine {
     SaleLine { sku: sku.to_owned(), quantity: WholeNumber(quantity) }
 }
 
-fn walk_in_customer() -> ContactBody {
-    let word = |text: &str| Some(text.to_owned());
-    ContactBody {
-        full_name: word("Robin Walker"),
-        first_name: word("Robin"),
-        last_name: word("Walker"),
-        email_address: word("robin.walker@example.com"),
-        phone: word("+1 555 0100"),
-        address: Some(StrictObject(AddressBody {
-            street1: word("1 Harbour Road"),
-            city: word("Portland"),
-            state: word("ME"),
-            country: word("US"),
-            zip_code: word("04101"),
-            ..AddressBody::default()
-        })),
-        ..ContactBody::default()
-    }
+fn walk_in_customer() -> Value {
+    json!({
+        "FullName": "Robin Walker",
+        "FirstName": "Robin",
+        "LastName": "Walker",
+        "EmailAddress": "robin.walker@example.com",
+        "Phone": "+1 555 0100",
+        "Address": {
+            "Street1": "1 Harbour Road", "City": "Portland", "State": "ME", "Country": "US", "ZipCode": "04101",
+        },
+    })
 }

@@ -16,23 +16,23 @@ use crate::sandbox::http::answer::{HandlerResult, list_envelope, list_envelope_w
 use crate::sandbox::http::request::OperationCall;
 
 const BY_SKU: &str = "\
-    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY asked.place), '') || ']'
-      FROM (SELECT found.id, min(found.place) AS place
-              FROM (SELECT j.key AS place,
+    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY requested.position), '') || ']'
+      FROM (SELECT found.id, min(found.position) AS position
+              FROM (SELECT j.key AS position,
                            coalesce((SELECT p.id FROM product p WHERE p.company_id = ?1 AND p.sku = j.value),
                                     (SELECT min(p.id) FROM product p
                                       WHERE p.company_id = ?1 AND p.sku = j.value COLLATE NOCASE)) AS id
                       FROM json_each(?2) j) found
-             GROUP BY found.id) asked
-      JOIN wire_balance b ON b.id = asked.id";
+             GROUP BY found.id) requested
+      JOIN wire_balance b ON b.id = requested.id";
 
 const BY_UPC: &str = "\
-    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY asked.place, asked.id), '') || ']'
-      FROM (SELECT p.id, min(j.key) AS place
+    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY requested.position, requested.id), '') || ']'
+      FROM (SELECT p.id, min(j.key) AS position
               FROM json_each(?2) j JOIN product p ON p.company_id = ?1 AND p.upc = j.value
              WHERE p.upc <> ''
-             GROUP BY p.id) asked
-      JOIN wire_balance b ON b.id = asked.id";
+             GROUP BY p.id) requested
+      JOIN wire_balance b ON b.id = requested.id";
 
 #[derive(Deserialize)]
 struct BalancesRequest {

@@ -5,11 +5,12 @@
 //! A client's test can thus detect a create without a preflight.
 
 use serde::Deserialize;
+use serde_json::json;
 use sqlx::SqliteConnection;
 
 use crate::sandbox::http::answer::{HandlerResult, list_envelope};
 use crate::sandbox::http::request::{OperationCall, StrictObject, text_of_id};
-use crate::sandbox::platform::contact::ContactBody;
+use crate::sandbox::platform::contact::{ContactBody, insert_contact};
 
 const NAME_CHARS_MAX: usize = 100;
 const ACCOUNT_NUMBER_CHARS_MAX: usize = 255;
@@ -36,7 +37,7 @@ pub(super) async fn create_warehouse(call: &OperationCall, db: &mut SqliteConnec
     let warehouse: WarehouseBody = call.object_body()?;
     check_warehouse(&warehouse)?;
     let contact_id = match &warehouse.contact_information {
-        Some(contact) => Some(contact.insert_contact(db).await?),
+        Some(contact) => Some(insert_contact(db, &json!(contact)).await?),
         None => None,
     };
     let warehouse_id: i64 = sqlx::query_scalar(

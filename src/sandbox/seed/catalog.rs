@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use super::orders::product_skus;
-use crate::sandbox::http::request::{StrictObject, WholeNumber};
+use crate::sandbox::http::request::WholeNumber;
 use crate::sandbox::operations::kits::{self, KitBody};
 use crate::sandbox::operations::products;
-use crate::sandbox::platform::contact::{AddressBody, ContactBody};
+use crate::sandbox::platform::contact::insert_contact;
 use crate::sandbox::platform::sales::SaleLine;
 use crate::sandbox::random::SandboxRandom;
 use crate::sandbox::{SandboxError, SandboxOptions};
@@ -73,7 +73,6 @@ const TOWNS: [(&str, &str, &str); 4] = [
     ("Duluth", "MN", "55802"),
 ];
 
-/// Fills an empty company.
 pub(crate) async fn fill_catalog(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -111,7 +110,15 @@ async fn insert_warehouses(
     let mut ids = Vec::new();
     for number in 0..count {
         let (town, state, zip_code) = TOWNS[number as usize % TOWNS.len()];
-        let contact_id = warehouse_contact(town, state, zip_code).insert_contact(db).await?;
+        let contact = json!({
+            "CompanyName": "Harbour Goods",
+            "FullName": format!("{town} Dock Office"),
+            "Phone": "+1 555 0170",
+            "Address": {
+                "Street1": "12 Quay Street", "City": town, "State": state, "Country": "US", "ZipCode": zip_code,
+            },
+        });
+        let contact_id = insert_contact(db, &contact).await?;
         let kind = if number == 2 { "FulfillmentCenter" } else { "Standard" };
         let name =
             if number < 4 { format!("{town} Warehouse") } else { format!("{town} Warehouse {number}") };
@@ -130,24 +137,6 @@ async fn insert_warehouses(
         ids.push(id);
     }
     Ok(ids)
-}
-
-fn warehouse_contact(town: &str, state: &str, zip_code: &str) -> ContactBody {
-    let word = |text: &str| Some(text.to_owned());
-    ContactBody {
-        company_name: word("Harbour Goods"),
-        full_name: Some(format!("{town} Dock Office")),
-        phone: word("+1 555 0170"),
-        address: Some(StrictObject(AddressBody {
-            street1: word("12 Quay Street"),
-            city: word(town),
-            state: word(state),
-            country: word("US"),
-            zip_code: word(zip_code),
-            ..AddressBody::default()
-        })),
-        ..ContactBody::default()
-    }
 }
 
 fn generated_product(number: u32, supplier_ids: &[i64], random: &mut SandboxRandom) -> Value {
