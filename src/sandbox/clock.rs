@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_only_adds_what_it_was_told() {
+    fn the_clock_adds_exactly_its_advances() {
         let clock = SandboxClock::from_source(|| 1_000);
         clock.advance_by(Duration::from_millis(500));
         clock.advance_by(Duration::ZERO);

@@ -18,8 +18,9 @@ use super::faults::InjectedFault;
 use super::http::answer::{SandboxAnswer, SandboxRefusal, json_response};
 use super::http::origin;
 use super::http::request::{StrictObject, WholeNumber, parse_json};
-use super::operations::kits::KitBody;
-use super::platform::company;
+use super::operations::kits::{self, KitBody};
+use super::platform::call_log::LoggedCall;
+use super::platform::company::{self, CompanyDefinition};
 use super::platform::sales::SaleLine;
 
 /// Path prefix of the control plane; no operation has it.
@@ -27,16 +28,6 @@ const PATH_PREFIX: &str = "/_sandbox/";
 
 /// Maximum advance of the clock in a request: ten years keep every date valid.
 const ADVANCE_SECONDS_MAX: i64 = 10 * 366 * 24 * 3_600;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct NewCompanyRequest {
-    name: String,
-    subscribed: bool,
-    application_id: Option<String>,
-    #[serde(default)]
-    multi_warehousing: bool,
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
@@ -77,16 +68,14 @@ impl SandboxCore {
         if !request.uri().path().starts_with(PATH_PREFIX) {
             return self.answer_operation(request).await;
         }
-        SandboxAnswer::Full(
-            answer_control(self, request).await.unwrap_or_else(|refused| refused.to_response()),
-        )
+        let answer = answer_control(self, &request).await;
+        SandboxAnswer::Full(answer.unwrap_or_else(|refused| refused.to_response()))
     }
 }
 
-/// Answers a call of the control plane.
 async fn answer_control(
     core: &SandboxCore,
-    request: Request<Bytes>,
+    request: &Request<Bytes>,
 ) -> Result<Response<Bytes>, SandboxRefusal> {
     let name = request.uri().path().strip_prefix(PATH_PREFIX).unwrap_or_default();
     let body = request.body();
@@ -115,24 +104,17 @@ async fn answer_control(
     Ok(json_response(StatusCode::OK, answer.to_string()))
 }
 
-/// Parses the body as `T`; the body must be an object.
 fn parse_object<T: DeserializeOwned>(body: &Bytes) -> Result<T, SandboxRefusal> {
     parse_json(body).map(|StrictObject(body)| body)
 }
 
-async fn create_company(core: &SandboxCore, new: NewCompanyRequest) -> Result<Value, SandboxRefusal> {
+async fn create_company(core: &SandboxCore, new: CompanyDefinition) -> Result<Value, SandboxRefusal> {
     if new.name.trim().is_empty() {
         return Err(SandboxRefusal::bad_request("Name must not be empty."));
     }
-    let company = company::CompanyDefinition {
-        name: &new.name,
-        is_subscribed: new.subscribed,
-        application_id: new.application_id.as_deref().filter(|id| !id.is_empty()),
-        multi_warehousing: new.multi_warehousing,
-    };
-    let mut database = core.write_connection().await;
-    let (company_id, integration_key) = company::add_company(&mut database, &company).await?;
-    core.accounts.reload_accounts(&mut database).await?;
+    let (company_id, integration_key) =
+        core.in_transaction(async |db| Ok(company::add_company(db, &new).await?)).await?;
+    core.accounts.reload_accounts(&mut *core.write_connection().await).await?;
     Ok(json!({ "CompanyId": company_id, "IntegrationKey": integration_key }))
 }
 
@@ -150,34 +132,31 @@ async fn sell_units(core: &SandboxCore, new: NewSaleRequest) -> Result<Value, Sa
 
 async fn create_kit(core: &SandboxCore, new: NewKitRequest) -> Result<Value, SandboxRefusal> {
     let company_id = company_of_key(core, new.integration_key.as_deref())?;
-    Ok(json!({ "ProductId": core.create_kit_of(company_id, &new.kit).await? }))
+    let kit_id = core.in_transaction(async |db| kits::create_kit(db, company_id, &new.kit).await).await?;
+    Ok(json!({ "ProductId": kit_id }))
 }
 
-/// Adds a fault or an array of faults.
 fn add_faults(core: &SandboxCore, body: &Bytes) -> Result<Value, SandboxRefusal> {
     let posted: Value = parse_json(body)?;
     let posted = if posted.is_array() { posted } else { json!([posted]) };
-    let faults: Vec<InjectedFault> = serde_json::from_value(posted)
-        .map_err(|cause| SandboxRefusal::bad_request(format!("The request body is not valid: {cause}.")))?;
+    let faults: Vec<InjectedFault> =
+        serde_json::from_value(posted).map_err(|cause| format!("The request body is not valid: {cause}."))?;
     core.faults.add_faults(faults)?;
     Ok(json!(core.faults.active_faults()))
 }
 
 fn advance_clock(core: &SandboxCore, advance: &ClockAdvance) -> Result<Value, SandboxRefusal> {
     let WholeNumber(seconds) = advance.advance_seconds;
-    let forward = u64::try_from(seconds).ok().filter(|_| seconds <= ADVANCE_SECONDS_MAX);
-    let forward = forward.ok_or_else(|| {
-        SandboxRefusal::bad_request(format!(
-            "AdvanceSeconds must be between 0 and {ADVANCE_SECONDS_MAX}, not {seconds}."
-        ))
-    })?;
+    let forward =
+        u64::try_from(seconds).ok().filter(|_| seconds <= ADVANCE_SECONDS_MAX).ok_or_else(|| {
+            format!("AdvanceSeconds must be between 0 and {ADVANCE_SECONDS_MAX}, not {seconds}.")
+        })?;
     core.clock.advance_by(Duration::from_secs(forward));
     Ok(json!({ "Now": rfc3339(core.clock.now_ms()) }))
 }
 
 fn calls_json(core: &SandboxCore) -> Value {
-    let calls = core.logged_calls();
-    let calls = calls.iter().map(|call| {
+    let shown = |call: LoggedCall| {
         json!({
             "Operation": call.operation,
             "Status": call.status,
@@ -185,15 +164,14 @@ fn calls_json(core: &SandboxCore) -> Value {
             "DurationMs": call.duration_ms,
             "ArrivedAtMs": call.started_at_ms,
         })
-    });
-    calls.collect()
+    };
+    core.logged_calls().into_iter().map(shown).collect()
 }
 
 /// Returns the company of a key; `None` means the default company.
 fn company_of_key(core: &SandboxCore, integration_key: Option<&str>) -> Result<i64, SandboxRefusal> {
-    let key = integration_key.unwrap_or(core.integration_key());
-    let account = core.accounts.of_key(key);
-    account
-        .map(|account| account.id)
-        .ok_or_else(|| SandboxRefusal::bad_request("No company has this IntegrationKey."))
+    let account = core.accounts.of_key(integration_key.unwrap_or(core.integration_key()));
+    let account =
+        account.ok_or_else(|| SandboxRefusal::bad_request("No company has this IntegrationKey."))?;
+    Ok(account.id)
 }

@@ -23,11 +23,11 @@ use tokio::sync::RwLockWriteGuard;
 
 use super::clock::SandboxClock;
 use super::faults::{FaultQueue, FaultTiming, InjectedFault};
-use super::http::answer::{SandboxAnswer, SandboxRefusal, json_response};
+use super::http::answer::{HandlerResult, SandboxAnswer, SandboxRefusal, json_response};
 use super::http::request::OperationCall;
 use super::operations::{self, SandboxOperation};
-use super::platform::account::{CompanyAccount, CompanyAccounts};
-use super::platform::call_log::{CallLog, LoggedCall as CallEntry};
+use super::platform::account::CompanyAccounts;
+use super::platform::call_log::{CallLog, LoggedCall};
 use super::platform::company;
 use super::platform::throttle::{PlatformLimits, PlatformThrottle};
 use super::store::SandboxStore;
@@ -58,7 +58,8 @@ impl SandboxCore {
         let store = SandboxStore::open(options.data.as_deref()).await?;
         let mut database = store.write_connection().await;
         let keys = company::open_default_company(&mut database, options, clock.now_ms()).await?;
-        let accounts = CompanyAccounts::load_accounts(&mut database, keys.gateway.clone()).await?;
+        let accounts = CompanyAccounts::new(keys.gateway.clone());
+        accounts.reload_accounts(&mut database).await?;
         let limits = PlatformLimits {
             calls_per_minute: options.calls_per_minute as usize,
             concurrency: options.concurrency as usize,
@@ -95,77 +96,50 @@ impl SandboxCore {
     }
 
     /// Returns the logged calls of operations, in the order of arrival.
-    pub fn logged_calls(&self) -> Vec<CallEntry> {
+    pub fn logged_calls(&self) -> Vec<LoggedCall> {
         self.calls.logged_calls()
     }
 
-    /// Answers a call of an operation.
+    /// Answers a call of an operation, and logs it with any outcome.
     pub(super) async fn answer_operation(&self, request: Request<Bytes>) -> SandboxAnswer {
-        match operations::find_operation(request.method(), request.uri().path()) {
-            Ok((operation, ids)) => self.handle_call(operation, ids, request).await,
-            Err(refused) => SandboxAnswer::Full(refused.to_response()),
-        }
-    }
-
-    /// Handles a call of an operation and logs it with any outcome.
-    async fn handle_call(
-        &self,
-        operation: &'static SandboxOperation,
-        ids: Vec<Option<i64>>,
-        request: Request<Bytes>,
-    ) -> SandboxAnswer {
+        let (operation, ids) = match operations::find_operation(request.method(), request.uri().path()) {
+            Ok(found) => found,
+            Err(refused) => return SandboxAnswer::Full(refused.to_response()),
+        };
         let arrived_ms = self.clock.now_ms();
         let entry = self.calls.log_arrival(operation.name, arrived_ms);
-        let answer = match self.accounts.identify_caller(operation, request.headers()) {
-            Ok(account) => self.handle_account_call(&account, operation, ids, request, arrived_ms).await,
-            Err(refused) => SandboxAnswer::Full(operation_response(operation, Err(refused))),
-        };
-        let status = match &answer {
-            SandboxAnswer::Full(response) | SandboxAnswer::Cut { response, .. } => {
-                Some(response.status().as_u16())
-            }
-            SandboxAnswer::Dropped => None,
-        };
+        let answer = self
+            .answer_caller(operation, ids, request, arrived_ms)
+            .await
+            .unwrap_or_else(|refused| SandboxAnswer::Full(operation_response(operation, Err(refused))));
+        let status = answer.status().map(|status| status.as_u16());
         self.calls.log_answer(entry, status, self.clock.now_ms());
         answer
     }
 
-    /// Handles a call that counts against an account.
-    async fn handle_account_call(
+    /// Answers the call of a company. Errors are refusals that do not count as bad requests.
+    async fn answer_caller(
         &self,
-        account: &CompanyAccount,
         operation: &'static SandboxOperation,
         ids: Vec<Option<i64>>,
         request: Request<Bytes>,
         now_ms: i64,
-    ) -> SandboxAnswer {
-        let slot = match self.throttle.admit_call(account.id, operation.name, now_ms) {
-            Ok(slot) => slot,
-            Err(refused) => return SandboxAnswer::Full(operation_response(operation, Err(refused))),
-        };
+    ) -> Result<SandboxAnswer, SandboxRefusal> {
+        let account = self.accounts.identify_caller(operation, request.headers())?;
+        let slot = self.throttle.admit_call(account.id, operation.name, now_ms)?;
         let answer = match account.check_permission(operation, request.headers()) {
             Err(refused) => SandboxAnswer::Full(operation_response(operation, Err(refused))),
             Ok(()) => {
-                let (parts, body) = request.into_parts();
-                let call = OperationCall {
-                    company_id: account.id,
-                    multi_warehousing: account.multi_warehousing,
-                    now_ms,
-                    ids,
-                    uri: parts.uri,
-                    headers: parts.headers,
-                    body,
-                };
+                let multi_warehousing = account.multi_warehousing;
+                let call = OperationCall { company_id: account.id, multi_warehousing, now_ms, ids, request };
                 self.run_with_faults(operation, &call).await
             }
         };
-        let ended_400 = |response: &Response<Bytes>| response.status() == StatusCode::BAD_REQUEST;
-        if matches!(&answer, SandboxAnswer::Full(response) | SandboxAnswer::Cut { response, .. } if ended_400(response))
-        {
+        if answer.status() == Some(StatusCode::BAD_REQUEST) {
             self.throttle.count_bad_request(account.id, self.clock.now_ms());
         }
         drop(slot);
-        answer
+        Ok(answer)
     }
 
     /// Runs the handler with the injected faults.
@@ -200,20 +174,23 @@ impl SandboxCore {
         operation_response(operation, self.run_handler(operation, call).await)
     }
 
-    async fn run_handler(
-        &self,
-        operation: &SandboxOperation,
-        call: &OperationCall,
-    ) -> Result<String, SandboxRefusal> {
-        if !operation.writes {
-            let mut reader = self.store.read_connection().await;
-            return (operation.handler)(call, &mut reader).await;
+    async fn run_handler(&self, operation: &SandboxOperation, call: &OperationCall) -> HandlerResult {
+        if operation.writes {
+            return self.in_transaction(async |db| (operation.handler)(call, db).await).await;
         }
+        self.store.read(async |db| (operation.handler)(call, db).await).await
+    }
+
+    /// Runs `work` in a transaction that commits if `work` succeeds.
+    pub(super) async fn in_transaction<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, SandboxRefusal>,
+    ) -> Result<T, SandboxRefusal> {
         let mut database = self.write_connection().await;
         let mut transaction = database.begin().await?;
-        let body = (operation.handler)(call, &mut transaction).await?;
+        let done = work(&mut transaction).await?;
         transaction.commit().await?;
-        Ok(body)
+        Ok(done)
     }
 
     /// Returns the writing connection, after earlier writers and readers.
@@ -223,10 +200,7 @@ impl SandboxCore {
 }
 
 /// Returns the response of an operation. The quantity update's 400 has a body of its own.
-fn operation_response(
-    operation: &SandboxOperation,
-    outcome: Result<String, SandboxRefusal>,
-) -> Response<Bytes> {
+fn operation_response(operation: &SandboxOperation, outcome: HandlerResult) -> Response<Bytes> {
     match outcome {
         Ok(body) => json_response(StatusCode::OK, body),
         Err(refused) if operation.answers_inactive_key_400 && refused.status == StatusCode::BAD_REQUEST => {

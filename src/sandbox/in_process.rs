@@ -2,14 +2,12 @@
 //!
 //! It offers the actions of the control plane (control.rs), and shares the code of platform/sales.rs with it.
 
-use sqlx::Connection;
+use serde_json::{Value, json};
 
 use super::SandboxError;
 use super::core::SandboxCore;
 use super::http::answer::SandboxRefusal;
 use super::http::request::WholeNumber;
-use super::operations::kits;
-use super::platform::contact::{AddressBody, ContactBody};
 use super::platform::sales::{self, OrderPlacement, SaleLine};
 
 /// A stock level of the default company: a product that is no kit, in a warehouse.
@@ -24,9 +22,7 @@ pub struct SandboxStockLevel {
 }
 
 impl SandboxCore {
-    /// Returns all stock levels of the default company, by SKU and warehouse.
-    ///
-    /// Kits are omitted, because they have no stock of their own.
+    /// Returns the stock levels of the default company, by SKU and warehouse. Kits have no stock of their own.
     ///
     /// # Errors
     /// If the database fails.
@@ -90,19 +86,14 @@ impl SandboxCore {
         company_id: i64,
         lines: &[SaleLine],
     ) -> Result<i64, SandboxRefusal> {
-        let customer = walk_in_customer();
         let order = OrderPlacement {
             company_id,
             lines,
-            customer: &customer,
+            customer: walk_in_customer(),
             state: "ReadyToShip",
             placed_at_ms: self.clock.now_ms(),
         };
-        let mut database = self.write_connection().await;
-        let mut transaction = database.begin().await?;
-        let order_id = sales::place_order(&mut transaction, &order).await?;
-        transaction.commit().await?;
-        Ok(order_id)
+        self.in_transaction(async |db| sales::place_order(db, &order).await).await
     }
 
     pub(super) async fn sell_units_of(
@@ -112,23 +103,10 @@ impl SandboxCore {
         warehouse_id: i64,
     ) -> Result<i64, SandboxRefusal> {
         let now_ms = self.clock.now_ms();
-        let mut database = self.write_connection().await;
-        let mut transaction = database.begin().await?;
-        let left = sales::sell_elsewhere(&mut transaction, company_id, line, warehouse_id, now_ms).await?;
-        transaction.commit().await?;
-        Ok(left)
-    }
-
-    pub(super) async fn create_kit_of(
-        &self,
-        company_id: i64,
-        kit: &kits::KitBody,
-    ) -> Result<i64, SandboxRefusal> {
-        let mut database = self.write_connection().await;
-        let mut transaction = database.begin().await?;
-        let kit_id = kits::create_kit(&mut transaction, company_id, kit).await?;
-        transaction.commit().await?;
-        Ok(kit_id)
+        self.in_transaction(async |db| {
+            sales::sell_elsewhere(db, company_id, line, warehouse_id, now_ms).await
+        })
+        .await
     }
 }
 
@@ -136,22 +114,15 @@ fn sale_line(sku: &str, quantity: i64) -> SaleLine {
     SaleLine { sku: sku.to_owned(), quantity: WholeNumber(quantity) }
 }
 
-fn walk_in_customer() -> ContactBody {
-    let word = |text: &str| Some(text.to_owned());
-    ContactBody {
-        full_name: word("Robin Walker"),
-        first_name: word("Robin"),
-        last_name: word("Walker"),
-        email_address: word("robin.walker@example.com"),
-        phone: word("+1 555 0100"),
-        address: Some(AddressBody {
-            street1: word("1 Harbour Road"),
-            city: word("Portland"),
-            state: word("ME"),
-            country: word("US"),
-            zip_code: word("04101"),
-            ..AddressBody::default()
-        }),
-        ..ContactBody::default()
-    }
+fn walk_in_customer() -> Value {
+    json!({
+        "FullName": "Robin Walker",
+        "FirstName": "Robin",
+        "LastName": "Walker",
+        "EmailAddress": "robin.walker@example.com",
+        "Phone": "+1 555 0100",
+        "Address": {
+            "Street1": "1 Harbour Road", "City": "Portland", "State": "ME", "Country": "US", "ZipCode": "04101",
+        },
+    })
 }

@@ -33,8 +33,9 @@ mod seed;
 mod store;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -197,66 +198,38 @@ impl Sandbox {
         &self.core
     }
 
-    /// Returns the integration key of the default company.
-    pub fn integration_key(&self) -> &str {
-        self.core.integration_key()
-    }
-
-    /// Returns the gateway key of all companies.
-    pub fn gateway_key(&self) -> &str {
-        self.core.gateway_key()
-    }
-
-    /// Returns all stock levels of the default company, without kits.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn stock_levels(&self) -> Result<Vec<SandboxStockLevel>, SandboxError> {
-        self.core.stock_levels().await
-    }
-
-    /// Returns all SKUs of the default company, including kits.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn all_skus(&self) -> Result<Vec<String>, SandboxError> {
-        self.core.all_skus().await
-    }
-
-    /// Returns all orders of the default company.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn order_ids(&self) -> Result<Vec<i64>, SandboxError> {
-        self.core.order_ids().await
-    }
-
-    /// Returns the logged calls of operations, in the order of arrival.
-    pub fn logged_calls(&self) -> Vec<LoggedCall> {
-        self.core.logged_calls()
-    }
-
-    /// Places an order of the default company and returns its id. The lines are SKUs with quantities.
-    ///
-    /// # Errors
-    /// [`SandboxError::Refused`] if a SKU is unknown or its quantity is too small.
-    pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
-        self.core.place_order(lines).await
-    }
-
-    /// Sells from a stock level of the default company and returns the quantity left.
-    ///
-    /// # Errors
-    /// [`SandboxError::Refused`] if the stock level is unknown or too small.
-    pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
-        self.core.sell_units(sku, warehouse_id, quantity).await
-    }
-
     /// Stops accepting calls, answers those in flight, and ends.
     pub async fn stop(self) {
         self.stop.cancel();
         if tokio::time::timeout(STOP_TIMEOUT, self.serving).await.is_err() {
             tracing::warn!("the sandbox ended with a connection still open");
         }
+    }
+}
+
+/// Its actions and its call log are those of the core.
+impl Deref for Sandbox {
+    type Target = SandboxCore;
+
+    fn deref(&self) -> &SandboxCore {
+        &self.core
+    }
+}
+
+/// Locks a mutex. A poisoned lock is used, because no statement under a lock of the sandbox can fail half way.
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asserts a value, or a message that contains the expected text.
+#[cfg(test)]
+fn assert_outcome<T: std::fmt::Debug + PartialEq>(
+    outcome: Result<T, String>,
+    expected: Result<T, &str>,
+    case: &str,
+) {
+    match (outcome, expected) {
+        (Err(message), Err(part)) => assert!(message.contains(part), "{case}: {message}"),
+        (outcome, expected) => assert_eq!(outcome, expected.map_err(str::to_owned), "{case}"),
     }
 }

@@ -3,7 +3,6 @@
 //! Not for secrets. The streams of crates change between versions, and a seed in a bug report must give the
 //! same data next year.
 
-/// A stream of pseudo-random numbers.
 #[derive(Debug, Clone)]
 pub(super) struct SandboxRandom(u64);
 
@@ -16,7 +15,6 @@ impl SandboxRandom {
         Self(seed ^ salt)
     }
 
-    /// Returns the next 64 bits.
     pub(super) fn next_bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -30,7 +28,6 @@ impl SandboxRandom {
         u32::try_from(scaled >> 32).unwrap_or(0)
     }
 
-    /// Returns a number in `from..=to`.
     pub(super) fn number_between(&mut self, from: u32, to: u32) -> u32 {
         from + self.number_below(to.saturating_sub(from) + 1)
     }

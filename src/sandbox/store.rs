@@ -10,16 +10,14 @@
 //! on the database itself would exclude the sandbox's own readers.
 
 use std::fs::{File, TryLockError};
-use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{Mutex, RwLock, RwLockWriteGuard};
 
 use super::SandboxError;
 
@@ -36,12 +34,11 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const VIEWS_SQL: &str = include_str!("wire.sql");
 
-/// The open database.
 #[derive(Debug)]
 pub(super) struct SandboxStore {
-    /// Writing connection. Its read guards are the permits for connections of `idle`.
+    /// Writing connection. Its read guards are the permits for the readers.
     writer: RwLock<SqliteConnection>,
-    idle: Mutex<Vec<SqliteConnection>>,
+    readers: Vec<Mutex<SqliteConnection>>,
     /// Dropped after the connections are closed.
     _lock: Option<File>,
 }
@@ -62,68 +59,29 @@ impl SandboxStore {
         let mut writer = options.clone().create_if_missing(true).connect().await?;
         MIGRATIONS.run(&mut writer).await?;
         sqlx::raw_sql(VIEWS_SQL).execute(&mut writer).await?;
-        let mut idle = Vec::new();
+        let mut readers = Vec::new();
         for _ in 0..READ_CONNECTIONS {
             let mut reader = options.clone().read_only(true).connect().await?;
             sqlx::raw_sql(VIEWS_SQL).execute(&mut reader).await?;
-            idle.push(reader);
+            readers.push(Mutex::new(reader));
         }
-        Ok(Self {
-            writer: RwLock::with_max_readers(writer, READ_CONNECTIONS),
-            idle: Mutex::new(idle),
-            _lock: lock,
-        })
+        Ok(Self { writer: RwLock::with_max_readers(writer, READ_CONNECTIONS), readers, _lock: lock })
     }
 
-    /// Returns a reading connection, and waits for a free connection if necessary.
-    pub(super) async fn read_connection(&self) -> SandboxReader<'_> {
-        let turn = self.writer.read().await;
-        let connection = self.lock_idle().pop();
-        SandboxReader { store: self, connection, _permit: turn }
+    /// Runs `work` on a reading connection, and waits for a free connection if necessary.
+    pub(super) async fn read<T>(&self, work: impl AsyncFnOnce(&mut SqliteConnection) -> T) -> T {
+        let _permit = self.writer.read().await;
+        let mut readers = self.readers.iter();
+        let free = readers.find_map(|reader| reader.try_lock().ok());
+        work(&mut free.expect("there are as many readers as permits to read")).await
     }
 
     /// Returns the writing connection, after all readers.
     pub(super) async fn write_connection(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.writer.write().await
     }
-
-    /// Locks the idle connections. A poisoned lock is used, because no operation under it can fail half way.
-    fn lock_idle(&self) -> std::sync::MutexGuard<'_, Vec<SqliteConnection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// A reading connection, returned on drop.
-pub(super) struct SandboxReader<'a> {
-    store: &'a SandboxStore,
-    /// Present until the drop.
-    connection: Option<SqliteConnection>,
-    _permit: RwLockReadGuard<'a, SqliteConnection>,
-}
-
-const CONNECTION_PRESENT: &str = "there are as many readers as turns to read";
-
-impl Deref for SandboxReader<'_> {
-    type Target = SqliteConnection;
-
-    fn deref(&self) -> &SqliteConnection {
-        self.connection.as_ref().expect(CONNECTION_PRESENT)
-    }
-}
-
-impl DerefMut for SandboxReader<'_> {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
-        self.connection.as_mut().expect(CONNECTION_PRESENT)
-    }
-}
-
-impl Drop for SandboxReader<'_> {
-    fn drop(&mut self) {
-        self.store.lock_idle().extend(self.connection.take());
-    }
-}
-
-/// Returns the options of every connection.
 fn connect_options(data: Option<&Path>) -> SqliteConnectOptions {
     static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
     let options = SqliteConnectOptions::new()
@@ -158,13 +116,18 @@ async fn lock_file(path: &Path) -> Result<File, sqlx::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Barrier;
+    use tokio::task::JoinSet;
+
     use super::*;
 
     const MAKE: &str = "INSERT INTO setting (name, value) VALUES ('seed', '7')";
     const COUNT: &str = "SELECT count(*) FROM setting";
 
     async fn count(store: &SandboxStore) -> i64 {
-        sqlx::query_scalar(COUNT).fetch_one(&mut *store.read_connection().await).await.unwrap()
+        store.read(async |db| sqlx::query_scalar(COUNT).fetch_one(db).await.unwrap()).await
     }
 
     #[tokio::test]
@@ -173,16 +136,22 @@ mod tests {
         for data in [None, Some(folder.path().join("shop.db"))] {
             let store = SandboxStore::open(data.as_deref()).await.unwrap();
             sqlx::query(MAKE).execute(&mut *store.write_connection().await).await.unwrap();
-            let mut readers = Vec::new();
+            // All reads are held at once, so that each has a connection of its own.
+            let (store, all_reads) = (Arc::new(store), Arc::new(Barrier::new(READ_CONNECTIONS as usize)));
+            let mut reads = JoinSet::new();
             for _ in 0..READ_CONNECTIONS {
-                let mut reader = store.read_connection().await;
-                let seen: i64 = sqlx::query_scalar(COUNT).fetch_one(&mut *reader).await.unwrap();
-                assert_eq!(seen, 1, "{data:?}");
-                assert!(sqlx::query("DELETE FROM setting").execute(&mut *reader).await.is_err(), "{data:?}");
-                readers.push(reader);
+                let (store, all_reads) = (Arc::clone(&store), Arc::clone(&all_reads));
+                reads.spawn(async move {
+                    let read = async |db: &mut SqliteConnection| {
+                        all_reads.wait().await;
+                        let seen: i64 = sqlx::query_scalar(COUNT).fetch_one(&mut *db).await.unwrap();
+                        (seen, sqlx::query("DELETE FROM setting").execute(db).await.is_err())
+                    };
+                    store.read(read).await
+                });
             }
-            drop(readers);
-            assert_eq!(store.lock_idle().len(), READ_CONNECTIONS as usize, "all are given back");
+            assert_eq!(reads.join_all().await, [(1, true); READ_CONNECTIONS as usize], "{data:?}");
+            assert!(store.readers.iter().all(|reader| reader.try_lock().is_ok()), "all are given back");
         }
     }
 

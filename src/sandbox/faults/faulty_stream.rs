@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::sandbox::lock_mutex;
 
 /// Pause after a failed accept (mostly out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -26,32 +28,25 @@ enum ByteAllowance {
     Everything,
     /// The head of the next answer and this many bytes of its body.
     HeadAndBody(usize),
-    /// This many bytes.
     Bytes(usize),
 }
 
-/// The switch of a connection.
 #[derive(Debug, Clone, Default)]
-pub(in crate::sandbox) struct FaultSwitch(Arc<Mutex<ByteAllowance>>);
+pub(crate) struct FaultSwitch(Arc<Mutex<ByteAllowance>>);
 
 impl FaultSwitch {
-    /// Passes no more bytes.
-    pub(in crate::sandbox) fn cut_now(&self) {
-        self.set_allowance(ByteAllowance::Bytes(0));
+    pub(crate) fn cut_now(&self) {
+        *lock_mutex(&self.0) = ByteAllowance::Bytes(0);
     }
 
     /// Passes the next answer's head and `keep` bytes of its body.
-    pub(in crate::sandbox) fn cut_in_body(&self, keep: usize) {
-        self.set_allowance(ByteAllowance::HeadAndBody(keep));
-    }
-
-    fn set_allowance(&self, passing: ByteAllowance) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = passing;
+    pub(crate) fn cut_in_body(&self, keep: usize) {
+        *lock_mutex(&self.0) = ByteAllowance::HeadAndBody(keep);
     }
 
     /// Returns the number of bytes that may pass; `None` means all.
     fn allowance(&self, about_to_write: &[u8]) -> Option<usize> {
-        let mut passing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passing = lock_mutex(&self.0);
         if let ByteAllowance::HeadAndBody(keep) = *passing {
             let head = about_to_write.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
             *passing = ByteAllowance::Bytes(head + keep);
@@ -63,11 +58,11 @@ impl FaultSwitch {
     }
 
     fn is_open(&self) -> bool {
-        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), ByteAllowance::Everything)
+        matches!(*lock_mutex(&self.0), ByteAllowance::Everything)
     }
 
     fn count_passed(&self, bytes: usize) {
-        if let ByteAllowance::Bytes(left) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let ByteAllowance::Bytes(left) = &mut *lock_mutex(&self.0) {
             *left -= bytes.min(*left);
         }
     }
@@ -81,7 +76,7 @@ impl Connected<IncomingStream<'_, FaultListener>> for FaultSwitch {
 
 /// A listener whose connections have a switch.
 #[derive(Debug)]
-pub(in crate::sandbox) struct FaultListener(pub(in crate::sandbox) TcpListener);
+pub(crate) struct FaultListener(pub(crate) TcpListener);
 
 impl Listener for FaultListener {
     type Io = FaultStream;
@@ -110,9 +105,8 @@ impl Listener for FaultListener {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
-pub(in crate::sandbox) struct FaultStream {
+pub(crate) struct FaultStream {
     stream: TcpStream,
     switch: FaultSwitch,
 }
@@ -188,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_lets_nothing_pass() {
+    fn a_cut_connection_lets_nothing_pass() {
         let switch = FaultSwitch::default();
         switch.cut_now();
         assert_eq!(switch.allowance(b"HTTP/1.1 200 OK\r\n\r\n"), Some(0));
@@ -198,14 +192,14 @@ mod tests {
     async fn pieces_written_at_once_are_cut_as_if_they_were_one() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (mut line, _) = FaultListener(listener).accept().await;
+        let (mut stream, _) = FaultListener(listener).accept().await;
         let pieces = [IoSlice::new(b"HTTP/1.1 200 OK\r\n\r\n"), IoSlice::new(b"body")];
-        assert_eq!(line.write_vectored(&pieces).await.unwrap(), 23, "a line nobody cuts takes all of them");
-        line.switch.cut_in_body(1);
-        assert_eq!(line.write_vectored(&pieces).await.unwrap(), 19);
-        assert_eq!(line.write_vectored(&pieces[1..]).await.unwrap(), 1);
-        assert!(line.write_vectored(&[IoSlice::new(b"ody")]).await.is_err());
-        drop(line);
+        assert_eq!(stream.write_vectored(&pieces).await.unwrap(), 23, "an uncut connection takes all pieces");
+        stream.switch.cut_in_body(1);
+        assert_eq!(stream.write_vectored(&pieces).await.unwrap(), 19);
+        assert_eq!(stream.write_vectored(&pieces[1..]).await.unwrap(), 1);
+        assert!(stream.write_vectored(&[IoSlice::new(b"ody")]).await.is_err());
+        drop(stream);
         let mut taken = String::new();
         caller.read_to_string(&mut taken).await.unwrap();
         assert_eq!(taken, "HTTP/1.1 200 OK\r\n\r\nbodyHTTP/1.1 200 OK\r\n\r\nb");

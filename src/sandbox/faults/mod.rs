@@ -6,34 +6,35 @@
 //!
 //! `faulty_stream.rs` cuts connections.
 
-pub(in crate::sandbox) mod faulty_stream;
+pub(crate) mod faulty_stream;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::http::answer::SandboxRefusal;
+use super::lock_mutex;
 use super::operations::OPERATIONS;
 use super::random::SandboxRandom;
 
 /// A fault as it is posted, and as `GET /_sandbox/faults` shows its remainder.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-pub(in crate::sandbox) struct InjectedFault {
+pub(crate) struct InjectedFault {
     /// Operation, as docs/interface.md writes it: `POST /api/product/getProductBalances`.
     operation: String,
     /// Answers with this status and a `{Message}`.
-    pub(in crate::sandbox) status: Option<u16>,
+    pub(crate) status: Option<u16>,
     /// Closes the connection without an answer, before or after the handler.
     ///
     /// With a status: answers it before or after the handler.
-    pub(in crate::sandbox) drop: Option<FaultTiming>,
+    pub(crate) drop: Option<FaultTiming>,
     /// Sends only this many bytes of the body (`true`: half), then closes.
-    pub(in crate::sandbox) truncate: Option<BodyTruncation>,
+    pub(crate) truncate: Option<BodyTruncation>,
     /// Delays the answer inside the operation's slot.
-    pub(in crate::sandbox) latency_ms: Option<u64>,
+    pub(crate) latency_ms: Option<u64>,
     /// `Retry-After` of the injected status: seconds, or any text.
     retry_after: Option<Value>,
     /// Number of times that it fires; `None` means until the faults are cleared.
@@ -42,25 +43,23 @@ pub(in crate::sandbox) struct InjectedFault {
     probability: Option<f64>,
 }
 
-/// Before or after the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::sandbox) enum FaultTiming {
+pub(crate) enum FaultTiming {
     Before,
     After,
 }
 
-/// The cut position in a body.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(in crate::sandbox) enum BodyTruncation {
+pub(crate) enum BodyTruncation {
     Half(bool),
     Bytes(usize),
 }
 
 impl BodyTruncation {
     /// Returns the bytes to send of a body; always fewer than all.
-    pub(in crate::sandbox) fn kept_bytes(self, length: usize) -> Option<usize> {
+    pub(crate) fn kept_bytes(self, length: usize) -> Option<usize> {
         match self {
             Self::Half(false) => None,
             Self::Half(true) => Some(length / 2),
@@ -70,16 +69,17 @@ impl BodyTruncation {
 }
 
 impl InjectedFault {
-    /// Returns the injected answer, if it has a status.
-    pub(in crate::sandbox) fn injected_refusal(&self) -> Option<SandboxRefusal> {
+    pub(crate) fn injected_refusal(&self) -> Option<SandboxRefusal> {
         let status = StatusCode::from_u16(self.status?).ok()?;
-        let mut refusal = match status {
+        let refusal = match status {
             // An injected failure has the text of the real failure (docs/interface.md, *Errors*).
             StatusCode::INTERNAL_SERVER_ERROR => SandboxRefusal::internal_error(),
             _ => SandboxRefusal::new(status, format!("Injected by the sandbox: {status}.")),
         };
-        refusal.retry_after = self.retry_after_text();
-        Some(refusal)
+        Some(match self.retry_after_text() {
+            Some(text) => refusal.with_header(header::RETRY_AFTER, &text),
+            None => refusal,
+        })
     }
 
     fn retry_after_text(&self) -> Option<String> {
@@ -91,70 +91,66 @@ impl InjectedFault {
     }
 
     fn check_fault(&self) -> Result<(), SandboxRefusal> {
-        let wrong = |what: String| Err(SandboxRefusal::bad_request(what));
         if !OPERATIONS.iter().any(|operation| operation.name == self.operation) {
-            return wrong(format!(
-                "'{}' is no operation of the service, as the document writes it.",
-                self.operation
-            ));
+            let name = &self.operation;
+            return Err(format!("'{name}' is no operation of the service, as the document writes it.").into());
         }
-        if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
-            return wrong("Status must be between 200 and 599.".to_owned());
-        }
-        if self.retry_after.is_some()
-            && self.retry_after_text().is_none_or(|text| HeaderValue::from_str(&text).is_err())
-        {
-            return wrong("RetryAfter must be seconds or the text of a header.".to_owned());
-        }
-        if self.probability.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
-            return wrong("Probability must be between 0 and 1.".to_owned());
-        }
-        if self.times == Some(0) {
-            return wrong("Times must be at least 1.".to_owned());
-        }
-        if self.status.is_none()
-            && self.drop.is_none()
-            && self.truncate.is_none()
-            && self.latency_ms.is_none()
-        {
-            return wrong("A fault needs Status, Drop, Truncate or LatencyMs.".to_owned());
+        let is_header = |text: String| HeaderValue::from_str(&text).is_ok();
+        let has_effect = self.status.is_some()
+            || self.drop.is_some()
+            || self.truncate.is_some()
+            || self.latency_ms.is_some();
+        for (is_valid, message) in [
+            (
+                self.status.is_none_or(|status| (200..=599).contains(&status)),
+                "Status must be between 200 and 599.",
+            ),
+            (
+                self.retry_after.is_none() || self.retry_after_text().is_some_and(is_header),
+                "RetryAfter must be seconds or the text of a header.",
+            ),
+            (
+                self.probability.is_none_or(|p| (0.0..=1.0).contains(&p)),
+                "Probability must be between 0 and 1.",
+            ),
+            (self.times != Some(0), "Times must be at least 1."),
+            (has_effect, "A fault needs Status, Drop, Truncate or LatencyMs."),
+        ] {
+            if !is_valid {
+                return Err(SandboxRefusal::bad_request(message));
+            }
         }
         Ok(())
     }
 }
 
-/// The active faults with their random generator.
 #[derive(Debug)]
-pub(in crate::sandbox) struct FaultQueue {
-    state: Mutex<(Vec<InjectedFault>, SandboxRandom)>,
-}
+pub(crate) struct FaultQueue(Mutex<(Vec<InjectedFault>, SandboxRandom)>);
 
 impl FaultQueue {
-    pub(in crate::sandbox) fn new(seed: u64) -> Self {
-        Self { state: Mutex::new((Vec::new(), SandboxRandom::new(seed, "faults"))) }
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Mutex::new((Vec::new(), SandboxRandom::new(seed, "faults"))))
     }
 
     /// Appends faults; an invalid fault refuses all.
-    pub(in crate::sandbox) fn add_faults(&self, faults: Vec<InjectedFault>) -> Result<(), SandboxRefusal> {
+    pub(crate) fn add_faults(&self, faults: Vec<InjectedFault>) -> Result<(), SandboxRefusal> {
         faults.iter().try_for_each(InjectedFault::check_fault)?;
-        self.lock().0.extend(faults);
+        lock_mutex(&self.0).0.extend(faults);
         Ok(())
     }
 
-    /// Removes all faults.
-    pub(in crate::sandbox) fn clear_faults(&self) {
-        self.lock().0.clear();
+    pub(crate) fn clear_faults(&self) {
+        lock_mutex(&self.0).0.clear();
     }
 
     /// Returns the faults that can still fire.
-    pub(in crate::sandbox) fn active_faults(&self) -> Vec<InjectedFault> {
-        self.lock().0.clone()
+    pub(crate) fn active_faults(&self) -> Vec<InjectedFault> {
+        lock_mutex(&self.0).0.clone()
     }
 
     /// Returns the fault of a call of this operation, if any.
-    pub(in crate::sandbox) fn draw_fault(&self, operation: &str) -> Option<InjectedFault> {
-        let mut state = self.lock();
-        let (faults, random) = &mut *state;
+    pub(crate) fn draw_fault(&self, operation: &str) -> Option<InjectedFault> {
+        let (faults, random) = &mut *lock_mutex(&self.0);
         let index = faults.iter().position(|fault| {
             fault.operation == operation && fault.probability.is_none_or(|p| random.happens_with(p))
         })?;
@@ -165,10 +161,6 @@ impl FaultQueue {
             None => {}
         }
         Some(fired)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Vec<InjectedFault>, SandboxRandom)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_fires_as_often_as_it_was_told_and_in_order() {
+    fn a_fault_fires_its_times_and_in_order() {
         let faults = faults(&format!(
             r#"[{{"Operation":"{QUEUE}","Status":500,"Times":2}},{{"Operation":"{QUEUE}","Status":503,"Times":1}}]"#
         ))
@@ -205,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_senseless_fault_is_refused() {
+    fn an_invalid_fault_is_refused() {
         for fields in [
             r#""Status":99"#,
             r#""Status":600"#,

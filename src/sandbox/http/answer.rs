@@ -4,13 +4,15 @@
 //! text (wire.sql) and are inserted into the envelope without parsing, because parsing would only cost time.
 
 use axum::body::Bytes;
-use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
-use serde::Serialize;
-use serde_json::json;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
 
 /// Message of a 500; the cause is in the sandbox's log only.
 const INTERNAL_ERROR_MESSAGE: &str =
     "Something went wrong while processing the request. Please try again later.";
+
+/// The result of a handler: the body of the 200, or a refusal.
+pub(crate) type HandlerResult = Result<String, SandboxRefusal>;
 
 /// The outcome of a request.
 #[derive(Debug)]
@@ -30,84 +32,84 @@ pub enum SandboxAnswer {
     Dropped,
 }
 
+impl SandboxAnswer {
+    /// Returns the status; `None` for a dropped connection.
+    pub(crate) fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Full(response) | Self::Cut { response, .. } => Some(response.status()),
+            Self::Dropped => None,
+        }
+    }
+}
+
 /// The refusal of an operation: the status and the text of `{Message}`.
 #[derive(Debug)]
-pub(in crate::sandbox) struct SandboxRefusal {
-    pub(in crate::sandbox) status: StatusCode,
-    pub(in crate::sandbox) message: String,
-    /// Value of the `Retry-After` header.
-    pub(in crate::sandbox) retry_after: Option<String>,
-    /// Value of the `Allow` header: the methods of the path.
-    allow: Option<String>,
+pub(crate) struct SandboxRefusal {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+    /// `Retry-After`, or `Allow` with the methods of the path.
+    pub(crate) header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl SandboxRefusal {
-    pub(in crate::sandbox) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), retry_after: None, allow: None }
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), header: None }
     }
 
     /// Returns a 400: the request cannot be attempted.
-    pub(in crate::sandbox) fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
     /// Returns a 403: a key, or an id in the path, is not the company's.
-    pub(in crate::sandbox) fn forbidden(message: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
-    pub(in crate::sandbox) fn not_found(message: impl Into<String>) -> Self {
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    pub(in crate::sandbox) fn conflict(message: impl Into<String>) -> Self {
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, message)
     }
 
-    /// Returns a 405: the path is known, and the method is not one of `methods`.
-    pub(in crate::sandbox) fn method_not_allowed(method: &Method, methods: &[&str]) -> Self {
-        let allow = methods.join(", ");
-        let message = format!("This path does not take {method}; it takes {allow}.");
-        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
-    }
-
     /// Returns a 500: the sandbox failed. The caller has logged the cause.
-    pub(in crate::sandbox) fn internal_error() -> Self {
+    pub(crate) fn internal_error() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR_MESSAGE)
     }
 
-    /// Adds `Retry-After`, in whole seconds.
-    pub(in crate::sandbox) fn with_retry_after(mut self, seconds: i64) -> Self {
-        self.retry_after = Some(seconds.to_string());
-        self
+    /// Adds a header; a value that no header can have is omitted.
+    pub(crate) fn with_header(self, name: HeaderName, value: &str) -> Self {
+        Self { header: HeaderValue::from_str(value).ok().map(|value| (name, value)), ..self }
     }
 
     /// Returns the error body `{Message}`.
-    pub(in crate::sandbox) fn to_response(&self) -> Response<Bytes> {
-        self.response_with_body(json!({ "Message": self.message }).to_string())
+    pub(crate) fn to_response(&self) -> Response<Bytes> {
+        self.response_with_body(&json!({ "Message": self.message }))
     }
 
     /// Returns the error body of the quantity update's 400.
-    ///
-    /// Its fields are `Message`, `ExceptionMessage`, `ExceptionType` and `StackTrace`.
-    pub(in crate::sandbox) fn to_exception_response(&self) -> Response<Bytes> {
-        let body = json!({
+    pub(crate) fn to_exception_response(&self) -> Response<Bytes> {
+        self.response_with_body(&json!({
             "Message": "An error has occurred.",
             "ExceptionMessage": self.message,
             "ExceptionType": "System.ArgumentException",
             "StackTrace": null,
-        });
-        self.response_with_body(body.to_string())
+        }))
     }
 
-    fn response_with_body(&self, body: String) -> Response<Bytes> {
-        let mut response = json_response(self.status, body);
-        for (name, value) in [(header::RETRY_AFTER, &self.retry_after), (header::ALLOW, &self.allow)] {
-            if let Some(value) = value.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
-                response.headers_mut().insert(name, value);
-            }
-        }
+    fn response_with_body(&self, body: &Value) -> Response<Bytes> {
+        let mut response = json_response(self.status, body.to_string());
+        response.headers_mut().extend(self.header.clone());
         response
+    }
+}
+
+/// A 400 with the message; [`split_refused_entry`] makes it a message inside the 200.
+impl From<String> for SandboxRefusal {
+    fn from(message: String) -> Self {
+        Self::bad_request(message)
     }
 }
 
@@ -118,83 +120,37 @@ impl From<sqlx::Error> for SandboxRefusal {
     }
 }
 
-/// The failure of an entry.
-///
-/// `Entry` is a message of its own inside the 200, `Call` a refusal of the whole call.
-#[derive(Debug)]
-pub(in crate::sandbox) enum EntryError {
-    Entry(String),
-    Call(SandboxRefusal),
-}
-
-impl From<String> for EntryError {
-    fn from(message: String) -> Self {
-        Self::Entry(message)
-    }
-}
-
-impl From<&str> for EntryError {
-    fn from(message: &str) -> Self {
-        Self::Entry(message.to_owned())
-    }
-}
-
-impl From<sqlx::Error> for EntryError {
-    fn from(cause: sqlx::Error) -> Self {
-        Self::Call(cause.into())
-    }
-}
-
-/// Separates the failure of an entry from the refusal of the call.
-pub(in crate::sandbox) fn split_entry_error<T>(
-    outcome: Result<T, EntryError>,
+/// Separates the refusal of an entry, a message inside the 200, from a failure of the sandbox.
+pub(crate) fn split_refused_entry<T>(
+    outcome: Result<T, SandboxRefusal>,
 ) -> Result<Result<T, String>, SandboxRefusal> {
     match outcome {
-        Ok(done) => Ok(Ok(done)),
-        Err(EntryError::Entry(message)) => Ok(Err(message)),
-        Err(EntryError::Call(refusal)) => Err(refusal),
+        Err(refusal) if refusal.status == StatusCode::BAD_REQUEST => Ok(Err(refusal.message)),
+        outcome => outcome.map(Ok),
     }
 }
 
 /// Returns a JSON response; `body` must be JSON text.
-pub(in crate::sandbox) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
-    const JSON: (HeaderName, HeaderValue) =
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+pub(crate) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(JSON.0, JSON.1);
+    let media_type = HeaderValue::from_static("application/json; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
     response
 }
 
-/// The `pagination` object.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct Pagination {
-    pub(in crate::sandbox) current_page: i64,
-    pub(in crate::sandbox) total_number_of_entries: i64,
-    pub(in crate::sandbox) total_number_of_pages: i64,
-}
-
-impl Pagination {
-    /// Returns a single page, for operations with pagination and without page parameters.
-    pub(in crate::sandbox) fn single_page(entries: i64) -> Self {
-        Self { current_page: 1, total_number_of_entries: entries, total_number_of_pages: entries.min(1) }
-    }
-}
-
-/// Returns the list envelope with status `Success`.
-pub(in crate::sandbox) fn list_envelope(data: &str, pagination: Option<&Pagination>) -> String {
-    list_envelope_with("Success", &[], data, pagination)
+/// Returns the list envelope with status `Success`, without messages and pagination.
+pub(crate) fn list_envelope(data: &str) -> String {
+    list_envelope_with("Success", &[], &Value::Null, data)
 }
 
 /// Returns the list envelope; `data` must be JSON text.
-pub(in crate::sandbox) fn list_envelope_with(
+pub(crate) fn list_envelope_with(
     status: &str,
     messages: &[String],
+    pagination: &Value,
     data: &str,
-    pagination: Option<&Pagination>,
 ) -> String {
     let messages = json!(messages);
-    let pagination = json!(pagination);
     format!(r#"{{"status":"{status}","messages":{messages},"pagination":{pagination},"data":{data}}}"#)
 }

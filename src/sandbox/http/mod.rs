@@ -2,8 +2,8 @@
 //!
 //! No file here holds a rule of an operation.
 
-pub(in crate::sandbox) mod answer;
-pub(in crate::sandbox) mod origin;
-pub(in crate::sandbox) mod paging;
-pub(in crate::sandbox) mod request;
-pub(in crate::sandbox) mod server;
+pub(crate) mod answer;
+pub(crate) mod origin;
+pub(crate) mod paging;
+pub(crate) mod request;
+pub(crate) mod server;

@@ -6,20 +6,16 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 
 use super::answer::SandboxRefusal;
 
 /// Refuses a request of a page from another origin.
-pub(in crate::sandbox) fn check_origin(
-    uri: &Uri,
-    headers: &HeaderMap,
-    hosts: &[String],
-) -> Result<(), SandboxRefusal> {
+pub(crate) fn check_origin(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), SandboxRefusal> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST.as_str()).or(uri.authority().map(|authority| authority.as_str()));
     if let Some(host) = host.filter(|host| !is_trusted_host(host_name(host), hosts)) {
-        return Err(forbidden_origin(format!(
+        return Err(SandboxRefusal::forbidden(format!(
             "The sandbox is not called '{host}'. Use its address or localhost, or start it with --host NAME."
         )));
     }
@@ -27,20 +23,16 @@ pub(in crate::sandbox) fn check_origin(
     let is_own =
         |origin: &str| origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(own));
     if let Some(origin) = text(header::ORIGIN.as_str()).filter(|origin| !is_own(origin)) {
-        return Err(forbidden_origin(format!(
+        return Err(SandboxRefusal::forbidden(format!(
             "The sandbox takes no requests of web pages; this one is of '{origin}'."
         )));
     }
     match text("sec-fetch-site") {
         None | Some("none" | "same-origin") => Ok(()),
-        Some(site) => Err(forbidden_origin(format!(
+        Some(site) => Err(SandboxRefusal::forbidden(format!(
             "The sandbox takes no requests of web pages; this one says 'Sec-Fetch-Site: {site}'."
         ))),
     }
-}
-
-fn forbidden_origin(message: String) -> SandboxRefusal {
-    SandboxRefusal::new(StatusCode::FORBIDDEN, message)
 }
 
 /// Returns the name without its port and without the brackets of an IPv6 address.
@@ -75,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_come_by_an_address_a_local_name_or_one_that_was_said() {
+    fn programs_use_an_address_a_local_name_or_a_configured_name() {
         for host in [
             "127.0.0.1:8399",
             "127.0.0.1",
@@ -104,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_told_by_what_the_browser_says() {
+    fn pages_of_others_are_recognised_by_the_headers_of_the_browser() {
         let host = ("host", "127.0.0.1:8399");
         for origin in [
             "https://evil.example",

@@ -4,39 +4,38 @@
 
 use std::collections::HashMap;
 
-use super::answer::{Pagination, SandboxRefusal, list_envelope_with};
+use serde_json::json;
+use sqlx::Sqlite;
+use sqlx::query::QueryAs;
+use sqlx::sqlite::SqliteArguments;
 
-/// Builds the statement of a page.
+use super::answer::{SandboxRefusal, list_envelope_with};
+
+/// Builds the statement of a page: the number of all records, and the page's records as a JSON array.
 ///
-/// The statement returns the number of all records, and the page's records as a JSON array. Parameters:
-/// company or storefront of the filter (?1), size (?2) and offset (?3) of the page, then those of the filter.
+/// Parameters: owner of the records (?1), size (?2) and offset (?3) of the page, then those of the filter.
 /// `+ 0` is necessary, because SQLite plans with the value of a bare parameter behind LIMIT. It would prepare
 /// the statement again at every call, which took half of the time of a list.
 macro_rules! page_of {
-    ($view:literal where $filter:literal order by $order:literal) => {
+    ($records:literal order by $order:literal) => {
         concat!(
             "SELECT (SELECT count(*) FROM ",
-            $view,
-            " WHERE ",
-            $filter,
-            "), ",
-            "'[' || coalesce((SELECT group_concat(body, ',') FROM (SELECT body FROM ",
-            $view,
-            " WHERE ",
-            $filter,
+            $records,
+            "), '[' || coalesce((SELECT group_concat(body, ',') FROM (SELECT body FROM ",
+            $records,
             " ORDER BY ",
             $order,
             " LIMIT ?2 + 0 OFFSET ?3 + 0)), '') || ']'"
         )
     };
 }
-pub(in crate::sandbox) use page_of;
+pub(crate) use page_of;
 
 /// The requested page: query `pageNumber` and `resultsPerPage`.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::sandbox) struct SandboxPage {
+pub(crate) struct SandboxPage {
     number: i64,
-    pub(in crate::sandbox) size: i64,
+    size: i64,
 }
 
 impl SandboxPage {
@@ -45,47 +44,43 @@ impl SandboxPage {
     /// Maximum entries of a page; larger requests are reduced to it.
     const MAX_SIZE: i64 = 200;
 
-    /// Parses the query.
-    ///
-    /// # Errors
-    /// A 400 for anything but an integer from 1, because a guessed page would be data that the caller did not
-    /// request.
-    pub(in crate::sandbox) fn from_query(query: &HashMap<String, String>) -> Result<Self, SandboxRefusal> {
+    /// Parses the query; a 400 for anything but an integer from 1, because no other page was requested.
+    pub(crate) fn from_query(query: &HashMap<String, String>) -> Result<Self, SandboxRefusal> {
         let number = positive_parameter(query, "pageNumber")?.unwrap_or(1);
         let size =
             positive_parameter(query, "resultsPerPage")?.unwrap_or(Self::DEFAULT_SIZE).min(Self::MAX_SIZE);
         Ok(Self { number, size })
     }
 
-    /// Returns the number of entries to skip.
-    pub(in crate::sandbox) fn row_offset(&self) -> i64 {
-        (self.number - 1).saturating_mul(self.size)
+    /// Returns a statement of [`page_of`] with its first three parameters; the caller binds the filter's.
+    pub(crate) fn records_of(
+        &self,
+        statement: &'static str,
+        owner_id: i64,
+    ) -> QueryAs<'static, Sqlite, (i64, String), SqliteArguments> {
+        let offset = (self.number - 1).saturating_mul(self.size);
+        sqlx::query_as(statement).bind(owner_id).bind(self.size).bind(offset)
     }
 
     /// Returns the envelope of this page out of `total` entries.
-    pub(in crate::sandbox) fn page_envelope(&self, total: i64, data: &str) -> String {
-        self.page_envelope_with(&[], total, data)
-    }
-
-    /// Returns the envelope of this page with messages.
-    pub(in crate::sandbox) fn page_envelope_with(
-        &self,
-        messages: &[String],
-        total: i64,
-        data: &str,
-    ) -> String {
+    pub(crate) fn page_envelope(&self, messages: &[String], total: i64, data: &str) -> String {
         let pages = total / self.size + i64::from(total % self.size != 0);
-        let pagination = Pagination {
-            current_page: self.number,
-            total_number_of_entries: total,
-            total_number_of_pages: pages,
-        };
-        list_envelope_with("Success", messages, data, Some(&pagination))
+        let pagination = json!({
+            "CurrentPage": self.number,
+            "TotalNumberOfEntries": total,
+            "TotalNumberOfPages": pages,
+        });
+        list_envelope_with("Success", messages, &pagination, data)
     }
 }
 
+/// Returns the envelope of all entries, for operations with pagination and without page parameters.
+pub(crate) fn single_page_envelope(messages: &[String], total: i64, data: &str) -> String {
+    SandboxPage { number: 1, size: total.max(1) }.page_envelope(messages, total, data)
+}
+
 /// Returns a query parameter: an integer from 1. Values above int32 count as the largest int32.
-pub(in crate::sandbox) fn positive_parameter(
+pub(crate) fn positive_parameter(
     query: &HashMap<String, String>,
     name: &str,
 ) -> Result<Option<i64>, SandboxRefusal> {
@@ -130,8 +125,8 @@ mod tests {
     #[test]
     fn pages_are_counted_up() {
         let page = SandboxPage { number: 2, size: 25 };
-        assert!(page.page_envelope(26, "[]").contains(r#""TotalNumberOfPages":2"#));
-        assert!(page.page_envelope(25, "[]").contains(r#""TotalNumberOfPages":1"#));
-        assert!(page.page_envelope(0, "[]").contains(r#""TotalNumberOfPages":0"#));
+        assert!(page.page_envelope(&[], 26, "[]").contains(r#""TotalNumberOfPages":2"#));
+        assert!(page.page_envelope(&[], 25, "[]").contains(r#""TotalNumberOfPages":1"#));
+        assert!(page.page_envelope(&[], 0, "[]").contains(r#""TotalNumberOfPages":0"#));
     }
 }

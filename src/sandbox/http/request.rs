@@ -10,89 +10,106 @@ use std::ops::Deref;
 
 use axum::body::Bytes;
 use axum::extract::Query;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Request, StatusCode, header};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::SqliteConnection;
 
 use super::answer::SandboxRefusal;
 
 /// Maximum size of a body. All documented bodies are far smaller; 50 MB would only fill memory.
-pub(in crate::sandbox) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(crate) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Maximum entries of a call that creates shipments or submits tracking.
 ///
 /// docs/interface.md has no maximum, but the answer echoes each entry and must have a bound.
-pub(in crate::sandbox) const ENTRIES_MAX: usize = 1_000;
+pub(crate) const ENTRIES_MAX: usize = 1_000;
 
 /// Largest int32, the maximum of numbers that docs/interface.md declares as int32.
-pub(in crate::sandbox) const INT32_MAX: i64 = i32::MAX as i64;
+pub(crate) const INT32_MAX: i64 = i32::MAX as i64;
 
 /// Maximum price. Far larger prices would become infinite in the database and invalid JSON in the answer.
 const PRICE_MAX: f64 = 1e12;
 
 /// A call of an operation, for the company of its key.
 #[derive(Debug)]
-pub(in crate::sandbox) struct OperationCall {
-    pub(in crate::sandbox) company_id: i64,
-    pub(in crate::sandbox) multi_warehousing: bool,
-    /// Sandbox time at arrival, ms.
-    pub(in crate::sandbox) now_ms: i64,
+pub(crate) struct OperationCall {
+    pub(crate) company_id: i64,
+    pub(crate) multi_warehousing: bool,
+    /// Sandbox time at arrival.
+    pub(crate) now_ms: i64,
     /// Ids of the path in the order of their braces; `None` for a segment that is no id.
-    pub(in crate::sandbox) ids: Vec<Option<i64>>,
-    pub(in crate::sandbox) uri: Uri,
-    pub(in crate::sandbox) headers: HeaderMap,
-    pub(in crate::sandbox) body: Bytes,
+    pub(crate) ids: Vec<Option<i64>>,
+    pub(crate) request: Request<Bytes>,
 }
 
 impl OperationCall {
-    /// Returns the id in the `index`th braces of the path.
-    ///
-    /// An unreadable id gives 0, which no record has.
-    pub(in crate::sandbox) fn path_id(&self, index: usize) -> i64 {
+    /// Returns the id in the `index`th braces of the path; 0, which no record has, for an unreadable id.
+    pub(crate) fn path_id(&self, index: usize) -> i64 {
         self.ids.get(index).copied().flatten().unwrap_or(0)
     }
 
     /// Returns the query's parameters; the last of equal names counts.
-    pub(in crate::sandbox) fn query_parameters(&self) -> Result<HashMap<String, String>, SandboxRefusal> {
-        Query::try_from_uri(&self.uri)
+    pub(crate) fn query_parameters(&self) -> Result<HashMap<String, String>, SandboxRefusal> {
+        Query::try_from_uri(self.request.uri())
             .map(|Query(parameters)| parameters)
             .map_err(|cause| SandboxRefusal::bad_request(format!("The query cannot be read: {cause}.")))
     }
 
     /// Returns the JSON body as `T`; the body must be an object.
-    pub(in crate::sandbox) fn object_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
+    pub(crate) fn object_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
         self.json_body().map(|StrictObject(body)| body)
     }
 
     /// Returns the JSON body as `T`. Operations without a body do not call it, so their bodies are ignored.
-    pub(in crate::sandbox) fn json_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
-        if self.body.len() > BODY_BYTES_MAX {
+    pub(crate) fn json_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
+        let body = self.request.body();
+        if body.len() > BODY_BYTES_MAX {
             let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
             return Err(SandboxRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
-        check_media_type(&self.headers)?;
-        parse_json(&self.body)
+        check_media_type(self.request.headers())?;
+        parse_json(body)
     }
 
     /// Returns the entries of a JSON array, at most [`ENTRIES_MAX`].
-    pub(in crate::sandbox) fn entries_body(&self) -> Result<Vec<serde_json::Value>, SandboxRefusal> {
-        let entries: Vec<serde_json::Value> = self.json_body()?;
+    pub(crate) fn entries_body(&self) -> Result<Vec<Value>, SandboxRefusal> {
+        let entries: Vec<Value> = self.json_body()?;
         if entries.len() > ENTRIES_MAX {
             let sent = entries.len();
-            return Err(SandboxRefusal::bad_request(format!(
-                "The request has {sent} entries; at most {ENTRIES_MAX} are taken."
-            )));
+            return Err(format!("The request has {sent} entries; at most {ENTRIES_MAX} are taken.").into());
         }
         Ok(entries)
     }
+
+    /// Returns the text that a statement selects for the company (?1) and an id (?2).
+    pub(crate) async fn own_text(
+        &self,
+        db: &mut SqliteConnection,
+        statement: &'static str,
+        id: i64,
+    ) -> Result<Option<String>, sqlx::Error> {
+        sqlx::query_scalar(statement).bind(self.company_id).bind(id).fetch_optional(db).await
+    }
 }
 
-/// Parses a body as `T`.
-///
-/// # Errors
-/// A 400 with the position of the error.
-pub(in crate::sandbox) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, SandboxRefusal> {
+/// Returns the text that a statement selects for an id (?1), which must exist.
+pub(crate) async fn text_of_id(
+    db: &mut SqliteConnection,
+    statement: &'static str,
+    id: i64,
+) -> Result<String, sqlx::Error> {
+    sqlx::query_scalar(statement).bind(id).fetch_one(db).await
+}
+
+pub(crate) fn non_blank(value: &Option<String>) -> Option<&str> {
+    value.as_deref().filter(|text| !text.trim().is_empty())
+}
+
+/// Parses a body as `T`; a 400 has the position of the error.
+pub(crate) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, SandboxRefusal> {
     serde_json::from_slice(body)
         .map_err(|cause| SandboxRefusal::bad_request(format!("The request body is not valid: {cause}.")))
 }
@@ -100,23 +117,21 @@ pub(in crate::sandbox) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result
 /// Checks for a JSON media type. A request without a media type is accepted.
 fn check_media_type(headers: &HeaderMap) -> Result<(), SandboxRefusal> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
-    let named = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let is_json = named.is_empty()
-        || named.eq_ignore_ascii_case("application/json")
-        || named.eq_ignore_ascii_case("text/json")
-        || named.to_ascii_lowercase().ends_with("+json");
-    if is_json {
+    let media_type = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let lower = media_type.to_ascii_lowercase();
+    if matches!(lower.as_str(), "" | "application/json" | "text/json") || lower.ends_with("+json") {
         return Ok(());
     }
     Err(SandboxRefusal::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        format!("The media type '{named}' is not supported; send application/json."),
+        format!("The media type '{media_type}' is not supported; send application/json."),
     ))
 }
 
 /// An integer, written `28` or `28.0`: the platform's own ids have both forms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(in crate::sandbox) struct WholeNumber(pub(in crate::sandbox) i64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
+#[sqlx(transparent)]
+pub(crate) struct WholeNumber(pub(crate) i64);
 
 impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -154,8 +169,8 @@ impl Visitor<'_> for WholeNumberVisitor {
 /// A JSON object as `T`.
 ///
 /// serde alone would also accept an array, field by field in the order of the struct.
-#[derive(Debug)]
-pub(in crate::sandbox) struct StrictObject<T>(pub(in crate::sandbox) T);
+#[derive(Debug, Serialize)]
+pub(crate) struct StrictObject<T>(pub(crate) T);
 
 impl<T> Deref for StrictObject<T> {
     type Target = T;
@@ -186,7 +201,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for StrictObjectVisitor<T> {
 }
 
 /// Deserialises a quantity: an integer within `0..=INT32_MAX`.
-pub(in crate::sandbox) fn deserialize_quantity<'de, D: Deserializer<'de>>(
+pub(crate) fn deserialize_quantity<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<i64>, D::Error> {
     match Option::<WholeNumber>::deserialize(deserializer)? {
@@ -199,22 +214,13 @@ pub(in crate::sandbox) fn deserialize_quantity<'de, D: Deserializer<'de>>(
 }
 
 /// Deserialises a price, at most [`PRICE_MAX`] in either direction.
-pub(in crate::sandbox) fn deserialize_price<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<f64>, D::Error> {
+pub(crate) fn deserialize_price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(value) if value.abs() > PRICE_MAX => {
             Err(D::Error::custom(format!("{value} is not a price (at most {PRICE_MAX})")))
         }
         price => Ok(price),
     }
-}
-
-/// Deserialises an optional object; see [`StrictObject`].
-pub(in crate::sandbox) fn deserialize_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    Ok(Option::<StrictObject<T>>::deserialize(deserializer)?.map(|StrictObject(found)| found))
 }
 
 #[cfg(test)]
@@ -252,10 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn a_senseless_body_is_a_400() {
+    fn an_unreadable_body_is_a_400() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for body in [deep.as_bytes(), b"", b"{", b"\xff\xfe", b"\"\\ud800\"", b"1e999", b"[] []"] {
-            let refused = parse_json::<serde_json::Value>(body).expect_err("senseless");
+            let refused = parse_json::<Value>(body).expect_err("unreadable");
             assert_eq!(refused.status, StatusCode::BAD_REQUEST);
         }
     }

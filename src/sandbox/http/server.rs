@@ -21,11 +21,7 @@ use crate::sandbox::core::SandboxCore;
 use crate::sandbox::faults::faulty_stream::{FaultListener, FaultSwitch};
 
 /// Serves until the token is cancelled and the calls in flight are answered.
-pub(in crate::sandbox) async fn serve_http(
-    listener: TcpListener,
-    core: Arc<SandboxCore>,
-    stop: CancellationToken,
-) {
+pub(crate) async fn serve_http(listener: TcpListener, core: Arc<SandboxCore>, stop: CancellationToken) {
     let service = Router::new()
         .fallback(answer_request)
         .with_state(core)

@@ -5,44 +5,34 @@
 //! kits are refused, because the interface has components only.
 
 use serde::Deserialize;
+use serde_json::json;
 use sqlx::SqliteConnection;
 
-use super::product_body::{NewProduct, SentProductType};
-use super::{links, products};
-use crate::sandbox::http::answer::{SandboxRefusal, list_envelope};
+use super::{product_body, products};
+use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope};
 use crate::sandbox::http::request::{OperationCall, WholeNumber};
 use crate::sandbox::platform::sales::SaleLine;
 
-/// A kit to create.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct KitBody {
-    pub(in crate::sandbox) sku: String,
-    pub(in crate::sandbox) name: String,
-    pub(in crate::sandbox) components: Vec<SaleLine>,
+pub(crate) struct KitBody {
+    pub(crate) sku: String,
+    pub(crate) name: String,
+    pub(crate) components: Vec<SaleLine>,
 }
 
 /// Answers *Get kit components*. An id that is no kit of the company is answered 403.
-pub(in crate::sandbox) async fn kit_components(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
-    let found: Option<String> = sqlx::query_scalar(
-        "SELECT (SELECT '[' || coalesce(group_concat(k.body, ',' ORDER BY k.id), '') || ']'
-                   FROM wire_kit_component k WHERE k.kit_id = p.id)
-           FROM product p WHERE p.company_id = ?1 AND p.id = ?2 AND p.type = 'Kit'",
-    )
-    .bind(call.company_id)
-    .bind(call.path_id(0))
-    .fetch_optional(db)
-    .await?;
-    let components =
+pub(crate) async fn kit_components(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
+    let components = "SELECT (SELECT '[' || coalesce(group_concat(k.body, ',' ORDER BY k.id), '') || ']'
+                                FROM wire_kit_component k WHERE k.kit_id = p.id)
+                        FROM product p WHERE p.company_id = ?1 AND p.id = ?2 AND p.type = 'Kit'";
+    let found = call.own_text(db, components, call.path_id(0)).await?;
+    let found =
         found.ok_or_else(|| SandboxRefusal::forbidden("Invalid ProductId: it is no kit of the company."))?;
-    Ok(list_envelope(&components, None))
+    Ok(list_envelope(&found))
 }
 
-/// Creates a kit and returns its product id.
-pub(in crate::sandbox) async fn create_kit(
+pub(crate) async fn create_kit(
     db: &mut SqliteConnection,
     company_id: i64,
     kit: &KitBody,
@@ -50,17 +40,11 @@ pub(in crate::sandbox) async fn create_kit(
     if kit.sku.trim().is_empty() || kit.name.trim().is_empty() || kit.components.is_empty() {
         return Err(SandboxRefusal::bad_request("A kit needs a Sku, a Name and at least one component."));
     }
-    let taken = "SELECT EXISTS (SELECT 1 FROM product WHERE company_id = ?1 AND sku = ?2)";
-    if sqlx::query_scalar(taken).bind(company_id).bind(&kit.sku).fetch_one(&mut *db).await? {
-        return Err(SandboxRefusal::conflict(format!(
-            "A product with the SKU '{}' exists already.",
-            kit.sku
-        )));
+    if let Some(issue) = product_body::duplicate_issue(db, company_id, &kit.sku, None).await? {
+        return Err(SandboxRefusal::conflict(issue));
     }
-    let sheet = NewProduct::new(&kit.sku, &kit.name, SentProductType::Kit);
-    let ids = products::insert_products(db, company_id, &[sheet]).await?;
-    let Some(kit_id) = ids.first().copied() else { return Err(sqlx::Error::RowNotFound.into()) };
-    links::link_new_product(db, company_id, kit_id).await?;
+    let product = json!({ "Sku": kit.sku, "Name": kit.name, "Type": "Kit" });
+    let kit_id = products::insert_linked_product(db, company_id, &product).await?;
     for component in &kit.components {
         add_component(db, company_id, kit_id, component).await?;
     }
@@ -76,9 +60,7 @@ async fn add_component(
 ) -> Result<(), SandboxRefusal> {
     let SaleLine { sku, quantity: WholeNumber(quantity) } = component;
     if !(1..=1_000).contains(quantity) {
-        return Err(SandboxRefusal::bad_request(format!(
-            "The Quantity {quantity} of '{sku}' is not between 1 and 1000."
-        )));
+        return Err(format!("The Quantity {quantity} of '{sku}' is not between 1 and 1000.").into());
     }
     let added = sqlx::query(
         "INSERT INTO kit_component (kit_id, component_id, quantity)
@@ -92,14 +74,12 @@ async fn add_component(
     .execute(db)
     .await?;
     if added.rows_affected() == 0 {
-        let message =
-            format!("The component '{sku}' is no product of the company, is a kit itself or is named twice.");
-        return Err(SandboxRefusal::bad_request(message));
+        let message = "is no product of the company, is a kit itself or is named twice.";
+        return Err(format!("The component '{sku}' {message}").into());
     }
     Ok(())
 }
 
-/// Sets the kit's price to the sum of its components.
 async fn price_from_components(db: &mut SqliteConnection, kit_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query(
         "UPDATE product SET price = (SELECT round(sum(k.quantity * c.price), 2)

@@ -45,7 +45,7 @@ pub(super) async fn write_links(
                     is_active = coalesce(?6, is_active)",
         )
         .bind(product_id)
-        .bind(entry.warehouse_id.map(|WholeNumber(id)| id))
+        .bind(entry.warehouse_id)
         .bind(&entry.aisle)
         .bind(&entry.bin)
         .bind(entry.sku.as_ref().filter(|sku| !sku.is_empty()))
@@ -67,37 +67,26 @@ pub(super) async fn write_quantities(
     if !call.multi_warehousing {
         let sent: Vec<i64> = entries.iter().filter_map(|entry| entry.quantity_on_hand).collect();
         let total = body.quantity_on_hand.or((!sent.is_empty()).then(|| sent.iter().sum()));
-        return match total {
-            Some(quantity) => set_default_quantity(db, product_id, quantity).await,
-            None => Ok(()),
-        };
+        sqlx::query(
+            "UPDATE link SET quantity = coalesce(min(?2, 2147483647), quantity)
+              WHERE product_id = ?1 AND warehouse_id IN (SELECT id FROM warehouse WHERE is_default)",
+        )
+        .bind(product_id)
+        .bind(total)
+        .execute(db)
+        .await?;
+        return Ok(());
     }
     for entry in entries {
         sqlx::query(
             "UPDATE link SET quantity = coalesce(?3, quantity) WHERE product_id = ?1 AND warehouse_id = ?2",
         )
         .bind(product_id)
-        .bind(entry.warehouse_id.map(|WholeNumber(id)| id))
+        .bind(entry.warehouse_id)
         .bind(entry.quantity_on_hand)
         .execute(&mut *db)
         .await?;
     }
-    Ok(())
-}
-
-async fn set_default_quantity(
-    db: &mut SqliteConnection,
-    product_id: i64,
-    quantity: i64,
-) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "UPDATE link SET quantity = min(?2, 2147483647)
-          WHERE product_id = ?1 AND warehouse_id IN (SELECT id FROM warehouse WHERE is_default)",
-    )
-    .bind(product_id)
-    .bind(quantity)
-    .execute(db)
-    .await?;
     Ok(())
 }
 
@@ -107,22 +96,18 @@ pub(super) async fn write_images(
     product_id: i64,
     images: &[&ImageBody],
 ) -> Result<(), sqlx::Error> {
-    let mut own: Vec<i64> = sqlx::query_scalar("SELECT id FROM product_image WHERE product_id = ?1")
-        .bind(product_id)
-        .fetch_all(&mut *db)
-        .await?;
-    sqlx::query("DELETE FROM product_image WHERE product_id = ?1").bind(product_id).execute(&mut *db).await?;
-    for (position, image) in images.iter().enumerate() {
-        let kept = image.id.and_then(|WholeNumber(id)| own.iter().position(|own_id| *own_id == id));
-        let position = i64::try_from(position).unwrap_or(i64::MAX);
+    let delete = "DELETE FROM product_image WHERE product_id = ?1 RETURNING id";
+    let mut own: Vec<i64> = sqlx::query_scalar(delete).bind(product_id).fetch_all(&mut *db).await?;
+    for (position, image) in (0..).zip(images) {
+        let found = image.id.and_then(|WholeNumber(id)| own.iter().position(|own_id| *own_id == id));
         sqlx::query(
             "INSERT INTO product_image (id, product_id, mime_type, url, display_order) VALUES (?1, ?2, ?3, ?4, ?5)",
         )
-        .bind(kept.map(|index| own.swap_remove(index)))
+        .bind(found.map(|index| own.swap_remove(index)))
         .bind(product_id)
         .bind(image.mime_type.as_deref().unwrap_or_default())
         .bind(image.url.as_deref().unwrap_or_default())
-        .bind(image.display_order.map_or(position, |WholeNumber(order)| order))
+        .bind(image.display_order.unwrap_or(WholeNumber(position)))
         .execute(&mut *db)
         .await?;
     }

@@ -5,12 +5,12 @@
 //!
 //! Handlers are in the file of their resource. `product_body.rs` and `links.rs` hold the parts of a product.
 
-pub(in crate::sandbox) mod kits;
+pub(crate) mod kits;
 mod links;
 mod lists;
 mod orders;
-pub(in crate::sandbox) mod product_body;
-pub(in crate::sandbox) mod products;
+pub(crate) mod product_body;
+pub(crate) mod products;
 mod quantity;
 mod reports;
 mod shipments;
@@ -19,57 +19,42 @@ mod templates;
 mod tracking;
 mod warehouses;
 
-use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 
-use axum::http::Method;
+use axum::http::{Method, StatusCode, header};
 use sqlx::SqliteConnection;
 
-use super::http::answer::SandboxRefusal;
+use super::http::answer::{HandlerResult, SandboxRefusal};
 use super::http::request::OperationCall;
 
-/// The result of a handler: the body of the 200, or a refusal.
-pub(in crate::sandbox) type HandlerFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<String, SandboxRefusal>> + Send + 'a>>;
+type OperationHandler = for<'a> fn(
+    &'a OperationCall,
+    &'a mut SqliteConnection,
+) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
 
-/// An operation of the platform.
-pub(in crate::sandbox) struct SandboxOperation {
+pub(crate) struct SandboxOperation {
     /// Method and path, as docs/interface.md writes them.
-    pub(in crate::sandbox) name: &'static str,
+    pub(crate) name: &'static str,
     /// True if it changes data, and so runs in a transaction.
-    pub(in crate::sandbox) writes: bool,
+    pub(crate) writes: bool,
     /// True if an inactive key is answered 400 instead of 403.
     ///
     /// See docs/interface.md, *Authentication*, rule 4.
-    pub(in crate::sandbox) answers_inactive_key_400: bool,
-    pub(in crate::sandbox) handler:
-        for<'a> fn(&'a OperationCall, &'a mut SqliteConnection) -> HandlerFuture<'a>,
+    pub(crate) answers_inactive_key_400: bool,
+    pub(crate) handler: OperationHandler,
 }
 
-impl fmt::Debug for SandboxOperation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-const fn read_operation(
-    name: &'static str,
-    handler: for<'a> fn(&'a OperationCall, &'a mut SqliteConnection) -> HandlerFuture<'a>,
-) -> SandboxOperation {
+const fn read_operation(name: &'static str, handler: OperationHandler) -> SandboxOperation {
     SandboxOperation { name, writes: false, answers_inactive_key_400: false, handler }
 }
 
-const fn write_operation(
-    name: &'static str,
-    handler: for<'a> fn(&'a OperationCall, &'a mut SqliteConnection) -> HandlerFuture<'a>,
-) -> SandboxOperation {
+const fn write_operation(name: &'static str, handler: OperationHandler) -> SandboxOperation {
     SandboxOperation { name, writes: true, answers_inactive_key_400: false, handler }
 }
 
 /// All operations, in the order of docs/interface.md.
 #[rustfmt::skip]
-pub(in crate::sandbox) static OPERATIONS: [SandboxOperation; 20] = [
+pub(crate) static OPERATIONS: [SandboxOperation; 20] = [
     write_operation("POST /api/Inventory", |call, db| Box::pin(products::create_product(call, db))),
     write_operation("PUT /api/Inventory", |call, db| Box::pin(products::update_product(call, db))),
     SandboxOperation {
@@ -87,17 +72,16 @@ pub(in crate::sandbox) static OPERATIONS: [SandboxOperation; 20] = [
     read_operation("GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation",
         |call, db| Box::pin(orders::line_allocations(call, db))),
     write_operation("POST /api/Warehouses", |call, db| Box::pin(warehouses::create_warehouse(call, db))),
-    read_operation("GET /api/Warehouses", |call, db| Box::pin(lists::list_warehouses(call, db))),
-    read_operation("GET /api/Suppliers", |call, db| Box::pin(lists::list_suppliers(call, db))),
-    read_operation("GET /api/storefronts", |call, db| Box::pin(lists::list_storefronts(call, db))),
+    read_operation("GET /api/Warehouses", |call, db| Box::pin(lists::list_page(call, db, lists::WAREHOUSES))),
+    read_operation("GET /api/Suppliers", |call, db| Box::pin(lists::list_page(call, db, lists::SUPPLIERS))),
+    read_operation("GET /api/storefronts", |call, db| Box::pin(lists::list_page(call, db, lists::STOREFRONTS))),
     write_operation("POST /api/storefronts/{storefrontid}/listingTemplates", |call, db| Box::pin(templates::create_template(call, db))),
     read_operation("GET /api/storefronts/{storefrontid}/listingTemplates", |call, db| Box::pin(templates::list_templates(call, db))),
     read_operation("GET /api/Company/BusinessHealth", |call, db| Box::pin(reports::business_health(call, db))),
     read_operation("GET /api/Company/WorkQueue", |call, db| Box::pin(reports::work_queue(call, db))),
 ];
 
-/// Returns the operation of a request with the ids of its path.
-pub(in crate::sandbox) fn find_operation(
+pub(crate) fn find_operation(
     method: &Method,
     path: &str,
 ) -> Result<(&'static SandboxOperation, Vec<Option<i64>>), SandboxRefusal> {
@@ -111,11 +95,12 @@ pub(in crate::sandbox) fn find_operation(
         other_methods.push(listed_method);
     }
     if other_methods.is_empty() {
-        return Err(SandboxRefusal::not_found(
-            "No operation of the service has this path; its spelling counts.",
-        ));
+        let message = "No operation of the service has this path; its spelling counts.";
+        return Err(SandboxRefusal::not_found(message));
     }
-    Err(SandboxRefusal::method_not_allowed(method, &other_methods))
+    let allowed = other_methods.join(", ");
+    let message = format!("This path does not take {method}; it takes {allowed}.");
+    Err(SandboxRefusal::new(StatusCode::METHOD_NOT_ALLOWED, message).with_header(header::ALLOW, &allowed))
 }
 
 /// Returns the ids at the pattern's braces if the path matches the pattern.

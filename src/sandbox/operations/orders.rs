@@ -7,7 +7,8 @@
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{Pagination, SandboxRefusal, list_envelope, list_envelope_with};
+use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal};
+use crate::sandbox::http::paging::single_page_envelope;
 use crate::sandbox::http::request::{OperationCall, WholeNumber};
 
 #[derive(Deserialize)]
@@ -17,10 +18,7 @@ struct LineItemsRequest {
 }
 
 /// Answers *Get line items of a sales order*. An unknown order has no lines, and a message states it.
-pub(super) async fn order_line_items(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn order_line_items(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let LineItemsRequest { order_id: WholeNumber(order_id) } = call.object_body()?;
     let (known, count, lines): (bool, i64, String) = sqlx::query_as(
         "SELECT EXISTS (SELECT 1 FROM sales_order WHERE id = ?2 AND company_id = ?1), count(*),
@@ -32,15 +30,11 @@ pub(super) async fn order_line_items(
     .fetch_one(db)
     .await?;
     let messages = if known { vec![] } else { vec![format!("No order with the id {order_id} was found.")] };
-    Ok(list_envelope_with("Success", &messages, &lines, Some(&Pagination::single_page(count))))
+    Ok(single_page_envelope(&messages, count, &lines))
 }
 
 /// Answers *Get warehouse allocation of an order line item*; 404 for an unknown order or line.
-pub(super) async fn line_allocations(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
-    let (order_id, line_id) = (call.path_id(0), call.path_id(1));
+pub(super) async fn line_allocations(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let found: Option<(i64, String)> = sqlx::query_as(
         "SELECT (SELECT count(*) FROM allocation a WHERE a.line_id = l.id),
                 (SELECT '[' || coalesce(group_concat(a.body, ',' ORDER BY a.id), '') || ']'
@@ -49,12 +43,12 @@ pub(super) async fn line_allocations(
           WHERE o.company_id = ?1 AND o.id = ?2 AND l.id = ?3",
     )
     .bind(call.company_id)
-    .bind(order_id)
-    .bind(line_id)
+    .bind(call.path_id(0))
+    .bind(call.path_id(1))
     .fetch_optional(db)
     .await?;
-    let Some((count, allocations)) = found else {
-        return Err(SandboxRefusal::not_found("The order or its line item was not found for the company."));
-    };
-    Ok(list_envelope(&allocations, Some(&Pagination::single_page(count))))
+    let (count, allocations) = found.ok_or_else(|| {
+        SandboxRefusal::not_found("The order or its line item was not found for the company.")
+    })?;
+    Ok(single_page_envelope(&[], count, &allocations))
 }

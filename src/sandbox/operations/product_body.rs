@@ -1,8 +1,7 @@
 //! Products as callers send them, with their validation.
 //!
-//! Implements docs/interface.md, *Product*, *Create product* and *Update product*. The nested object of the
-//! request is flattened into a [`NewProduct`], the row of table `product`. Absent fields have the documented
-//! default.
+//! Implements docs/interface.md, *Product*, *Create product* and *Update product*. The statements of
+//! products.rs flatten the nested object into a row of table `product`.
 
 use std::collections::HashSet;
 
@@ -10,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::request::{StrictObject, WholeNumber, deserialize_price, deserialize_quantity};
+use crate::sandbox::http::request::{
+    OperationCall, StrictObject, WholeNumber, deserialize_price, deserialize_quantity, non_blank,
+};
 
 /// Maximum images of a product (docs/interface.md, *Limits*).
 const IMAGES_MAX: usize = 12;
@@ -18,20 +19,19 @@ const IMAGES_MAX: usize = 12;
 /// Maximum issues in an answer, so that a body with thousands of faults has a short answer.
 const ISSUES_MAX: usize = 20;
 
-/// A product as it is sent.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(in crate::sandbox) struct ProductBody {
-    pub(in crate::sandbox) id: Option<WholeNumber>,
-    pub(in crate::sandbox) company_id: Option<WholeNumber>,
+pub(crate) struct ProductBody {
+    pub(crate) id: Option<WholeNumber>,
+    pub(crate) company_id: Option<WholeNumber>,
     sku: Option<String>,
     name: Option<String>,
     #[serde(rename = "Type")]
     kind: Option<SentProductType>,
     #[serde(deserialize_with = "deserialize_quantity")]
-    pub(in crate::sandbox) quantity_on_hand: Option<i64>,
-    pub(in crate::sandbox) identifiers: Option<StrictObject<IdentifiersBody>>,
-    pub(in crate::sandbox) is_active: Option<bool>,
+    pub(crate) quantity_on_hand: Option<i64>,
+    pub(crate) identifiers: Option<StrictObject<IdentifiersBody>>,
+    pub(crate) is_active: Option<bool>,
     is_auto_sync_enabled: Option<bool>,
     is_discontinued: Option<bool>,
     is_dropshipped: Option<bool>,
@@ -45,24 +45,24 @@ pub(in crate::sandbox) struct ProductBody {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-pub(in crate::sandbox) enum SentProductType {
+pub(crate) enum SentProductType {
     Product,
     Kit,
     Built,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE", default)]
-pub(in crate::sandbox) struct IdentifiersBody {
+pub(crate) struct IdentifiersBody {
     #[serde(rename = "ProductId")]
-    pub(in crate::sandbox) product_id: Option<WholeNumber>,
+    pub(crate) product_id: Option<WholeNumber>,
     upc: Option<String>,
     ean: Option<String>,
     isbn: Option<String>,
     gtin: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct ListingAttributesBody {
     sold_as_name: Option<String>,
@@ -79,32 +79,30 @@ enum SentCondition {
     Used,
 }
 
-/// An image as it is sent.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct ImageBody {
-    pub(in crate::sandbox) id: Option<WholeNumber>,
+pub(crate) struct ImageBody {
+    pub(crate) id: Option<WholeNumber>,
     #[serde(rename = "MIMEType")]
-    pub(in crate::sandbox) mime_type: Option<String>,
-    pub(in crate::sandbox) url: Option<String>,
-    pub(in crate::sandbox) display_order: Option<WholeNumber>,
+    pub(crate) mime_type: Option<String>,
+    pub(crate) url: Option<String>,
+    pub(crate) display_order: Option<WholeNumber>,
 }
 
-/// A link to a warehouse as it is sent.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct ProductLinkBody {
-    pub(in crate::sandbox) warehouse_id: Option<WholeNumber>,
-    pub(in crate::sandbox) aisle: Option<String>,
-    pub(in crate::sandbox) bin: Option<String>,
+pub(crate) struct ProductLinkBody {
+    pub(crate) warehouse_id: Option<WholeNumber>,
+    pub(crate) aisle: Option<String>,
+    pub(crate) bin: Option<String>,
     #[serde(default, deserialize_with = "deserialize_quantity")]
-    pub(in crate::sandbox) quantity_on_hand: Option<i64>,
+    pub(crate) quantity_on_hand: Option<i64>,
     #[serde(rename = "SKU")]
-    pub(in crate::sandbox) sku: Option<String>,
-    pub(in crate::sandbox) is_active: Option<bool>,
+    pub(crate) sku: Option<String>,
+    pub(crate) is_active: Option<bool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct SupplierInformationBody {
     supplier_id: Option<WholeNumber>,
@@ -115,111 +113,29 @@ struct SupplierInformationBody {
     is_ordered_by_case: Option<bool>,
 }
 
-/// The row of a product, column by column. The generated data uses it too.
-#[derive(Debug, Clone, Serialize)]
-pub(in crate::sandbox) struct NewProduct {
-    pub(in crate::sandbox) sku: String,
-    pub(in crate::sandbox) name: String,
-    pub(in crate::sandbox) r#type: SentProductType,
-    pub(in crate::sandbox) upc: String,
-    pub(in crate::sandbox) ean: String,
-    pub(in crate::sandbox) isbn: String,
-    pub(in crate::sandbox) gtin: String,
-    pub(in crate::sandbox) is_auto_sync_enabled: bool,
-    pub(in crate::sandbox) is_discontinued: bool,
-    pub(in crate::sandbox) is_dropshipped: bool,
-    pub(in crate::sandbox) is_fire_arm: bool,
-    pub(in crate::sandbox) is_variation: bool,
-    pub(in crate::sandbox) is_parent: bool,
-    pub(in crate::sandbox) sold_as_name: String,
-    pub(in crate::sandbox) short_description: String,
-    pub(in crate::sandbox) long_description: String,
-    pub(in crate::sandbox) price: f64,
-    condition: SentCondition,
-    pub(in crate::sandbox) supplier_id: Option<i64>,
-    pub(in crate::sandbox) supplier_sku: String,
-    pub(in crate::sandbox) supplier_price: f64,
-    pub(in crate::sandbox) supplier_out_of_stock: bool,
-    pub(in crate::sandbox) supplier_by_case: bool,
-}
-
-impl NewProduct {
-    /// Returns a product with its names and kind only.
-    pub(in crate::sandbox) fn new(sku: &str, name: &str, kind: SentProductType) -> Self {
-        let mut body = ProductBody { kind: Some(kind), ..ProductBody::default() };
-        body.sku = Some(sku.to_owned());
-        body.name = Some(name.to_owned());
-        body.to_product()
-    }
-}
-
 impl ProductBody {
-    pub(in crate::sandbox) fn sku_or_empty(&self) -> &str {
-        self.sku.as_deref().unwrap_or_default()
-    }
-
-    pub(in crate::sandbox) fn type_or_default(&self) -> SentProductType {
+    pub(crate) fn type_or_default(&self) -> SentProductType {
         self.kind.unwrap_or(SentProductType::Product)
     }
 
     /// Returns the sent links; `None` if the field is absent.
-    pub(in crate::sandbox) fn sent_links(&self) -> Option<&[StrictObject<ProductLinkBody>]> {
+    pub(crate) fn sent_links(&self) -> Option<&[StrictObject<ProductLinkBody>]> {
         self.warehouses.as_deref()
     }
 
     /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
-    pub(in crate::sandbox) fn usable_images(&self) -> Option<Vec<&ImageBody>> {
-        let usable =
-            self.images.as_deref()?.iter().filter(|image| is_url(image.url.as_deref().unwrap_or_default()));
-        Some(usable.take(IMAGES_MAX).map(|StrictObject(image)| image).collect())
-    }
-
-    /// Returns the row of this body.
-    pub(in crate::sandbox) fn to_product(&self) -> NewProduct {
-        let none = (
-            IdentifiersBody::default(),
-            ListingAttributesBody::default(),
-            SupplierInformationBody::default(),
-        );
-        let identifiers = self.identifiers.as_deref().unwrap_or(&none.0);
-        let listing = self.global_listing_attributes.as_deref().unwrap_or(&none.1);
-        let supply = self.supplier_information.as_deref().unwrap_or(&none.2);
-        NewProduct {
-            sku: text_or_empty(&self.sku),
-            name: text_or_empty(&self.name),
-            r#type: self.type_or_default(),
-            upc: text_or_empty(&identifiers.upc),
-            ean: text_or_empty(&identifiers.ean),
-            isbn: text_or_empty(&identifiers.isbn),
-            gtin: text_or_empty(&identifiers.gtin),
-            is_auto_sync_enabled: self.is_auto_sync_enabled.unwrap_or(true),
-            is_discontinued: self.is_discontinued.unwrap_or(false),
-            is_dropshipped: self.is_dropshipped.unwrap_or(false),
-            is_fire_arm: self.is_fire_arm.unwrap_or(false),
-            is_variation: self.is_variation.unwrap_or(false),
-            is_parent: self.is_parent.unwrap_or(false),
-            sold_as_name: text_or_empty(&listing.sold_as_name),
-            short_description: text_or_empty(&listing.short_description),
-            long_description: text_or_empty(&listing.long_description),
-            price: listing.price.unwrap_or(0.0),
-            condition: listing.condition.unwrap_or(SentCondition::New),
-            supplier_id: supply.supplier_id.map(|WholeNumber(id)| id),
-            supplier_sku: text_or_empty(&supply.sku),
-            supplier_price: supply.price.unwrap_or(0.0),
-            supplier_out_of_stock: supply.is_out_of_stock.unwrap_or(false),
-            supplier_by_case: supply.is_ordered_by_case.unwrap_or(false),
-        }
+    pub(crate) fn usable_images(&self) -> Option<Vec<&ImageBody>> {
+        let images = self.images.as_ref()?.iter().map(|StrictObject(image)| image);
+        Some(images.filter(|image| image.url.as_deref().is_some_and(is_url)).take(IMAGES_MAX).collect())
     }
 
     /// Returns the issues of the body alone; empty for a valid body.
-    pub(in crate::sandbox) fn own_issues(&self) -> Vec<String> {
+    pub(crate) fn own_issues(&self) -> Vec<String> {
         let mut issues = Vec::new();
-        let blank = |value: &Option<String>| value.as_deref().unwrap_or_default().trim().is_empty();
-        if blank(&self.sku) {
-            issues.push("Sku is required.".to_owned());
-        }
-        if blank(&self.name) {
-            issues.push("Name is required.".to_owned());
+        for (field, value) in [("Sku", &self.sku), ("Name", &self.name)] {
+            if non_blank(value).is_none() {
+                issues.push(format!("{field} is required."));
+            }
         }
         if self.is_variation == Some(true) && self.is_parent == Some(true) {
             issues.push("IsVariation and IsParent must not both be true.".to_owned());
@@ -237,47 +153,31 @@ impl ProductBody {
         issues
     }
 
-    /// Returns the issues of the body against the company's records.
+    /// Returns the issues of the body and those against the company's records.
     ///
     /// `own_id` is the product itself in an update.
-    pub(in crate::sandbox) async fn all_issues(
+    pub(crate) async fn all_issues(
         &self,
         db: &mut SqliteConnection,
-        company_id: i64,
+        call: &OperationCall,
         own_id: Option<i64>,
     ) -> Result<Vec<String>, sqlx::Error> {
         let mut issues = self.own_issues();
-        let miscased =
-            "SELECT EXISTS (SELECT 1 FROM product WHERE company_id = ?1 AND sku = ?2 AND id IS NOT ?3)";
-        if sqlx::query_scalar(miscased)
-            .bind(company_id)
-            .bind(self.sku_or_empty())
-            .bind(own_id)
-            .fetch_one(&mut *db)
-            .await?
-        {
-            issues.push(format!("A product with the SKU '{}' exists already.", self.sku_or_empty()));
-        }
-        let sent: Vec<i64> = self
-            .warehouses
-            .iter()
-            .flatten()
-            .filter_map(|entry| entry.warehouse_id)
-            .map(|WholeNumber(id)| id)
-            .collect();
+        let sku = self.sku.as_deref().unwrap_or_default();
+        issues.extend(duplicate_issue(db, call.company_id, sku, own_id).await?);
+        let sent: Vec<_> = self.warehouses.iter().flatten().filter_map(|entry| entry.warehouse_id).collect();
         let unknown: Vec<i64> = sqlx::query_scalar(
             "SELECT value FROM json_each(?2) WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)",
         )
-        .bind(company_id)
+        .bind(call.company_id)
         .bind(json!(sent).to_string())
         .fetch_all(&mut *db)
         .await?;
         issues.extend(unknown.iter().map(|id| format!("The company has no warehouse with the id {id}.")));
-        if let Some(WholeNumber(id)) =
-            self.supplier_information.as_ref().and_then(|supply| supply.supplier_id)
-        {
-            let known = "SELECT EXISTS (SELECT 1 FROM supplier WHERE company_id = ?1 AND id = ?2)";
-            if !sqlx::query_scalar(known).bind(company_id).bind(id).fetch_one(&mut *db).await? {
+        let supplier = self.supplier_information.as_ref();
+        if let Some(WholeNumber(id)) = supplier.and_then(|supplier| supplier.supplier_id) {
+            let name = "SELECT name FROM supplier WHERE company_id = ?1 AND id = ?2";
+            if call.own_text(db, name, id).await?.is_none() {
                 issues.push(format!("The company has no supplier with the id {id}."));
             }
         }
@@ -286,8 +186,17 @@ impl ProductBody {
     }
 }
 
-fn text_or_empty(value: &Option<String>) -> String {
-    value.clone().unwrap_or_default()
+/// Returns the issue of a SKU that another product than `own_id` has.
+pub(crate) async fn duplicate_issue(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    sku: &str,
+    own_id: Option<i64>,
+) -> Result<Option<String>, sqlx::Error> {
+    let other = "SELECT id FROM product WHERE company_id = ?1 AND sku = ?2 AND id IS NOT ?3";
+    let other: Option<i64> =
+        sqlx::query_scalar(other).bind(company_id).bind(sku).bind(own_id).fetch_optional(db).await?;
+    Ok(other.map(|_| format!("A product with the SKU '{sku}' exists already.")))
 }
 
 /// Returns true for a URI (RFC 3986): a scheme, a colon and a rest, without excluded characters.

@@ -1,17 +1,15 @@
 //! Implements docs/interface.md, *Create product* and *Update product*.
 //!
 //! An invalid create is answered 400, an invalid update 200 with `WasSuccessful` false. An update is the
-//! complete object: an absent field gets its default, while absent images, links and quantities stay. Both
-//! operations write the row through a JSON [`NewProduct`], as the generated data does for thousands of rows in a
-//! statement.
+//! complete object: an absent field gets its default, while absent images, links and quantities stay.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use super::links;
-use super::product_body::{NewProduct, ProductBody, SentProductType};
-use crate::sandbox::http::answer::{SandboxRefusal, list_envelope, list_envelope_with};
-use crate::sandbox::http::request::{OperationCall, WholeNumber};
+use super::product_body::{ProductBody, SentProductType};
+use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope, list_envelope_with};
+use crate::sandbox::http::request::{OperationCall, WholeNumber, text_of_id};
 
 macro_rules! product_columns {
     () => {
@@ -21,24 +19,32 @@ macro_rules! product_columns {
     };
 }
 
-/// The columns as expressions over a [`NewProduct`] in JSON.
+/// The columns as expressions over a [`ProductBody`] in JSON, with the documented defaults.
 macro_rules! product_values {
     () => {
-        "value->>'sku', value->>'name', value->>'type', value->>'upc', value->>'ean', value->>'isbn', value->>'gtin', \
-         value->>'is_auto_sync_enabled', value->>'is_discontinued', value->>'is_dropshipped', value->>'is_fire_arm', \
-         value->>'is_variation', value->>'is_parent', value->>'sold_as_name', value->>'short_description', \
-         value->>'long_description', value->>'price', value->>'condition', value->>'supplier_id', \
-         value->>'supplier_sku', value->>'supplier_price', value->>'supplier_out_of_stock', value->>'supplier_by_case'"
+        "value->>'Sku', value->>'Name', coalesce(value->>'Type', 'Product'), coalesce(value->>'$.Identifiers.UPC', ''), \
+         coalesce(value->>'$.Identifiers.EAN', ''), coalesce(value->>'$.Identifiers.ISBN', ''), \
+         coalesce(value->>'$.Identifiers.GTIN', ''), coalesce(value->>'IsAutoSyncEnabled', 1), \
+         coalesce(value->>'IsDiscontinued', 0), coalesce(value->>'IsDropshipped', 0), coalesce(value->>'IsFireArm', 0), \
+         coalesce(value->>'IsVariation', 0), coalesce(value->>'IsParent', 0), \
+         coalesce(value->>'$.GlobalListingAttributes.SoldAsName', ''), \
+         coalesce(value->>'$.GlobalListingAttributes.ShortDescription', ''), \
+         coalesce(value->>'$.GlobalListingAttributes.LongDescription', ''), \
+         coalesce(value->>'$.GlobalListingAttributes.Price', 0), \
+         coalesce(value->>'$.GlobalListingAttributes.Condition', 'New'), value->>'$.SupplierInformation.SupplierId', \
+         coalesce(value->>'$.SupplierInformation.Sku', ''), coalesce(value->>'$.SupplierInformation.Price', 0), \
+         coalesce(value->>'$.SupplierInformation.IsOutOfStock', 0), \
+         coalesce(value->>'$.SupplierInformation.IsOrderedByCase', 0)"
     };
 }
 
-/// Materialized, because json_each() would otherwise write a sheet as text again for each of its columns.
+/// Materialized, because json_each() would otherwise write a product as text again for each of its columns.
 const INSERT_PRODUCTS: &str = concat!(
-    "WITH sheet AS MATERIALIZED (SELECT key, value FROM json_each(?2)) INSERT INTO product (company_id, ",
+    "WITH body AS MATERIALIZED (SELECT key, value FROM json_each(?2)) INSERT INTO product (company_id, ",
     product_columns!(),
     ") SELECT ?1, ",
     product_values!(),
-    " FROM sheet ORDER BY key RETURNING id"
+    " FROM body ORDER BY key RETURNING id"
 );
 const UPDATE_PRODUCT: &str = concat!(
     "UPDATE product SET (",
@@ -48,42 +54,27 @@ const UPDATE_PRODUCT: &str = concat!(
     " FROM json_each(?2)) WHERE id = ?1"
 );
 
-/// Answers *Create product*.
-pub(in crate::sandbox) async fn create_product(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(crate) async fn create_product(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let body: ProductBody = call.object_body()?;
-    let issues = body.all_issues(db, call.company_id, None).await?;
+    let issues = body.all_issues(db, call, None).await?;
     if !issues.is_empty() {
         return Err(SandboxRefusal::bad_request(issues.join(" ")));
     }
-    let ids = insert_products(db, call.company_id, &[body.to_product()]).await?;
-    let Some(product_id) = ids.first().copied() else { return Err(sqlx::Error::RowNotFound.into()) };
-    links::link_new_product(db, call.company_id, product_id).await?;
+    let product_id = insert_linked_product(db, call.company_id, &json!(body)).await?;
     write_product_parts(call, db, product_id, &body).await?;
     updated_answer(db, product_id).await
 }
 
-/// Answers *Update product*.
-pub(in crate::sandbox) async fn update_product(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(crate) async fn update_product(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let body: ProductBody = call.object_body()?;
     let Some(WholeNumber(product_id)) = body.id else {
         return Err(SandboxRefusal::bad_request("Id is required."));
     };
-    let kind: Option<String> =
-        sqlx::query_scalar("SELECT type FROM product WHERE company_id = ?1 AND id = ?2")
-            .bind(call.company_id)
-            .bind(product_id)
-            .fetch_optional(&mut *db)
-            .await?;
-    let Some(kind) = kind else {
+    let kind = "SELECT type FROM product WHERE company_id = ?1 AND id = ?2";
+    let Some(kind) = call.own_text(db, kind, product_id).await? else {
         return Ok(refused_answer(&[format!("No product with the id {product_id} was found.")]));
     };
-    let mut issues = body.all_issues(db, call.company_id, Some(product_id)).await?;
+    let mut issues = body.all_issues(db, call, Some(product_id)).await?;
     issues.extend(foreign_ids(&body, call.company_id, product_id));
     if (kind == "Kit") != (body.type_or_default() == SentProductType::Kit) {
         issues.push(format!("The Type cannot be changed from {kind} to {:?}.", body.type_or_default()));
@@ -91,11 +82,8 @@ pub(in crate::sandbox) async fn update_product(
     if !issues.is_empty() {
         return Ok(refused_answer(&issues));
     }
-    sqlx::query(UPDATE_PRODUCT)
-        .bind(product_id)
-        .bind(json!([body.to_product()]).to_string())
-        .execute(&mut *db)
-        .await?;
+    let product = json!([body]).to_string();
+    sqlx::query(UPDATE_PRODUCT).bind(product_id).bind(product).execute(&mut *db).await?;
     if let Some(is_active) = body.is_active {
         let set = "UPDATE product SET is_active = ?2 WHERE id = ?1";
         sqlx::query(set).bind(product_id).bind(is_active).execute(&mut *db).await?;
@@ -104,23 +92,31 @@ pub(in crate::sandbox) async fn update_product(
     updated_answer(db, product_id).await
 }
 
-/// Inserts rows of products, without links, and returns their ids in the order of the sheets.
-pub(in crate::sandbox) async fn insert_products(
+/// Inserts products in JSON, without links, and returns their ids in the order of the products.
+pub(crate) async fn insert_products(
     db: &mut SqliteConnection,
     company_id: i64,
-    sheets: &[NewProduct],
+    products: &Value,
 ) -> Result<Vec<i64>, sqlx::Error> {
-    let mut ids: Vec<i64> = sqlx::query_scalar(INSERT_PRODUCTS)
-        .bind(company_id)
-        .bind(json!(sheets).to_string())
-        .fetch_all(db)
-        .await?;
+    let insert = sqlx::query_scalar(INSERT_PRODUCTS).bind(company_id).bind(products.to_string());
+    let mut ids: Vec<i64> = insert.fetch_all(db).await?;
     // SQLite does not guarantee the order of RETURNING; ids grow in the order of insertion.
     ids.sort_unstable();
     Ok(ids)
 }
 
-/// Writes links, quantities and images.
+/// Inserts a product in JSON with its links, and returns its id.
+pub(crate) async fn insert_linked_product(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    product: &Value,
+) -> Result<i64, sqlx::Error> {
+    let ids = insert_products(db, company_id, &json!([product])).await?;
+    let product_id = *ids.first().ok_or(sqlx::Error::RowNotFound)?;
+    links::link_new_product(db, company_id, product_id).await?;
+    Ok(product_id)
+}
+
 async fn write_product_parts(
     call: &OperationCall,
     db: &mut SqliteConnection,
@@ -147,15 +143,12 @@ fn foreign_ids(body: &ProductBody, company_id: i64, product_id: i64) -> Vec<Stri
         .collect()
 }
 
-async fn updated_answer(db: &mut SqliteConnection, product_id: i64) -> Result<String, SandboxRefusal> {
-    let product: String = sqlx::query_scalar("SELECT body FROM wire_product WHERE id = ?1")
-        .bind(product_id)
-        .fetch_one(db)
-        .await?;
-    Ok(list_envelope(&format!(r#"{{"Product":{product},"WasSuccessful":true,"Messages":[]}}"#), None))
+async fn updated_answer(db: &mut SqliteConnection, product_id: i64) -> HandlerResult {
+    let product = text_of_id(db, "SELECT body FROM wire_product WHERE id = ?1", product_id).await?;
+    Ok(list_envelope(&format!(r#"{{"Product":{product},"WasSuccessful":true,"Messages":[]}}"#)))
 }
 
 fn refused_answer(issues: &[String]) -> String {
     let data = json!({ "Product": null, "WasSuccessful": false, "Messages": issues });
-    list_envelope_with("Success", issues, &data.to_string(), None)
+    list_envelope_with("Success", issues, &Value::Null, &data.to_string())
 }

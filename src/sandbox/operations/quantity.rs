@@ -7,11 +7,13 @@
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use serde_json::Number;
+use serde_json::{Number, Value};
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{EntryError, SandboxRefusal, list_envelope_with, split_entry_error};
-use crate::sandbox::http::request::{INT32_MAX, OperationCall, StrictObject, WholeNumber, parse_json};
+use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope_with, split_refused_entry};
+use crate::sandbox::http::request::{
+    INT32_MAX, OperationCall, StrictObject, WholeNumber, non_blank, parse_json,
+};
 
 /// Maximum entries of a call (docs/interface.md, *Limits*).
 const ENTRIES_MAX: usize = 25;
@@ -24,22 +26,18 @@ struct QuantityEntryBody {
     warehouse_id: Option<WholeNumber>,
 }
 
-/// A complete entry.
 struct CheckedEntry<'a> {
     sku: &'a str,
     quantity: i64,
     warehouse_id: i64,
 }
 
-pub(super) async fn update_quantities(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn update_quantities(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let entries: Vec<StrictObject<QuantityEntryBody>> = call.json_body()?;
     check_whole_call(&entries)?;
     let mut messages = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        if let Err(why) = split_entry_error(update_entry(db, call.company_id, entry).await)? {
+        if let Err(why) = split_refused_entry(update_entry(db, call.company_id, entry).await)? {
             messages.push(format!("Index {index}: {why}"));
         }
     }
@@ -50,32 +48,29 @@ pub(super) async fn update_quantities(
         _ => "Partial Success",
     };
     let data = format!("\"{updated} of {} products were updated.\"", entries.len());
-    Ok(list_envelope_with(status, &messages, &data, None))
+    Ok(list_envelope_with(status, &messages, &Value::Null, &data))
 }
 
 fn check_whole_call(entries: &[StrictObject<QuantityEntryBody>]) -> Result<(), SandboxRefusal> {
     if entries.len() > ENTRIES_MAX {
         let sent = entries.len();
-        return Err(SandboxRefusal::bad_request(format!(
-            "{sent} updates were sent; at most {ENTRIES_MAX} are allowed."
-        )));
+        return Err(format!("{sent} updates were sent; at most {ENTRIES_MAX} are allowed.").into());
     }
     let mut seen = HashSet::new();
     for sku in entries.iter().filter_map(|entry| entry.sku.as_deref()) {
         if !seen.insert(sku.trim().to_lowercase()) {
-            return Err(SandboxRefusal::bad_request(format!("The SKU '{sku}' appears more than once.")));
+            return Err(format!("The SKU '{sku}' appears more than once.").into());
         }
     }
     Ok(())
 }
 
-/// Sets a stock level.
 async fn update_entry(
     db: &mut SqliteConnection,
     company_id: i64,
     entry: &QuantityEntryBody,
-) -> Result<(), EntryError> {
-    let target = checked_entry(entry)?;
+) -> Result<(), SandboxRefusal> {
+    let CheckedEntry { sku, quantity, warehouse_id } = checked_entry(entry)?;
     let found: Option<(String, Option<i64>)> = sqlx::query_as(
         "SELECT p.type, l.id
            FROM product p LEFT JOIN link l ON l.product_id = p.id AND l.warehouse_id = ?3
@@ -83,11 +78,10 @@ async fn update_entry(
           ORDER BY p.sku = ?2 DESC, p.id LIMIT 1",
     )
     .bind(company_id)
-    .bind(target.sku)
-    .bind(target.warehouse_id)
+    .bind(sku)
+    .bind(warehouse_id)
     .fetch_optional(&mut *db)
     .await?;
-    let sku = target.sku;
     let Some((kind, link_id)) = found else {
         return Err(format!("No active product with the SKU '{sku}' was found.").into());
     };
@@ -95,18 +89,15 @@ async fn update_entry(
         return Err(format!("The SKU '{sku}' is a kit; its quantity follows from its components.").into());
     }
     let link_id = link_id.ok_or_else(|| {
-        format!("The product with the SKU '{sku}' is in no warehouse with the id {}.", target.warehouse_id)
+        format!("The product with the SKU '{sku}' is in no warehouse with the id {warehouse_id}.")
     })?;
-    sqlx::query("UPDATE link SET quantity = ?2 WHERE id = ?1")
-        .bind(link_id)
-        .bind(target.quantity)
-        .execute(db)
-        .await?;
+    let update = "UPDATE link SET quantity = ?2 WHERE id = ?1";
+    sqlx::query(update).bind(link_id).bind(quantity).execute(db).await?;
     Ok(())
 }
 
 fn checked_entry(entry: &QuantityEntryBody) -> Result<CheckedEntry<'_>, String> {
-    let sku = entry.sku.as_deref().filter(|sku| !sku.trim().is_empty()).ok_or("Sku is required.")?;
+    let sku = non_blank(&entry.sku).ok_or("Sku is required.")?;
     let sent = entry.quantity.as_ref().ok_or_else(|| format!("Quantity is required (SKU '{sku}')."))?;
     let WholeNumber(quantity) = parse_json(sent.to_string().as_bytes())
         .map_err(|_| format!("The quantity {sent} is not a whole number (SKU '{sku}')."))?;
@@ -121,6 +112,7 @@ fn checked_entry(entry: &QuantityEntryBody) -> Result<CheckedEntry<'_>, String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::assert_outcome;
 
     fn entry(json: &str) -> StrictObject<QuantityEntryBody> {
         serde_json::from_str(json).expect("an entry")
@@ -139,16 +131,13 @@ mod tests {
             (r#"{"Sku":"A","WarehouseId":1}"#, Err("Quantity is required")),
             (r#"{"Sku":"A","Quantity":1,"WarehouseId":null}"#, Err("WarehouseId is required")),
         ] {
-            match (checked_entry(&entry(json)).map(|target| target.quantity), expected) {
-                (Ok(quantity), Ok(expected)) => assert_eq!(quantity, expected, "{json}"),
-                (Err(why), Err(expected)) => assert!(why.contains(expected), "{json}: {why}"),
-                (judged, _) => panic!("{json}: {judged:?}"),
-            }
+            let quantity = checked_entry(&entry(json)).map(|target| target.quantity);
+            assert_outcome(quantity, expected, json);
         }
     }
 
     #[test]
-    fn twins_never_share_a_call() {
+    fn a_call_has_at_most_25_entries_and_each_sku_once() {
         let miscased_skus = [entry(r#"{"Sku":"ab-1"}"#), entry(r#"{"Sku":"AB-1"}"#)];
         assert!(check_whole_call(&miscased_skus).is_err());
         assert!(check_whole_call(&miscased_skus[..1]).is_ok());

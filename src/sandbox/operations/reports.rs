@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use sqlx::SqliteConnection;
 
 use crate::sandbox::clock::months_before;
-use crate::sandbox::http::answer::{SandboxRefusal, list_envelope};
+use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope};
 use crate::sandbox::http::paging::{SandboxPage, page_of, positive_parameter};
 use crate::sandbox::http::request::OperationCall;
 
@@ -29,7 +29,7 @@ const TOP_SELLING: &str = "\
               JOIN product p ON p.id = best.product_id)";
 
 const BUSINESS_HEALTH: &str = page_of!(
-    "wire_business_month" where "company_id = ?1 AND (?4 IS NULL OR year = ?4) AND (?5 IS NULL OR month = ?5)"
+    "wire_business_month WHERE company_id = ?1 AND (?4 IS NULL OR year = ?4) AND (?5 IS NULL OR month = ?5)"
     order by "year DESC, month DESC"
 );
 
@@ -63,11 +63,7 @@ const WORK_QUEUE: &str = "\
         'UnshippedDropShipOrders', (SELECT count(*) FROM open_order WHERE is_dropshipped),
         'QueuedListings', 0, 'queuedListings', 0)";
 
-/// Answers *Get top-selling products by month*.
-pub(super) async fn top_selling(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn top_selling(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let query = call.query_parameters()?;
     let (last_year, last_month) = months_before(call.now_ms, 1);
     let best: String = sqlx::query_scalar(TOP_SELLING)
@@ -77,49 +73,38 @@ pub(super) async fn top_selling(
         .bind(positive_parameter(&query, "storefrontId")?)
         .fetch_one(db)
         .await?;
-    Ok(list_envelope(&best, None))
+    Ok(list_envelope(&best))
 }
 
-/// Answers *Business health*.
-pub(super) async fn business_health(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn business_health(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let query = call.query_parameters()?;
     let page = SandboxPage::from_query(&query)?;
-    let (total, months): (i64, String) = sqlx::query_as(BUSINESS_HEALTH)
-        .bind(call.company_id)
-        .bind(page.size)
-        .bind(page.row_offset())
+    let (total, months) = page
+        .records_of(BUSINESS_HEALTH, call.company_id)
         .bind(year_parameter(&query)?)
         .bind(month_parameter(&query)?)
         .fetch_one(db)
         .await?;
-    Ok(page.page_envelope(total, &months))
+    Ok(page.page_envelope(&[], total, &months))
 }
 
 /// Answers *Work queue*: a bare object.
-pub(super) async fn work_queue(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn work_queue(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     Ok(sqlx::query_scalar(WORK_QUEUE).bind(call.company_id).fetch_one(db).await?)
 }
 
 fn year_parameter(query: &HashMap<String, String>) -> Result<Option<i64>, SandboxRefusal> {
-    match positive_parameter(query, "year")? {
-        Some(year) if !(1_000..=9_999).contains(&year) => {
-            Err(SandboxRefusal::bad_request("The query parameter year must have 4 digits."))
-        }
-        year => Ok(year),
+    let year = positive_parameter(query, "year")?;
+    if year.is_some_and(|year| !(1_000..=9_999).contains(&year)) {
+        return Err(SandboxRefusal::bad_request("The query parameter year must have 4 digits."));
     }
+    Ok(year)
 }
 
 fn month_parameter(query: &HashMap<String, String>) -> Result<Option<i64>, SandboxRefusal> {
-    match positive_parameter(query, "month")? {
-        Some(month) if month > 12 => {
-            Err(SandboxRefusal::bad_request("The query parameter month must be from 1 to 12."))
-        }
-        month => Ok(month),
+    let month = positive_parameter(query, "month")?;
+    if month.is_some_and(|month| month > 12) {
+        return Err(SandboxRefusal::bad_request("The query parameter month must be from 1 to 12."));
     }
+    Ok(month)
 }

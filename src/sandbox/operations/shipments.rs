@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{EntryError, SandboxRefusal, list_envelope, split_entry_error};
+use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope, split_refused_entry};
 use crate::sandbox::http::paging::{SandboxPage, page_of};
-use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber};
+use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber, text_of_id};
 
 const LINE_ITEMS: &str =
-    page_of!("wire_shipment_item" where "shipment_id = ?1 AND company_id = ?4" order by "id");
+    page_of!("wire_shipment_item WHERE shipment_id = ?1 AND company_id = ?4" order by "id");
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -29,7 +29,6 @@ struct ShipmentLineBody {
     quantity: Option<WholeNumber>,
 }
 
-/// An order line, as shipping needs it.
 #[derive(sqlx::FromRow)]
 struct ShippableLine {
     id: i64,
@@ -39,41 +38,28 @@ struct ShippableLine {
     untied: i64,
 }
 
-/// Answers *Create shipments*.
-pub(super) async fn create_shipments(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn create_shipments(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let mut results = Vec::new();
     for request in call.entries_body()? {
-        let created = split_entry_error(create_shipment(call, db, &request).await)?;
+        let created = split_refused_entry(create_shipment(call, db, &request).await)?;
+        let succeeded = created.is_ok();
         let (shipment, messages) = match created {
-            Ok(shipment) => (shipment, vec![]),
-            Err(why) => ("null".to_owned(), vec![why]),
+            Ok(shipment) => (shipment, json!([])),
+            Err(message) => ("null".to_owned(), json!([message])),
         };
-        let (succeeded, messages) = (messages.is_empty(), json!(messages));
         results.push(format!(
             r#"{{"Request":{request},"Shipment":{shipment},"WasSuccessful":{succeeded},"Messages":{messages}}}"#
         ));
     }
-    Ok(list_envelope(&format!("[{}]", results.join(",")), None))
+    Ok(list_envelope(&format!("[{}]", results.join(","))))
 }
 
-async fn create_shipment(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-    request: &Value,
-) -> Result<String, EntryError> {
+async fn create_shipment(call: &OperationCall, db: &mut SqliteConnection, request: &Value) -> HandlerResult {
     let StrictObject(request) = StrictObject::<ShipmentRequestBody>::deserialize(request)
         .map_err(|cause| format!("The request is not valid: {cause}."))?;
     let WholeNumber(order_id) = request.order_id;
-    let state: Option<String> =
-        sqlx::query_scalar("SELECT state FROM sales_order WHERE company_id = ?1 AND id = ?2")
-            .bind(call.company_id)
-            .bind(order_id)
-            .fetch_optional(&mut *db)
-            .await?;
-    match state.as_deref() {
+    let state = "SELECT state FROM sales_order WHERE company_id = ?1 AND id = ?2";
+    match call.own_text(db, state, order_id).await?.as_deref() {
         None => return Err(format!("No order with the id {order_id} was found.").into()),
         Some("Cancelled") => return Err(format!("The order {order_id} is cancelled.").into()),
         Some(_) => {}
@@ -90,31 +76,20 @@ async fn create_shipment(
         Some(requested) => requested_lines(&lines, &requested)?,
     };
     let shipment_id = insert_shipment(db, order_id, &items, call.now_ms).await?;
-    Ok(sqlx::query_scalar("SELECT body FROM wire_shipment WHERE id = ?1")
-        .bind(shipment_id)
-        .fetch_one(db)
-        .await?)
+    Ok(text_of_id(db, "SELECT body FROM wire_shipment WHERE id = ?1", shipment_id).await?)
 }
 
-/// Returns true if the order has any shipment.
-///
 /// Cancelled shipments count too, because the interface does not distinguish them.
 async fn has_shipments(db: &mut SqliteConnection, order_id: i64) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM shipment WHERE order_id = ?1)")
-        .bind(order_id)
-        .fetch_one(db)
-        .await
+    let shipments = "SELECT EXISTS (SELECT 1 FROM shipment WHERE order_id = ?1)";
+    sqlx::query_scalar(shipments).bind(order_id).fetch_one(db).await
 }
 
-/// Returns all lines of an order without shipments.
-///
-/// # Errors
-/// A message if the order has shipments, because the caller must then name the lines.
+/// Returns all lines of an order without shipments. With shipments the caller must name the lines.
 fn all_lines(lines: &[ShippableLine], has_shipments: bool) -> Result<Vec<(&ShippableLine, i64)>, String> {
     if has_shipments {
-        return Err(
-            "LineItems is required: the order is partly fulfilled or already has shipments.".to_owned()
-        );
+        let message = "LineItems is required: the order is partly fulfilled or already has shipments.";
+        return Err(message.to_owned());
     }
     Ok(lines.iter().map(|line| (line, line.quantity)).collect())
 }
@@ -151,8 +126,8 @@ async fn insert_shipment(
     order_id: i64,
     items: &[(&ShippableLine, i64)],
     now_ms: i64,
-) -> Result<i64, EntryError> {
-    let (first, _) = items.first().ok_or("The order has no line items.")?;
+) -> Result<i64, SandboxRefusal> {
+    let (first, _) = items.first().ok_or_else(|| "The order has no line items.".to_owned())?;
     let shipment_id: i64 = sqlx::query_scalar(
         "INSERT INTO shipment (order_id, warehouse_id, created_at_ms) VALUES (?1, ?2, ?3) RETURNING id",
     )
@@ -162,36 +137,25 @@ async fn insert_shipment(
     .fetch_one(&mut *db)
     .await?;
     for (line, quantity) in items {
-        sqlx::query("INSERT INTO shipment_item (shipment_id, line_id, quantity) VALUES (?1, ?2, ?3)")
-            .bind(shipment_id)
-            .bind(line.id)
-            .bind(quantity)
-            .execute(&mut *db)
-            .await?;
+        let insert = "INSERT INTO shipment_item (shipment_id, line_id, quantity) VALUES (?1, ?2, ?3)";
+        sqlx::query(insert).bind(shipment_id).bind(line.id).bind(quantity).execute(&mut *db).await?;
     }
     Ok(shipment_id)
 }
 
 /// Answers *Get shipment line items*. An unknown shipment has no items, and a message states it.
-pub(super) async fn shipment_line_items(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn shipment_line_items(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let page = SandboxPage::from_query(&call.query_parameters()?)?;
-    let (total, items): (i64, String) = sqlx::query_as(LINE_ITEMS)
-        .bind(call.path_id(0))
-        .bind(page.size)
-        .bind(page.row_offset())
-        .bind(call.company_id)
-        .fetch_one(db)
-        .await?;
+    let (total, items) =
+        page.records_of(LINE_ITEMS, call.path_id(0)).bind(call.company_id).fetch_one(db).await?;
     let messages = if total > 0 { vec![] } else { vec!["No shipment with this id was found.".to_owned()] };
-    Ok(page.page_envelope_with(&messages, total, &items))
+    Ok(page.page_envelope(&messages, total, &items))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::assert_outcome;
 
     fn line(id: i64, quantity: i64, untied: i64) -> ShippableLine {
         ShippableLine { id, warehouse_id: 1, quantity, untied }
@@ -211,14 +175,10 @@ mod tests {
             (r#"[{"LineItemId":9}]"#, Err("does not belong")),
             (r#"[{"LineItemId":1,"Quantity":1},{"LineItemId":1,"Quantity":1}]"#, Err("more than once")),
         ] {
-            let asked: Vec<StrictObject<ShipmentLineBody>> = serde_json::from_str(requested).expect("lines");
-            let items = requested_lines(&lines, &asked)
-                .map(|items| items.iter().map(|(line, quantity)| (line.id, *quantity)).collect::<Vec<_>>());
-            match (items, expected) {
-                (Ok(items), Ok(expected)) => assert_eq!(items, expected, "{requested}"),
-                (Err(why), Err(part)) => assert!(why.contains(part), "{requested}: {why}"),
-                (items, _) => panic!("{requested}: {items:?}"),
-            }
+            let parsed: Vec<StrictObject<ShipmentLineBody>> = serde_json::from_str(requested).expect("lines");
+            let items = requested_lines(&lines, &parsed)
+                .map(|items| items.iter().map(|(line, quantity)| (line.id, *quantity)).collect());
+            assert_outcome(items, expected, requested);
         }
     }
 

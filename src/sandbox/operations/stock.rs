@@ -9,29 +9,30 @@
 //! two products here. Platforms differ in this, and a client must handle both.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{SandboxRefusal, list_envelope, list_envelope_with};
+use crate::sandbox::http::answer::{HandlerResult, list_envelope, list_envelope_with};
 use crate::sandbox::http::request::OperationCall;
 
 const BY_SKU: &str = "\
-    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY asked.place), '') || ']'
-      FROM (SELECT found.id, min(found.place) AS place
-              FROM (SELECT j.key AS place,
+    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY requested.position), '') || ']'
+      FROM (SELECT found.id, min(found.position) AS position
+              FROM (SELECT j.key AS position,
                            coalesce((SELECT p.id FROM product p WHERE p.company_id = ?1 AND p.sku = j.value),
                                     (SELECT min(p.id) FROM product p
                                       WHERE p.company_id = ?1 AND p.sku = j.value COLLATE NOCASE)) AS id
                       FROM json_each(?2) j) found
-             GROUP BY found.id) asked
-      JOIN wire_balance b ON b.id = asked.id";
+             GROUP BY found.id) requested
+      JOIN wire_balance b ON b.id = requested.id";
 
 const BY_UPC: &str = "\
-    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY asked.place, asked.id), '') || ']'
-      FROM (SELECT p.id, min(j.key) AS place
+    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY requested.position, requested.id), '') || ']'
+      FROM (SELECT p.id, min(j.key) AS position
               FROM json_each(?2) j JOIN product p ON p.company_id = ?1 AND p.upc = j.value
              WHERE p.upc <> ''
-             GROUP BY p.id) asked
-      JOIN wire_balance b ON b.id = asked.id";
+             GROUP BY p.id) requested
+      JOIN wire_balance b ON b.id = requested.id";
 
 #[derive(Deserialize)]
 struct BalancesRequest {
@@ -46,30 +47,23 @@ struct ProductsRequest {
 }
 
 /// Answers *Get product balances*: a bare array.
-pub(super) async fn get_balances(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn get_balances(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let request: BalancesRequest = call.object_body()?;
     find_records(db, BY_SKU, call.company_id, &request.skus).await
 }
 
 /// Answers *Get products by SKU or UPC*: the same records in the list envelope.
-pub(super) async fn get_products(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn get_products(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let request: ProductsRequest = call.object_body()?;
     let statement = match request.id_type.as_str() {
         "sku" => BY_SKU,
         "upc" => BY_UPC,
         other => {
             let message = format!("The idType must be sku or upc, not '{other}'.");
-            return Ok(list_envelope_with("Error", &[message], "[]", None));
+            return Ok(list_envelope_with("Error", &[message], &Value::Null, "[]"));
         }
     };
-    let found = find_records(db, statement, call.company_id, &request.id_list).await?;
-    Ok(list_envelope(&found, None))
+    Ok(list_envelope(&find_records(db, statement, call.company_id, &request.id_list).await?))
 }
 
 async fn find_records(
@@ -77,7 +71,7 @@ async fn find_records(
     statement: &'static str,
     company_id: i64,
     wanted: &[String],
-) -> Result<String, SandboxRefusal> {
-    let wanted = serde_json::to_string(wanted).expect("a list of strings is always JSON");
+) -> HandlerResult {
+    let wanted = json!(wanted).to_string();
     Ok(sqlx::query_scalar(statement).bind(company_id).bind(wanted).fetch_one(db).await?)
 }

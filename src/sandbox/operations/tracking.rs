@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::sandbox::clock::parse_date;
-use crate::sandbox::http::answer::{EntryError, SandboxRefusal, list_envelope, split_entry_error};
-use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber};
+use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope, split_refused_entry};
+use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber, non_blank};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -34,7 +34,6 @@ struct TrackingLineBody {
     own: TrackingDetailsBody,
 }
 
-/// Values of the shipment or of a line.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct TrackingDetailsBody {
@@ -45,7 +44,6 @@ struct TrackingDetailsBody {
     estimated_delivery_date: Option<String>,
 }
 
-/// The values to write to a shipment item.
 #[derive(Debug, PartialEq, Eq)]
 struct ItemTracking<'a> {
     item_id: i64,
@@ -58,47 +56,33 @@ struct ItemTracking<'a> {
 /// A shipment item: its id, and true if it was shipped before.
 type StoredShipmentItem = (i64, bool);
 
-/// Answers *Submit tracking info*.
-pub(super) async fn submit_tracking(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn submit_tracking(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let mut results = Vec::new();
     for request in call.entries_body()? {
-        let messages: Vec<String> = split_entry_error(submit_shipment_tracking(call, db, &request).await)?
-            .err()
-            .into_iter()
-            .collect();
-        let succeeded = messages.is_empty();
+        let message = split_refused_entry(submit_shipment_tracking(call, db, &request).await)?.err();
+        let succeeded = message.is_none();
+        let messages = Vec::from_iter(message);
         results.push(json!({ "Request": request, "WasSuccessful": succeeded, "Messages": messages }));
     }
-    Ok(list_envelope(&json!(results).to_string(), None))
+    Ok(list_envelope(&json!(results).to_string()))
 }
 
 async fn submit_shipment_tracking(
     call: &OperationCall,
     db: &mut SqliteConnection,
     request: &Value,
-) -> Result<(), EntryError> {
+) -> Result<(), SandboxRefusal> {
     let request = TrackingRequestBody::deserialize(request)
         .map_err(|cause| format!("The request is not valid: {cause}."))?;
     let WholeNumber(shipment_id) = request.shipment_id;
-    let state: Option<String> =
-        sqlx::query_scalar("SELECT state FROM shipment_state WHERE company_id = ?1 AND id = ?2")
-            .bind(call.company_id)
-            .bind(shipment_id)
-            .fetch_optional(&mut *db)
-            .await?;
-    match state.as_deref() {
+    let state = "SELECT state FROM shipment_state WHERE company_id = ?1 AND id = ?2";
+    match call.own_text(db, state, shipment_id).await?.as_deref() {
         None => return Err(format!("No shipment with the id {shipment_id} was found.").into()),
         Some("Cancelled") => return Err(format!("The shipment {shipment_id} is cancelled.").into()),
         Some(_) => {}
     }
-    let items: Vec<StoredShipmentItem> =
-        sqlx::query_as("SELECT id, is_shipped FROM shipment_item WHERE shipment_id = ?1 ORDER BY id")
-            .bind(shipment_id)
-            .fetch_all(&mut *db)
-            .await?;
+    let items = "SELECT id, is_shipped FROM shipment_item WHERE shipment_id = ?1 ORDER BY id";
+    let items: Vec<StoredShipmentItem> = sqlx::query_as(items).bind(shipment_id).fetch_all(&mut *db).await?;
     let tracked = tracked_items(&request, &items)?;
     let shipped_at_ms = date_field(request.shipped_date.as_deref(), "ShippedDate")?.unwrap_or(call.now_ms);
     write_items(db, shipment_id, shipped_at_ms, &tracked).await?;
@@ -113,13 +97,19 @@ fn tracked_items<'a>(
     let base = &request.base;
     let lines = request.line_items.as_deref().unwrap_or_default();
     let mut seen = HashSet::new();
-    if let Some(WholeNumber(id)) =
-        lines.iter().map(|line| line.line_item_id).find(|WholeNumber(id)| !seen.insert(*id))
-    {
+    let mut ids = lines.iter().map(|line| line.line_item_id);
+    if let Some(WholeNumber(id)) = ids.find(|WholeNumber(id)| !seen.insert(*id)) {
         return Err(format!("The line item {id} appears more than once."));
     }
     if !lines.is_empty() {
-        return lines.iter().map(|line| line_tracked(line, base, items)).collect();
+        let tracked = |line: &'a StrictObject<TrackingLineBody>| {
+            let WholeNumber(item_id) = line.line_item_id;
+            if !items.iter().any(|(id, _)| *id == item_id) {
+                return Err(format!("The line item {item_id} does not belong to the shipment."));
+            }
+            tracked_item(item_id, &line.own, base)
+        };
+        return lines.iter().map(tracked).collect();
     }
     let unshipped = items.iter().filter(|(_, is_shipped)| !is_shipped);
     let tracked: Vec<_> = unshipped.map(|(id, _)| tracked_item(*id, base, base)).collect::<Result<_, _>>()?;
@@ -127,18 +117,6 @@ fn tracked_items<'a>(
         return Err("All items of the shipment have been shipped already.".to_owned());
     }
     Ok(tracked)
-}
-
-fn line_tracked<'a>(
-    line: &'a TrackingLineBody,
-    base: &'a TrackingDetailsBody,
-    items: &[StoredShipmentItem],
-) -> Result<ItemTracking<'a>, String> {
-    let WholeNumber(item_id) = line.line_item_id;
-    if !items.iter().any(|(id, _)| *id == item_id) {
-        return Err(format!("The line item {item_id} does not belong to the shipment."));
-    }
-    tracked_item(item_id, &line.own, base)
 }
 
 /// Returns an item's own values, with the shipment's values as default.
@@ -164,10 +142,6 @@ fn date_field(text: Option<&str>, field: &str) -> Result<Option<i64>, String> {
     parse_date(text).map(Some).ok_or_else(|| format!("{field} '{text}' is neither a date nor a date-time."))
 }
 
-fn non_blank(value: &Option<String>) -> Option<&str> {
-    value.as_deref().filter(|text| !text.trim().is_empty())
-}
-
 async fn write_items(
     db: &mut SqliteConnection,
     shipment_id: i64,
@@ -189,17 +163,15 @@ async fn write_items(
         .execute(&mut *db)
         .await?;
     }
-    sqlx::query("UPDATE shipment SET shipped_at_ms = ?2 WHERE id = ?1")
-        .bind(shipment_id)
-        .bind(shipped_at_ms)
-        .execute(db)
-        .await?;
+    let update = "UPDATE shipment SET shipped_at_ms = ?2 WHERE id = ?1";
+    sqlx::query(update).bind(shipment_id).bind(shipped_at_ms).execute(db).await?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::assert_outcome;
 
     #[test]
     fn a_line_falls_back_to_the_base_and_names_items_of_its_own_shipment() {
@@ -229,15 +201,9 @@ mod tests {
             ),
         ] {
             let parsed: TrackingRequestBody = serde_json::from_str(request).expect("a request");
-            match (tracked_items(&parsed, &items), expected) {
-                (Ok(items), Ok(expected)) => {
-                    let items: Vec<_> =
-                        items.iter().map(|item| (item.item_id, item.tracking_number)).collect();
-                    assert_eq!(items, expected, "{request}");
-                }
-                (Err(why), Err(part)) => assert!(why.contains(part), "{request}: {why}"),
-                (items, _) => panic!("{request}: {items:?}"),
-            }
+            let tracked = tracked_items(&parsed, &items)
+                .map(|items| items.iter().map(|item| (item.item_id, item.tracking_number)).collect());
+            assert_outcome(tracked, expected, request);
         }
     }
 

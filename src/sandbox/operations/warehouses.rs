@@ -5,11 +5,12 @@
 //! A client's test can thus detect a create without a preflight.
 
 use serde::Deserialize;
+use serde_json::json;
 use sqlx::SqliteConnection;
 
-use crate::sandbox::http::answer::{SandboxRefusal, list_envelope};
-use crate::sandbox::http::request::{OperationCall, deserialize_object};
-use crate::sandbox::platform::contact::ContactBody;
+use crate::sandbox::http::answer::{HandlerResult, list_envelope};
+use crate::sandbox::http::request::{OperationCall, StrictObject, text_of_id};
+use crate::sandbox::platform::contact::{ContactBody, insert_contact};
 
 const NAME_CHARS_MAX: usize = 100;
 const ACCOUNT_NUMBER_CHARS_MAX: usize = 255;
@@ -22,35 +23,21 @@ struct WarehouseBody {
     #[serde(rename = "Type")]
     kind: Option<SentWarehouseType>,
     note: Option<String>,
-    #[serde(default, deserialize_with = "deserialize_object")]
-    contact_information: Option<ContactBody>,
+    contact_information: Option<StrictObject<ContactBody>>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, sqlx::Type)]
 enum SentWarehouseType {
     Standard,
     Dropship,
     FulfillmentCenter,
 }
 
-impl SentWarehouseType {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Standard => "Standard",
-            Self::Dropship => "Dropship",
-            Self::FulfillmentCenter => "FulfillmentCenter",
-        }
-    }
-}
-
-pub(super) async fn create_warehouse(
-    call: &OperationCall,
-    db: &mut SqliteConnection,
-) -> Result<String, SandboxRefusal> {
+pub(super) async fn create_warehouse(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let warehouse: WarehouseBody = call.object_body()?;
     check_warehouse(&warehouse)?;
     let contact_id = match &warehouse.contact_information {
-        Some(contact) => Some(contact.insert_contact(db).await?),
+        Some(contact) => Some(insert_contact(db, &json!(contact)).await?),
         None => None,
     };
     let warehouse_id: i64 = sqlx::query_scalar(
@@ -60,43 +47,26 @@ pub(super) async fn create_warehouse(
     .bind(call.company_id)
     .bind(&warehouse.name)
     .bind(warehouse.account_number.as_deref().unwrap_or_default())
-    .bind(warehouse.kind.unwrap_or(SentWarehouseType::Standard).as_str())
+    .bind(warehouse.kind.unwrap_or(SentWarehouseType::Standard))
     .bind(warehouse.note.as_deref().unwrap_or_default())
     .bind(contact_id)
     .fetch_one(&mut *db)
     .await?;
     if call.multi_warehousing {
-        connect_to_all_products(db, call.company_id, warehouse_id).await?;
+        let connect = "INSERT INTO link (product_id, warehouse_id, sku)
+                       SELECT id, ?2, sku FROM product WHERE company_id = ?1";
+        sqlx::query(connect).bind(call.company_id).bind(warehouse_id).execute(&mut *db).await?;
     }
-    let created: String = sqlx::query_scalar("SELECT body FROM wire_warehouse WHERE id = ?1")
-        .bind(warehouse_id)
-        .fetch_one(db)
-        .await?;
-    Ok(list_envelope(&created, None))
+    Ok(list_envelope(&text_of_id(db, "SELECT body FROM wire_warehouse WHERE id = ?1", warehouse_id).await?))
 }
 
-async fn connect_to_all_products(
-    db: &mut SqliteConnection,
-    company_id: i64,
-    warehouse_id: i64,
-) -> Result<(), SandboxRefusal> {
-    sqlx::query("INSERT INTO link (product_id, warehouse_id, sku) SELECT id, ?2, sku FROM product WHERE company_id = ?1")
-        .bind(company_id)
-        .bind(warehouse_id)
-        .execute(db)
-        .await?;
-    Ok(())
-}
-
-fn check_warehouse(warehouse: &WarehouseBody) -> Result<(), SandboxRefusal> {
+fn check_warehouse(warehouse: &WarehouseBody) -> Result<(), String> {
     if warehouse.name.trim().is_empty() || warehouse.name.chars().count() > NAME_CHARS_MAX {
-        return Err(SandboxRefusal::bad_request(format!("Name must have 1 to {NAME_CHARS_MAX} characters.")));
+        return Err(format!("Name must have 1 to {NAME_CHARS_MAX} characters."));
     }
     let account_number = warehouse.account_number.as_deref().unwrap_or_default();
     if account_number.chars().count() > ACCOUNT_NUMBER_CHARS_MAX {
-        return Err(SandboxRefusal::bad_request(format!(
-            "AccountNumber must have at most {ACCOUNT_NUMBER_CHARS_MAX} characters."
-        )));
+        return Err(format!("AccountNumber must have at most {ACCOUNT_NUMBER_CHARS_MAX} characters."));
     }
     Ok(())
 }

@@ -6,78 +6,60 @@
 //! company may call.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::Mutex;
 
 use axum::http::HeaderMap;
-use sqlx::{Row, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use crate::sandbox::http::answer::SandboxRefusal;
+use crate::sandbox::lock_mutex;
 use crate::sandbox::operations::SandboxOperation;
 
 const INTEGRATION_KEY: &str = "svc-subscription-key";
 const GATEWAY_KEY: &str = "gateway-subscription-key";
 const APPLICATION_ID: &str = "application-id";
 
-/// A company account.
-#[derive(Debug, Clone)]
-pub(in crate::sandbox) struct CompanyAccount {
-    pub(in crate::sandbox) id: i64,
-    pub(in crate::sandbox) multi_warehousing: bool,
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(crate) struct CompanyAccount {
+    integration_key: String,
+    pub(crate) id: i64,
+    pub(crate) multi_warehousing: bool,
     is_subscribed: bool,
     application_id: Option<String>,
 }
 
 /// All accounts by integration key, and the gateway key.
 #[derive(Debug)]
-pub(in crate::sandbox) struct CompanyAccounts {
+pub(crate) struct CompanyAccounts {
     gateway_key: String,
-    by_key: RwLock<HashMap<String, CompanyAccount>>,
+    by_key: Mutex<HashMap<String, CompanyAccount>>,
 }
 
 impl CompanyAccounts {
-    /// Loads the accounts from the database.
-    pub(in crate::sandbox) async fn load_accounts(
-        db: &mut SqliteConnection,
-        gateway_key: String,
-    ) -> Result<Self, sqlx::Error> {
-        let accounts = Self { gateway_key, by_key: RwLock::default() };
-        accounts.reload_accounts(db).await?;
-        Ok(accounts)
+    pub(crate) fn new(gateway_key: String) -> Self {
+        Self { gateway_key, by_key: Mutex::default() }
     }
 
-    /// Reloads the accounts after a company was created.
-    pub(in crate::sandbox) async fn reload_accounts(
-        &self,
-        db: &mut SqliteConnection,
-    ) -> Result<(), sqlx::Error> {
-        let rows = sqlx::query(
+    /// Loads the accounts, at the start and after a company was created.
+    pub(crate) async fn reload_accounts(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        let accounts: Vec<CompanyAccount> = sqlx::query_as(
             "SELECT integration_key, id, multi_warehousing, is_subscribed, application_id FROM company",
         )
         .fetch_all(db)
         .await?;
-        let by_key = rows.iter().map(|row| {
-            let account = CompanyAccount {
-                id: row.try_get(1)?,
-                multi_warehousing: row.try_get(2)?,
-                is_subscribed: row.try_get(3)?,
-                application_id: row.try_get(4)?,
-            };
-            Ok((row.try_get(0)?, account))
-        });
-        let by_key = by_key.collect::<Result<_, sqlx::Error>>()?;
-        *self.by_key.write().unwrap_or_else(PoisonError::into_inner) = by_key;
+        let by_key = accounts.into_iter().map(|account| (account.integration_key.clone(), account));
+        *lock_mutex(&self.by_key) = by_key.collect();
         Ok(())
     }
 
-    /// Returns the account of an integration key.
-    pub(in crate::sandbox) fn of_key(&self, key: &str) -> Option<CompanyAccount> {
-        self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    pub(crate) fn of_key(&self, key: &str) -> Option<CompanyAccount> {
+        lock_mutex(&self.by_key).get(key).cloned()
     }
 
     /// Applies rule 1: the gateway key must be correct and the integration key known.
     ///
     /// A quantity update with an unknown key is answered 400 (rule 4), without a key 403 like all operations.
-    pub(in crate::sandbox) fn identify_caller(
+    pub(crate) fn identify_caller(
         &self,
         operation: &SandboxOperation,
         headers: &HeaderMap,
@@ -87,31 +69,30 @@ impl CompanyAccounts {
                 "Access denied: the gateway subscription key is missing or not valid.",
             ));
         }
-        let Some(key) = header_text(headers, INTEGRATION_KEY) else { return Err(invalid_key()) };
-        self.of_key(key)
-            .ok_or_else(|| if operation.answers_inactive_key_400 { inactive_key() } else { invalid_key() })
+        let key = header_text(headers, INTEGRATION_KEY).ok_or_else(invalid_key)?;
+        self.of_key(key).ok_or_else(|| inactive_key(operation))
     }
 }
 
 impl CompanyAccount {
     /// Applies rules 2 to 4: a current subscription, and the application id of a marketplace application.
-    pub(in crate::sandbox) fn check_permission(
+    pub(crate) fn check_permission(
         &self,
         operation: &SandboxOperation,
         headers: &HeaderMap,
     ) -> Result<(), SandboxRefusal> {
         if !self.is_subscribed {
-            return Err(if operation.answers_inactive_key_400 { inactive_key() } else { invalid_key() });
+            return Err(inactive_key(operation));
         }
-        match &self.application_id {
-            Some(required) if header_text(headers, APPLICATION_ID) != Some(required) => {
-                Err(SandboxRefusal::forbidden(
-                    "The combination of subscription key and application id is not valid or does not belong to a \
+        if self.application_id.is_some()
+            && self.application_id.as_deref() != header_text(headers, APPLICATION_ID)
+        {
+            return Err(SandboxRefusal::forbidden(
+                "The combination of subscription key and application id is not valid or does not belong to a \
                  company with a current subscription.",
-                ))
-            }
-            _ => Ok(()),
+            ));
         }
+        Ok(())
     }
 }
 
@@ -125,6 +106,9 @@ fn invalid_key() -> SandboxRefusal {
     )
 }
 
-fn inactive_key() -> SandboxRefusal {
+fn inactive_key(operation: &SandboxOperation) -> SandboxRefusal {
+    if !operation.answers_inactive_key_400 {
+        return invalid_key();
+    }
     SandboxRefusal::bad_request("The integration key does not belong to a company with an active account.")
 }

@@ -4,7 +4,9 @@
 //! the last [`CALLS_MAX`] calls, so that a demonstration of weeks does not grow.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use crate::sandbox::lock_mutex;
 
 /// Maximum number of logged calls: a day and a half at the default rate.
 const CALLS_MAX: usize = 262_144;
@@ -22,9 +24,8 @@ pub struct LoggedCall {
     pub duration_ms: Option<i64>,
 }
 
-/// Number of a call within the log.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sandbox) struct CallNumber(usize);
+pub(crate) struct CallNumber(usize);
 
 #[derive(Debug, Default)]
 struct CallLogState {
@@ -32,44 +33,31 @@ struct CallLogState {
     dropped_calls: usize,
 }
 
-/// The call log.
 #[derive(Debug, Default)]
-pub(in crate::sandbox) struct CallLog(Mutex<CallLogState>);
+pub(crate) struct CallLog(Mutex<CallLogState>);
 
 impl CallLog {
-    /// Logs a call that has arrived.
-    pub(in crate::sandbox) fn log_arrival(&self, operation: &'static str, now_ms: i64) -> CallNumber {
-        let mut book = self.lock();
-        if book.calls.len() == CALLS_MAX {
-            book.calls.pop_front();
-            book.dropped_calls += 1;
+    pub(crate) fn log_arrival(&self, operation: &'static str, now_ms: i64) -> CallNumber {
+        let mut log = lock_mutex(&self.0);
+        if log.calls.len() == CALLS_MAX {
+            log.calls.pop_front();
+            log.dropped_calls += 1;
         }
-        book.calls.push_back(LoggedCall {
-            operation,
-            status: None,
-            started_at_ms: now_ms,
-            duration_ms: None,
-        });
-        CallNumber(book.dropped_calls + book.calls.len() - 1)
+        log.calls.push_back(LoggedCall { operation, status: None, started_at_ms: now_ms, duration_ms: None });
+        CallNumber(log.dropped_calls + log.calls.len() - 1)
     }
 
-    /// Logs the outcome of a call.
-    pub(in crate::sandbox) fn log_answer(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
-        let mut book = self.lock();
-        let Some(index) = number.0.checked_sub(book.dropped_calls) else { return };
-        if let Some(call) = book.calls.get_mut(index) {
+    pub(crate) fn log_answer(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
+        let mut log = lock_mutex(&self.0);
+        let Some(index) = number.0.checked_sub(log.dropped_calls) else { return };
+        if let Some(call) = log.calls.get_mut(index) {
             call.status = status;
             call.duration_ms = Some(now_ms - call.started_at_ms);
         }
     }
 
-    /// Returns the logged calls, in the order of arrival.
-    pub(in crate::sandbox) fn logged_calls(&self) -> Vec<LoggedCall> {
-        self.lock().calls.iter().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CallLogState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn logged_calls(&self) -> Vec<LoggedCall> {
+        lock_mutex(&self.0).calls.iter().cloned().collect()
     }
 }
 

@@ -4,30 +4,31 @@
 //! keeps its data with any seed. Keys follow from the seed too, so that a demonstration can be repeated; for
 //! secret keys, configure them.
 
+use serde::Deserialize;
 use sqlx::{Connection, SqliteConnection};
 
 use crate::sandbox::random::SandboxRandom;
 use crate::sandbox::seed::{catalog, orders};
 use crate::sandbox::{SandboxError, SandboxOptions};
 
-/// The keys of the default company.
 #[derive(Debug)]
-pub(in crate::sandbox) struct CompanyKeys {
-    pub(in crate::sandbox) integration: String,
-    pub(in crate::sandbox) gateway: String,
+pub(crate) struct CompanyKeys {
+    pub(crate) integration: String,
+    pub(crate) gateway: String,
 }
 
-/// A company to create.
-#[derive(Debug)]
-pub(in crate::sandbox) struct CompanyDefinition<'a> {
-    pub(in crate::sandbox) name: &'a str,
-    pub(in crate::sandbox) is_subscribed: bool,
-    pub(in crate::sandbox) application_id: Option<&'a str>,
-    pub(in crate::sandbox) multi_warehousing: bool,
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub(crate) struct CompanyDefinition {
+    pub(crate) name: String,
+    subscribed: bool,
+    application_id: Option<String>,
+    #[serde(default)]
+    multi_warehousing: bool,
 }
 
 /// Opens the default company, or creates it in an empty database.
-pub(in crate::sandbox) async fn open_default_company(
+pub(crate) async fn open_default_company(
     db: &mut SqliteConnection,
     options: &SandboxOptions,
     now_ms: i64,
@@ -39,11 +40,11 @@ pub(in crate::sandbox) async fn open_default_company(
     let (own_key, gateway_key) = (random.random_key(), random.random_key());
     let gateway = stored_setting(db, "gateway_key", options.gateway_key.as_deref(), gateway_key).await?;
     let known: Option<(i64, String)> =
-        sqlx::query_as("SELECT id, integration_key FROM company WHERE is_default = 1")
+        sqlx::query_as("SELECT id, integration_key FROM company WHERE is_default")
             .fetch_optional(&mut *db)
             .await?;
     let integration = match (known, &options.integration_key) {
-        (Some((_, kept)), None) => kept,
+        (Some((_, stored)), None) => stored,
         (Some((company_id, _)), Some(key)) => {
             let set = "UPDATE company SET integration_key = ?2 WHERE id = ?1";
             sqlx::query(set).bind(company_id).bind(key).execute(&mut *db).await?;
@@ -100,12 +101,10 @@ async fn create_default_company(
 ///
 /// It has a default warehouse (and a second warehouse with multi-warehousing), a supplier, a storefront and
 /// no products.
-pub(in crate::sandbox) async fn add_company(
+pub(crate) async fn add_company(
     db: &mut SqliteConnection,
-    company: &CompanyDefinition<'_>,
+    company: &CompanyDefinition,
 ) -> Result<(i64, String), sqlx::Error> {
-    let mut transaction = db.begin().await?;
-    let db = &mut *transaction;
     let (seed, ordinal): (String, i64) = sqlx::query_as(
         "SELECT (SELECT value FROM setting WHERE name = 'seed'), (SELECT max(id) FROM company)",
     )
@@ -117,15 +116,14 @@ pub(in crate::sandbox) async fn add_company(
         "INSERT INTO company (name, integration_key, application_id, is_subscribed, multi_warehousing, is_default)
          VALUES (?1, ?2, ?3, ?4, ?5, 0) RETURNING id",
     )
-    .bind(company.name)
+    .bind(&company.name)
     .bind(&key)
-    .bind(company.application_id)
-    .bind(company.is_subscribed)
+    .bind(company.application_id.as_ref().filter(|id| !id.is_empty()))
+    .bind(company.subscribed)
     .bind(company.multi_warehousing)
     .fetch_one(&mut *db)
     .await?;
     insert_initial_records(db, company_id, company.multi_warehousing).await?;
-    transaction.commit().await?;
     Ok((company_id, key))
 }
 
@@ -134,26 +132,23 @@ async fn insert_initial_records(
     company_id: i64,
     multi_warehousing: bool,
 ) -> Result<(), sqlx::Error> {
-    let warehouse =
-        "INSERT INTO warehouse (company_id, name, is_system_generated, is_default) VALUES (?1, ?2, ?3, ?3)";
-    sqlx::query(warehouse).bind(company_id).bind("Main Warehouse").bind(true).execute(&mut *db).await?;
-    if multi_warehousing {
-        sqlx::query(warehouse)
+    for (is_default, name) in [(true, "Main Warehouse"), (false, "Second Warehouse")] {
+        if is_default || multi_warehousing {
+            sqlx::query(
+                "INSERT INTO warehouse (company_id, name, is_system_generated, is_default) VALUES (?1, ?2, ?3, ?3)",
+            )
             .bind(company_id)
-            .bind("Second Warehouse")
-            .bind(false)
+            .bind(name)
+            .bind(is_default)
             .execute(&mut *db)
             .await?;
+        }
     }
-    sqlx::query("INSERT INTO supplier (company_id, name) VALUES (?1, 'First Supplier')")
-        .bind(company_id)
-        .execute(&mut *db)
-        .await?;
-    sqlx::query(
+    for insert in [
+        "INSERT INTO supplier (company_id, name) VALUES (?1, 'First Supplier')",
         "INSERT INTO storefront (company_id, name, type) VALUES (?1, 'First Storefront', 'Marketplace')",
-    )
-    .bind(company_id)
-    .execute(db)
-    .await?;
+    ] {
+        sqlx::query(insert).bind(company_id).execute(&mut *db).await?;
+    }
     Ok(())
 }

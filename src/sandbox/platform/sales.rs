@@ -5,34 +5,33 @@
 //! their ids. A kit takes its components. If stock is short, the order is refused and nothing changes.
 
 use serde::Deserialize;
+use serde_json::Value;
 use sqlx::SqliteConnection;
 
-use super::contact::ContactBody;
+use super::contact::insert_contact;
 use crate::sandbox::clock::month_of;
 use crate::sandbox::http::answer::SandboxRefusal;
 use crate::sandbox::http::request::WholeNumber;
 
-/// A line of an order to place.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::sandbox) struct SaleLine {
-    pub(in crate::sandbox) sku: String,
-    pub(in crate::sandbox) quantity: WholeNumber,
+pub(crate) struct SaleLine {
+    pub(crate) sku: String,
+    pub(crate) quantity: WholeNumber,
 }
 
-/// An order to place.
 #[derive(Debug)]
-pub(in crate::sandbox) struct OrderPlacement<'a> {
-    pub(in crate::sandbox) company_id: i64,
-    pub(in crate::sandbox) lines: &'a [SaleLine],
-    pub(in crate::sandbox) customer: &'a ContactBody,
+pub(crate) struct OrderPlacement<'a> {
+    pub(crate) company_id: i64,
+    pub(crate) lines: &'a [SaleLine],
+    /// [`super::contact::ContactBody`] in JSON.
+    pub(crate) customer: Value,
     /// State, as in table `sales_order`.
-    pub(in crate::sandbox) state: &'a str,
+    pub(crate) state: &'a str,
     /// Milliseconds since 1970.
-    pub(in crate::sandbox) placed_at_ms: i64,
+    pub(crate) placed_at_ms: i64,
 }
 
-/// A sold product.
 #[derive(sqlx::FromRow)]
 struct SoldProduct {
     id: i64,
@@ -49,14 +48,14 @@ struct TakenUnits {
 }
 
 /// Places an order and returns its id. On a refusal the caller's transaction must be rolled back.
-pub(in crate::sandbox) async fn place_order(
+pub(crate) async fn place_order(
     db: &mut SqliteConnection,
     order: &OrderPlacement<'_>,
 ) -> Result<i64, SandboxRefusal> {
     if order.lines.is_empty() {
         return Err(SandboxRefusal::bad_request("An order needs at least one line."));
     }
-    let contact_id = order.customer.insert_contact(db).await?;
+    let contact_id = insert_contact(db, &order.customer).await?;
     let storefront_id = first_storefront(db, order.company_id).await?;
     let order_id: i64 = sqlx::query_scalar(
         "INSERT INTO sales_order (company_id, storefront_id, state, placed_at_ms, contact_id)
@@ -80,51 +79,42 @@ pub(in crate::sandbox) async fn place_order(
 }
 
 /// Lowers a stock level as a sale elsewhere, without an order, and returns the quantity left.
-pub(in crate::sandbox) async fn sell_elsewhere(
+pub(crate) async fn sell_elsewhere(
     db: &mut SqliteConnection,
     company_id: i64,
     line: &SaleLine,
     warehouse_id: i64,
     now_ms: i64,
 ) -> Result<i64, SandboxRefusal> {
-    let quantity = sold_quantity(line.quantity)?;
-    let product = find_product(db, company_id, &line.sku).await?;
+    let (sku, quantity) = (&line.sku, sold_quantity(line.quantity)?);
+    let product = find_product(db, company_id, sku).await?;
     if product.r#type == "Kit" {
-        return Err(SandboxRefusal::bad_request(format!(
-            "The SKU '{}' is a kit; sell its components.",
-            line.sku
-        )));
+        return Err(format!("The SKU '{sku}' is a kit; sell its components.").into());
     }
-    let there: Option<i64> =
-        sqlx::query_scalar("SELECT quantity FROM link WHERE product_id = ?1 AND warehouse_id = ?2")
-            .bind(product.id)
-            .bind(warehouse_id)
-            .fetch_optional(&mut *db)
-            .await?;
-    let there = there.ok_or_else(|| {
-        SandboxRefusal::not_found(format!(
-            "The SKU '{}' is in no warehouse with the id {warehouse_id}.",
-            line.sku
-        ))
+    let on_hand = "SELECT quantity FROM link WHERE product_id = ?1 AND warehouse_id = ?2";
+    let on_hand: Option<i64> =
+        sqlx::query_scalar(on_hand).bind(product.id).bind(warehouse_id).fetch_optional(&mut *db).await?;
+    let on_hand = on_hand.ok_or_else(|| {
+        SandboxRefusal::not_found(format!("The SKU '{sku}' is in no warehouse with the id {warehouse_id}."))
     })?;
-    if there < quantity {
-        return Err(stock_too_small(&line.sku, quantity, there));
+    if on_hand < quantity {
+        return Err(stock_too_small(sku, quantity, on_hand));
     }
     lower_stock(db, &TakenUnits { product_id: product.id, warehouse_id, quantity }).await?;
     let storefront_id = first_storefront(db, company_id).await?;
     count_sale(db, storefront_id, &product, quantity, now_ms).await?;
-    Ok(there - quantity)
+    Ok(on_hand - quantity)
 }
 
 fn sold_quantity(WholeNumber(quantity): WholeNumber) -> Result<i64, SandboxRefusal> {
     if (1..=1_000_000).contains(&quantity) {
         return Ok(quantity);
     }
-    Err(SandboxRefusal::bad_request(format!("The Quantity {quantity} is not between 1 and 1000000.")))
+    Err(format!("The Quantity {quantity} is not between 1 and 1000000.").into())
 }
 
-fn stock_too_small(sku: &str, wanted: i64, there: i64) -> SandboxRefusal {
-    SandboxRefusal::conflict(format!("{wanted} of the SKU '{sku}' are wanted and {there} are there."))
+fn stock_too_small(sku: &str, wanted: i64, on_hand: i64) -> SandboxRefusal {
+    SandboxRefusal::conflict(format!("{wanted} of the SKU '{sku}' are wanted and {on_hand} are there."))
 }
 
 async fn find_product(
@@ -132,11 +122,8 @@ async fn find_product(
     company_id: i64,
     sku: &str,
 ) -> Result<SoldProduct, SandboxRefusal> {
-    let found = sqlx::query_as("SELECT id, type, price FROM product WHERE company_id = ?1 AND sku = ?2")
-        .bind(company_id)
-        .bind(sku)
-        .fetch_optional(db)
-        .await?;
+    let product = "SELECT id, type, price FROM product WHERE company_id = ?1 AND sku = ?2";
+    let found = sqlx::query_as(product).bind(company_id).bind(sku).fetch_optional(db).await?;
     found.ok_or_else(|| SandboxRefusal::not_found(format!("No product with the SKU '{sku}' was found.")))
 }
 
@@ -168,12 +155,12 @@ async fn take_units(
         .bind(part_id)
         .fetch_all(&mut *db)
         .await?;
-        let from_shelves = distribute_units(part_id, quantity * per_unit, &stocks)
-            .map_err(|there| stock_too_small(&sku, quantity * per_unit, there))?;
-        for part in from_shelves {
-            lower_stock(db, &part).await?;
-            taken.push(part);
+        let parts = distribute_units(part_id, quantity * per_unit, &stocks)
+            .map_err(|on_hand| stock_too_small(&sku, quantity * per_unit, on_hand))?;
+        for part in &parts {
+            lower_stock(db, part).await?;
         }
+        taken.extend(parts);
     }
     if taken.is_empty() {
         return Err(SandboxRefusal::conflict("The product is a kit without components; it cannot be sold."));
@@ -188,8 +175,8 @@ async fn take_units(
 fn distribute_units(product_id: i64, wanted: i64, stocks: &[(i64, i64)]) -> Result<Vec<TakenUnits>, i64> {
     let mut missing = wanted;
     let mut taken = Vec::new();
-    for (warehouse_id, there) in stocks {
-        let quantity = missing.min(*there);
+    for (warehouse_id, on_hand) in stocks {
+        let quantity = missing.min(*on_hand);
         if quantity > 0 {
             taken.push(TakenUnits { product_id, warehouse_id: *warehouse_id, quantity });
             missing -= quantity;
@@ -226,16 +213,11 @@ async fn insert_order_line(
     .bind(product.price)
     .fetch_one(&mut *db)
     .await?;
-    for part in taken {
-        sqlx::query(
-            "INSERT INTO allocation (line_id, product_id, warehouse_id, quantity) VALUES (?1, ?2, ?3, ?4)",
-        )
-        .bind(line_id)
-        .bind(part.product_id)
-        .bind(part.warehouse_id)
-        .bind(part.quantity)
-        .execute(&mut *db)
-        .await?;
+    for TakenUnits { product_id, warehouse_id, quantity } in taken {
+        let allocate =
+            "INSERT INTO allocation (line_id, product_id, warehouse_id, quantity) VALUES (?1, ?2, ?3, ?4)";
+        let allocate = sqlx::query(allocate).bind(line_id).bind(product_id).bind(warehouse_id);
+        allocate.bind(quantity).execute(&mut *db).await?;
     }
     Ok(())
 }

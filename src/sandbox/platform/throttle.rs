@@ -1,7 +1,7 @@
 //! The platform's three limits per company account (docs/interface.md, *Limits*).
 //!
 //! - rate: a sliding window of 60 s over the arrived calls. A call refused for the rate does not count, so
-//!   that a caller that waits as told is accepted. A call refused for concurrency counts.
+//!   that a caller that waits as requested is accepted. A call refused for concurrency counts.
 //! - concurrency: running calls of an operation. A [`PlatformSlot`] is held until the answer is ready.
 //! - bad requests: answers of 400 in a sliding window of 24 h. Above the limit all calls are refused until
 //!   enough answers have left the window.
@@ -10,26 +10,27 @@
 //! it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 
 use crate::sandbox::http::answer::SandboxRefusal;
+use crate::sandbox::lock_mutex;
 
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
 /// Limits of an account; 0 disables a limit.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sandbox) struct PlatformLimits {
-    pub(in crate::sandbox) calls_per_minute: usize,
-    pub(in crate::sandbox) concurrency: usize,
-    pub(in crate::sandbox) bad_requests_per_day: usize,
+pub(crate) struct PlatformLimits {
+    pub(crate) calls_per_minute: usize,
+    pub(crate) concurrency: usize,
+    pub(crate) bad_requests_per_day: usize,
 }
 
 /// The limits with the usage of every account.
 #[derive(Debug)]
-pub(in crate::sandbox) struct PlatformThrottle {
+pub(crate) struct PlatformThrottle {
     limits: PlatformLimits,
     accounts: Mutex<HashMap<i64, AccountUsage>>,
 }
@@ -40,79 +41,71 @@ struct AccountUsage {
     calls: VecDeque<i64>,
     /// Time of each answer of 400 of the last day, oldest first.
     bad_requests: VecDeque<i64>,
-    /// Running calls by operation.
     running: HashMap<&'static str, usize>,
 }
 
 /// A concurrency slot of an operation, released on drop.
 #[derive(Debug)]
-pub(in crate::sandbox) struct PlatformSlot<'a> {
+pub(crate) struct PlatformSlot<'a> {
     throttle: &'a PlatformThrottle,
     company_id: i64,
     operation: &'static str,
 }
 
 impl PlatformThrottle {
-    pub(in crate::sandbox) fn new(limits: PlatformLimits) -> Self {
+    pub(crate) fn new(limits: PlatformLimits) -> Self {
         Self { limits, accounts: Mutex::default() }
     }
 
     /// Admits a call, or returns the refusal with the longest wait.
     ///
     /// The bad-request limit comes first, then the rate, then the concurrency.
-    pub(in crate::sandbox) fn admit_call(
+    pub(crate) fn admit_call(
         &self,
         company_id: i64,
         operation: &'static str,
         now_ms: i64,
     ) -> Result<PlatformSlot<'_>, SandboxRefusal> {
-        let mut accounts = self.lock();
-        let spent = accounts.entry(company_id).or_default();
-        if let Some(wait) =
-            wait_seconds(&mut spent.bad_requests, self.limits.bad_requests_per_day, DAY_MS, now_ms)
+        let limits = self.limits;
+        let too_many = |message: &str| SandboxRefusal::new(StatusCode::TOO_MANY_REQUESTS, message);
+        let mut accounts = lock_mutex(&self.accounts);
+        let usage = accounts.entry(company_id).or_default();
+        if let Some(wait) = wait_seconds(&mut usage.bad_requests, limits.bad_requests_per_day, DAY_MS, now_ms)
         {
             let message = "Too many bad requests: calls of this account are refused until they have aged.";
-            return Err(SandboxRefusal::forbidden(message).with_retry_after(wait));
+            return Err(
+                SandboxRefusal::forbidden(message).with_header(header::RETRY_AFTER, &wait.to_string())
+            );
         }
-        if let Some(wait) = wait_seconds(&mut spent.calls, self.limits.calls_per_minute, MINUTE_MS, now_ms) {
+        if let Some(wait) = wait_seconds(&mut usage.calls, limits.calls_per_minute, MINUTE_MS, now_ms) {
             let message = format!("Rate limit is exceeded. Try again in {wait} seconds.");
-            return Err(SandboxRefusal::new(StatusCode::TOO_MANY_REQUESTS, message).with_retry_after(wait));
+            return Err(too_many(&message).with_header(header::RETRY_AFTER, &wait.to_string()));
         }
-        if self.limits.calls_per_minute > 0 {
-            spent.calls.push_back(now_ms);
+        if limits.calls_per_minute > 0 {
+            usage.calls.push_back(now_ms);
         }
-        let running = spent.running.entry(operation).or_default();
-        if self.limits.concurrency > 0 && *running >= self.limits.concurrency {
-            let message = "Too many simultaneous calls of this operation. Try again when one has completed.";
-            return Err(SandboxRefusal::new(StatusCode::TOO_MANY_REQUESTS, message));
+        let running = usage.running.entry(operation).or_default();
+        if limits.concurrency > 0 && *running >= limits.concurrency {
+            return Err(too_many(
+                "Too many simultaneous calls of this operation. Try again when one has completed.",
+            ));
         }
         *running += 1;
         Ok(PlatformSlot { throttle: self, company_id, operation })
     }
 
-    /// Counts an answer of 400.
-    pub(in crate::sandbox) fn count_bad_request(&self, company_id: i64, now_ms: i64) {
+    pub(crate) fn count_bad_request(&self, company_id: i64, now_ms: i64) {
         if self.limits.bad_requests_per_day > 0 {
-            self.lock().entry(company_id).or_default().bad_requests.push_back(now_ms);
+            lock_mutex(&self.accounts).entry(company_id).or_default().bad_requests.push_back(now_ms);
         }
-    }
-
-    /// Locks the counts.
-    ///
-    /// A poisoned lock is used, because no statement under it leaves the counts inconsistent.
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, AccountUsage>> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for PlatformSlot<'_> {
     fn drop(&mut self) {
-        if let Some(running) = self
-            .throttle
-            .lock()
-            .get_mut(&self.company_id)
-            .and_then(|spent| spent.running.get_mut(self.operation))
-        {
+        let mut accounts = lock_mutex(&self.throttle.accounts);
+        let usage = accounts.get_mut(&self.company_id);
+        if let Some(running) = usage.and_then(|usage| usage.running.get_mut(self.operation)) {
             *running = running.saturating_sub(1);
         }
     }
@@ -140,11 +133,11 @@ mod tests {
         PlatformLimits { calls_per_minute: 3, concurrency: 2, bad_requests_per_day: 2 };
 
     fn status_and_wait(refused: &SandboxRefusal) -> (u16, Option<&str>) {
-        (refused.status.as_u16(), refused.retry_after.as_deref())
+        (refused.status.as_u16(), refused.header.as_ref().and_then(|(_, value)| value.to_str().ok()))
     }
 
     #[test]
-    fn a_place_in_the_minute_is_free_exactly_after_the_wait_that_was_named() {
+    fn a_call_is_admitted_exactly_after_the_wait_of_the_refusal() {
         let throttle = PlatformThrottle::new(LIMITS);
         for at in [0, 400, 800] {
             drop(throttle.admit_call(1, "a", at).expect("within the minute's three"));
@@ -157,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_call_takes_no_place_in_the_minute() {
+    fn a_refused_call_does_not_count_in_the_minute() {
         let throttle = PlatformThrottle::new(LIMITS);
         (0..3).for_each(|at| drop(throttle.admit_call(1, "a", at)));
         (10..1_000).for_each(|at| assert!(throttle.admit_call(1, "a", at).is_err()));
@@ -177,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_limit_is_not_kept() {
+    fn a_disabled_limit_counts_nothing() {
         let throttle = PlatformThrottle::new(PlatformLimits {
             calls_per_minute: 0,
             concurrency: 0,
@@ -187,7 +180,7 @@ mod tests {
             drop(throttle.admit_call(1, "a", at).expect("no limit"));
             throttle.count_bad_request(1, at);
         }
-        let accounts = throttle.lock();
+        let accounts = lock_mutex(&throttle.accounts);
         assert!(accounts[&1].calls.is_empty() && accounts[&1].bad_requests.is_empty());
     }
 

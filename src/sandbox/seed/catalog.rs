@@ -3,17 +3,45 @@
 //! The data looks real: readable names, UPCs with a valid check digit, a SKU with unusual characters. Rows
 //! are written in batches of [`PRODUCTS_PER_BATCH`], so that 100,000 SKUs take seconds.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
+use super::orders::product_skus;
 use crate::sandbox::http::request::WholeNumber;
 use crate::sandbox::operations::kits::{self, KitBody};
-use crate::sandbox::operations::product_body::{NewProduct, SentProductType};
 use crate::sandbox::operations::products;
-use crate::sandbox::platform::contact::{AddressBody, ContactBody};
+use crate::sandbox::platform::contact::insert_contact;
 use crate::sandbox::platform::sales::SaleLine;
 use crate::sandbox::random::SandboxRandom;
 use crate::sandbox::{SandboxError, SandboxOptions};
+
+/// Inserts three suppliers, one of them inactive, and returns their ids.
+const SUPPLIERS: &str = "\
+    INSERT INTO supplier (company_id, name, account_number, is_active, supplier_url)
+    SELECT ?1, column1, column2, column3, 'https://suppliers.example.com/' || lower(column2)
+      FROM (VALUES ('Northern Potters', 'NP-4471', 1), ('Loom & Line', 'LL-0020', 1),
+                   ('Old Forge Trading', 'OF-9', 0))
+    RETURNING id";
+const STOREFRONTS: &str = "\
+    INSERT INTO storefront (company_id, name, is_active, type, properties)
+    SELECT ?1, column1, column3, column2,
+           json_object('Currency', 'USD', 'SyncInventory', json(iif(column3, 'true', 'false')))
+      FROM (VALUES ('Harbour Goods Online', 'WebStore', 1), ('Harbour Goods Market', 'Marketplace', 1),
+                   ('Harbour Goods Outlet', 'Auction', 0))";
+const TEMPLATES: &str = "\
+    INSERT INTO listing_template (storefront_id, name, folded_name, body)
+    SELECT s.id, t.column1, lower(t.column1), '<h1>{{Name}}</h1><p>{{LongDescription}}</p>'
+      FROM storefront s, (VALUES ('Plain'), ('Season''s Sale')) t
+     WHERE s.company_id = ?1 ORDER BY s.id, t.column1";
+const IMAGES: &str = "\
+    INSERT INTO product_image (product_id, mime_type, url)
+    SELECT id, 'image/jpeg', 'https://images.example.com/' || id || '.jpg' FROM product WHERE company_id = ?1";
+/// The values that only kit components show.
+const COSTS: &str = "\
+    UPDATE product
+       SET average_cost = round(price * 0.6, 2), average_landed_cost = round(price * 0.65, 2),
+           reorder_level = 20 + id % 60, reserve_level = 2, target_inventory_level = 200, notes = 'Handle with care'
+     WHERE company_id = ?1";
 
 /// Minimum number of products of a company with kits.
 pub const SKUS_MIN: u32 = 10;
@@ -45,32 +73,33 @@ const TOWNS: [(&str, &str, &str); 4] = [
     ("Duluth", "MN", "55802"),
 ];
 
-/// Fills an empty company.
-pub(in crate::sandbox) async fn fill_catalog(
+pub(crate) async fn fill_catalog(
     db: &mut SqliteConnection,
     company_id: i64,
     options: &SandboxOptions,
     random: &mut SandboxRandom,
 ) -> Result<(), SandboxError> {
     let warehouse_ids = insert_warehouses(db, company_id, options.warehouses.max(1)).await?;
-    let supplier_ids = insert_suppliers(db, company_id).await?;
-    insert_storefronts(db, company_id).await?;
+    let supplier_ids: Vec<i64> = sqlx::query_scalar(SUPPLIERS).bind(company_id).fetch_all(&mut *db).await?;
+    for insert in [STOREFRONTS, TEMPLATES] {
+        sqlx::query(insert).bind(company_id).execute(&mut *db).await?;
+    }
     let skus = options.skus.max(SKUS_MIN);
     let kits = (skus / PRODUCTS_PER_KIT).max(2);
     // Every order of the history takes up to six units. This stock is enough for all orders, with any number
     // of products.
     let spare = 6 * options.orders / (skus - kits) + 1;
     let numbers: Vec<u32> = (0..skus - kits).collect();
-    let mut made = Vec::new();
     for batch in numbers.chunks(PRODUCTS_PER_BATCH) {
-        let sheets: Vec<NewProduct> =
+        let products: Vec<Value> =
             batch.iter().map(|number| generated_product(*number, &supplier_ids, random)).collect();
-        let product_ids = products::insert_products(db, company_id, &sheets).await?;
-        insert_stock(db, &product_ids, &sheets, &warehouse_ids, spare, random).await?;
-        made.extend(sheets.into_iter().map(|sheet| sheet.sku));
+        let product_ids = products::insert_products(db, company_id, &json!(products)).await?;
+        insert_stock(db, &product_ids, &products, &warehouse_ids, spare, random).await?;
     }
-    insert_images_and_costs(db, company_id).await?;
-    insert_kits(db, company_id, kits, &made, random).await
+    for statement in [IMAGES, COSTS] {
+        sqlx::query(statement).bind(company_id).execute(&mut *db).await?;
+    }
+    insert_kits(db, company_id, kits, random).await
 }
 
 async fn insert_warehouses(
@@ -81,7 +110,15 @@ async fn insert_warehouses(
     let mut ids = Vec::new();
     for number in 0..count {
         let (town, state, zip_code) = TOWNS[number as usize % TOWNS.len()];
-        let contact_id = warehouse_contact(town, state, zip_code).insert_contact(db).await?;
+        let contact = json!({
+            "CompanyName": "Harbour Goods",
+            "FullName": format!("{town} Dock Office"),
+            "Phone": "+1 555 0170",
+            "Address": {
+                "Street1": "12 Quay Street", "City": town, "State": state, "Country": "US", "ZipCode": zip_code,
+            },
+        });
+        let contact_id = insert_contact(db, &contact).await?;
         let kind = if number == 2 { "FulfillmentCenter" } else { "Standard" };
         let name =
             if number < 4 { format!("{town} Warehouse") } else { format!("{town} Warehouse {number}") };
@@ -102,77 +139,7 @@ async fn insert_warehouses(
     Ok(ids)
 }
 
-fn warehouse_contact(town: &str, state: &str, zip_code: &str) -> ContactBody {
-    let word = |text: &str| Some(text.to_owned());
-    ContactBody {
-        company_name: word("Harbour Goods"),
-        full_name: Some(format!("{town} Dock Office")),
-        phone: word("+1 555 0170"),
-        address: Some(AddressBody {
-            street1: word("12 Quay Street"),
-            city: word(town),
-            state: word(state),
-            country: word("US"),
-            zip_code: word(zip_code),
-            ..AddressBody::default()
-        }),
-        ..ContactBody::default()
-    }
-}
-
-async fn insert_suppliers(db: &mut SqliteConnection, company_id: i64) -> Result<Vec<i64>, SandboxError> {
-    let mut ids = Vec::new();
-    for (name, account_number, is_active) in [
-        ("Northern Potters", "NP-4471", true),
-        ("Loom & Line", "LL-0020", true),
-        ("Old Forge Trading", "OF-9", false),
-    ] {
-        let id: i64 = sqlx::query_scalar(
-            "INSERT INTO supplier (company_id, name, account_number, is_active, supplier_url)
-             VALUES (?1, ?2, ?3, ?4, 'https://suppliers.example.com/' || lower(?3)) RETURNING id",
-        )
-        .bind(company_id)
-        .bind(name)
-        .bind(account_number)
-        .bind(is_active)
-        .fetch_one(&mut *db)
-        .await?;
-        ids.push(id);
-    }
-    Ok(ids)
-}
-
-async fn insert_storefronts(db: &mut SqliteConnection, company_id: i64) -> Result<(), SandboxError> {
-    for (name, kind, is_active) in [
-        ("Harbour Goods Online", "WebStore", true),
-        ("Harbour Goods Market", "Marketplace", true),
-        ("Harbour Goods Outlet", "Auction", false),
-    ] {
-        let storefront_id: i64 = sqlx::query_scalar(
-            "INSERT INTO storefront (company_id, name, is_active, type, properties)
-             VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id",
-        )
-        .bind(company_id)
-        .bind(name)
-        .bind(is_active)
-        .bind(kind)
-        .bind(json!({ "Currency": "USD", "SyncInventory": is_active }).to_string())
-        .fetch_one(&mut *db)
-        .await?;
-        for template in ["Plain", "Season's Sale"] {
-            sqlx::query("INSERT INTO listing_template (storefront_id, name, folded_name, body) VALUES (?1, ?2, ?3, ?4)")
-                .bind(storefront_id)
-                .bind(template)
-                .bind(template.to_lowercase())
-                .bind("<h1>{{Name}}</h1><p>{{LongDescription}}</p>")
-                .execute(&mut *db)
-                .await?;
-        }
-    }
-    Ok(())
-}
-
-fn generated_product(number: u32, supplier_ids: &[i64], random: &mut SandboxRandom) -> NewProduct {
+fn generated_product(number: u32, supplier_ids: &[i64], random: &mut SandboxRandom) -> Value {
     let (thing, code) = PRODUCT_NAMES[random.number_below(12) as usize];
     let (material, colour) = (random.pick_from(&MATERIALS), random.pick_from(&COLOURS));
     let sku = match number {
@@ -180,24 +147,28 @@ fn generated_product(number: u32, supplier_ids: &[i64], random: &mut SandboxRand
         _ => format!("{code}-{:05}-{}", 10_000 + number, colour[..3].to_uppercase()),
     };
     let cents = random.number_between(450, 18_999);
-    let mut sheet = NewProduct::new(&sku, &format!("{colour} {material} {thing}"), SentProductType::Product);
-    if number % 40 == 39 {
-        sheet.r#type = SentProductType::Built;
-    }
-    sheet.upc = upc_with_check_digit(72_000_000_000 + u64::from(number) * 11);
-    sheet.gtin = format!("00{}", sheet.upc);
-    sheet.sold_as_name = format!("{thing} of {material}, {colour}");
-    sheet.short_description =
-        format!("{thing} of {}, in {}.", material.to_lowercase(), colour.to_lowercase());
-    sheet.long_description = format!("{} Made to be used every day.", sheet.short_description);
-    sheet.price = f64::from(cents) / 100.0;
-    sheet.is_dropshipped = number % 25 == 24;
+    let upc = upc_with_check_digit(72_000_000_000 + u64::from(number) * 11);
+    let description = format!("{thing} of {}, in {}.", material.to_lowercase(), colour.to_lowercase());
     let supplier = random.number_below(u32::try_from(supplier_ids.len()).unwrap_or(0)) as usize;
-    sheet.supplier_id = supplier_ids.get(supplier).copied();
-    sheet.supplier_sku = format!("S-{number}");
-    sheet.supplier_price = f64::from(cents * 3 / 5) / 100.0;
-    sheet.supplier_by_case = number.is_multiple_of(7);
-    sheet
+    json!({
+        "Sku": sku,
+        "Name": format!("{colour} {material} {thing}"),
+        "Type": if number % 40 == 39 { "Built" } else { "Product" },
+        "IsDropshipped": number % 25 == 24,
+        "Identifiers": { "UPC": upc, "GTIN": format!("00{upc}") },
+        "GlobalListingAttributes": {
+            "SoldAsName": format!("{thing} of {material}, {colour}"),
+            "ShortDescription": description,
+            "LongDescription": format!("{description} Made to be used every day."),
+            "Price": f64::from(cents) / 100.0,
+        },
+        "SupplierInformation": {
+            "SupplierId": supplier_ids.get(supplier),
+            "Sku": format!("S-{number}"),
+            "Price": f64::from(cents * 3 / 5) / 100.0,
+            "IsOrderedByCase": number.is_multiple_of(7),
+        },
+    })
 }
 
 /// Returns a UPC-A: eleven digits and the check digit that makes the weighted sum a multiple of ten.
@@ -215,50 +186,28 @@ fn upc_with_check_digit(eleven: u64) -> String {
 async fn insert_stock(
     db: &mut SqliteConnection,
     product_ids: &[i64],
-    sheets: &[NewProduct],
+    products: &[Value],
     warehouse_ids: &[i64],
     spare: u32,
     random: &mut SandboxRandom,
 ) -> Result<(), SandboxError> {
     let mut rows = Vec::new();
-    for (product_id, sheet) in product_ids.iter().zip(sheets) {
-        for (place, warehouse_id) in warehouse_ids.iter().enumerate() {
+    for (product_id, product) in product_ids.iter().zip(products) {
+        for (index, warehouse_id) in warehouse_ids.iter().enumerate() {
             let stock = if random.number_below(10) == 0 { 0 } else { random.number_between(5, 240) };
-            let quantity = if place == 0 { stock + spare } else { stock };
+            let quantity = if index == 0 { stock + spare } else { stock };
             let (aisle, bin) = (random.number_between(1, 30), random.number_between(1, 99));
-            rows.push(json!([
-                product_id,
-                warehouse_id,
-                quantity,
-                format!("A{aisle}"),
-                format!("B{bin}"),
-                sheet.sku
-            ]));
+            rows.push(json!([product_id, warehouse_id, quantity, aisle, bin, product["Sku"]]));
         }
     }
     sqlx::query(
-        "WITH cell AS MATERIALIZED (SELECT value FROM json_each(?1))
+        "WITH stock_level AS MATERIALIZED (SELECT value FROM json_each(?1))
          INSERT INTO link (product_id, warehouse_id, quantity, aisle, bin, sku)
-         SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM cell",
+         SELECT value->>0, value->>1, value->>2, 'A' || (value->>3), 'B' || (value->>4), value->>5 FROM stock_level",
     )
     .bind(json!(rows).to_string())
     .execute(db)
     .await?;
-    Ok(())
-}
-
-/// Adds images, and the values that only kit components show.
-async fn insert_images_and_costs(db: &mut SqliteConnection, company_id: i64) -> Result<(), SandboxError> {
-    for statement in [
-        "INSERT INTO product_image (product_id, mime_type, url)
-         SELECT id, 'image/jpeg', 'https://images.example.com/' || id || '.jpg' FROM product WHERE company_id = ?1",
-        "UPDATE product
-            SET average_cost = round(price * 0.6, 2), average_landed_cost = round(price * 0.65, 2),
-                reorder_level = 20 + id % 60, reserve_level = 2, target_inventory_level = 200, notes = 'Handle with care'
-          WHERE company_id = ?1",
-    ] {
-        sqlx::query(statement).bind(company_id).execute(&mut *db).await?;
-    }
     Ok(())
 }
 
@@ -267,9 +216,9 @@ async fn insert_kits(
     db: &mut SqliteConnection,
     company_id: i64,
     count: u32,
-    skus: &[String],
     random: &mut SandboxRandom,
 ) -> Result<(), SandboxError> {
+    let skus = product_skus(db, company_id).await?;
     let products = u32::try_from(skus.len()).unwrap_or(u32::MAX);
     for number in 0..count {
         let first = random.number_below(products);
@@ -278,13 +227,9 @@ async fn insert_kits(
             let sku = skus[((first + step) % products) as usize].clone();
             SaleLine { sku, quantity: WholeNumber(i64::from(random.number_between(1, 3))) }
         });
-        let components: Vec<SaleLine> = components.collect();
-        let kit = KitBody {
-            sku: format!("KIT-{:04}", 1 + number),
-            name: format!("Gift Set No. {}", 1 + number),
-            components,
-        };
-        kits::create_kit(db, company_id, &kit).await?;
+        let components = components.collect();
+        let (sku, name) = (format!("KIT-{:04}", 1 + number), format!("Gift Set No. {}", 1 + number));
+        kits::create_kit(db, company_id, &KitBody { sku, name, components }).await?;
     }
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! Generated history: orders and shipments in all states, months of sales, and 24 months of business health.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::sandbox::SandboxError;
 use crate::sandbox::clock::months_before;
 use crate::sandbox::http::request::WholeNumber;
-use crate::sandbox::platform::contact::{AddressBody, ContactBody};
 use crate::sandbox::platform::sales::{self, OrderPlacement, SaleLine};
 use crate::sandbox::random::SandboxRandom;
 
@@ -23,18 +22,14 @@ const SOLD_PRODUCTS: u32 = 30;
 const FIRST_NAMES: [&str; 8] = ["Ada", "Bruno", "Carla", "Deniz", "Emil", "Fumiko", "Gita", "Henrik"];
 const LAST_NAMES: [&str; 8] = ["Abara", "Brandt", "Costa", "Dahl", "Eriksen", "Fischer", "Grant", "Hughes"];
 
-/// Adds the history of a filled company.
-pub(in crate::sandbox) async fn fill_history(
+pub(crate) async fn fill_history(
     db: &mut SqliteConnection,
     company_id: i64,
     orders: u32,
     now_ms: i64,
     random: &mut SandboxRandom,
 ) -> Result<(), SandboxError> {
-    let skus: Vec<String> = sqlx::query_scalar("SELECT sku FROM product WHERE company_id = ?1 ORDER BY id")
-        .bind(company_id)
-        .fetch_all(&mut *db)
-        .await?;
+    let skus = product_skus(db, company_id).await?;
     for number in 0..orders {
         let age_days = ORDER_DAYS - ORDER_DAYS * number / orders;
         let placed_at_ms = now_ms - i64::from(age_days) * DAY_MS + i64::from(random.number_below(3_600_000));
@@ -42,6 +37,15 @@ pub(in crate::sandbox) async fn fill_history(
     }
     insert_monthly_sales(db, company_id, now_ms, random).await?;
     insert_business_health(db, company_id, now_ms, random).await
+}
+
+/// Returns the SKUs of all products, in the order of creation.
+pub(super) async fn product_skus(
+    db: &mut SqliteConnection,
+    company_id: i64,
+) -> Result<Vec<String>, sqlx::Error> {
+    let skus = "SELECT sku FROM product WHERE company_id = ?1 ORDER BY id";
+    sqlx::query_scalar(skus).bind(company_id).fetch_all(db).await
 }
 
 /// Places an order of one to three lines, with its shipments.
@@ -67,7 +71,7 @@ async fn insert_order(
         })
         .collect();
     let customer = random_customer(random);
-    let order = OrderPlacement { company_id, lines: &lines, customer: &customer, state, placed_at_ms };
+    let order = OrderPlacement { company_id, lines: &lines, customer, state, placed_at_ms };
     let order_id = match sales::place_order(db, &order).await.map_err(SandboxError::from) {
         Ok(order_id) => order_id,
         // A component of a kit is out of stock: no order is placed.
@@ -81,26 +85,19 @@ async fn insert_order(
     }
 }
 
-fn random_customer(random: &mut SandboxRandom) -> ContactBody {
+fn random_customer(random: &mut SandboxRandom) -> Value {
     let (first, last) = (random.pick_from(&FIRST_NAMES), random.pick_from(&LAST_NAMES));
-    let word = |text: &str| Some(text.to_owned());
-    ContactBody {
-        full_name: Some(format!("{first} {last}")),
-        first_name: word(first),
-        last_name: word(last),
-        email_address: Some(format!("{}.{}@example.com", first.to_lowercase(), last.to_lowercase())),
-        phone: Some(format!("+1 555 01{:02}", random.number_below(100))),
-        address: Some(AddressBody {
-            street1: Some(format!("{} Main Street", random.number_between(1, 400))),
-            city: word("Springfield"),
-            state: word("IL"),
-            country: word("US"),
-            zip_code: word("62701"),
-            is_residential: Some(true),
-            ..AddressBody::default()
-        }),
-        ..ContactBody::default()
-    }
+    json!({
+        "FullName": format!("{first} {last}"),
+        "FirstName": first,
+        "LastName": last,
+        "EmailAddress": format!("{}.{}@example.com", first.to_lowercase(), last.to_lowercase()),
+        "Phone": format!("+1 555 01{:02}", random.number_below(100)),
+        "Address": {
+            "Street1": format!("{} Main Street", random.number_between(1, 400)),
+            "City": "Springfield", "State": "IL", "Country": "US", "ZipCode": "62701", "IsResidential": true,
+        },
+    })
 }
 
 /// Creates a shipment of the whole order: 0 shipped, 1 first item shipped, 2 unshipped, 3 cancelled.
@@ -157,15 +154,10 @@ async fn insert_monthly_sales(
     now_ms: i64,
     random: &mut SandboxRandom,
 ) -> Result<(), SandboxError> {
-    let storefronts: Vec<i64> =
-        sqlx::query_scalar("SELECT id FROM storefront WHERE company_id = ?1 AND is_active ORDER BY id")
-            .bind(company_id)
-            .fetch_all(&mut *db)
-            .await?;
-    let products: Vec<i64> = sqlx::query_scalar("SELECT id FROM product WHERE company_id = ?1 ORDER BY id")
-        .bind(company_id)
-        .fetch_all(&mut *db)
-        .await?;
+    let storefronts = "SELECT id FROM storefront WHERE company_id = ?1 AND is_active ORDER BY id";
+    let storefronts: Vec<i64> = sqlx::query_scalar(storefronts).bind(company_id).fetch_all(&mut *db).await?;
+    let products = "SELECT id FROM product WHERE company_id = ?1 ORDER BY id";
+    let products: Vec<i64> = sqlx::query_scalar(products).bind(company_id).fetch_all(&mut *db).await?;
     let last_product = u32::try_from(products.len() - 1).unwrap_or(u32::MAX);
     let mut rows = Vec::new();
     for back in 1..=SALES_MONTHS {
