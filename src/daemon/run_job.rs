@@ -2,10 +2,9 @@
 
 use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunReport, run_recorded};
 use crate::model::{JobKind, RunId, RunTrigger};
-use crate::store::StoreError;
+use crate::store::{PlatformList, StoreError};
 use crate::sync::{
-    backup, balances, business_health, kit_components, listing_templates, order_lines, prune, shipments,
-    storefronts, suppliers, top_selling, warehouses, work_queue,
+    backup, balances, business_health, kit_components, lists, order_lines, prune, top_selling, work_queue,
 };
 use crate::{push, settle};
 
@@ -39,11 +38,11 @@ async fn run_kind(
     match kind {
         JobKind::Balances => balances::run(context, run, &input.skus).await,
         JobKind::OrderLines => order_lines::run(context, run, trigger, &input.orders).await,
-        JobKind::Shipments => shipments::run(context, run).await,
-        JobKind::Warehouses => warehouses::run(context, run).await,
-        JobKind::Suppliers => suppliers::run(context, run).await,
-        JobKind::Storefronts => storefronts::run(context, run).await,
-        JobKind::ListingTemplates => listing_templates::run(context, run).await,
+        JobKind::Shipments => lists::run_shipments(context, run).await,
+        JobKind::Warehouses => lists::run(context, run, PlatformList::Warehouses, "warehouse(s)").await,
+        JobKind::Suppliers => lists::run(context, run, PlatformList::Suppliers, "supplier(s)").await,
+        JobKind::Storefronts => lists::run(context, run, PlatformList::Storefronts, "storefront(s)").await,
+        JobKind::ListingTemplates => lists::run_templates(context, run).await,
         JobKind::KitComponents => kit_components::run(context, run).await,
         JobKind::TopSelling => top_selling::run(context, run).await,
         JobKind::BusinessHealth => business_health::run(context, run).await,

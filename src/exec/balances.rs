@@ -6,7 +6,7 @@ use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::model::{Sku, time};
 use crate::projection::{balance_facts, project_balances, project_found_products};
 use crate::reconcile::brake;
-use crate::store::{BalancesRecorded, Durability, MismatchRow, UnparsedAnswer, WriteTransaction};
+use crate::store::{BalancesRecorded, MismatchRow, UnparsedAnswer, WriteTransaction};
 use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -128,8 +128,7 @@ async fn record_if_unchanged(
     if !context.store.read_batch_may_be_unchanged(&unread).await? {
         return Ok(false);
     }
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, answer).await?;
+    let mut write = context.begin_recording(answer).await?;
     if !write.read_batch_confirm(&unread).await? {
         return Ok(false);
     }
@@ -143,8 +142,7 @@ pub(crate) async fn record_products(
     answer: &AnsweredExchange,
 ) -> Result<Vec<Sku>, JobError> {
     let decoded = context.decode_or_ignore(answer, wire::decode_products(&answer.reply.body)).await?;
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, answer).await?;
+    let mut write = context.begin_recording(answer).await?;
     let found = project_found_products(&mut write, answer.id, answer.sent_at, decoded).await?;
     fix_bases_and_commit(context, answer, write).await?;
     Ok(found)
@@ -159,8 +157,7 @@ async fn store_balances(
     // Parsing and compression come before the write lock, because pages are written one after the other.
     let decoded = balance_facts(decoded);
     answer.compress_body();
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, answer).await?;
+    let mut write = context.begin_recording(answer).await?;
     let when = (answer.sent_at, Some(answer.sent_moment));
     let recorded = project_balances(&mut write, answer.id, when, asked, &decoded).await?;
     for row in &recorded.mismatched {

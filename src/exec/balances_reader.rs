@@ -111,8 +111,7 @@ impl<'a> BalancesReader<'a> {
         witnesses: &[Sku],
     ) -> Result<Result<(AnsweredExchange, BalancesOutcome), (FailureCause, String)>, JobError> {
         let asked: Vec<Sku> = page.iter().chain(witnesses).cloned().collect();
-        let request =
-            wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let request = wire::get_product_balances(&asked)?;
         let answer = self.context.read_once(self.run, self.lane, request).await?;
         if answer.reply.verdict != Verdict::Accepted {
             self.context.exchange_end_ignored(&answer).await?;

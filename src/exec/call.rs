@@ -181,19 +181,41 @@ impl JobContext {
         write.limiter_state_store(&kept).await
     }
 
+    /// Begins the transaction of an answer's facts. The end of the exchange is recorded in it.
+    pub(crate) async fn begin_recording(
+        &self,
+        answer: &AnsweredExchange,
+    ) -> Result<WriteTransaction, StoreError> {
+        let mut write = self.store.begin_write(Durability::Normal).await?;
+        self.exchange_end(&mut write, answer).await?;
+        Ok(write)
+    }
+
     /// Returns the decoded answer. A malformed answer is recorded as not applied and is an error.
     pub(crate) async fn decode_or_ignore<T>(
         &self,
         answer: &AnsweredExchange,
         decoded: Result<T, MalformedBody>,
     ) -> Result<T, JobError> {
-        match decoded {
-            Ok(decoded) => Ok(decoded),
-            Err(why) => {
-                self.exchange_end_ignored(answer).await?;
-                Err(JobError::Implausible(why.to_string()))
-            }
+        if decoded.is_err() {
+            self.exchange_end_ignored(answer).await?;
         }
+        Ok(decoded?)
+    }
+
+    /// Reads with at most so many attempts, and decodes the answer. The caller records it.
+    pub(crate) async fn read_decoded<T>(
+        &self,
+        attempts: usize,
+        run: RunId,
+        lane: Lane,
+        what: &str,
+        request: &PlatformRequest,
+        decode: impl Fn(&[u8]) -> Result<T, MalformedBody>,
+    ) -> Result<(AnsweredExchange, T), JobError> {
+        let answer = self.read_within(attempts, run, lane, what, request).await?;
+        let decoded = self.decode_or_ignore(&answer, decode(&answer.reply.body)).await?;
+        Ok((answer, decoded))
     }
 
     /// Sends a read once. The caller records its end together with its facts.
@@ -287,8 +309,7 @@ impl JobContext {
 
     /// Records an answer as not applied: it brings no facts, live and in a replay.
     pub(crate) async fn exchange_end_ignored(&self, answer: &AnsweredExchange) -> Result<(), StoreError> {
-        let mut write = self.store.begin_write(Durability::Normal).await?;
-        self.exchange_end(&mut write, answer).await?;
+        let mut write = self.begin_recording(answer).await?;
         if answer.reply.verdict == Verdict::Accepted {
             write.exchange_ignore(answer.id).await?;
         }

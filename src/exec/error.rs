@@ -1,5 +1,6 @@
 //! Error of a run.
 
+use crate::client::wire::{InvalidRequest, MalformedBody};
 use crate::projection::ProjectionError;
 use crate::store::StoreError;
 
@@ -46,5 +47,17 @@ impl From<ProjectionError> for JobError {
             ProjectionError::Damaged(why) => Self::Implausible(why),
             ProjectionError::Store(error) => Self::Store(error),
         }
+    }
+}
+
+impl From<MalformedBody> for JobError {
+    fn from(error: MalformedBody) -> Self {
+        Self::Implausible(error.to_string())
+    }
+}
+
+impl From<InvalidRequest> for JobError {
+    fn from(error: InvalidRequest) -> Self {
+        Self::Implausible(error.to_string())
     }
 }

@@ -32,8 +32,7 @@ pub(crate) async fn read_kit(
         let why = format!("the platform names none of its components, but {known} were known");
         return Err(JobError::Implausible(why));
     }
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
+    let mut write = context.begin_recording(&answer).await?;
     let changed =
         projection::project_kit_components(&mut write, answer.id, answer.sent_at, kit, &components).await?;
     write.commit().await?;

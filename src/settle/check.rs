@@ -58,8 +58,7 @@ async fn check_levels(
     let skus: Vec<Sku> = skus.into_iter().cloned().collect();
     let mut parts = BalancesReader::new(context, run, lane, &skus, context.settings().skus_per_call);
     while let Some((answer, page)) = parts.next_page().await? {
-        let decoded = wire::decode_balances(&answer.reply.body);
-        let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
+        let decoded = wire::decode_balances(&answer.reply.body)?;
         let mut checks = Vec::new();
         for case in cases.iter().filter(|case| level_sku(case).is_some_and(|sku| page.contains(sku))) {
             if let Some(shown) = level_result(case, &decoded) {

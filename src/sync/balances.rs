@@ -237,8 +237,7 @@ impl<'a> BalancesPass<'a> {
         if kind == PageOrigin::Recheck {
             asked.extend(self.context.store.witness_skus(&skus).await?);
         }
-        let request =
-            wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let request = wire::get_product_balances(&asked)?;
         let (context, run) = (self.context, self.run);
         // The queue is filled while the request is in flight.
         let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill_queue());

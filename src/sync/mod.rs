@@ -2,7 +2,7 @@
 //!
 //! | files | subject |
 //! | --- | --- |
-//! | `balances`, `order_lines`, `shipments`, `kit_components`, … | the polls, by the name of their job |
+//! | `balances`, `order_lines`, `kit_components`, …, `lists` | the polls, by the name of their job, and the plain lists |
 //! | `entry_reads`, `read_summary`, `page_size` | reads of one entry per call, their summary, the page size |
 //! | `prefetch` | reads between the passes, with spare calls |
 //! | `lookup`, `verify`, `account_check` | reads on request of an operator or the start |
@@ -14,19 +14,15 @@ pub(crate) mod balances;
 pub(crate) mod business_health;
 mod entry_reads;
 pub(crate) mod kit_components;
-pub(crate) mod listing_templates;
+pub(crate) mod lists;
 mod lookup;
 pub(crate) mod order_lines;
 mod page_size;
 mod prefetch;
 pub(crate) mod prune;
 mod read_summary;
-pub(crate) mod shipments;
-pub(crate) mod storefronts;
-pub(crate) mod suppliers;
 pub(crate) mod top_selling;
 mod verify;
-pub(crate) mod warehouses;
 pub(crate) mod work_queue;
 
 pub use account_check::lists_any_warehouse;

@@ -101,8 +101,7 @@ async fn read_pages(context: &JobContext, run: RunId, pages: Vec<Vec<Sku>>) -> R
         if !context.limiter.quota_usage().has_spare_calls() {
             break;
         }
-        let request =
-            wire::get_product_balances(&page).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let request = wire::get_product_balances(&page)?;
         let answer = context.read_once(run, Lane::Poll, request).await?;
         if answer.reply.verdict != Verdict::Accepted {
             context.exchange_end_ignored(&answer).await?;

@@ -45,6 +45,11 @@ impl ReadSummary {
         self.read_count == 0 && self.unread.is_empty() && self.quarantined.is_empty()
     }
 
+    /// Returns the number of reads that changed no fact, if none of them changed more than one.
+    pub(super) fn unchanged_count(&self) -> u64 {
+        (self.read_count as u64).saturating_sub(self.changed)
+    }
+
     /// Records the reason why a read is incomplete.
     pub(super) fn note_anomaly(&mut self, oddity: String) {
         self.anomalies.push(oddity);

@@ -3,20 +3,19 @@
 //! A month is read until two reads after its end agree, because sales are booked and corrected late. The
 //! first two runs make 24 calls each; from then on each new month makes two.
 
-use super::entry_reads::{self, EntryOperation, EntryResult};
+use super::entry_reads::{EntryResult, JobEntry, read_each};
 use crate::client::wire;
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Lane, Month, Operation, RunId, Timestamp};
 use crate::projection;
-use crate::store::{self, Durability};
+use crate::store;
 
 /// Months for which reports are read.
 pub(super) const REPORT_MONTHS: usize = 24;
 
 pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let months = open_months(context, store::MonthlyReport::TopSelling, context.now()).await?;
-    let summary = entry_reads::read_each(context, MonthReads { context, run }, months).await?;
-    Ok(summary.run_report("month(s)", "of them"))
+    Ok(read_each(context, run, months).await?.run_report("month(s)", "of them"))
 }
 
 /// Returns the last months that are over and not agreed yet, the newest first.
@@ -34,25 +33,18 @@ pub(super) async fn open_months(
     Ok(months)
 }
 
-/// *Get top-selling products by month*.
-struct MonthReads<'a> {
-    context: &'a JobContext,
-    run: RunId,
-}
-
-impl EntryOperation for MonthReads<'_> {
-    type Entry = Month;
+impl JobEntry for Month {
     const OPERATION: Operation = Operation::TopSelling;
+    const NOUN: &'static str = "month";
 
-    async fn read_entry(&self, month: Month, attempts: usize) -> Result<EntryResult, JobError> {
-        let (context, request) = (self.context, wire::top_selling(None, month));
-        let what = format!("the top sellers of {month}");
-        let answer = context.read_within(attempts, self.run, Lane::Poll, &what, &request).await?;
-        let sellers = context.decode_or_ignore(&answer, wire::decode_top_selling(&answer.reply.body)).await?;
-        let mut write = context.store.begin_write(Durability::Normal).await?;
-        context.exchange_end(&mut write, &answer).await?;
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+        let (request, what) = (wire::top_selling(None, self), format!("the top sellers of {self}"));
+        let (answer, sellers) = context
+            .read_decoded(attempts, run, Lane::Poll, &what, &request, wire::decode_top_selling)
+            .await?;
+        let mut write = context.begin_recording(&answer).await?;
         let changed =
-            projection::project_top_selling(&mut write, answer.id, answer.sent_at, month, &sellers).await?;
+            projection::project_top_selling(&mut write, answer.id, answer.sent_at, self, &sellers).await?;
         write.commit().await?;
         Ok(changed.into())
     }

@@ -110,8 +110,7 @@ impl VerifyReport {
         run: RunId,
         asked: &[Sku],
     ) -> Result<bool, JobError> {
-        let request =
-            wire::get_product_balances(asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let request = wire::get_product_balances(asked)?;
         let answer = context.read_once(run, Lane::Poll, request).await?;
         context.exchange_end_ignored(&answer).await?;
         if answer.reply.verdict != Verdict::Accepted {

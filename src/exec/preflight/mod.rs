@@ -21,7 +21,7 @@ use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
 use crate::reconcile::shipments::OrderFact;
 use crate::reconcile::tracking::ItemFact;
-use crate::store::{Durability, PlatformList};
+use crate::store::PlatformList;
 
 /// Limit of pages of a list. It stops a platform that pages without an end.
 const PAGES_MAX: u32 = 100;
@@ -97,8 +97,7 @@ pub(crate) async fn read_order(
     let request = wire::get_order_line_items(order);
     let (answer, decoded) =
         origin.read_entry_page(&order.to_string(), &what, &request, wire::decode_order_line_items).await?;
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
+    let mut write = context.begin_recording(&answer).await?;
     projection::project_order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
     write.commit().await?;
     require_readable(&what, &decoded)?;
@@ -119,8 +118,7 @@ pub(crate) async fn read_shipment(
         let id = shipment.to_string();
         let decode = wire::decode_shipment_line_items;
         let (answer, page) = origin.read_entry_page(&id, &pages.subject, &request, decode).await?;
-        let mut write = origin.context.store.begin_write(Durability::Normal).await?;
-        origin.context.exchange_end(&mut write, &answer).await?;
+        let mut write = origin.context.begin_recording(&answer).await?;
         projection::project_shipment_items(&mut write, answer.id, answer.sent_at, shipment, &page).await?;
         if let Some(ids) = pages.whole_ids(&page, |item| item.id.0) {
             write.list_complete(PlatformList::ShipmentItems(shipment), &ids, answer.sent_at).await?;
@@ -196,7 +194,7 @@ pub(crate) async fn read_products(
     skus: &[Sku],
 ) -> Result<TimedRead<Vec<LookupProduct>>, JobError> {
     let ReadOrigin { context, run, lane } = origin;
-    let request = products_request(skus).map_err(|why| JobError::Implausible(why.to_string()))?;
+    let request = products_request(skus)?;
     let answer = context.read_within(PREFLIGHT_ATTEMPTS, run, lane, "the products by SKU", &request).await?;
     let decoded = context.decode_or_ignore(&answer, wire::decode_products(&answer.reply.body)).await?;
     let is_whole = require_readable("the products by SKU", &decoded);
@@ -209,8 +207,7 @@ pub(crate) async fn read_products(
         shown_fields: shown_fields(product),
     });
     let found = found.collect();
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
+    let mut write = context.begin_recording(&answer).await?;
     projection::project_found_products(&mut write, answer.id, answer.sent_at, decoded).await?;
     write.commit().await?;
     is_whole?;
@@ -231,8 +228,7 @@ pub(crate) async fn read_warehouses(
     loop {
         let request = warehouses_request(pages.paging);
         let (answer, page) = origin.read_page(&pages.subject, &request, wire::decode_warehouses).await?;
-        let mut write = origin.context.store.begin_write(Durability::Normal).await?;
-        origin.context.exchange_end(&mut write, &answer).await?;
+        let mut write = origin.context.begin_recording(&answer).await?;
         projection::project_warehouses(&mut write, answer.id, &page).await?;
         write.commit().await?;
         if let Some(seen) = pages.add_page(&answer, page)? {
