@@ -41,4 +41,4 @@ pub use quota_lift::{apply_lifted_wait, lift_wait};
 pub use run::{FinishedRun, RunReport};
 pub use run_args::{RunArgs, RunArgsError};
 
-pub(crate) use run::run_recorded;
+pub(crate) use run::{RunEnd, run_recorded, with_run};
