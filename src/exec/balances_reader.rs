@@ -54,6 +54,12 @@ impl<'a> BalancesReader<'a> {
         Self { with_witnesses: true, ..self }
     }
 
+    /// Reads and records all pages.
+    pub(crate) async fn read_all(mut self) -> Result<Self, JobError> {
+        while self.next_page().await?.is_some() {}
+        Ok(self)
+    }
+
     /// Returns the next page: its answer, which is recorded, and its SKUs.
     pub(crate) async fn next_page(&mut self) -> Result<Option<(AnsweredExchange, Vec<Sku>)>, JobError> {
         while self.failures < FAILURES_MAX {

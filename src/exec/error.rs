@@ -41,6 +41,17 @@ pub enum JobError {
     Store(#[from] StoreError),
 }
 
+impl JobError {
+    /// Returns the reason of a failure that the entry of a call may cause. Other entries can still be read.
+    /// `None` for an error that ends the run.
+    pub(crate) fn entry_failure(&self) -> Option<&str> {
+        match self {
+            Self::Rejected { why, .. } | Self::GivenUp { why, .. } | Self::Implausible(why) => Some(why),
+            Self::Stopped | Self::KeyRefused(_) | Self::Store(_) => None,
+        }
+    }
+}
+
 impl From<ProjectionError> for JobError {
     fn from(error: ProjectionError) -> Self {
         match error {

@@ -190,55 +190,50 @@ impl InDoubtCase {
         })
     }
 
-    /// Judges the case by its checks so far. `timeout` is the longest time of a call. `Landed` has the id of
-    /// the created thing if known.
+    /// Judges the case by its checks so far. `timeout` is the longest time of a call. `TookEffect` has the id
+    /// of the created thing if known.
     pub(super) fn judge_checks(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
         let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
+        self.judge_request(quiet, now).unwrap_or_else(|| {
+            undecided("what was seen of it since cannot be read any more; look at the platform")
+        })
+    }
+
+    /// Returns `None` if a check is unreadable.
+    fn judge_request(&self, quiet: Duration, now: Timestamp) -> Option<Settlement<Option<i64>>> {
         let sent_at = self.quiet_from;
-        match &self.request {
+        Some(match &self.request {
             InDoubtRequest::Quantity { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
-                match quantity_checks(&self.checks) {
-                    Some(checks) => settle_write(&write, &checks, witnesses).map(|_| None),
-                    None => unreadable_checks(),
-                }
+                settle_write(&write, &quantity_checks(&self.checks)?, witnesses).map(|_| None)
             }
             InDoubtRequest::Shipment { claimed, .. } => {
-                match self.parse_checks(|sent_at, left| shipments::ShipmentCheck { sent_at, left }) {
-                    Some(checks) => shipments::settle_shipment(claimed, sent_at, &checks).map(|()| None),
-                    None => unreadable_checks(),
-                }
+                let checks = self.parse_checks(|sent_at, left| shipments::ShipmentCheck { sent_at, left })?;
+                shipments::settle_shipment(claimed, sent_at, &checks).map(|()| None)
             }
             InDoubtRequest::Tracking(claim) => {
-                match self.parse_checks(|sent_at, numbers| tracking::TrackingCheck { sent_at, numbers }) {
-                    Some(checks) => {
-                        tracking::settle_tracking(&claim.items, sent_at, quiet, &checks).map(|()| None)
-                    }
-                    None => unreadable_checks(),
-                }
+                let checks =
+                    self.parse_checks(|sent_at, numbers| tracking::TrackingCheck { sent_at, numbers })?;
+                tracking::settle_tracking(&claim.items, sent_at, quiet, &checks).map(|()| None)
             }
-            InDoubtRequest::Update(claim) => match self
-                .parse_checks(|sent_at, shown| product_update::UpdateCheck { sent_at, shown })
-            {
-                Some(checks) => product_update::settle_update(&claim.in_doubt(sent_at, quiet), &checks, now)
-                    .map(|()| None),
-                None => unreadable_checks(),
-            },
-            InDoubtRequest::Create { body, seen } => match CreateBody::from_body(body) {
-                // The first check has no quiet time, because an effect may be visible already.
-                Some(_) if self.checks.is_empty() => Settlement::CheckAgain { not_before: sent_at },
-                Some(create) => {
-                    match self.parse_checks(|sent_at, found| creates::CreateCheck { sent_at, found }) {
-                        Some(checks) => {
-                            creates::settle_create(create.name(), seen, sent_at, &checks).map(Some)
-                        }
-                        None => unreadable_checks(),
-                    }
-                }
-                None => unreadable_claim(),
-            },
-            InDoubtRequest::Unreadable => unreadable_claim(),
-        }
+            InDoubtRequest::Update(claim) => {
+                let checks =
+                    self.parse_checks(|sent_at, shown| product_update::UpdateCheck { sent_at, shown })?;
+                product_update::settle_update(&claim.in_doubt(sent_at, quiet), &checks, now).map(|()| None)
+            }
+            // The first check has no quiet time, because an effect may be visible already.
+            InDoubtRequest::Create { .. } if self.checks.is_empty() => {
+                Settlement::CheckAgain { not_before: sent_at }
+            }
+            InDoubtRequest::Create { body, seen } => {
+                let create = CreateBody::from_body(body)?;
+                let checks = self.parse_checks(|sent_at, found| creates::CreateCheck { sent_at, found })?;
+                creates::settle_create(create.name(), seen, sent_at, &checks).map(Some)
+            }
+            InDoubtRequest::Unreadable => {
+                undecided("what it was sent with cannot be read any more; look at the platform")
+            }
+        })
     }
 
     /// Returns true if the call was answered without naming the outcome of the stock level. The request is
@@ -256,14 +251,8 @@ impl InDoubtCase {
     }
 }
 
-fn unreadable_claim() -> Settlement<Option<i64>> {
-    let detail = "what it was sent with cannot be read any more; look at the platform".into();
-    Settlement::Undecided { reason: Reason::Undecided, detail }
-}
-
-fn unreadable_checks() -> Settlement<Option<i64>> {
-    let detail = "what was seen of it since cannot be read any more; look at the platform".into();
-    Settlement::Undecided { reason: Reason::Undecided, detail }
+fn undecided(detail: &str) -> Settlement<Option<i64>> {
+    Settlement::Undecided { reason: Reason::Undecided, detail: detail.into() }
 }
 
 fn parse_request(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>) -> Option<InDoubtRequest> {

@@ -26,22 +26,7 @@ pub(super) async fn check_cases(
     let levels: Vec<&InDoubtCase> = cases.iter().copied().filter(is_quantity).collect();
     check_levels(origin, &levels, summary).await?;
     for case in cases {
-        note_failed_check(check_case(origin, case).await, summary)?;
-    }
-    Ok(())
-}
-
-/// Counts the reads of a check. A failed read is noted and does not stop other checks.
-pub(super) fn note_failed_check(
-    look: Result<u64, JobError>,
-    summary: &mut SettleSummary,
-) -> Result<(), JobError> {
-    match look {
-        Ok(checks) => summary.checks += checks,
-        Err(error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_))) => {
-            summary.note_failure(error.to_string());
-        }
-        Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => return Err(error),
+        summary.note_read(check_case(origin, case).await)?;
     }
     Ok(())
 }
@@ -56,8 +41,8 @@ async fn check_levels(
     let ReadOrigin { context, run, lane } = origin;
     let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| level_sku(case)).collect();
     let skus: Vec<Sku> = skus.into_iter().cloned().collect();
-    let mut parts = BalancesReader::new(context, run, lane, &skus, context.settings().skus_per_call);
-    while let Some((answer, page)) = parts.next_page().await? {
+    let mut reader = BalancesReader::new(context, run, lane, &skus, context.settings().skus_per_call);
+    while let Some((answer, page)) = reader.next_page().await? {
         let decoded = wire::decode_balances(&answer.reply.body)?;
         let mut checks = Vec::new();
         for case in cases.iter().filter(|case| level_sku(case).is_some_and(|sku| page.contains(sku))) {
@@ -67,11 +52,7 @@ async fn check_levels(
         }
         store_checks(context, answer.id, answer.sent_at, &checks).await?;
     }
-    summary.checks += parts.pages_read;
-    parts
-        .unread_reason
-        .into_iter()
-        .for_each(|why| summary.note_failure(format!("cannot read all stock levels in doubt: {why}")));
+    summary.note_pages(reader, "in doubt");
     Ok(())
 }
 

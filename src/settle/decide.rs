@@ -3,12 +3,12 @@
 use super::case::{InDoubtCase, InDoubtRequest};
 use super::summary::SettleSummary;
 use crate::exec::{JobContext, JobError, change_events};
-use crate::model::{ChangeId, Operation};
+use crate::model::{ChangeId, Operation, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::in_doubt::Settlement;
-use crate::store::{ChangeOutcome, Durability};
+use crate::store::{ChangeOutcome, Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Kind of the event of a decision.
 const SETTLED_EVENT: &str = "outbox.finished";
@@ -45,6 +45,21 @@ pub(super) async fn decide_case(
     Ok(())
 }
 
+/// Begins the commit of a decision: its event, and the moves of its changes. `None` if a change left the state
+/// in doubt in the meantime, by an operator's decision for instance. Then nothing must be committed.
+async fn begin_decision(
+    context: &JobContext,
+    case: &InDoubtCase,
+    decision: &Value,
+    moves: &[ChangeOutcome],
+    now: Timestamp,
+) -> Result<Option<WriteTransaction>, StoreError> {
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    write.event_append(now, SETTLED_EVENT, &case.key, Some(&decision.to_string())).await?;
+    let moved = write.outbox_transition(ChangeState::InDoubt, moves, now).await?;
+    Ok((moved == moves.len() as u64).then_some(write))
+}
+
 /// Commits that the request took effect. Returns false if a change left the state in doubt in the meantime,
 /// because a push also checks its own call. Then nothing is committed.
 async fn commit_effect(
@@ -57,16 +72,11 @@ async fn commit_effect(
         Some(id) => format!("the answer was lost; a look at the platform shows that it made {id}"),
         None => format!("{}; a look at the platform shows that it was done", case.doubt_reason()),
     };
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    let answer = json!({"landed": true, "exchange": case.exchange, "made": made});
-    write.event_append(now, SETTLED_EVENT, &case.key, Some(&answer.to_string())).await?;
-    // An operator may have decided in the meantime; then the write must not be counted twice.
-    let moved = write
-        .outbox_transition(ChangeState::InDoubt, &case.outcomes_to(ChangeState::Applied, None, &detail), now)
-        .await?;
-    if moved != case.changes.len() as u64 {
+    let decision = json!({"landed": true, "exchange": case.exchange, "made": made});
+    let moves = case.outcomes_to(ChangeState::Applied, None, &detail);
+    let Some(mut write) = begin_decision(context, case, &decision, &moves, now).await? else {
         return Ok(false);
-    }
+    };
     if let InDoubtRequest::Quantity { write: level, .. } = &case.request {
         write.stock_level_write_took_effect(case.exchange, case.sent_at, level, now).await?;
     }
@@ -114,15 +124,11 @@ async fn commit_no_effect(context: &JobContext, case: &InDoubtCase) -> Result<bo
                 .into(),
         ),
     };
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    let answer = json!({"landed": false, "exchange": case.exchange});
-    write.event_append(now, SETTLED_EVENT, &case.key, Some(&answer.to_string())).await?;
-    let moved = write
-        .outbox_transition(ChangeState::InDoubt, &case.outcomes_to(to, Some(reason), &detail), now)
-        .await?;
-    if moved != case.changes.len() as u64 {
+    let decision = json!({"landed": false, "exchange": case.exchange});
+    let moves = case.outcomes_to(to, Some(reason), &detail);
+    let Some(mut write) = begin_decision(context, case, &decision, &moves, now).await? else {
         return Ok(false);
-    }
+    };
     if let InDoubtRequest::Quantity { write: level, .. } = &case.request {
         write.stock_level_write_had_no_effect(case.exchange, level, now).await?;
     }
@@ -133,7 +139,7 @@ async fn commit_no_effect(context: &JobContext, case: &InDoubtCase) -> Result<bo
     write.stock_level_writes_end_orphaned(now).await?;
     write.commit().await?;
     if to == ChangeState::Rejected {
-        change_events::log_outcomes(context, &case.outcomes_to(to, Some(reason), &detail)).await;
+        change_events::log_outcomes(context, &moves).await;
     } else {
         log_decided(context, case, "did not land", &detail).await;
     }

@@ -28,13 +28,8 @@ pub(super) async fn run(
     let aside = context.quarantined_entries(Operation::GetProductBalances).await?;
     let due = check_times(&rows, now, &aside).into_iter().filter(|(_, at)| *at <= now);
     let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
-    let parts = BalancesReader::new(context, run, Lane::Push, &due, TRUSTED_PAGE_SKUS - WITNESSES);
-    let mut parts = parts.with_witnesses();
-    while parts.next_page().await?.is_some() {}
-    summary.checks += parts.pages_read;
-    parts.unread_reason.into_iter().for_each(|why| {
-        summary.note_failure(format!("cannot read all stock levels no answer showed: {why}"))
-    });
+    let reader = BalancesReader::new(context, run, Lane::Push, &due, TRUSTED_PAGE_SKUS - WITNESSES);
+    summary.note_pages(reader.with_witnesses().read_all().await?, "no answer showed");
     requeue_decidable(context, summary).await
 }
 

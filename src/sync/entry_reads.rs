@@ -95,7 +95,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
             Ok(came) => return self.record_answer(entry, came).await.map(|()| true),
             Err(error) => error,
         };
-        let Some(why) = entry_failure_message(&error) else { return Err(error) };
+        let Some(why) = error.entry_failure() else { return Err(error) };
         self.consecutive_failures += 1;
         if self.consecutive_failures >= FAILED_MAX {
             return Err(error);
@@ -131,7 +131,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
             match asked {
                 Ok(came) => self.record_answer(entry, came).await?,
                 Err(error) => {
-                    let Some(why) = entry_failure_message(&error) else { return Err(error) };
+                    let Some(why) = error.entry_failure() else { return Err(error) };
                     self.context.quarantine_entry(E::OPERATION, &entry.to_string(), why).await?;
                     self.note_unread(entry, why);
                 }
@@ -151,8 +151,8 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         let failed = match &asked {
             Err(JobError::GivenUp { .. }) => attempts,
             // A refused or invalid answer would be the same again, so it counts as full proof.
-            Err(JobError::Rejected { .. } | JobError::Implausible(_)) => PROOF_FAILURES,
-            Ok(_) | Err(JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_)) => 0,
+            Err(error) if error.entry_failure().is_some() => PROOF_FAILURES,
+            Ok(_) | Err(_) => 0,
         };
         let (subject, moment) = (entry.to_string(), self.context.moment());
         let mut failures = self.context.entry_failures();
@@ -197,16 +197,6 @@ pub(super) async fn read_each<E: JobEntry>(
     }
     reader.read_deferred().await?;
     Ok(reader.summary)
-}
-
-/// Returns the message of a failure that the entry may cause.
-fn entry_failure_message(error: &JobError) -> Option<&str> {
-    match error {
-        JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why) => {
-            Some(why)
-        }
-        JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_) => None,
-    }
 }
 
 impl From<u64> for EntryResult {

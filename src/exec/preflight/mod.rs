@@ -278,15 +278,12 @@ impl ReadOrigin<'_> {
     ) -> Result<(AnsweredExchange, DecodedAnswer<T>), JobError> {
         let page = self.read_page(what, request, decode).await;
         match &page {
-            Ok(_) => {
-                self.context.record_success(request.operation, &[entry]).await?;
+            Ok(_) => drop(self.context.record_success(request.operation, &[entry]).await?),
+            Err(error) => {
+                if let Some(why) = error.entry_failure() {
+                    self.context.record_failure(request.operation, &[entry], why).await?;
+                }
             }
-            Err(
-                JobError::GivenUp { why, .. } | JobError::Rejected { why, .. } | JobError::Implausible(why),
-            ) => {
-                self.context.record_failure(request.operation, &[entry], why).await?;
-            }
-            Err(JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_)) => {}
         }
         page
     }
