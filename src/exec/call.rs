@@ -31,12 +31,6 @@ pub(crate) struct BegunExchange {
     sent_moment: Moment,
 }
 
-impl BegunExchange {
-    fn from_begun(id: ExchangeId, begun: &ExchangeBegin<'_>) -> Self {
-        Self { id, sent_at: begun.sent_at, sent_moment: begun.sent_moment }
-    }
-}
-
 /// Exchange that was sent and whose end is not recorded yet.
 #[derive(Debug)]
 pub(crate) struct AnsweredExchange {
@@ -93,8 +87,9 @@ impl JobContext {
         lane: Lane,
         request: &PlatformRequest,
     ) -> Result<BegunExchange, StoreError> {
-        let begun = self.exchange_start(run, lane, request);
-        Ok(BegunExchange::from_begun(write.exchange_begin(self.session_id, &begun).await?, &begun))
+        let begin = self.exchange_start(run, lane, request);
+        let id = write.exchange_begin(self.session_id, &begin).await?;
+        Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
     }
 
     /// Records the begin of an exchange and commits.
@@ -105,8 +100,9 @@ impl JobContext {
         lane: Lane,
         request: &PlatformRequest,
     ) -> Result<BegunExchange, StoreError> {
-        let begun = self.exchange_start(run, lane, request);
-        Ok(BegunExchange::from_begun(write.exchange_begin_and_commit(self.session_id, &begun).await?, &begun))
+        let begin = self.exchange_start(run, lane, request);
+        let id = write.exchange_begin_and_commit(self.session_id, &begin).await?;
+        Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
     }
 
     fn exchange_start<'a>(&self, run: RunId, lane: Lane, request: &'a PlatformRequest) -> ExchangeBegin<'a> {
@@ -130,22 +126,18 @@ impl JobContext {
     ) -> AnsweredExchange {
         let reply = self.client.send(request).await;
         let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
-        let notices = permit.complete_call(limiter_outcome(&reply));
-        for notice in &notices {
-            log_limiter_event(notice);
-        }
-        let (digest, notices) = (PackedBody::digest(&reply.body), !notices.is_empty());
-        let packed = OnceLock::new();
+        let limiter_events = permit.complete_call(limiter_outcome(&reply));
+        limiter_events.iter().for_each(log_limiter_event);
         AnsweredExchange {
             id,
             sent_at,
             sent_moment,
+            digest: PackedBody::digest(&reply.body),
             reply,
-            digest,
-            compressed_body: packed,
+            compressed_body: OnceLock::new(),
             answered_at,
             answered_moment,
-            has_limiter_events: notices,
+            has_limiter_events: !limiter_events.is_empty(),
         }
     }
 
@@ -176,9 +168,8 @@ impl JobContext {
 
     /// Stores the limiter's state that does not follow from the journal.
     pub(super) async fn limiter_save_state(&self, write: &mut WriteTransaction) -> Result<(), StoreError> {
-        let kept = serde_json::to_string(&self.limiter.persisted_state().limiter_state);
-        let kept = kept.expect("what is kept has text keys, which JSON can write");
-        write.limiter_state_store(&kept).await
+        let state = serde_json::to_string(&self.limiter.persisted_state().limiter_state);
+        write.limiter_state_store(&state.expect("the limiter's state has text keys")).await
     }
 
     /// Begins the transaction of an answer's facts. The end of the exchange is recorded in it.
@@ -238,19 +229,7 @@ impl JobContext {
         }
     }
 
-    /// Reads with up to [`READ_ATTEMPTS`] attempts. Only the end of the returned, accepted answer is left to the
-    /// caller to record.
-    pub(crate) async fn read_answer(
-        &self,
-        run: RunId,
-        lane: Lane,
-        what: &str,
-        request: &PlatformRequest,
-    ) -> Result<AnsweredExchange, JobError> {
-        self.read_within(READ_ATTEMPTS, run, lane, what, request).await
-    }
-
-    /// Reads with at most so many attempts.
+    /// Reads with at most so many attempts. The caller records only the end of the returned, accepted answer.
     pub(crate) async fn read_within(
         &self,
         attempts: usize,
@@ -426,19 +405,20 @@ fn journal_outcome(verdict: Verdict) -> ExchangeOutcome {
 }
 
 /// Logs a change of the account's budget. [`JobContext::key_refused_by`] logs a refused key.
-fn log_limiter_event(notice: &LimiterEvent) {
-    match notice {
+fn log_limiter_event(limiter_event: &LimiterEvent) {
+    match limiter_event {
         LimiterEvent::HoldStarted(hold) if hold.scope == HoldScope::Key => {}
-        LimiterEvent::HoldStarted(hold) => tracing::warn!(
-            event = event::QUOTA_HOLD,
-            reason = hold.reason.as_str(),
-            hold_ms = hold.duration_ms,
-            "{} waits{}: {} {}",
-            scope_text(hold.scope),
-            hold.duration_ms.map_or(String::new(), |ms| format!(" {} s", ms.div_ceil(1000))),
-            hold.reason.as_str(),
-            hold.why
-        ),
+        LimiterEvent::HoldStarted(hold) => {
+            let (reason, hold_ms) = (hold.reason.as_str(), hold.duration_ms);
+            let duration = hold_ms.map_or(String::new(), |ms| format!(" {} s", ms.div_ceil(1000)));
+            let (scope, why) = (scope_text(hold.scope), &hold.why);
+            tracing::warn!(
+                event = event::QUOTA_HOLD,
+                reason,
+                hold_ms,
+                "{scope} waits{duration}: {reason} {why}"
+            );
+        }
         LimiterEvent::LimitReduced { permille, limit, reservations: held } => tracing::warn!(
             event = event::QUOTA_SHARE,
             permille,
@@ -448,11 +428,8 @@ fn log_limiter_event(notice: &LimiterEvent) {
              {limit} a minute are ours for now"
         ),
         LimiterEvent::LimitRecovered => {
-            tracing::info!(
-                event = event::QUOTA_SHARE,
-                permille = 1000,
-                "our share of the quota is whole again"
-            );
+            let permille = 1000;
+            tracing::info!(event = event::QUOTA_SHARE, permille, "our share of the quota is whole again");
         }
         LimiterEvent::SoftThreshold { count } => tracing::warn!(
             event = event::BAD_REQUESTS,

@@ -18,7 +18,8 @@ pub async fn find_products(
     let mut found = Vec::new();
     for page in ids.chunks(context.settings().skus_per_call) {
         let request = wire::get_products(by, page)?;
-        let answer = context.read_answer(run, Lane::Operator, "the products", &request).await?;
+        let answer =
+            context.read_within(call::READ_ATTEMPTS, run, Lane::Operator, "the products", &request).await?;
         let products = balances::record_products(context, &answer).await?;
         found.extend(products.into_iter().map(String::from));
     }
