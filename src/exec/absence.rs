@@ -6,8 +6,7 @@
 //! each answer. A held change is therefore checked again after growing delays, and continues with the first
 //! answer that contains the record. It is rejected only on positive evidence.
 
-use super::{JobContext, JobError};
-use super::{KeyStatus, probe_key};
+use super::{JobContext, JobError, KeyStatus, probe_key};
 use crate::model::{ChangeId, Moment, RunId, Timestamp};
 use crate::reconcile::proof::{ABSENCE_CHECKS_APART, CheckTime, KeyState};
 use crate::store::{Durability, StoreError, SuspectedAbsenceRow};
@@ -107,22 +106,22 @@ pub(crate) async fn note_absence(
     what: &str,
     unwell: Option<&str>,
 ) -> Result<AbsenceProof, JobError> {
-    let before = context.store.suspected_absence_list().await?.into_iter().find(|row| row.subject == subject);
-    let before = before.filter(|row| row.what == what);
+    let rows = context.store.suspected_absence_list().await?;
+    let before = rows.into_iter().find(|row| row.subject == subject && row.what == what);
     let first = before.as_ref().and_then(SuspectedAbsenceRow::first_check);
     let mut write = context.store.begin_write(Durability::Normal).await?;
-    let look = current_check(context);
-    let is_proved = look.proves_absent(first, unwell.is_none());
-    let begins = unwell.is_none() && first.is_none();
-    let first = if unwell.is_none() { Some(look.measured_from(first)) } else { first };
-    let checks = if begins { 1 } else { before.as_ref().map_or(0, |row| row.checks) + 1 };
+    let check = current_check(context);
+    let is_proved = check.proves_absent(first, unwell.is_none());
+    let is_first = unwell.is_none() && first.is_none();
+    let first = if unwell.is_none() { Some(check.measured_from(first)) } else { first };
+    let checks = if is_first { 1 } else { before.map_or(0, |row| row.checks) + 1 };
     let row = SuspectedAbsenceRow {
         subject: subject.to_owned(),
         what: what.to_owned(),
         first_ms: first.map(|first| first.at.0),
         first_moment: first.map(|first| first.moment.0),
-        last_ms: look.at.0,
-        last_moment: look.moment.0,
+        last_ms: check.at.0,
+        last_moment: check.moment.0,
         checks,
     };
     write.suspected_absence_store(&row).await?;
@@ -131,7 +130,7 @@ pub(crate) async fn note_absence(
         return Ok(AbsenceProof::Proved);
     }
     let because = unwell.unwrap_or("one answer proves nothing");
-    let again = look.at.plus(check_delay(row.checks, CHECK_DELAY_MAX)).to_rfc3339();
+    let again = check.at.plus(check_delay(checks, CHECK_DELAY_MAX)).to_rfc3339();
     Ok(AbsenceProof::NotProved(format!("{what}; {because}: it is looked at again at {again}")))
 }
 

@@ -108,9 +108,6 @@ pub(crate) async fn record_first_balances(
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.
 fn lacks_all(asked: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
-    if decoded.records.is_empty() {
-        return true;
-    }
     let asked: BTreeSet<String> = asked.iter().map(Sku::case_key).collect();
     !decoded.records.iter().any(|record| asked.contains(&record.sku.case_key()))
 }
@@ -162,8 +159,10 @@ async fn store_balances(
     let recorded = project_balances(&mut write, answer.id, when, asked, &decoded).await?;
     for row in &recorded.mismatched {
         let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
-        let told = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
-        write.event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&told.to_string())).await?;
+        let detail = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
+        write
+            .event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&detail.to_string()))
+            .await?;
     }
     fix_bases_and_commit(context, answer, write).await?;
     log_conflicts(&recorded);
@@ -172,14 +171,14 @@ async fn store_balances(
 
 fn log_conflicts(recorded: &BalancesRecorded) {
     for MismatchRow { sku, warehouse_id, written, shown } in &recorded.mismatched {
-        let theirs = shown.map_or_else(|| "nothing".into(), |shown| shown.to_string());
+        let shown_text = shown.map_or_else(|| "nothing".into(), |shown| shown.to_string());
         tracing::warn!(
             event = event::CONFLICT_OPENED,
             sku,
             warehouse = warehouse_id,
             mine = written,
             theirs = shown,
-            "the platform accepted {written} for {sku} in warehouse {warehouse_id} and two looks show {theirs}; \
+            "the platform accepted {written} for {sku} in warehouse {warehouse_id} and two looks show {shown_text}; \
              look at the product there, then count it: tallyd quantity set"
         );
     }

@@ -16,31 +16,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Logs one line for each transition.
 pub(crate) async fn log_outcomes(context: &JobContext, moves: &[ChangeOutcome]) {
-    let keys = change_keys(context, &moves.iter().map(|verdict| verdict.id).collect::<Vec<_>>()).await;
-    for verdict in moves {
-        let (change, key, reason) = (verdict.id.0, keys.get(&verdict.id).map(String::as_str), verdict.reason);
-        let detail = verdict.detail.as_deref().unwrap_or_default();
-        if verdict.to == ChangeState::Held.as_str() && reason == Some(Reason::Conflict.as_str()) {
+    let keys = change_keys(context, &moves.iter().map(|moved| moved.id).collect::<Vec<_>>()).await;
+    for moved in moves {
+        let (change, key, reason) = (moved.id.0, keys.get(&moved.id).map(String::as_str), moved.reason);
+        let (outcome, detail) = (moved.to, moved.detail.as_deref().unwrap_or_default());
+        if outcome == ChangeState::Held.as_str() && reason == Some(Reason::Conflict.as_str()) {
             tracing::warn!(event = event::CONFLICT_OPENED, change, key, "{detail}");
-        } else if verdict.to == ChangeState::Held.as_str() {
+        } else if outcome == ChangeState::Held.as_str() {
             tracing::warn!(event = event::OUTBOX_HELD, change, key, reason, "{detail}");
-        } else if verdict.to == ChangeState::InDoubt.as_str() {
+        } else if outcome == ChangeState::InDoubt.as_str() {
             tracing::warn!(event = event::OUTBOX_IN_DOUBT, change, key, reason, "{detail}");
-        } else if is_unexpected(verdict) {
-            let outcome = verdict.to;
+        } else if is_unexpected(moved) {
             tracing::warn!(event = event::OUTBOX_FINISHED, change, key, reason, outcome, "{detail}");
         } else {
-            let outcome = verdict.to;
             tracing::info!(event = event::OUTBOX_FINISHED, change, key, reason, outcome, "{detail}");
         }
     }
 }
 
 /// Returns true for a rejection that was not decided by an operator.
-fn is_unexpected(verdict: &ChangeOutcome) -> bool {
+fn is_unexpected(moved: &ChangeOutcome) -> bool {
     let decided = [Reason::Operator, Reason::RemoteWins].map(Reason::as_str);
-    verdict.to == ChangeState::Rejected.as_str()
-        && !verdict.reason.is_some_and(|reason| decided.contains(&reason))
+    moved.to == ChangeState::Rejected.as_str()
+        && !moved.reason.is_some_and(|reason| decided.contains(&reason))
 }
 
 /// Logs an operator's releases after this position. The daemon logs them, because a command has no log.

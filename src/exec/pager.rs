@@ -128,7 +128,7 @@ impl ListProgress {
             summary.push_str(&format!(", {} made no sense", self.parked));
         }
         match self.anomaly_text() {
-            Some(oddity) => RunReport::partial(format!("{summary}; {oddity}")),
+            Some(anomaly) => RunReport::partial(format!("{summary}; {anomaly}")),
             None => RunReport::ok(summary),
         }
     }

@@ -16,7 +16,7 @@
 
 use super::page_size::PageSize;
 use crate::client::{Verdict, wire};
-use crate::exec::quarantine::{EntryRoute, FailureCause, QuarantinedEntries};
+use crate::exec::quarantine::{FailureCause, QuarantinedEntries};
 use crate::exec::{JobContext, JobError, RunReport, balances, call};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku};
 use crate::outbox::RetryDelays;
@@ -129,9 +129,9 @@ impl<'a> BalancesPass<'a> {
     async fn load(context: &'a JobContext, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
         let configured = context.settings().skus_per_call;
         let proved = context.store.page_size(configured).await?;
-        let aside = context.quarantined_entries(READ_OPERATION).await?;
-        let (alone, queue): (VecDeque<Sku>, VecDeque<Sku>) =
-            only.iter().cloned().partition(|sku| aside.contains(sku.as_str()));
+        let quarantined = context.quarantined_entries(READ_OPERATION).await?;
+        let (isolated, queue): (VecDeque<Sku>, VecDeque<Sku>) =
+            only.iter().cloned().partition(|sku| quarantined.contains(sku.as_str()));
         Ok(Self {
             context,
             run,
@@ -141,9 +141,9 @@ impl<'a> BalancesPass<'a> {
             page_size: PageSize::new(configured, proved),
             initial_size: (configured, proved),
             parts: FailedGroups::default(),
-            isolated: alone,
+            isolated,
             isolated_failures: BTreeMap::new(),
-            quarantined: aside,
+            quarantined,
             quarantined_count: 0,
             failures: 0,
             first_failure: String::new(),
@@ -183,26 +183,22 @@ impl<'a> BalancesPass<'a> {
 
     /// Fills the queue with the SKUs of a page, if so many are due.
     async fn fill_queue(&mut self) -> Result<(), JobError> {
-        let Some(stands) = &mut self.tracked else { return Ok(()) };
+        let Some(progress) = &mut self.tracked else { return Ok(()) };
         while self.queue.len() < self.page_size.get() {
             let limit = QUEUED_PAGES * self.page_size.get() - self.queue.len();
             let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-            let texts = self.context.store.tracked_sku_stalest(self.start_position, stands, limit).await?;
+            let texts = self.context.store.tracked_sku_stalest(self.start_position, progress, limit).await?;
             if texts.is_empty() {
                 break;
             }
             // A page of invalid SKUs must not end the run, because valid ones may follow.
             for sku in texts.into_iter().filter_map(|text| Sku::new(text).ok()) {
-                match self
-                    .quarantined
-                    .contains(sku.as_str())
-                    .then(|| self.quarantined.route_of(self.context, sku.as_str()))
-                {
-                    None => self.queue.push(sku),
-                    Some(EntryRoute::Deferred(..)) => self.quarantined_count += 1,
-                    Some(EntryRoute::Isolated | EntryRoute::Suspect | EntryRoute::Shared) => {
-                        self.isolated.push_back(sku)
-                    }
+                if !self.quarantined.contains(sku.as_str()) {
+                    self.queue.push(sku);
+                } else if self.quarantined.retry_at(self.context.now(), sku.as_str()).is_some() {
+                    self.quarantined_count += 1;
+                } else {
+                    self.isolated.push_back(sku);
                 }
             }
         }
@@ -232,9 +228,9 @@ impl<'a> BalancesPass<'a> {
     }
 
     /// Reads a page. Splits it after a failure, or puts it back to the queue.
-    async fn read_page(&mut self, SkuPage { skus, origin: kind }: SkuPage) -> Result<(), JobError> {
+    async fn read_page(&mut self, SkuPage { skus, origin }: SkuPage) -> Result<(), JobError> {
         let mut asked = skus.clone();
-        if kind == PageOrigin::Recheck {
+        if origin == PageOrigin::Recheck {
             asked.extend(self.context.store.witness_skus(&skus).await?);
         }
         let request = wire::get_product_balances(&asked)?;
@@ -246,14 +242,14 @@ impl<'a> BalancesPass<'a> {
             // The next page is requested before this one is recorded, which may still show that this one was
             // cut.
             self.page_size.record_success(skus.len() >= self.page_size.get());
-            self.record_page(answer, skus, asked, kind);
+            self.record_page(answer, skus, asked, origin);
             return filled;
         }
         context.exchange_end_ignored(&answer).await?;
         filled?;
         let failed = context.classify_failure(run, &answer.reply).await?;
         if failed == FailureCause::Entry {
-            if kind == PageOrigin::Due && answer.reply.may_shrink_page() {
+            if origin == PageOrigin::Due && answer.reply.may_shrink_page() {
                 self.page_size.record_failure();
             }
             self.split_page(skus, call::reply_message(&answer.reply)).await?;
@@ -311,33 +307,33 @@ impl<'a> BalancesPass<'a> {
         answer: call::AnsweredExchange,
         skus: Vec<Sku>,
         asked: Vec<Sku>,
-        kind: PageOrigin,
+        origin: PageOrigin,
     ) {
         let context = self.context.clone();
         let is_new = self.tracked.as_ref().is_some_and(StalestProgress::is_at_never_read);
-        let is_first = kind == PageOrigin::Due && is_new;
+        let is_first = origin == PageOrigin::Due && is_new;
         self.recording.spawn(async move {
             let checked = if is_first {
                 balances::record_first_balances(&context, &answer, &asked).await
             } else {
                 balances::record_balances(&context, &answer, &asked).await
             };
-            let came = match checked {
+            let recorded = match checked {
                 // A small page may consist of missing SKUs; it must not stop the pass.
                 Ok(checked)
-                    if checked.wants_witnesses() && kind == PageOrigin::Due && skus.len() <= SMALL_PAGE =>
+                    if checked.wants_witnesses() && origin == PageOrigin::Due && skus.len() <= SMALL_PAGE =>
                 {
-                    let (absent, unsure) = (skus.clone(), skus.clone());
-                    Ok(BalancesRecorded { absent, unproven_skus: unsure, ..Default::default() })
+                    let (absent, unproven_skus) = (skus.clone(), skus.clone());
+                    Ok(BalancesRecorded { absent, unproven_skus, ..Default::default() })
                 }
                 Ok(checked) => checked.into_recorded(),
                 Err(error) => Err(error),
             };
-            match came {
-                Ok(recorded) => Ok(RecordedPage { skus, origin: kind, result: Ok(recorded) }),
-                Err(JobError::Implausible(why)) => Ok(RecordedPage { skus, origin: kind, result: Err(why) }),
-                Err(error) => Err(error),
-            }
+            let result = match recorded {
+                Err(JobError::Implausible(why)) => Err(why),
+                recorded => Ok(recorded?),
+            };
+            Ok(RecordedPage { skus, origin, result })
         });
     }
 
@@ -347,10 +343,10 @@ impl<'a> BalancesPass<'a> {
         while self.recording.len() > pages {
             let Some(done) = self.recording.join_next().await else { break };
             let counted = match done.expect("a page that is recorded neither panics nor is stopped") {
-                Ok(RecordedPage { skus: asked, origin: kind, result: Ok(recorded) }) => {
-                    self.count_page(&asked, kind, recorded).await
+                Ok(RecordedPage { skus, origin, result: Ok(recorded) }) => {
+                    self.count_page(&skus, origin, recorded).await
                 }
-                Ok(RecordedPage { skus: asked, result: Err(why), .. }) => self.split_page(asked, why).await,
+                Ok(RecordedPage { skus, result: Err(why), .. }) => self.split_page(skus, why).await,
                 Err(error) => Err(error),
             };
             failed = failed.and(counted);
@@ -361,7 +357,7 @@ impl<'a> BalancesPass<'a> {
     async fn count_page(
         &mut self,
         asked: &[Sku],
-        kind: PageOrigin,
+        origin: PageOrigin,
         recorded: BalancesRecorded,
     ) -> Result<(), JobError> {
         (self.failures, self.delays) = (0, RetryDelays::page_retry());
@@ -369,11 +365,11 @@ impl<'a> BalancesPass<'a> {
         self.freed += recorded.stock_levels_unblocked;
         let is_empty = recorded.absent.len() >= asked.len();
         // With witnesses in the answer, a lacking SKU is missing; its call did not fail.
-        if kind == PageOrigin::Recheck || !is_empty {
+        if origin == PageOrigin::Recheck || !is_empty {
             self.has_ended_quarantine |=
                 self.context.record_read_success(READ_OPERATION, &sku_names(asked), !is_empty).await?;
         }
-        if kind == PageOrigin::Recheck {
+        if origin == PageOrigin::Recheck {
             self.absent += recorded.absent.len();
             return Ok(());
         }
@@ -382,8 +378,8 @@ impl<'a> BalancesPass<'a> {
         if brake::is_cut_answer(asked.len() as u64, recorded.unproven_skus.len() as u64) {
             self.page_size.record_failure();
         }
-        let again = &self.rechecked;
-        self.unproved.extend(recorded.unproven_skus.into_iter().filter(|sku| !again.contains(sku)));
+        let rechecked = &self.rechecked;
+        self.unproved.extend(recorded.unproven_skus.into_iter().filter(|sku| !rechecked.contains(sku)));
         Ok(())
     }
 

@@ -92,7 +92,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
     /// Reads an entry among the others. Returns true if the read succeeded.
     pub(super) async fn read_entry(&mut self, entry: E) -> Result<bool, JobError> {
         let error = match self.attempt_read(entry, FIRST_ATTEMPTS).await {
-            Ok(came) => return self.record_answer(entry, came).await.map(|()| true),
+            Ok(result) => return self.record_answer(entry, result).await.map(|()| true),
             Err(error) => error,
         };
         let Some(why) = error.entry_failure() else { return Err(error) };
@@ -110,17 +110,17 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
 
     /// Reads the entries again that failed, and the quarantined ones that are due.
     pub(super) async fn read_deferred(&mut self) -> Result<(), JobError> {
-        let behind = std::mem::take(&mut self.deferred);
+        let deferred = std::mem::take(&mut self.deferred);
         // A single failure since the last success means the entry. Several may mean the platform.
         if let (1.., 1, Some((last, _))) = (
             self.answered_count,
             self.consecutive_failures,
-            behind.iter().rfind(|(_, first)| first.is_some()),
+            deferred.iter().rfind(|(_, first)| first.is_some()),
         ) {
             self.context.entry_failures().note_isolated_failure(E::OPERATION, &last.to_string());
         }
-        for (entry, first) in behind {
-            let asked = match first {
+        for (entry, first) in deferred {
+            let read = match first {
                 // No read of this run succeeded, so a further attempt proves nothing.
                 Some(error) if self.answered_count == 0 => Err(error),
                 // A refusal would be repeated, and each costs a bad request.
@@ -128,8 +128,8 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
                 Some(_) => self.attempt_read(entry, RETRY_ATTEMPTS).await,
                 None => self.attempt_read(entry, QUARANTINED_ATTEMPTS).await,
             };
-            match asked {
-                Ok(came) => self.record_answer(entry, came).await?,
+            match read {
+                Ok(result) => self.record_answer(entry, result).await?,
                 Err(error) => {
                     let Some(why) = error.entry_failure() else { return Err(error) };
                     self.context.quarantine_entry(E::OPERATION, &entry.to_string(), why).await?;
@@ -147,8 +147,8 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
 
     /// Reads an entry with at most so many attempts and counts its failures.
     async fn attempt_read(&self, entry: E, attempts: usize) -> Result<EntryResult, JobError> {
-        let asked = entry.read(self.context, self.run, attempts).await;
-        let failed = match &asked {
+        let read = entry.read(self.context, self.run, attempts).await;
+        let failed = match &read {
             Err(JobError::GivenUp { .. }) => attempts,
             // A refused or invalid answer would be the same again, so it counts as full proof.
             Err(error) if error.entry_failure().is_some() => PROOF_FAILURES,
@@ -158,14 +158,14 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         let mut failures = self.context.entry_failures();
         (0..failed).for_each(|_| failures.record_failure(E::OPERATION, [subject.as_str()], moment));
         drop(failures);
-        asked
+        read
     }
 
-    async fn record_answer(&mut self, entry: E, came: EntryResult) -> Result<(), JobError> {
+    async fn record_answer(&mut self, entry: E, result: EntryResult) -> Result<(), JobError> {
         (self.answered_count, self.consecutive_failures) = (self.answered_count + 1, 0);
-        self.summary.count_read(came.changed);
-        if let Some(oddity) = came.anomaly {
-            self.summary.note_anomaly(format!("{}: {oddity}", entry.display_name()));
+        self.summary.count_read(result.changed);
+        if let Some(anomaly) = result.anomaly {
+            self.summary.note_anomaly(format!("{}: {anomaly}", entry.display_name()));
         }
         self.summary
             .note_quarantine_end(self.context.record_success(E::OPERATION, &[&entry.to_string()]).await?);

@@ -48,10 +48,11 @@ pub(crate) async fn run(
         _ => NAMED_MAX,
     };
     let mut pass = OrdersPass::load(context, run, named).await?;
-    let said = if only.is_empty() { pass.queue_due(trigger).await? } else { pass.queue_orders(only) };
+    pass.due.extend(only);
+    let remark = if only.is_empty() { pass.queue_due(trigger).await? } else { None };
     pass.queue_lines(None).await?;
     pass.read_queues().await?;
-    Ok(pass.run_report(said))
+    Ok(pass.run_report(remark))
 }
 
 /// Reads at most `most` named orders.
@@ -68,8 +69,8 @@ pub(super) async fn has_named_order(context: &JobContext) -> Result<bool, StoreE
 
 /// Returns the quarantined orders that are not due.
 async fn deferred_orders(context: &JobContext) -> Result<Vec<OrderId>, StoreError> {
-    let aside = context.quarantined_entries(Operation::GetOrderLineItems).await?;
-    let waiting = aside.deferred_entries(context.now()).filter_map(|(subject, _)| subject.parse().ok());
+    let quarantined = context.quarantined_entries(Operation::GetOrderLineItems).await?;
+    let waiting = quarantined.deferred_entries(context.now()).filter_map(|(subject, _)| subject.parse().ok());
     Ok(waiting.map(OrderId).collect())
 }
 
@@ -115,17 +116,11 @@ impl<'a> OrdersPass<'a> {
         })
     }
 
-    /// Queues the orders that an operator gave this run.
-    fn queue_orders(&mut self, only: &[OrderId]) -> Option<String> {
-        self.due.extend(only);
-        None
-    }
-
     /// Queues the due orders. Returns a remark about orders that are not read, for the summary.
     async fn queue_due(&mut self, trigger: RunTrigger) -> Result<Option<String>, JobError> {
         let (context, now) = (self.context, self.context.now());
         let mut orders = context.store.tracked_order_due(now).await?;
-        let mut said = match trigger {
+        let mut remark = match trigger {
             RunTrigger::Schedule => skip_unchanged(context, self.run, &mut orders.open).await?,
             _ => None,
         };
@@ -133,22 +128,24 @@ impl<'a> OrdersPass<'a> {
         let most = if context.limiter.quota_usage().has_spare_calls() { roomy } else { busy };
         let later = orders.closed.len().saturating_sub(most);
         if later > 0 {
-            said.get_or_insert_default().push_str(&format!("; {later} closed order(s) are looked at later"));
+            remark
+                .get_or_insert_default()
+                .push_str(&format!("; {later} closed order(s) are looked at later"));
         }
         orders.closed.truncate(most);
-        let voucher = context.store.control_order(&self.named_skip).await?;
-        self.due.extend(voucher);
+        let control = context.store.control_order(&self.named_skip).await?;
+        self.due.extend(control);
         for id in orders.named.into_iter().filter(|order| self.named_skip.contains(order)) {
             // Counts the order as quarantined in the summary.
             self.orders.may_read_now(OrderToRead { id, request: None });
         }
         let due = orders.open.into_iter().chain(orders.closed);
-        for order in due.filter(|order| Some(*order) != voucher) {
+        for order in due.filter(|order| Some(*order) != control) {
             if self.orders.may_read_now(OrderToRead { id: order, request: None }) {
                 self.due.push_back(order);
             }
         }
-        Ok(said)
+        Ok(remark)
     }
 
     /// Queues the lines without a known allocation: of all orders, or those of `first` before all others.
@@ -168,9 +165,9 @@ impl<'a> OrdersPass<'a> {
     async fn read_queues(&mut self) -> Result<(), JobError> {
         let mut allocations = 0;
         loop {
-            let asked = self.next_named().await?;
-            if let Some(asked) = asked {
-                self.read_order(OrderToRead { id: OrderId(asked.order_id), request: Some(asked) }).await?;
+            let named = self.next_named().await?;
+            if let Some(named) = named {
+                self.read_order(OrderToRead { id: OrderId(named.order_id), request: Some(named) }).await?;
             }
             let due = self.due.pop_front();
             if let Some(id) = due {
@@ -181,7 +178,7 @@ impl<'a> OrdersPass<'a> {
                 allocations += 1;
                 self.allocations.read_entry(line).await?;
             }
-            if asked.is_none() && due.is_none() && line.is_none() {
+            if named.is_none() && due.is_none() && line.is_none() {
                 break;
             }
         }
@@ -200,9 +197,9 @@ impl<'a> OrdersPass<'a> {
             return Ok(None);
         }
         let named = self.context.store.order_read_request_last(&self.named_skip).await?;
-        if let Some(asked) = named {
+        if let Some(request) = named {
             self.named_left -= 1;
-            self.named_skip.push(OrderId(asked.order_id));
+            self.named_skip.push(OrderId(request.order_id));
         }
         Ok(named)
     }
@@ -234,15 +231,15 @@ async fn skip_unchanged(
     run: RunId,
     due: &mut Vec<OrderId>,
 ) -> Result<Option<String>, JobError> {
-    let Some(vouched) = context.store.orders_unchanged(run).await? else { return Ok(None) };
+    let Some(unchanged) = context.store.orders_unchanged(run).await? else { return Ok(None) };
     let all = due.len();
-    due.retain(|order| !vouched.orders.contains(order));
-    let (orders, looked_at) = (all - due.len(), vouched.checked_at);
+    due.retain(|order| !unchanged.orders.contains(order));
+    let (orders, checked_at) = (all - due.len(), unchanged.checked_at);
     if orders == 0 {
         return Ok(None);
     }
     let why = format!(
-        "{orders} order(s) held back until the next run: by the work queue of {looked_at} no count of sales orders \
+        "{orders} order(s) held back until the next run: by the work queue of {checked_at} no count of sales orders \
          moved since they were read"
     );
     tracing::info!(event = event::ORDERS_HELD_BACK, run = run.0, orders, "{why}");

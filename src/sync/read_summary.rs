@@ -35,9 +35,9 @@ impl ReadSummary {
         self.quarantined.push(named);
     }
 
-    /// Records an answered entry. `was_aside`: it was quarantined before.
-    pub(super) fn note_quarantine_end(&mut self, was_aside: bool) {
-        self.has_ended_quarantine |= was_aside;
+    /// Records an answered entry. `was_quarantined`: it was quarantined before.
+    pub(super) fn note_quarantine_end(&mut self, was_quarantined: bool) {
+        self.has_ended_quarantine |= was_quarantined;
     }
 
     /// Returns true if nothing was asked for.
@@ -51,8 +51,8 @@ impl ReadSummary {
     }
 
     /// Records the reason why a read is incomplete.
-    pub(super) fn note_anomaly(&mut self, oddity: String) {
-        self.anomalies.push(oddity);
+    pub(super) fn note_anomaly(&mut self, anomaly: String) {
+        self.anomalies.push(anomaly);
     }
 
     /// Returns the report of the run, as in "3 order(s) read, 5 line(s) new or changed".

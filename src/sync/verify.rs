@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const VERIFY_CALLS: usize = 10;
 
 /// Result of a comparison.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Calls made.
     pub calls: usize,
@@ -91,16 +91,7 @@ pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Re
 impl VerifyReport {
     fn new(age: MirrorAge, now: Timestamp) -> Self {
         let (oldest_age_seconds, median_age_seconds) = age.ages_seconds(now);
-        Self {
-            calls: 0,
-            skus: 0,
-            cells_compared: 0,
-            cells_known: age.stock_levels,
-            oldest_age_seconds,
-            median_age_seconds,
-            drift: Vec::new(),
-            trouble: None,
-        }
+        Self { cells_known: age.stock_levels, oldest_age_seconds, median_age_seconds, ..Self::default() }
     }
 
     /// Makes one call. Returns false if its page was too large or brought nothing.

@@ -11,6 +11,7 @@ mod warehouse;
 pub(crate) use creates::{CreateBody, product_key};
 
 use super::call::{AnsweredExchange, PREFLIGHT_ATTEMPTS};
+use super::lists::list_name;
 use super::{JobContext, JobError};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, DecodedAnswer, InvalidRequest, MalformedBody, PageParams, ProductKey};
@@ -40,24 +41,19 @@ pub(crate) struct TimedRead<T> {
 }
 
 impl<T> TimedRead<T> {
-    fn from_answer(answer: &AnsweredExchange, what: T) -> Self {
-        Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, records: what }
+    fn from_answer(answer: &AnsweredExchange, records: T) -> Self {
+        Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, records }
     }
 
     /// Converts the records.
-    pub(crate) fn map<U>(self, answer: impl FnOnce(T) -> U) -> TimedRead<U> {
-        let Self { exchange, sent_at, sent_moment, records: what } = self;
-        TimedRead { exchange, sent_at, sent_moment, records: answer(what) }
+    pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> TimedRead<U> {
+        let Self { exchange, sent_at, sent_moment, records } = self;
+        TimedRead { exchange, sent_at, sent_moment, records: convert(records) }
     }
 
     /// Replaces the records.
-    pub(crate) fn with_records<U>(self, what: U) -> TimedRead<U> {
-        TimedRead {
-            exchange: self.exchange,
-            sent_at: self.sent_at,
-            sent_moment: self.sent_moment,
-            records: what,
-        }
+    pub(crate) fn with_records<U>(self, records: U) -> TimedRead<U> {
+        self.map(|_| records)
     }
 }
 
@@ -112,7 +108,7 @@ pub(crate) async fn read_shipment(
     origin: ReadOrigin<'_>,
     shipment: ShipmentId,
 ) -> Result<TimedRead<Vec<wire::ShipmentItem>>, JobError> {
-    let mut pages = PageCollector::new(format!("the items of shipment {shipment}"));
+    let mut pages = PageCollector::new(PlatformList::ShipmentItems(shipment));
     loop {
         let request = wire::shipment_line_items(shipment, pages.paging);
         let id = shipment.to_string();
@@ -178,11 +174,6 @@ pub(super) fn products_request(skus: &[Sku]) -> Result<PlatformRequest, InvalidR
     wire::get_products(ProductKey::Sku, &ids)
 }
 
-/// Builds a request of [`read_warehouses`].
-pub(super) fn warehouses_request(page: PageParams) -> PlatformRequest {
-    wire::list_warehouses(page)
-}
-
 /// Builds a request of [`read_templates`].
 pub(super) fn templates_request(storefront: StorefrontId, name: &str, page: PageParams) -> PlatformRequest {
     wire::list_listing_templates(storefront, Some(name.trim()), page)
@@ -224,9 +215,9 @@ fn total_units(product: &wire::ProductBalance<'_>) -> Option<i64> {
 pub(crate) async fn read_warehouses(
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<wire::Warehouse>>, JobError> {
-    let mut pages = PageCollector::new("the warehouses".into());
+    let mut pages = PageCollector::new(PlatformList::Warehouses);
     loop {
-        let request = warehouses_request(pages.paging);
+        let request = wire::list_warehouses(pages.paging);
         let (answer, page) = origin.read_page(&pages.subject, &request, wire::decode_warehouses).await?;
         let mut write = origin.context.begin_recording(&answer).await?;
         projection::project_warehouses(&mut write, answer.id, &page).await?;
@@ -243,7 +234,7 @@ pub(super) async fn read_templates(
     storefront: StorefrontId,
     name: &str,
 ) -> Result<TimedRead<Vec<wire::ListingTemplate>>, JobError> {
-    let mut pages = PageCollector::new(format!("the listing templates of storefront {storefront}"));
+    let mut pages = PageCollector::new(PlatformList::Templates(storefront));
     loop {
         let request = templates_request(storefront, name, pages.paging);
         let (answer, page) =
@@ -263,9 +254,8 @@ impl ReadOrigin<'_> {
         request: &PlatformRequest,
         decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
     ) -> Result<(AnsweredExchange, DecodedAnswer<T>), JobError> {
-        let answer = self.context.read_within(PREFLIGHT_ATTEMPTS, self.run, self.lane, what, request).await?;
-        let decoded = self.context.decode_or_ignore(&answer, decode(&answer.reply.body)).await?;
-        Ok((answer, decoded))
+        let Self { context, run, lane } = *self;
+        context.read_decoded(PREFLIGHT_ATTEMPTS, run, lane, what, request, decode).await
     }
 
     /// Reads a page about a single order or shipment. Counts its failures, which may quarantine it.
@@ -293,13 +283,13 @@ impl ReadOrigin<'_> {
 struct PageCollector<T> {
     subject: String,
     paging: PageParams,
-    first: Option<(ExchangeId, Timestamp, Moment)>,
-    listed: Vec<T>,
+    /// The pages so far, with the exchange and the time of the first.
+    read: Option<TimedRead<Vec<T>>>,
 }
 
 impl<T> PageCollector<T> {
-    fn new(what: String) -> Self {
-        Self { subject: what, paging: PageParams::FIRST, first: None, listed: Vec::new() }
+    fn new(list: PlatformList) -> Self {
+        Self { subject: list_name(list), paging: PageParams::FIRST, read: None }
     }
 
     fn is_last(&self, page: &DecodedAnswer<T>) -> bool {
@@ -310,7 +300,8 @@ impl<T> PageCollector<T> {
     /// Returns the ids of the whole list. `None` unless this page is the last, each record is valid and the
     /// list is not empty.
     fn whole_ids(&self, page: &DecodedAnswer<T>, id: impl Fn(&T) -> i64) -> Option<Vec<i64>> {
-        let ids: Vec<i64> = self.listed.iter().chain(&page.records).map(id).collect();
+        let earlier = self.read.iter().flat_map(|read| &read.records);
+        let ids: Vec<i64> = earlier.chain(&page.records).map(id).collect();
         let is_whole = self.is_last(page) && !page.has_more() && page.parked.is_empty();
         (is_whole && !ids.is_empty()).then_some(ids)
     }
@@ -324,23 +315,17 @@ impl<T> PageCollector<T> {
     ) -> Result<Option<TimedRead<Vec<T>>>, JobError> {
         require_readable(&self.subject, &page)?;
         let is_last = self.is_last(&page);
-        let came = self.listed.len() + page.records.len();
+        let came = self.read.as_ref().map_or(0, |read| read.records.len()) + page.records.len();
         if is_last && page.counts_more_than(came) {
             let what = &self.subject;
             return Err(JobError::Implausible(format!(
                 "the platform showed {came} of {what} and counts more, so nothing is decided on it"
             )));
         }
-        let began = (answer.id, answer.sent_at, answer.sent_moment);
-        let (exchange, sent_at, sent_moment) = *self.first.get_or_insert(began);
-        self.listed.extend(page.records);
+        let read = self.read.get_or_insert_with(|| TimedRead::from_answer(answer, Vec::new()));
+        read.records.extend(page.records);
         self.paging = self.paging.next_page();
-        Ok(is_last.then(|| TimedRead {
-            exchange,
-            sent_at,
-            sent_moment,
-            records: std::mem::take(&mut self.listed),
-        }))
+        Ok(self.read.take_if(|_| is_last))
     }
 }
 

@@ -25,8 +25,7 @@ pub(super) async fn preflight_warehouse(
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
     let seen = read_warehouses(origin).await?;
-    let found = seen.records.iter().map(|warehouse| compare_warehouse(change, warehouse)).collect();
-    Ok(seen.with_records(found))
+    Ok(seen.map(|found| found.iter().map(|warehouse| compare_warehouse(change, warehouse)).collect()))
 }
 
 /// Compares a warehouse with the change. They are equal if every field shown agrees with the change. A list
