@@ -10,9 +10,7 @@
 use crate::exec::{JobContext, JobError, RunArgs, RunReport};
 use crate::model::{JobKind, RunId, RunTrigger};
 use crate::store::PlatformList;
-use crate::sync::{
-    backup, balances, business_health, kit_components, lists, order_lines, prune, top_selling, work_queue,
-};
+use crate::sync::{backup, balances, kit_components, lists, order_lines, prune, reports, work_queue};
 use crate::{push, settle};
 use std::pin::Pin;
 
@@ -74,11 +72,13 @@ pub(super) const JOBS: [JobRow; 15] = [
         Box::pin(order_lines::run(run.context, run.id, run.trigger, &run.args.orders))
     }),
     row(JobKind::KitComponents, JobCalls::PerKit, |run| Box::pin(kit_components::run(run.context, run.id))),
-    row(JobKind::TopSelling, JobCalls::Single, |run| Box::pin(top_selling::run(run.context, run.id))),
+    row(JobKind::TopSelling, JobCalls::Single, |run| Box::pin(reports::run_top_selling(run.context, run.id))),
     row(JobKind::Balances, JobCalls::PerSkuPage, |run| {
         Box::pin(balances::run(run.context, run.id, &run.args.skus))
     }),
-    row(JobKind::BusinessHealth, JobCalls::Single, |run| Box::pin(business_health::run(run.context, run.id))),
+    row(JobKind::BusinessHealth, JobCalls::Single, |run| {
+        Box::pin(reports::run_business_health(run.context, run.id))
+    }),
     row(JobKind::Settle, JobCalls::AsNeeded, |run| Box::pin(settle::run(run.context, run.id))),
     row(JobKind::Prune, JobCalls::None, |run| {
         Box::pin(prune::run(run.context, run.trigger == RunTrigger::Operator))

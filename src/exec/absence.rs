@@ -60,7 +60,6 @@ impl SuspectedAbsenceRow {
         Some(CheckTime { at: Timestamp(self.first_ms?), moment: Moment(self.first_moment?) })
     }
 
-    /// Returns the time until the next check.
     fn wait_left(&self, now: CheckTime, longest: Duration) -> Duration {
         let last = CheckTime { at: Timestamp(self.last_ms), moment: Moment(self.last_moment) };
         // After a clock went back the elapsed time is unknown.
@@ -71,7 +70,6 @@ impl SuspectedAbsenceRow {
     }
 }
 
-/// Returns the time from a check to the next one.
 fn check_delay(checks: i64, longest: Duration) -> Duration {
     let doublings = u32::try_from(checks.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
     ABSENCE_CHECKS_APART.saturating_mul(1 << doublings).min(longest)
@@ -95,7 +93,7 @@ pub(crate) async fn judge_absence(
     what: &str,
 ) -> Result<AbsenceProof, JobError> {
     let KeyStatus { key, why } = probe_key(context, run).await?;
-    let unwell = (key != KeyState::Works).then(|| format!("the platform is not well ({why})"));
+    let unwell = (key != KeyState::Works).then(|| format!("the key is not proved ({why})"));
     note_absence(context, subject, what, unwell.as_deref()).await
 }
 
@@ -131,7 +129,7 @@ pub(crate) async fn note_absence(
     }
     let because = unwell.unwrap_or("one answer proves nothing");
     let again = check.at.plus(check_delay(checks, CHECK_DELAY_MAX)).to_rfc3339();
-    Ok(AbsenceProof::NotProved(format!("{what}; {because}: it is looked at again at {again}")))
+    Ok(AbsenceProof::NotProved(format!("{what}; {because}: it is checked again at {again}")))
 }
 
 /// Deletes the stored row of a subject.

@@ -53,53 +53,42 @@ impl BalancesOutcome {
             BalancesOutcome::Recorded(recorded) => Ok(recorded),
             BalancesOutcome::NoneKnown { known, .. } => Err(JobError::Implausible(format!(
                 "the platform returned none of {known} known SKUs; nothing was changed; \
-                 see whether the account is the right one: tallyd check --online"
+                 check that the account is the right one: tallyd check --online"
             ))),
         }
     }
 }
 
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 3).
-///
-/// # Errors
-/// An answer without any of the known SKUs is a failed read.
-pub(crate) async fn record_plausible_balances(
-    context: &JobContext,
-    answer: &AnsweredExchange,
-    asked: &[Sku],
-) -> Result<BalancesRecorded, JobError> {
-    record_balances(context, answer, asked).await?.into_recorded()
-}
-
-/// Records a page of few SKUs, which may be requested again with others beside them.
+/// An answer to a request of few SKUs may want witnesses.
 pub(crate) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
-    asked: &[Sku],
+    requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
-    if record_if_unchanged(context, answer, asked).await? {
+    if record_if_unchanged(context, answer, requested).await? {
         return Ok(BalancesOutcome::Recorded(BalancesRecorded::default()));
     }
-    record_first_balances(context, answer, asked).await
+    record_first_balances(context, answer, requested).await
 }
 
 /// Records a page of SKUs that were never asked for, so that the answer cannot equal a stored one.
 pub(crate) async fn record_first_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
-    asked: &[Sku],
+    requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
-    if !decoded.parked.is_empty() || !lacks_all(asked, &decoded) {
-        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, asked, decoded).await?));
+    if !decoded.parked.is_empty() || !lacks_all(requested, &decoded) {
+        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
     }
-    let (known, others) = context.store.product_known_count(asked).await?;
+    let (known, others) = context.store.product_known_count(requested).await?;
     if !brake::is_emptied_answer(known, 0) {
-        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, asked, decoded).await?));
+        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
     }
     let is_alone = known == 1 && !others;
     if is_alone {
-        store_balances(context, answer, asked, decoded).await?;
+        store_balances(context, answer, requested, decoded).await?;
     } else {
         context.exchange_end_ignored(answer).await?;
     }
@@ -107,9 +96,9 @@ pub(crate) async fn record_first_balances(
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.
-fn lacks_all(asked: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
-    let asked: BTreeSet<String> = asked.iter().map(Sku::case_key).collect();
-    !decoded.records.iter().any(|record| asked.contains(&record.sku.case_key()))
+fn lacks_all(requested: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
+    let requested: BTreeSet<String> = requested.iter().map(Sku::case_key).collect();
+    !decoded.records.iter().any(|record| requested.contains(&record.sku.case_key()))
 }
 
 /// Returns true if the mirror holds the same answer already. The exchange is then ended without parsing its
@@ -117,9 +106,9 @@ fn lacks_all(asked: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool
 async fn record_if_unchanged(
     context: &JobContext,
     answer: &AnsweredExchange,
-    asked: &[Sku],
+    requested: &[Sku],
 ) -> Result<bool, JobError> {
-    let Some(first) = asked.first() else { return Ok(false) };
+    let Some(first) = requested.first() else { return Ok(false) };
     let (exchange_id, observed_at, digest) = (answer.id, answer.sent_at, answer.digest);
     let unread = UnparsedAnswer { exchange_id, observed_at, first_sku: first, digest };
     if !context.store.read_batch_may_be_unchanged(&unread).await? {
@@ -148,7 +137,7 @@ pub(crate) async fn record_products(
 async fn store_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
-    asked: &[Sku],
+    requested: &[Sku],
     decoded: DecodedAnswer<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, JobError> {
     // Parsing and compression come before the write lock, because pages are written one after the other.
@@ -156,7 +145,7 @@ async fn store_balances(
     answer.compress_body();
     let mut write = context.begin_recording(answer).await?;
     let when = (answer.sent_at, Some(answer.sent_moment));
-    let recorded = project_balances(&mut write, answer.id, when, asked, &decoded).await?;
+    let recorded = project_balances(&mut write, answer.id, when, requested, &decoded).await?;
     for row in &recorded.mismatched {
         let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
         let detail = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
@@ -178,8 +167,8 @@ fn log_conflicts(recorded: &BalancesRecorded) {
             warehouse = warehouse_id,
             mine = written,
             theirs = shown,
-            "the platform accepted {written} for {sku} in warehouse {warehouse_id} and two looks show {shown_text}; \
-             look at the product there, then count it: tallyd quantity set"
+            "the platform accepted {written} for {sku} in warehouse {warehouse_id}, but two reads show \
+             {shown_text}; check the product at the platform, then count it: tallyd quantity set"
         );
     }
     if recorded.conflicts_closed > 0 {
@@ -187,7 +176,7 @@ fn log_conflicts(recorded: &BalancesRecorded) {
         tracing::info!(
             event = event::CONFLICT_CLOSED,
             conflicts,
-            "{conflicts} conflict(s) closed: the platform shows what was written"
+            "{conflicts} conflict(s) closed: the platform shows the written quantities"
         );
     }
 }

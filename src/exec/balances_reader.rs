@@ -22,9 +22,7 @@ pub(crate) struct BalancesReader<'a> {
     run: RunId,
     lane: Lane,
     pending_parts: FailedGroups<Sku>,
-    /// True if witnesses are added to each page.
     with_witnesses: bool,
-    /// Failures in a row.
     failures: usize,
     /// Pages that were read.
     pub(crate) pages_read: u64,
@@ -86,7 +84,6 @@ impl<'a> BalancesReader<'a> {
         Ok(None)
     }
 
-    /// Reads and records one page.
     async fn read_page(&self, page: &[Sku]) -> Result<PageRead<bool>, JobError> {
         let mut witnesses = Vec::new();
         if self.with_witnesses {
@@ -115,15 +112,15 @@ impl<'a> BalancesReader<'a> {
         page: &[Sku],
         witnesses: &[Sku],
     ) -> Result<PageRead<BalancesOutcome>, JobError> {
-        let asked: Vec<Sku> = page.iter().chain(witnesses).cloned().collect();
-        let request = wire::get_product_balances(&asked)?;
+        let requested: Vec<Sku> = page.iter().chain(witnesses).cloned().collect();
+        let request = wire::get_product_balances(&requested)?;
         let answer = self.context.read_once(self.run, self.lane, request).await?;
         if answer.reply.verdict != Verdict::Accepted {
             self.context.exchange_end_ignored(&answer).await?;
             let failed = self.context.classify_failure(self.run, &answer.reply).await?;
             return Ok(Err((failed, reply_message(&answer.reply))));
         }
-        into_page(balances::record_balances(self.context, &answer, &asked).await, answer)
+        into_page(balances::record_balances(self.context, &answer, &requested).await, answer)
     }
 }
 

@@ -74,7 +74,9 @@ impl JobContext {
         pace: PacePayment,
     ) -> Result<Permit, JobError> {
         if lane != Lane::Probe && self.limiter.is_refused() {
-            return Err(JobError::KeyRefused("it was refused before and no probe succeeded since".into()));
+            return Err(JobError::KeyRefused(
+                "the key was refused before, and no probe has succeeded since".into(),
+            ));
         }
         self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)
     }
@@ -347,7 +349,8 @@ impl JobContext {
             event = event::AUTH_REFUSED,
             operation = operation.as_str(),
             status,
-            "the platform refuses the key: {why}; nothing is sent until a probe succeeds; put the right key into its file"
+            "the platform refuses the key: {why}; nothing is sent until a probe succeeds; put the right \
+             key into its file"
         );
         JobError::KeyRefused(why)
     }
@@ -368,10 +371,9 @@ impl JobContext {
 
 /// Returns the platform's message, or the reason of its absence.
 pub(crate) fn reply_message(reply: &CallReply) -> String {
-    reply.message.clone().unwrap_or_else(|| "it gave no reason".into())
+    reply.message.clone().unwrap_or_else(|| "no reason was given".into())
 }
 
-/// Returns the outcome for the limiter.
 fn limiter_outcome(reply: &CallReply) -> limiter::QuotaOutcome {
     match reply.verdict {
         Verdict::Throttled(ThrottleKind::Rate { wait }) => limiter::QuotaOutcome::RateThrottled(wait),
@@ -391,7 +393,6 @@ fn limiter_outcome(reply: &CallReply) -> limiter::QuotaOutcome {
     }
 }
 
-/// Returns the journal's outcome of a verdict.
 fn journal_outcome(verdict: Verdict) -> ExchangeOutcome {
     match verdict {
         Verdict::Accepted => ExchangeOutcome::Accepted,
@@ -424,12 +425,12 @@ fn log_limiter_event(limiter_event: &LimiterEvent) {
             permille,
             limit,
             held,
-            "other software uses the account: the platform refused us at {held} calls of our own in a minute; at most \
-             {limit} a minute are ours for now"
+            "other software uses the account: the platform throttled tallyd at {held} of its own calls in a \
+             minute; tallyd uses at most {limit} a minute for now"
         ),
         LimiterEvent::LimitRecovered => {
             let permille = 1000;
-            tracing::info!(event = event::QUOTA_SHARE, permille, "our share of the quota is whole again");
+            tracing::info!(event = event::QUOTA_SHARE, permille, "the adaptive limit is back at its maximum");
         }
         LimiterEvent::SoftThreshold { count } => tracing::warn!(
             event = event::BAD_REQUESTS,
@@ -439,11 +440,11 @@ fn log_limiter_event(limiter_event: &LimiterEvent) {
         LimiterEvent::HardThreshold { count } => tracing::error!(
             event = event::BAD_REQUESTS,
             count,
-            "{count} answers of 400 in 24 h: every operation that had one stops"
+            "{count} answers of 400 in 24 h: every operation with such an answer stops"
         ),
         LimiterEvent::BudgetExhausted { until } => tracing::error!(
             event = event::BAD_REQUESTS,
-            "the platform throttles this account for bad requests: only reads go until {until}"
+            "the platform throttles this account for bad requests: only reads are sent until {until}"
         ),
     }
 }
@@ -451,7 +452,7 @@ fn log_limiter_event(limiter_event: &LimiterEvent) {
 fn scope_text(scope: HoldScope) -> String {
     match scope {
         HoldScope::Account => "the whole account".into(),
-        HoldScope::Key => "everything but the probe".into(),
+        HoldScope::Key => "all calls except the probe".into(),
         HoldScope::Operation(operation) => operation.to_string(),
     }
 }

@@ -138,12 +138,12 @@ impl JobContext {
 
     /// Returns the settings in force.
     pub fn settings(&self) -> Arc<JobSettings> {
-        Arc::clone(&self.settings.read().expect("nobody panics while holding the settings"))
+        Arc::clone(&self.settings.read().expect("no code panics while it holds the settings"))
     }
 
     /// Replaces the settings. A job uses them from its next call of [`Self::settings`] on.
     pub fn reconfigure(&self, settings: JobSettings) {
-        *self.settings.write().expect("nobody panics while holding the settings") = Arc::new(settings);
+        *self.settings.write().expect("no code panics while it holds the settings") = Arc::new(settings);
     }
 
     /// Stops the jobs: waits for reservations and pauses between attempts end at once.

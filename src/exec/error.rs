@@ -11,9 +11,7 @@ pub enum JobError {
     #[error("tallyd is stopping")]
     Stopped,
     /// The platform refuses the key.
-    #[error(
-        "the platform refuses the key: {0}; check both key files, the right key is taken without a restart"
-    )]
+    #[error("the platform refuses the key: {0}; check both key files; a corrected key needs no restart")]
     KeyRefused(String),
     /// The platform refused this content for good.
     #[error("the platform refused {what}: {why}")]
@@ -26,7 +24,7 @@ pub enum JobError {
         status: Option<u16>,
     },
     /// All attempts failed.
-    #[error("cannot read {what}: {why}; it is tried again at the next run")]
+    #[error("cannot read {what}: {why}; the next run reads it again")]
     GivenUp {
         /// Subject of the request.
         what: String,

@@ -28,7 +28,7 @@ pub(crate) async fn read_kit(
     let known = context.store.kit_components(kit).await?.len();
     if components.records.is_empty() && known > 0 {
         context.exchange_end_ignored(&answer).await?;
-        let why = format!("the platform names none of its components, but {known} were known");
+        let why = format!("the platform returned no components, but {known} were known");
         return Err(JobError::Implausible(why));
     }
     let mut write = context.begin_recording(&answer).await?;
@@ -55,7 +55,7 @@ async fn deny_kit(
         tracing::info!(
             event = event::KIT_DENIED,
             product = kit.0,
-            "product {kit} is no kit: {refusal}; its quantities are written like any product's from now on"
+            "product {kit} is no kit: {refusal}; its quantities are written from now on"
         );
         return Ok(1);
     }

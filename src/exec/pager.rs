@@ -115,7 +115,7 @@ impl ListProgress {
         match self.total {
             _ if self.is_cut => Some(format!("it has more than {PAGES_MAX} pages; the rest was not read")),
             Some(total) if total != as_count(listed + parked) => {
-                Some(format!("the platform names {total}: the list moved while it was read"))
+                Some(format!("the platform counts {total}: the list changed while it was read"))
             }
             _ => None,
         }
@@ -125,7 +125,7 @@ impl ListProgress {
     pub(crate) fn run_report(&self, nouns: &str) -> RunReport {
         let mut summary = format!("{} {nouns} listed, {} new or changed", self.listed.len(), self.changed);
         if self.parked > 0 {
-            summary.push_str(&format!(", {} made no sense", self.parked));
+            summary.push_str(&format!(", {} unreadable", self.parked));
         }
         match self.anomaly_text() {
             Some(anomaly) => RunReport::partial(format!("{summary}; {anomaly}")),

@@ -66,8 +66,7 @@ impl JobContext {
         operation: Operation,
         entries: &[&str],
     ) -> Result<bool, StoreError> {
-        self.entry_failures().record_success(operation, entries.iter().copied());
-        self.end_quarantine(operation, entries).await
+        self.record_read_success(operation, entries, true).await
     }
 
     /// Records an answered read of these entries. An answer that shows none of them proves neither a failure
@@ -79,9 +78,10 @@ impl JobContext {
         shows_some: bool,
     ) -> Result<bool, StoreError> {
         if shows_some {
-            return self.record_success(operation, entries).await;
+            self.entry_failures().record_success(operation, entries.iter().copied());
+        } else {
+            self.entry_failures().clear_failures(operation, entries.iter().copied());
         }
-        self.entry_failures().clear_failures(operation, entries.iter().copied());
         self.end_quarantine(operation, entries).await
     }
 
@@ -104,7 +104,7 @@ impl JobContext {
                 event = event::ENTRY_TAKEN_BACK,
                 operation,
                 entry,
-                "{entry} no longer fails and goes with the others"
+                "{entry} no longer fails; its quarantine ends"
             );
         }
         Ok(was_quarantined)
@@ -151,7 +151,8 @@ impl JobContext {
                 event = event::ENTRY_SET_ASIDE,
                 operation,
                 entry,
-                "every call that names {entry} fails ({why}); it is left out of other calls and tried again by itself"
+                "every call that names {entry} fails ({why}); it is quarantined: left out of shared calls and \
+                 tried in a call of its own"
             );
         }
         Ok(true)
@@ -201,7 +202,7 @@ impl QuarantinedEntries {
         match failures.paused_until(self.operation, entry) {
             Some(until) if until > moment => EntryRoute::Deferred(
                 now.plus(until.duration_since(moment)),
-                "the platform does not answer calls like it".into(),
+                "calls with it were not answered".into(),
             ),
             _ if failures.is_suspect(self.operation, entry) => EntryRoute::Suspect,
             _ => EntryRoute::Shared,

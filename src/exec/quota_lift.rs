@@ -37,7 +37,7 @@ pub async fn apply_lifted_wait(context: &JobContext, after: Position) -> Result<
     tracing::warn!(
         event = event::QUOTA_LIFTED,
         reason,
-        "a person ended the wait that the platform ordered; calls go on"
+        "an operator ended the wait that the platform ordered; calls continue"
     );
     let mut write = context.store.begin_write(Durability::Normal).await?;
     context.limiter_save_state(&mut write).await?;

@@ -1,7 +1,7 @@
 //! Bracket of a run: opens the run in the journal, does the work, closes the run and logs one line.
 //!
-//! For a failed run the caller logs the line with [`FinishedRun::log_failed`], because only the caller has the
-//! time of the retry.
+//! For a failed run the caller logs the line with [`FinishedRun::log_failed`], because only the caller has
+//! the time of the retry.
 
 use super::{JobContext, JobError, RunArgs};
 use crate::journal::RunOutcome;
@@ -213,7 +213,8 @@ impl FinishedRun {
             return;
         }
         let (job, trigger, reason) = (self.kind.as_str(), self.trigger.as_str(), &self.summary);
-        let again = retry.map_or_else(String::new, |delay| format!(", tried again in {} s", delay.as_secs()));
+        let again =
+            retry.map_or_else(String::new, |delay| format!(", next attempt in {} s", delay.as_secs()));
         tracing::warn!(
             event = event::JOB_FAILED,
             job,

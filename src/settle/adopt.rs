@@ -12,7 +12,6 @@ use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::store::{AdoptionRow, ChangeOutcome, Durability};
 use serde_json::json;
 
-/// Kind of the event of an adoption.
 const ADOPTED_EVENT: &str = "outbox.adopted";
 
 pub(super) async fn run(
@@ -31,10 +30,10 @@ pub(super) async fn run(
 
 /// Answers a request for adoption. Returns true if the shipment was adopted; otherwise the change's detail
 /// has the reason.
-async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, JobError> {
-    let (context, change) = (origin.context, ChangeId(asked.change_id));
-    let shipment = ShipmentId(asked.shipment_id);
-    let verdict = compare_claim(origin, asked, shipment).await?;
+async fn adopt_one(origin: ReadOrigin<'_>, request: &AdoptionRow) -> Result<bool, JobError> {
+    let (context, change) = (origin.context, ChangeId(request.change_id));
+    let shipment = ShipmentId(request.shipment_id);
+    let verdict = compare_claim(origin, request, shipment).await?;
     let now = context.now();
     let mut write = context.store.begin_write(Durability::Full).await?;
     write.adoption_end(change).await?;
@@ -42,9 +41,9 @@ async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, 
     match verdict {
         Ok(()) => {
             let answer = json!({"shipment_id": shipment}).to_string();
-            write.event_append(now, ADOPTED_EVENT, &asked.key, Some(&answer)).await?;
+            write.event_append(now, ADOPTED_EVENT, &request.key, Some(&answer)).await?;
             write.delivery_created(change, shipment.0).await?;
-            let detail = format!("shipment {shipment}, adopted by the operator's word");
+            let detail = format!("shipment {shipment}, adopted by the operator's decision");
             let moves = [ChangeOutcome::new(change, ChangeState::Applied, None, detail)];
             if write.outbox_transition(ChangeState::InDoubt, &moves, now).await? == 0 {
                 // The change was decided otherwise in the meantime. The next run answers the request with
@@ -66,16 +65,16 @@ async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, 
 /// Compares the shipment with the claim. The inner error is the reason against the adoption.
 async fn compare_claim(
     origin: ReadOrigin<'_>,
-    asked: &AdoptionRow,
+    request: &AdoptionRow,
     shipment: ShipmentId,
 ) -> Result<Result<(), String>, JobError> {
-    if asked.state != ChangeState::InDoubt.as_str() {
-        return Ok(Err(format!("the change is {} by now", asked.state)));
+    if request.state != ChangeState::InDoubt.as_str() {
+        return Ok(Err(format!("the change is {} now", request.state)));
     }
     let claimed: Option<Vec<ClaimedLine>> =
-        asked.evidence.as_deref().and_then(|claimed| serde_json::from_str(claimed).ok());
+        request.evidence.as_deref().and_then(|claimed| serde_json::from_str(claimed).ok());
     let Some(claimed) = claimed else {
-        return Ok(Err("what the change was sent with cannot be read any more".into()));
+        return Ok(Err("the change's claim is unreadable".into()));
     };
     let owner = origin.context.store.shipment_creator(shipment).await?;
     let seen = match preflight::read_shipment(origin, shipment).await {

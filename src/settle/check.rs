@@ -56,7 +56,6 @@ async fn check_levels(
     Ok(())
 }
 
-/// Returns the SKU of a stock level in doubt.
 fn level_sku(case: &InDoubtCase) -> Option<&Sku> {
     match &case.request {
         InDoubtRequest::Quantity { sku, .. } => Some(sku),
@@ -108,7 +107,6 @@ async fn read_left(origin: ReadOrigin<'_>, order: OrderId) -> Result<TimedRead<V
     Ok(seen.with_records(json!(left)))
 }
 
-/// Reads the tracking number of each item of a shipment.
 async fn read_numbers(origin: ReadOrigin<'_>, claim: &TrackingClaim) -> Result<TimedRead<Value>, JobError> {
     let seen = preflight::read_shipment(origin, claim.shipment_id).await?;
     let numbers = seen.records.iter().map(|item| (item.id, item.tracking_number.clone()));

@@ -45,12 +45,12 @@ impl SettleSummary {
     pub(super) fn run_report(self) -> RunReport {
         let Self { checks, took_effect, had_no_effect, shown, held, may_unblock, first_failure } = self;
         let mut summary =
-            format!("{checks} look(s): {took_effect} change(s) had landed, {had_no_effect} had not");
+            format!("{checks} check(s): {took_effect} change(s) took effect, {had_no_effect} had no effect");
         if shown > 0 {
-            summary.push_str(&format!(", {shown} go on"));
+            summary.push_str(&format!(", {shown} pending again"));
         }
         if held > 0 {
-            summary.push_str(&format!(", {held} wait for a person"));
+            summary.push_str(&format!(", {held} wait for a decision"));
         }
         let report = match first_failure {
             None => RunReport::ok(summary),

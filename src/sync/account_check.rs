@@ -35,7 +35,7 @@ pub async fn lists_any_warehouse(
         }
         if listed == 0 || parked > 0 || page.has_more() {
             return Err(JobError::Implausible(format!(
-                "its list of warehouses does not tell: it holds {listed} that can be read and {parked} that cannot"
+                "its list of warehouses proves nothing: {listed} of its records are readable and {parked} are not"
             )));
         }
         return Ok(false);

@@ -55,11 +55,9 @@ pub(crate) async fn run(context: &JobContext, run: RunId, only: &[Sku]) -> Resul
     reading.run_report(gave_up)
 }
 
-/// Pass over the tracked SKUs.
 struct BalancesPass<'a> {
     context: &'a JobContext,
     run: RunId,
-    /// SKUs to be read next.
     queue: Vec<Sku>,
     /// Source of the queue; `None` if an operator named the SKUs.
     tracked: Option<StalestProgress>,
@@ -68,7 +66,6 @@ struct BalancesPass<'a> {
     page_size: PageSize,
     /// Configured page size, and the size proved before this run.
     initial_size: (usize, Option<usize>),
-    /// Parts of pages that failed.
     parts: FailedGroups<Sku>,
     /// SKUs read isolated, after all others.
     isolated: VecDeque<Sku>,
@@ -77,7 +74,6 @@ struct BalancesPass<'a> {
     quarantined: QuarantinedEntries,
     /// Number of SKUs that are quarantined and not read.
     quarantined_count: usize,
-    /// Consecutive failures.
     failures: usize,
     /// Message of the first of these failures.
     first_failure: String,
@@ -95,32 +91,26 @@ struct BalancesPass<'a> {
     changed: u64,
     /// SKUs read a second time in this run. A third read proves nothing, because the proof takes minutes.
     rechecked: BTreeSet<Sku>,
-    /// Answered pages that are being recorded.
     recording: JoinSet<Result<RecordedPage, JobError>>,
 }
 
-/// SKUs of a request.
 struct SkuPage {
     skus: Vec<Sku>,
     origin: PageOrigin,
 }
 
-/// Origin of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageOrigin {
     /// Queue of due SKUs.
     Due,
-    /// Part of a page that failed.
     FailedPart,
     /// Lacking or isolated SKUs, read together with witnesses.
     Recheck,
 }
 
-/// Recorded page.
 struct RecordedPage {
-    /// Requested SKUs without the witnesses.
-    skus: Vec<Sku>,
-    origin: PageOrigin,
+    /// Requested page without the witnesses.
+    page: SkuPage,
     /// Result of the record, or the reason why the answer is not plausible.
     result: Result<BalancesRecorded, String>,
 }
@@ -229,11 +219,11 @@ impl<'a> BalancesPass<'a> {
 
     /// Reads a page. Splits it after a failure, or puts it back to the queue.
     async fn read_page(&mut self, SkuPage { skus, origin }: SkuPage) -> Result<(), JobError> {
-        let mut asked = skus.clone();
+        let mut requested = skus.clone();
         if origin == PageOrigin::Recheck {
-            asked.extend(self.context.store.witness_skus(&skus).await?);
+            requested.extend(self.context.store.witness_skus(&skus).await?);
         }
-        let request = wire::get_product_balances(&asked)?;
+        let request = wire::get_product_balances(&requested)?;
         let (context, run) = (self.context, self.run);
         // The queue is filled while the request is in flight.
         let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill_queue());
@@ -242,7 +232,7 @@ impl<'a> BalancesPass<'a> {
             // The next page is requested before this one is recorded, which may still show that this one was
             // cut.
             self.page_size.record_success(skus.len() >= self.page_size.get());
-            self.record_page(answer, skus, asked, origin);
+            self.record_page(answer, SkuPage { skus, origin }, requested);
             return filled;
         }
         context.exchange_end_ignored(&answer).await?;
@@ -277,13 +267,13 @@ impl<'a> BalancesPass<'a> {
         if self.failures == 1 {
             self.first_failure = why;
         }
-        let Some(alone) = self.parts.split_failed(page) else { return Ok(()) };
-        let tried = self.isolated_failures.entry(alone.clone()).or_default();
+        let Some(isolated) = self.parts.split_failed(page) else { return Ok(()) };
+        let tried = self.isolated_failures.entry(isolated.clone()).or_default();
         *tried += 1;
         if is_guilty {
             self.quarantined_count += 1;
         } else if *tried < ISOLATED_MAX {
-            self.isolated.push_back(alone);
+            self.isolated.push_back(isolated);
         } else {
             self.unread_count += 1;
         }
@@ -302,28 +292,24 @@ impl<'a> BalancesPass<'a> {
     }
 
     /// Records a page in a task while the next one is read.
-    fn record_page(
-        &mut self,
-        answer: call::AnsweredExchange,
-        skus: Vec<Sku>,
-        asked: Vec<Sku>,
-        origin: PageOrigin,
-    ) {
+    fn record_page(&mut self, answer: call::AnsweredExchange, page: SkuPage, requested: Vec<Sku>) {
         let context = self.context.clone();
         let is_new = self.tracked.as_ref().is_some_and(StalestProgress::is_at_never_read);
-        let is_first = origin == PageOrigin::Due && is_new;
+        let is_first = page.origin == PageOrigin::Due && is_new;
         self.recording.spawn(async move {
             let checked = if is_first {
-                balances::record_first_balances(&context, &answer, &asked).await
+                balances::record_first_balances(&context, &answer, &requested).await
             } else {
-                balances::record_balances(&context, &answer, &asked).await
+                balances::record_balances(&context, &answer, &requested).await
             };
             let recorded = match checked {
                 // A small page may consist of missing SKUs; it must not stop the pass.
                 Ok(checked)
-                    if checked.wants_witnesses() && origin == PageOrigin::Due && skus.len() <= SMALL_PAGE =>
+                    if checked.wants_witnesses()
+                        && page.origin == PageOrigin::Due
+                        && page.skus.len() <= SMALL_PAGE =>
                 {
-                    let (absent, unproven_skus) = (skus.clone(), skus.clone());
+                    let (absent, unproven_skus) = (page.skus.clone(), page.skus.clone());
                     Ok(BalancesRecorded { absent, unproven_skus, ..Default::default() })
                 }
                 Ok(checked) => checked.into_recorded(),
@@ -333,7 +319,7 @@ impl<'a> BalancesPass<'a> {
                 Err(JobError::Implausible(why)) => Err(why),
                 recorded => Ok(recorded?),
             };
-            Ok(RecordedPage { skus, origin, result })
+            Ok(RecordedPage { page, result })
         });
     }
 
@@ -343,10 +329,8 @@ impl<'a> BalancesPass<'a> {
         while self.recording.len() > pages {
             let Some(done) = self.recording.join_next().await else { break };
             let counted = match done.expect("a page that is recorded neither panics nor is stopped") {
-                Ok(RecordedPage { skus, origin, result: Ok(recorded) }) => {
-                    self.count_page(&skus, origin, recorded).await
-                }
-                Ok(RecordedPage { skus, result: Err(why), .. }) => self.split_page(skus, why).await,
+                Ok(RecordedPage { page, result: Ok(recorded) }) => self.count_page(&page, recorded).await,
+                Ok(RecordedPage { page, result: Err(why) }) => self.split_page(page.skus, why).await,
                 Err(error) => Err(error),
             };
             failed = failed.and(counted);
@@ -356,26 +340,25 @@ impl<'a> BalancesPass<'a> {
 
     async fn count_page(
         &mut self,
-        asked: &[Sku],
-        origin: PageOrigin,
+        SkuPage { skus, origin }: &SkuPage,
         recorded: BalancesRecorded,
     ) -> Result<(), JobError> {
         (self.failures, self.delays) = (0, RetryDelays::page_retry());
         self.changed += recorded.stock_levels_changed;
         self.freed += recorded.stock_levels_unblocked;
-        let is_empty = recorded.absent.len() >= asked.len();
+        let is_empty = recorded.absent.len() >= skus.len();
         // With witnesses in the answer, a lacking SKU is missing; its call did not fail.
-        if origin == PageOrigin::Recheck || !is_empty {
+        if *origin == PageOrigin::Recheck || !is_empty {
             self.has_ended_quarantine |=
-                self.context.record_read_success(READ_OPERATION, &sku_names(asked), !is_empty).await?;
+                self.context.record_read_success(READ_OPERATION, &sku_names(skus), !is_empty).await?;
         }
-        if origin == PageOrigin::Recheck {
+        if *origin == PageOrigin::Recheck {
             self.absent += recorded.absent.len();
             return Ok(());
         }
-        self.read_count += if is_empty { 0 } else { asked.len() };
+        self.read_count += if is_empty { 0 } else { skus.len() };
         self.absent += recorded.absent.len() - recorded.unproven_skus.len();
-        if brake::is_cut_answer(asked.len() as u64, recorded.unproven_skus.len() as u64) {
+        if brake::is_cut_answer(skus.len() as u64, recorded.unproven_skus.len() as u64) {
             self.page_size.record_failure();
         }
         let rechecked = &self.rechecked;
@@ -390,7 +373,7 @@ impl<'a> BalancesPass<'a> {
             summary.push_str(&format!(", {} not returned by the platform", self.absent));
         }
         if self.quarantined_count > 0 {
-            summary.push_str(&format!(", {} left out because calls for them fail", self.quarantined_count));
+            summary.push_str(&format!(", {} quarantined", self.quarantined_count));
         }
         let gave_up = gave_up.or_else(|| (self.unread_count > 0).then(|| self.first_failure.clone()));
         let report = match gave_up {
@@ -399,7 +382,7 @@ impl<'a> BalancesPass<'a> {
                 return Err(JobError::GivenUp { what: "balances".into(), why });
             }
             Some(why) => {
-                RunReport::partial(format!("{summary}; then it failed: {why}; the next run goes on"))
+                RunReport::partial(format!("{summary}; then it failed: {why}; the next run continues"))
             }
         };
         // The read replaces checks of `settle`, which would have woken the push.

@@ -2,10 +2,10 @@
 //!
 //! Entries that failed come last. [`crate::exec::quarantine`] decides on the quarantine.
 //!
-//! An entry that fails costs one attempt before the others are read, and [`RETRY_ATTEMPTS`] attempts after them. A
-//! quarantined entry costs at most [`QUARANTINED_ATTEMPTS`] attempts at each of its delays. Without this order each failing
-//! entry would delay all others in each run by all of its attempts. After [`FAILED_MAX`] consecutive failures
-//! the run ends, because the fault is then the platform's.
+//! An entry that fails costs one attempt before the others are read, and [`RETRY_ATTEMPTS`] attempts after
+//! them. A quarantined entry costs at most [`QUARANTINED_ATTEMPTS`] attempts at each of its delays. Without
+//! this order each failing entry would delay all others in each run by all of its attempts. After
+//! [`FAILED_MAX`] consecutive failures the run ends, because the fault is then the platform's.
 
 use super::read_summary::ReadSummary;
 use crate::exec::pager::ListProgress;
@@ -25,7 +25,6 @@ const FAILED_MAX: usize = 12;
 
 /// Entry of a job, read by one call. Its text is its name in the table `quarantine`.
 pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
-    /// Operation of the calls.
     const OPERATION: Operation;
     /// Noun before the entry's text in summaries and messages.
     const NOUN: &'static str;

@@ -41,9 +41,7 @@ pub async fn read_components(context: &JobContext, run: RunId, sku: &str) -> Res
         }
     }
     let product = product.ok_or_else(|| {
-        JobError::Implausible(format!(
-            "the platform knows no product with the SKU `{sku}`; check its spelling"
-        ))
+        JobError::Implausible(format!("the platform has no product with the SKU `{sku}`; check its spelling"))
     })?;
     read_kit(call::READ_ATTEMPTS, context, run, Lane::Operator, product).await?;
     Ok(product)

@@ -2,7 +2,8 @@
 //!
 //! | files | subject |
 //! | --- | --- |
-//! | `balances`, `order_lines`, `kit_components`, …, `lists` | the polls, by the name of their job, and the plain lists |
+//! | `balances`, `order_lines`, `kit_components`, … | the polls, by the name of their job |
+//! | `lists` | the polls of lists, of whole ones and of one entry each |
 //! | `entry_reads`, `read_summary`, `page_size` | reads of one entry per call, their summary, the page size |
 //! | `prefetch` | reads between the passes, with spare calls |
 //! | `lookup`, `verify`, `account_check` | reads on request of an operator or the start |
@@ -11,7 +12,6 @@
 mod account_check;
 pub(crate) mod backup;
 pub(crate) mod balances;
-pub(crate) mod business_health;
 mod entry_reads;
 pub(crate) mod kit_components;
 pub(crate) mod lists;
@@ -21,7 +21,7 @@ mod page_size;
 mod prefetch;
 pub(crate) mod prune;
 mod read_summary;
-pub(crate) mod top_selling;
+pub(crate) mod reports;
 mod verify;
 pub(crate) mod work_queue;
 

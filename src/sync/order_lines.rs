@@ -74,11 +74,9 @@ async fn deferred_orders(context: &JobContext) -> Result<Vec<OrderId>, StoreErro
     Ok(waiting.map(OrderId).collect())
 }
 
-/// A line to read the allocation of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct UnreadAllocation(OrderId, LineItemId);
 
-/// An order to read.
 #[derive(Clone, Copy, Debug)]
 struct OrderToRead {
     id: OrderId,
@@ -86,11 +84,9 @@ struct OrderToRead {
     request: Option<RequestedOrder>,
 }
 
-/// Pass over the orders.
 struct OrdersPass<'a> {
     context: &'a JobContext,
     run: RunId,
-    /// Number of named orders that may still be read.
     named_left: usize,
     /// Named orders that were asked for in this run or are quarantined.
     named_skip: Vec<OrderId>,
@@ -130,7 +126,7 @@ impl<'a> OrdersPass<'a> {
         if later > 0 {
             remark
                 .get_or_insert_default()
-                .push_str(&format!("; {later} closed order(s) are looked at later"));
+                .push_str(&format!("; {later} closed order(s) are left to later runs"));
         }
         orders.closed.truncate(most);
         let control = context.store.control_order(&self.named_skip).await?;
@@ -216,7 +212,7 @@ impl<'a> OrdersPass<'a> {
         let not_found = lines.unchanged_count();
         let mut lines = lines.run_report("line(s)", "allocation(s)");
         if not_found > 0 {
-            lines.summary.push_str(&format!(", {not_found} of an order the platform does not find"));
+            lines.summary.push_str(&format!(", {not_found} of an order that the platform does not find"));
         }
         if !self.lines.is_empty() {
             lines.summary.push_str(&format!(", {} are left to the next run", self.lines.len()));
@@ -239,8 +235,8 @@ async fn skip_unchanged(
         return Ok(None);
     }
     let why = format!(
-        "{orders} order(s) held back until the next run: by the work queue of {checked_at} no count of sales orders \
-         moved since they were read"
+        "{orders} order(s) skipped until the next run: by the work queue of {checked_at}, no count of sales orders \
+         changed since they were read"
     );
     tracing::info!(event = event::ORDERS_HELD_BACK, run = run.0, orders, "{why}");
     Ok(Some(format!("; {why}")))

@@ -131,7 +131,7 @@ async fn prune_proved(
 fn mirror_differs(differs: &TableComparison) -> JobError {
     let row = differs.differences.first().map_or(String::new(), |row| row.key.to_string());
     JobError::Implausible(format!(
-        "nothing was pruned: the fold of the journal differs from the live mirror in {} row(s) of {}, first {row}; \
+        "nothing was pruned: the rebuilt mirror differs from the live one in {} row(s) of {}, first {row}; \
          see tallyd replay --into FILE",
         differs.differences.len(),
         differs.table
@@ -175,19 +175,19 @@ impl std::fmt::Display for PruneReport {
         match self.pruned_to {
             Some(to) => write!(
                 f,
-                "{bodies} bodies, {exchanges} exchange(s), {runs} run(s) and {history} earlier fact(s) of stock levels went, up to \
-                 position {to}; {} MiB in use",
+                "deleted up to position {to}: {bodies} bodies, {exchanges} exchange(s), {runs} run(s) and {history} earlier \
+                 fact(s) of stock levels; {} MiB in use",
                 self.used_bytes >> 20
             )?,
-            None => write!(f, "nothing is old or large enough to go; {} MiB in use", self.used_bytes >> 20)?,
+            None => write!(f, "nothing to prune; {} MiB in use", self.used_bytes >> 20)?,
         }
         if self.is_by_size {
-            write!(f, "; some went before their time: journal.max_size is reached")?;
+            write!(f, "; some were deleted early, because journal.max_size was reached")?;
         }
         match self.clock_jump {
             Some(jump) => write!(
                 f,
-                "; the clock jumped by {} h, so nothing goes by age until a person has looked at it: tallyd job run prune",
+                "; the clock jumped by {} h, so nothing is pruned by age until an operator confirms the clock: tallyd job run prune",
                 jump.as_secs() / 3600
             ),
             None => Ok(()),

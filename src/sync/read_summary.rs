@@ -65,8 +65,7 @@ impl ReadSummary {
         }
         if !self.quarantined.is_empty() {
             let named = join_names(&self.quarantined);
-            summary
-                .push_str(&format!("; {} set aside, tried by themselves: {named}", self.quarantined.len()));
+            summary.push_str(&format!("; {} quarantined: {named}", self.quarantined.len()));
         }
         if !self.anomalies.is_empty() {
             summary.push_str(&format!("; {}", join_names(&self.anomalies)));
@@ -95,12 +94,11 @@ mod tests {
         summary.note_quarantined("order 7 (no)".into());
         let report = summary.run_report("order(s)", "line(s)");
         assert_eq!(report.outcome, RunOutcome::Ok);
-        let expected =
-            "1 order(s) read, 3 line(s) new or changed; 1 set aside, tried by themselves: order 7 (no)";
+        let expected = "1 order(s) read, 3 line(s) new or changed; 1 quarantined: order 7 (no)";
         assert_eq!(report.summary, expected);
         summary.note_unread("order 2 (no)".into());
         let report = summary.run_report("order(s)", "line(s)");
         assert_eq!(report.outcome, RunOutcome::Partial);
-        assert!(report.summary.contains("; 1 not read: order 2 (no); 1 set aside"), "{}", report.summary);
+        assert!(report.summary.contains("; 1 not read: order 2 (no); 1 quarantined"), "{}", report.summary);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
     let mut write = context.begin_recording(&answer).await?;
     let moved = projection::project_work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
     write.commit().await?;
-    let mut report = RunReport::ok(if moved.any_differs { "the counts moved" } else { "no count moved" });
+    let mut report = RunReport::ok(if moved.any_differs { "the counts changed" } else { "no count changed" });
     report.wakes = moved.orders_differ.then_some(JobKind::OrderLines);
     Ok(report)
 }

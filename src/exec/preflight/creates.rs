@@ -52,8 +52,10 @@ impl<'a> CreateBody<'a> {
     pub(crate) fn ordering_key(&self) -> String {
         match self {
             CreateBody::Product(change) => product_key(&change.sku),
-            CreateBody::Warehouse(change) => warehouse::warehouse_key(change),
-            CreateBody::Template(change) => template::template_key(change),
+            CreateBody::Warehouse(change) => format!("warehouse {}", name_case_key(&change.name)),
+            CreateBody::Template(change) => {
+                format!("template {} {}", change.storefront_id, name_case_key(&change.name))
+            }
         }
     }
 

@@ -279,7 +279,6 @@ impl ReadOrigin<'_> {
     }
 }
 
-/// List that is read page by page.
 struct PageCollector<T> {
     subject: String,
     paging: PageParams,
@@ -319,7 +318,7 @@ impl<T> PageCollector<T> {
         if is_last && page.counts_more_than(came) {
             let what = &self.subject;
             return Err(JobError::Implausible(format!(
-                "the platform showed {came} of {what} and counts more, so nothing is decided on it"
+                "the platform returned {came} of {what} and counts more, so the answer decides nothing"
             )));
         }
         let read = self.read.get_or_insert_with(|| TimedRead::from_answer(answer, Vec::new()));
@@ -333,7 +332,7 @@ impl<T> PageCollector<T> {
 fn require_readable<T>(what: &str, decoded: &DecodedAnswer<T>) -> Result<(), JobError> {
     match decoded.parked.first() {
         Some(parked) => Err(JobError::Implausible(format!(
-            "a part of {what} makes no sense ({}), so nothing is decided on it",
+            "a part of {what} is unreadable ({}), so the answer decides nothing",
             parked.why
         ))),
         None => Ok(()),

@@ -6,11 +6,7 @@ use super::{ReadOrigin, TimedRead, read_templates};
 use crate::client::wire::ListingTemplate;
 use crate::exec::JobError;
 use crate::outbox::ListingTemplateCreate;
-use crate::reconcile::creates::{FoundRecord, name_case_key};
-
-pub(super) fn template_key(change: &ListingTemplateCreate) -> String {
-    format!("template {} {}", change.storefront_id, name_case_key(&change.name))
-}
+use crate::reconcile::creates::FoundRecord;
 
 /// Reads the storefront's templates whose name contains `name`, and compares each with the change.
 pub(super) async fn preflight_templates(
