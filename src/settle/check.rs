@@ -57,14 +57,8 @@ async fn check_levels(
 }
 
 fn level_sku(case: &InDoubtCase) -> Option<&Sku> {
-    match &case.request {
-        InDoubtRequest::Quantity { sku, .. } => Some(sku),
-        InDoubtRequest::Shipment { .. }
-        | InDoubtRequest::Tracking(_)
-        | InDoubtRequest::Update(_)
-        | InDoubtRequest::Create { .. }
-        | InDoubtRequest::Unreadable => None,
-    }
+    let InDoubtRequest::Quantity { sku, .. } = &case.request else { return None };
+    Some(sku)
 }
 
 /// Returns the result of a check for storage. It is a quantity, null for a product without the warehouse, or

@@ -12,6 +12,7 @@ pub(crate) use creates::{CreateBody, product_key};
 
 use super::call::{AnsweredExchange, PREFLIGHT_ATTEMPTS};
 use super::lists::list_name;
+use super::pager::ProjectPage;
 use super::{JobContext, JobError};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, DecodedAnswer, InvalidRequest, MalformedBody, PageParams, ProductKey};
@@ -108,22 +109,13 @@ pub(crate) async fn read_shipment(
     origin: ReadOrigin<'_>,
     shipment: ShipmentId,
 ) -> Result<TimedRead<Vec<wire::ShipmentItem>>, JobError> {
-    let mut pages = PageCollector::new(PlatformList::ShipmentItems(shipment));
-    loop {
-        let request = wire::shipment_line_items(shipment, pages.paging);
-        let id = shipment.to_string();
-        let decode = wire::decode_shipment_line_items;
-        let (answer, page) = origin.read_entry_page(&id, &pages.subject, &request, decode).await?;
-        let mut write = origin.context.begin_recording(&answer).await?;
-        projection::project_shipment_items(&mut write, answer.id, answer.sent_at, shipment, &page).await?;
-        if let Some(ids) = pages.whole_ids(&page, |item| item.id.0) {
-            write.list_complete(PlatformList::ShipmentItems(shipment), &ids, answer.sent_at).await?;
-        }
-        write.commit().await?;
-        if let Some(seen) = pages.add_page(&answer, page)? {
-            return Ok(seen);
-        }
-    }
+    let request = |paging| wire::shipment_line_items(shipment, paging);
+    let project: &ProjectPage<_> = &move |(write, answer, page)| {
+        let (id, sent_at) = (answer.id, answer.sent_at);
+        Box::pin(projection::project_shipment_items(write, id, sent_at, shipment, page))
+    };
+    let (list, decode) = (PlatformList::ShipmentItems(shipment), wire::decode_shipment_line_items);
+    origin.read_pages(list, request, decode, |item| item.id.0, Some(project)).await
 }
 
 /// Returns the items as the facts for a tracking plan.
@@ -215,17 +207,10 @@ fn total_units(product: &wire::ProductBalance<'_>) -> Option<i64> {
 pub(crate) async fn read_warehouses(
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<wire::Warehouse>>, JobError> {
-    let mut pages = PageCollector::new(PlatformList::Warehouses);
-    loop {
-        let request = wire::list_warehouses(pages.paging);
-        let (answer, page) = origin.read_page(&pages.subject, &request, wire::decode_warehouses).await?;
-        let mut write = origin.context.begin_recording(&answer).await?;
-        projection::project_warehouses(&mut write, answer.id, &page).await?;
-        write.commit().await?;
-        if let Some(seen) = pages.add_page(&answer, page)? {
-            return Ok(seen);
-        }
-    }
+    let project: &ProjectPage<_> =
+        &|(write, answer, page)| Box::pin(projection::project_warehouses(write, answer.id, page));
+    let (list, decode) = (PlatformList::Warehouses, wire::decode_warehouses);
+    origin.read_pages(list, wire::list_warehouses, decode, |row| row.id.0, Some(project)).await
 }
 
 /// Reads the listing templates whose name contains `name`, all pages.
@@ -234,19 +219,66 @@ pub(super) async fn read_templates(
     storefront: StorefrontId,
     name: &str,
 ) -> Result<TimedRead<Vec<wire::ListingTemplate>>, JobError> {
-    let mut pages = PageCollector::new(PlatformList::Templates(storefront));
-    loop {
-        let request = templates_request(storefront, name, pages.paging);
-        let (answer, page) =
-            origin.read_page(&pages.subject, &request, wire::decode_listing_templates).await?;
-        origin.context.exchange_end_ignored(&answer).await?;
-        if let Some(seen) = pages.add_page(&answer, page)? {
-            return Ok(seen);
-        }
-    }
+    let request = |paging| templates_request(storefront, name, paging);
+    let (list, decode) = (PlatformList::Templates(storefront), wire::decode_listing_templates);
+    origin.read_pages(list, request, decode, |row| row.id, None).await
 }
 
 impl ReadOrigin<'_> {
+    /// Reads a list to its last page. `project` records a page; without it the answers are ignored.
+    ///
+    /// Fails if a part is unreadable, or if the platform counts more records than came, because an absent
+    /// record may be among the rest.
+    async fn read_pages<T>(
+        self,
+        list: PlatformList,
+        request: impl Fn(PageParams) -> PlatformRequest,
+        decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
+        id: fn(&T) -> i64,
+        project: Option<&ProjectPage<T>>,
+    ) -> Result<TimedRead<Vec<T>>, JobError> {
+        let (context, name) = (self.context, list_name(list));
+        let shipment = match list {
+            PlatformList::ShipmentItems(shipment) => Some(shipment.to_string()),
+            _ => None,
+        };
+        let (mut paging, mut read) = (PageParams::FIRST, None::<TimedRead<Vec<T>>>);
+        loop {
+            let asked = request(paging);
+            let (answer, page) = match &shipment {
+                Some(shipment) => self.read_entry_page(shipment, &name, &asked, decode).await?,
+                None => self.read_page(&name, &asked, decode).await?,
+            };
+            if let Some(project) = project {
+                let mut write = context.begin_recording(&answer).await?;
+                project((&mut write, &answer, &page)).await?;
+                let earlier = read.iter().flat_map(|read| &read.records);
+                let ids: Vec<i64> = earlier.chain(&page.records).map(id).collect();
+                let is_whole = !page.has_more() && page.parked.is_empty();
+                if shipment.is_some() && is_whole && !ids.is_empty() {
+                    write.list_complete(list, &ids, answer.sent_at).await?;
+                }
+                write.commit().await?;
+            } else {
+                context.exchange_end_ignored(&answer).await?;
+            }
+            require_readable(&name, &page)?;
+            let is_last = !page.has_more() || page.records.is_empty() || paging.number() >= PAGES_MAX;
+            let mut seen = read.unwrap_or_else(|| TimedRead::from_answer(&answer, Vec::new()));
+            let came = seen.records.len() + page.records.len();
+            if is_last && page.counts_more_than(came) {
+                return Err(JobError::Implausible(format!(
+                    "the platform returned {came} of {name} and counts more, so the answer decides nothing"
+                )));
+            }
+            seen.records.extend(page.records);
+            if is_last {
+                return Ok(seen);
+            }
+            (read, paging) = (Some(seen), paging.next_page());
+        }
+    }
+
     /// Reads and decodes a page. The caller commits the answer.
     async fn read_page<T>(
         &self,
@@ -276,55 +308,6 @@ impl ReadOrigin<'_> {
             }
         }
         page
-    }
-}
-
-struct PageCollector<T> {
-    subject: String,
-    paging: PageParams,
-    /// The pages so far, with the exchange and the time of the first.
-    read: Option<TimedRead<Vec<T>>>,
-}
-
-impl<T> PageCollector<T> {
-    fn new(list: PlatformList) -> Self {
-        Self { subject: list_name(list), paging: PageParams::FIRST, read: None }
-    }
-
-    fn is_last(&self, page: &DecodedAnswer<T>) -> bool {
-        let is_empty = page.records.is_empty() && page.parked.is_empty();
-        !page.has_more() || is_empty || self.paging.number() >= PAGES_MAX
-    }
-
-    /// Returns the ids of the whole list. `None` unless this page is the last, each record is valid and the
-    /// list is not empty.
-    fn whole_ids(&self, page: &DecodedAnswer<T>, id: impl Fn(&T) -> i64) -> Option<Vec<i64>> {
-        let earlier = self.read.iter().flat_map(|read| &read.records);
-        let ids: Vec<i64> = earlier.chain(&page.records).map(id).collect();
-        let is_whole = self.is_last(page) && !page.has_more() && page.parked.is_empty();
-        (is_whole && !ids.is_empty()).then_some(ids)
-    }
-
-    /// Adds a page that is recorded. Returns the whole list with the last page. Fails if the platform counts
-    /// more records than came, because an absent record may be among the rest.
-    fn add_page(
-        &mut self,
-        answer: &AnsweredExchange,
-        page: DecodedAnswer<T>,
-    ) -> Result<Option<TimedRead<Vec<T>>>, JobError> {
-        require_readable(&self.subject, &page)?;
-        let is_last = self.is_last(&page);
-        let came = self.read.as_ref().map_or(0, |read| read.records.len()) + page.records.len();
-        if is_last && page.counts_more_than(came) {
-            let what = &self.subject;
-            return Err(JobError::Implausible(format!(
-                "the platform returned {came} of {what} and counts more, so the answer decides nothing"
-            )));
-        }
-        let read = self.read.get_or_insert_with(|| TimedRead::from_answer(answer, Vec::new()));
-        read.records.extend(page.records);
-        self.paging = self.paging.next_page();
-        Ok(self.read.take_if(|_| is_last))
     }
 }
 
