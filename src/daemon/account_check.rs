@@ -5,7 +5,7 @@
 //! the queued changes were made for another account.
 
 use super::start_error::StartError;
-use crate::exec::{JobContext, JobError};
+use crate::exec::{self, JobContext, JobError, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunTrigger, WarehouseId};
 use crate::store::{AccountBinding, Durability, StoreError};
@@ -66,19 +66,17 @@ impl AccountIdentity {
         context: &JobContext,
         known: &BTreeSet<WarehouseId>,
     ) -> Result<bool, StartError> {
-        let mut write = context.store.begin_write(Durability::Normal).await?;
-        let (session, now) = (context.session_id, context.now());
-        let run = write.run_begin(session, JobKind::Warehouses, RunTrigger::Operator, now).await?;
-        write.commit().await?;
-        let found = sync::lists_any_warehouse(context, run, known).await;
-        let (outcome, summary) = match &found {
-            Ok(true) => (RunOutcome::Ok, "another address or key, and the same company".to_owned()),
-            Ok(false) => (RunOutcome::Failed, "another address or key, and another company".to_owned()),
-            Err(error) => (RunOutcome::Failed, error.to_string()),
+        let list = async |run| {
+            let found = sync::lists_any_warehouse(context, run, known).await;
+            let end = match &found {
+                Ok(true) => (RunOutcome::Ok, "another address or key, and the same company".to_owned()),
+                Ok(false) => (RunOutcome::Failed, "another address or key, and another company".to_owned()),
+                Err(error) => (RunOutcome::Failed, error.to_string()),
+            };
+            (found, end)
         };
-        let mut write = context.store.begin_write(Durability::Normal).await?;
-        write.run_close(run, outcome, &summary, context.now()).await?;
-        write.commit().await?;
+        let (job, end) = ((JobKind::Warehouses, RunTrigger::Operator), RunEnd::Beside(Durability::Normal));
+        let found = exec::with_run(context, job, end, None, list).await?;
         found.map_err(|error| match error {
             JobError::Store(error) => error.into(),
             error => StartError::Unverified(format!(

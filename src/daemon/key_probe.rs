@@ -9,12 +9,11 @@ use super::account_check::AccountIdentity;
 use super::start_error::StartError;
 use crate::client::{AccountKeys, Client, HttpTransport};
 use crate::config::KeySource;
-use crate::exec;
-use crate::exec::{JobContext, KeyStatus};
+use crate::exec::{self, JobContext, KeyStatus, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RetryDelays, RunTrigger};
 use crate::reconcile::proof::KeyState;
-use crate::store::{Durability, StoreError};
+use crate::store::StoreError;
 use crate::telemetry::event;
 use std::error::Error;
 use std::sync::Arc;
@@ -193,26 +192,22 @@ pub(super) async fn probe_in_run(
     context: JobContext,
     account: Option<AccountIdentity>,
 ) -> Result<bool, StoreError> {
-    let now = context.now();
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, JobKind::WorkQueue, RunTrigger::Retry, now).await?;
-    write.commit().await?;
-    let probed = exec::probe_key(&context, run).await;
-    let works = matches!(&probed, Ok(KeyStatus { key: KeyState::Works, .. }));
-    let (outcome, summary) = match probed {
-        Ok(KeyStatus { key: KeyState::Works, .. }) => (RunOutcome::Ok, "probe: the key works".to_owned()),
-        Ok(KeyStatus { key: KeyState::Refused, why }) => {
-            (RunOutcome::Failed, format!("probe: the key is still refused: {why}"))
-        }
-        Ok(KeyStatus { key: KeyState::NotKnown, why }) => (
-            RunOutcome::Failed,
-            format!("probe: the platform does not tell whether it accepts the key: {why}"),
-        ),
-        Err(error) => (RunOutcome::Interrupted, format!("probe: {error}")),
+    let probe = async |run| {
+        let (outcome, summary) = match exec::probe_key(&context, run).await {
+            Ok(KeyStatus { key: KeyState::Works, .. }) => (RunOutcome::Ok, "probe: the key works".to_owned()),
+            Ok(KeyStatus { key: KeyState::Refused, why }) => {
+                (RunOutcome::Failed, format!("probe: the key is still refused: {why}"))
+            }
+            Ok(KeyStatus { key: KeyState::NotKnown, why }) => (
+                RunOutcome::Failed,
+                format!("probe: the platform does not tell whether it accepts the key: {why}"),
+            ),
+            Err(error) => (RunOutcome::Interrupted, format!("probe: {error}")),
+        };
+        (outcome == RunOutcome::Ok, (outcome, summary))
     };
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    write.run_end(run, JobKind::WorkQueue, outcome, &summary, context.now()).await?;
-    write.commit().await?;
+    let job = (JobKind::WorkQueue, RunTrigger::Retry);
+    let works = exec::with_run(&context, job, RunEnd::Pass, None, probe).await?;
     let Some(account) = account.filter(|_| works) else { return Ok(false) };
     match account.verify_binding(&context).await {
         Ok(()) => Ok(true),

@@ -14,6 +14,7 @@ mod job_slots;
 mod key_probe;
 mod metrics;
 mod prefetch_timer;
+mod registry;
 pub mod run_job;
 mod run_once;
 mod settings;
@@ -29,6 +30,7 @@ pub use control::{
     send_control_request, verify_mirror,
 };
 pub use job_slots::JobSlots;
+pub use registry::{JobCalls, job_calls};
 pub use run_once::OnceReport;
 pub use settings::limiter_settings;
 pub use start::Daemon;

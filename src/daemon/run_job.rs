@@ -1,13 +1,9 @@
-//! Dispatcher of jobs: the function of each kind, in its run.
+//! Runs of jobs, each with its row of the [registry](super::registry).
 
-use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunReport, run_recorded};
-use crate::model::{JobKind, RunId, RunTrigger};
+use super::registry::{self, JobRun};
+use crate::exec::{FinishedRun, JobContext, RunArgs, run_recorded};
+use crate::model::{JobKind, RunTrigger};
 use crate::store::StoreError;
-use crate::sync::{
-    backup, balances, business_health, kit_components, listing_templates, order_lines, prune, shipments,
-    storefronts, suppliers, top_selling, warehouses, work_queue,
-};
-use crate::{push, settle};
 
 /// Runs a job once. A failure of the job is in the result; an error means that the run could not be recorded.
 pub async fn run_job(
@@ -23,34 +19,8 @@ pub async fn run_job_with(
     context: &JobContext,
     kind: JobKind,
     trigger: RunTrigger,
-    input: &RunArgs,
+    args: &RunArgs,
 ) -> Result<FinishedRun, StoreError> {
-    let work = async |run| run_kind(context, kind, run, trigger, input).await;
-    run_recorded(context, kind, trigger, input, work).await
-}
-
-async fn run_kind(
-    context: &JobContext,
-    kind: JobKind,
-    run: RunId,
-    trigger: RunTrigger,
-    input: &RunArgs,
-) -> Result<RunReport, JobError> {
-    match kind {
-        JobKind::Balances => balances::run(context, run, &input.skus).await,
-        JobKind::OrderLines => order_lines::run(context, run, trigger, &input.orders).await,
-        JobKind::Shipments => shipments::run(context, run).await,
-        JobKind::Warehouses => warehouses::run(context, run).await,
-        JobKind::Suppliers => suppliers::run(context, run).await,
-        JobKind::Storefronts => storefronts::run(context, run).await,
-        JobKind::ListingTemplates => listing_templates::run(context, run).await,
-        JobKind::KitComponents => kit_components::run(context, run).await,
-        JobKind::TopSelling => top_selling::run(context, run).await,
-        JobKind::BusinessHealth => business_health::run(context, run).await,
-        JobKind::WorkQueue => work_queue::run(context, run).await,
-        JobKind::Push => push::run(context, run).await,
-        JobKind::Settle => settle::run(context, run).await,
-        JobKind::Prune => prune::run(context, trigger == RunTrigger::Operator).await,
-        JobKind::Backup => backup::run(context).await,
-    }
+    let work = async |id| (registry::job_row(kind).work)(JobRun { context, id, trigger, args }).await;
+    run_recorded(context, kind, trigger, args, work).await
 }

@@ -3,6 +3,7 @@
 //! Maintenance jobs (prune, backup) run only if they are due. Otherwise `run --once` from cron each minute
 //! would write a full backup each minute.
 
+use super::registry::{self, JobCalls, JobRow};
 use super::settings;
 use super::start::Daemon;
 use super::start_error::StartError;
@@ -29,41 +30,20 @@ impl OnceReport {
     }
 }
 
-/// The order of the reading jobs: facts that other jobs depend on come first.
-///
-/// The work queue's counts tell which order lines to read. Templates are read per storefront. Shipments close
-/// orders. Orders name kits and SKUs; kits and top sellers name SKUs. A push plans from balances.
-const JOB_ORDER: [JobKind; 11] = [
-    JobKind::WorkQueue,
-    JobKind::Warehouses,
-    JobKind::Suppliers,
-    JobKind::Storefronts,
-    JobKind::ListingTemplates,
-    JobKind::Shipments,
-    JobKind::OrderLines,
-    JobKind::KitComponents,
-    JobKind::TopSelling,
-    JobKind::Balances,
-    JobKind::BusinessHealth,
-];
-
-/// Jobs that make no call.
-const MAINTENANCE_JOBS: [JobKind; 2] = [JobKind::Prune, JobKind::Backup];
-
 impl Daemon {
     /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
     pub async fn run_once(self) -> Result<OnceReport, StartError> {
         let enabled: Vec<JobKind> =
             settings::enabled_schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
-        let first = JOB_ORDER.into_iter().filter(|kind| enabled.contains(kind));
-        let mut others = Vec::new();
-        for kind in enabled.iter().copied().filter(|kind| !JOB_ORDER.contains(kind)) {
-            if !MAINTENANCE_JOBS.contains(&kind) || self.is_overdue(kind).await? {
-                others.push(kind);
+        let mut next = VecDeque::new();
+        for JobRow { kind, calls, .. } in registry::JOBS {
+            let is_maintenance = calls == JobCalls::None;
+            let runs = kind == JobKind::Push || enabled.contains(&kind);
+            if runs && (!is_maintenance || self.is_overdue(kind).await?) {
+                next.push_back(kind);
             }
         }
         let mut once = OnceReport { runs: Vec::new(), skipped: Vec::new() };
-        let mut next: VecDeque<JobKind> = first.chain(others).chain([JobKind::Push]).collect();
         while let Some(kind) = next.pop_front() {
             let finished = run_job::run_job(&self.context, kind, RunTrigger::Once).await?;
             finished.log_failed(None);
@@ -76,7 +56,7 @@ impl Daemon {
             // Each of the other jobs would spend the same time-outs to find the platform unreachable.
             if has_failed && self.context.store.run_left_nothing_sent(run).await? {
                 let (kept, untried): (VecDeque<_>, VecDeque<_>) =
-                    next.into_iter().partition(|kind| MAINTENANCE_JOBS.contains(kind));
+                    next.into_iter().partition(|kind| registry::job_calls(*kind) == JobCalls::None);
                 (next, once.skipped) = (kept, untried.into());
                 continue;
             }

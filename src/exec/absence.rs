@@ -6,8 +6,7 @@
 //! each answer. A held change is therefore checked again after growing delays, and continues with the first
 //! answer that contains the record. It is rejected only on positive evidence.
 
-use super::{JobContext, JobError};
-use super::{KeyStatus, probe_key};
+use super::{JobContext, JobError, KeyStatus, probe_key};
 use crate::model::{ChangeId, Moment, RunId, Timestamp};
 use crate::reconcile::proof::{ABSENCE_CHECKS_APART, CheckTime, KeyState};
 use crate::store::{Durability, StoreError, SuspectedAbsenceRow};
@@ -61,7 +60,6 @@ impl SuspectedAbsenceRow {
         Some(CheckTime { at: Timestamp(self.first_ms?), moment: Moment(self.first_moment?) })
     }
 
-    /// Returns the time until the next check.
     fn wait_left(&self, now: CheckTime, longest: Duration) -> Duration {
         let last = CheckTime { at: Timestamp(self.last_ms), moment: Moment(self.last_moment) };
         // After a clock went back the elapsed time is unknown.
@@ -72,7 +70,6 @@ impl SuspectedAbsenceRow {
     }
 }
 
-/// Returns the time from a check to the next one.
 fn check_delay(checks: i64, longest: Duration) -> Duration {
     let doublings = u32::try_from(checks.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
     ABSENCE_CHECKS_APART.saturating_mul(1 << doublings).min(longest)
@@ -96,7 +93,7 @@ pub(crate) async fn judge_absence(
     what: &str,
 ) -> Result<AbsenceProof, JobError> {
     let KeyStatus { key, why } = probe_key(context, run).await?;
-    let unwell = (key != KeyState::Works).then(|| format!("the platform is not well ({why})"));
+    let unwell = (key != KeyState::Works).then(|| format!("the key is not proved ({why})"));
     note_absence(context, subject, what, unwell.as_deref()).await
 }
 
@@ -107,22 +104,22 @@ pub(crate) async fn note_absence(
     what: &str,
     unwell: Option<&str>,
 ) -> Result<AbsenceProof, JobError> {
-    let before = context.store.suspected_absence_list().await?.into_iter().find(|row| row.subject == subject);
-    let before = before.filter(|row| row.what == what);
+    let rows = context.store.suspected_absence_list().await?;
+    let before = rows.into_iter().find(|row| row.subject == subject && row.what == what);
     let first = before.as_ref().and_then(SuspectedAbsenceRow::first_check);
     let mut write = context.store.begin_write(Durability::Normal).await?;
-    let look = current_check(context);
-    let is_proved = look.proves_absent(first, unwell.is_none());
-    let begins = unwell.is_none() && first.is_none();
-    let first = if unwell.is_none() { Some(look.measured_from(first)) } else { first };
-    let checks = if begins { 1 } else { before.as_ref().map_or(0, |row| row.checks) + 1 };
+    let check = current_check(context);
+    let is_proved = check.proves_absent(first, unwell.is_none());
+    let is_first = unwell.is_none() && first.is_none();
+    let first = if unwell.is_none() { Some(check.measured_from(first)) } else { first };
+    let checks = if is_first { 1 } else { before.map_or(0, |row| row.checks) + 1 };
     let row = SuspectedAbsenceRow {
         subject: subject.to_owned(),
         what: what.to_owned(),
         first_ms: first.map(|first| first.at.0),
         first_moment: first.map(|first| first.moment.0),
-        last_ms: look.at.0,
-        last_moment: look.moment.0,
+        last_ms: check.at.0,
+        last_moment: check.moment.0,
         checks,
     };
     write.suspected_absence_store(&row).await?;
@@ -131,8 +128,8 @@ pub(crate) async fn note_absence(
         return Ok(AbsenceProof::Proved);
     }
     let because = unwell.unwrap_or("one answer proves nothing");
-    let again = look.at.plus(check_delay(row.checks, CHECK_DELAY_MAX)).to_rfc3339();
-    Ok(AbsenceProof::NotProved(format!("{what}; {because}: it is looked at again at {again}")))
+    let again = check.at.plus(check_delay(checks, CHECK_DELAY_MAX)).to_rfc3339();
+    Ok(AbsenceProof::NotProved(format!("{what}; {because}: it is checked again at {again}")))
 }
 
 /// Deletes the stored row of a subject.

@@ -6,7 +6,7 @@ use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::model::{Sku, time};
 use crate::projection::{balance_facts, project_balances, project_found_products};
 use crate::reconcile::brake;
-use crate::store::{BalancesRecorded, Durability, MismatchRow, UnparsedAnswer, WriteTransaction};
+use crate::store::{BalancesRecorded, MismatchRow, UnparsedAnswer, WriteTransaction};
 use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -53,53 +53,42 @@ impl BalancesOutcome {
             BalancesOutcome::Recorded(recorded) => Ok(recorded),
             BalancesOutcome::NoneKnown { known, .. } => Err(JobError::Implausible(format!(
                 "the platform returned none of {known} known SKUs; nothing was changed; \
-                 see whether the account is the right one: tallyd check --online"
+                 check that the account is the right one: tallyd check --online"
             ))),
         }
     }
 }
 
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 3).
-///
-/// # Errors
-/// An answer without any of the known SKUs is a failed read.
-pub(crate) async fn record_plausible_balances(
-    context: &JobContext,
-    answer: &AnsweredExchange,
-    asked: &[Sku],
-) -> Result<BalancesRecorded, JobError> {
-    record_balances(context, answer, asked).await?.into_recorded()
-}
-
-/// Records a page of few SKUs, which may be requested again with others beside them.
+/// An answer to a request of few SKUs may want witnesses.
 pub(crate) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
-    asked: &[Sku],
+    requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
-    if record_if_unchanged(context, answer, asked).await? {
+    if record_if_unchanged(context, answer, requested).await? {
         return Ok(BalancesOutcome::Recorded(BalancesRecorded::default()));
     }
-    record_first_balances(context, answer, asked).await
+    record_first_balances(context, answer, requested).await
 }
 
 /// Records a page of SKUs that were never asked for, so that the answer cannot equal a stored one.
 pub(crate) async fn record_first_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
-    asked: &[Sku],
+    requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
-    if !decoded.parked.is_empty() || !lacks_all(asked, &decoded) {
-        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, asked, decoded).await?));
+    if !decoded.parked.is_empty() || !lacks_all(requested, &decoded) {
+        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
     }
-    let (known, others) = context.store.product_known_count(asked).await?;
+    let (known, others) = context.store.product_known_count(requested).await?;
     if !brake::is_emptied_answer(known, 0) {
-        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, asked, decoded).await?));
+        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
     }
     let is_alone = known == 1 && !others;
     if is_alone {
-        store_balances(context, answer, asked, decoded).await?;
+        store_balances(context, answer, requested, decoded).await?;
     } else {
         context.exchange_end_ignored(answer).await?;
     }
@@ -107,12 +96,9 @@ pub(crate) async fn record_first_balances(
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.
-fn lacks_all(asked: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
-    if decoded.records.is_empty() {
-        return true;
-    }
-    let asked: BTreeSet<String> = asked.iter().map(Sku::case_key).collect();
-    !decoded.records.iter().any(|record| asked.contains(&record.sku.case_key()))
+fn lacks_all(requested: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
+    let requested: BTreeSet<String> = requested.iter().map(Sku::case_key).collect();
+    !decoded.records.iter().any(|record| requested.contains(&record.sku.case_key()))
 }
 
 /// Returns true if the mirror holds the same answer already. The exchange is then ended without parsing its
@@ -120,16 +106,15 @@ fn lacks_all(asked: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool
 async fn record_if_unchanged(
     context: &JobContext,
     answer: &AnsweredExchange,
-    asked: &[Sku],
+    requested: &[Sku],
 ) -> Result<bool, JobError> {
-    let Some(first) = asked.first() else { return Ok(false) };
+    let Some(first) = requested.first() else { return Ok(false) };
     let (exchange_id, observed_at, digest) = (answer.id, answer.sent_at, answer.digest);
     let unread = UnparsedAnswer { exchange_id, observed_at, first_sku: first, digest };
     if !context.store.read_batch_may_be_unchanged(&unread).await? {
         return Ok(false);
     }
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, answer).await?;
+    let mut write = context.begin_recording(answer).await?;
     if !write.read_batch_confirm(&unread).await? {
         return Ok(false);
     }
@@ -143,8 +128,7 @@ pub(crate) async fn record_products(
     answer: &AnsweredExchange,
 ) -> Result<Vec<Sku>, JobError> {
     let decoded = context.decode_or_ignore(answer, wire::decode_products(&answer.reply.body)).await?;
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, answer).await?;
+    let mut write = context.begin_recording(answer).await?;
     let found = project_found_products(&mut write, answer.id, answer.sent_at, decoded).await?;
     fix_bases_and_commit(context, answer, write).await?;
     Ok(found)
@@ -153,20 +137,21 @@ pub(crate) async fn record_products(
 async fn store_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
-    asked: &[Sku],
+    requested: &[Sku],
     decoded: DecodedAnswer<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, JobError> {
     // Parsing and compression come before the write lock, because pages are written one after the other.
     let decoded = balance_facts(decoded);
     answer.compress_body();
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, answer).await?;
+    let mut write = context.begin_recording(answer).await?;
     let when = (answer.sent_at, Some(answer.sent_moment));
-    let recorded = project_balances(&mut write, answer.id, when, asked, &decoded).await?;
+    let recorded = project_balances(&mut write, answer.id, when, requested, &decoded).await?;
     for row in &recorded.mismatched {
         let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
-        let told = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
-        write.event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&told.to_string())).await?;
+        let detail = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
+        write
+            .event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&detail.to_string()))
+            .await?;
     }
     fix_bases_and_commit(context, answer, write).await?;
     log_conflicts(&recorded);
@@ -175,15 +160,15 @@ async fn store_balances(
 
 fn log_conflicts(recorded: &BalancesRecorded) {
     for MismatchRow { sku, warehouse_id, written, shown } in &recorded.mismatched {
-        let theirs = shown.map_or_else(|| "nothing".into(), |shown| shown.to_string());
+        let shown_text = shown.map_or_else(|| "nothing".into(), |shown| shown.to_string());
         tracing::warn!(
             event = event::CONFLICT_OPENED,
             sku,
             warehouse = warehouse_id,
             mine = written,
             theirs = shown,
-            "the platform accepted {written} for {sku} in warehouse {warehouse_id} and two looks show {theirs}; \
-             look at the product there, then count it: tallyd quantity set"
+            "the platform accepted {written} for {sku} in warehouse {warehouse_id}, but two reads show \
+             {shown_text}; check the product at the platform, then count it: tallyd quantity set"
         );
     }
     if recorded.conflicts_closed > 0 {
@@ -191,7 +176,7 @@ fn log_conflicts(recorded: &BalancesRecorded) {
         tracing::info!(
             event = event::CONFLICT_CLOSED,
             conflicts,
-            "{conflicts} conflict(s) closed: the platform shows what was written"
+            "{conflicts} conflict(s) closed: the platform shows the written quantities"
         );
     }
 }

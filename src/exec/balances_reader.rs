@@ -22,9 +22,7 @@ pub(crate) struct BalancesReader<'a> {
     run: RunId,
     lane: Lane,
     pending_parts: FailedGroups<Sku>,
-    /// True if witnesses are added to each page.
     with_witnesses: bool,
-    /// Failures in a row.
     failures: usize,
     /// Pages that were read.
     pub(crate) pages_read: u64,
@@ -35,13 +33,13 @@ pub(crate) struct BalancesReader<'a> {
 impl<'a> BalancesReader<'a> {
     /// Creates pages of at most `size` SKUs.
     pub(crate) fn new(context: &'a JobContext, run: RunId, lane: Lane, skus: &[Sku], size: usize) -> Self {
-        let mut parts = FailedGroups::default();
-        skus.chunks(size.max(1)).for_each(|page| parts.retry_together(page.to_vec()));
+        let mut pending_parts = FailedGroups::default();
+        skus.chunks(size.max(1)).for_each(|page| pending_parts.retry_together(page.to_vec()));
         Self {
             context,
             run,
             lane,
-            pending_parts: parts,
+            pending_parts,
             with_witnesses: false,
             failures: 0,
             pages_read: 0,
@@ -52,6 +50,12 @@ impl<'a> BalancesReader<'a> {
     /// Adds witnesses, which are known SKUs, to each page. The answer can then prove what it lacks.
     pub(crate) fn with_witnesses(self) -> Self {
         Self { with_witnesses: true, ..self }
+    }
+
+    /// Reads and records all pages.
+    pub(crate) async fn read_all(mut self) -> Result<Self, JobError> {
+        while self.next_page().await?.is_some() {}
+        Ok(self)
     }
 
     /// Returns the next page: its answer, which is recorded, and its SKUs.
@@ -80,27 +84,25 @@ impl<'a> BalancesReader<'a> {
         Ok(None)
     }
 
-    /// Reads and records one page.
-    async fn read_page(&self, page: &[Sku]) -> Result<Result<ReadAnswer, (FailureCause, String)>, JobError> {
+    async fn read_page(&self, page: &[Sku]) -> Result<PageRead<bool>, JobError> {
         let mut witnesses = Vec::new();
         if self.with_witnesses {
             witnesses = self.context.store.skus_beside(page).await?;
         }
-        let read = self.request_page(page, &witnesses).await?;
-        match read {
-            Ok((answer, checked)) if checked.wants_witnesses() && witnesses.is_empty() => {
+        match self.request_page(page, &witnesses).await? {
+            Ok((answer, outcome)) if outcome.wants_witnesses() && witnesses.is_empty() => {
                 witnesses = self.context.store.skus_beside(page).await?;
                 if witnesses.is_empty() {
-                    return into_read(answer, checked);
+                    return into_read(answer, outcome);
                 }
             }
-            Ok((answer, checked)) => return into_read(answer, checked),
+            Ok((answer, outcome)) => return into_read(answer, outcome),
             // A witness may be the cause of the failure.
             Err((FailureCause::Entry, _)) if !witnesses.is_empty() => witnesses.clear(),
             Err(failed) => return Ok(Err(failed)),
         }
         match self.request_page(page, &witnesses).await? {
-            Ok((answer, checked)) => into_read(answer, checked),
+            Ok((answer, outcome)) => into_read(answer, outcome),
             Err(failed) => Ok(Err(failed)),
         }
     }
@@ -109,36 +111,33 @@ impl<'a> BalancesReader<'a> {
         &self,
         page: &[Sku],
         witnesses: &[Sku],
-    ) -> Result<Result<(AnsweredExchange, BalancesOutcome), (FailureCause, String)>, JobError> {
-        let asked: Vec<Sku> = page.iter().chain(witnesses).cloned().collect();
-        let request =
-            wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+    ) -> Result<PageRead<BalancesOutcome>, JobError> {
+        let requested: Vec<Sku> = page.iter().chain(witnesses).cloned().collect();
+        let request = wire::get_product_balances(&requested)?;
         let answer = self.context.read_once(self.run, self.lane, request).await?;
         if answer.reply.verdict != Verdict::Accepted {
             self.context.exchange_end_ignored(&answer).await?;
             let failed = self.context.classify_failure(self.run, &answer.reply).await?;
             return Ok(Err((failed, reply_message(&answer.reply))));
         }
-        match balances::record_balances(self.context, &answer, &asked).await {
-            Ok(checked) => Ok(Ok((answer, checked))),
-            Err(JobError::Implausible(why)) => Ok(Err((FailureCause::Entry, why))),
-            Err(error) => Err(error),
-        }
+        into_page(balances::record_balances(self.context, &answer, &requested).await, answer)
     }
 }
 
-/// An answer, and true if something of the request came.
-type ReadAnswer = (AnsweredExchange, bool);
+/// An answer with its result, or the cause and the message of a failure.
+type PageRead<T> = Result<(AnsweredExchange, T), (FailureCause, String)>;
 
-/// Returns a failed read for an answer that decides nothing, unless no witness exists.
-fn into_read(
-    answer: AnsweredExchange,
-    checked: BalancesOutcome,
-) -> Result<Result<ReadAnswer, (FailureCause, String)>, JobError> {
-    let shows_some = checked.shows_some();
-    match checked.into_result() {
-        Ok(()) => Ok(Ok((answer, shows_some))),
+/// Returns true with the answer if something of the request came. An answer that decides nothing is a failed
+/// read, unless no witness exists.
+fn into_read(answer: AnsweredExchange, outcome: BalancesOutcome) -> Result<PageRead<bool>, JobError> {
+    let shows_some = outcome.shows_some();
+    into_page(outcome.into_result().map(|()| shows_some), answer)
+}
+
+/// Returns a failed page for an implausible answer.
+fn into_page<T>(recorded: Result<T, JobError>, answer: AnsweredExchange) -> Result<PageRead<T>, JobError> {
+    match recorded {
         Err(JobError::Implausible(why)) => Ok(Err((FailureCause::Entry, why))),
-        Err(error) => Err(error),
+        recorded => Ok(Ok((answer, recorded?))),
     }
 }

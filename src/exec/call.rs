@@ -31,12 +31,6 @@ pub(crate) struct BegunExchange {
     sent_moment: Moment,
 }
 
-impl BegunExchange {
-    fn from_begun(id: ExchangeId, begun: &ExchangeBegin<'_>) -> Self {
-        Self { id, sent_at: begun.sent_at, sent_moment: begun.sent_moment }
-    }
-}
-
 /// Exchange that was sent and whose end is not recorded yet.
 #[derive(Debug)]
 pub(crate) struct AnsweredExchange {
@@ -80,7 +74,9 @@ impl JobContext {
         pace: PacePayment,
     ) -> Result<Permit, JobError> {
         if lane != Lane::Probe && self.limiter.is_refused() {
-            return Err(JobError::KeyRefused("it was refused before and no probe succeeded since".into()));
+            return Err(JobError::KeyRefused(
+                "the key was refused before, and no probe has succeeded since".into(),
+            ));
         }
         self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)
     }
@@ -93,8 +89,9 @@ impl JobContext {
         lane: Lane,
         request: &PlatformRequest,
     ) -> Result<BegunExchange, StoreError> {
-        let begun = self.exchange_start(run, lane, request);
-        Ok(BegunExchange::from_begun(write.exchange_begin(self.session_id, &begun).await?, &begun))
+        let begin = self.exchange_start(run, lane, request);
+        let id = write.exchange_begin(self.session_id, &begin).await?;
+        Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
     }
 
     /// Records the begin of an exchange and commits.
@@ -105,8 +102,9 @@ impl JobContext {
         lane: Lane,
         request: &PlatformRequest,
     ) -> Result<BegunExchange, StoreError> {
-        let begun = self.exchange_start(run, lane, request);
-        Ok(BegunExchange::from_begun(write.exchange_begin_and_commit(self.session_id, &begun).await?, &begun))
+        let begin = self.exchange_start(run, lane, request);
+        let id = write.exchange_begin_and_commit(self.session_id, &begin).await?;
+        Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
     }
 
     fn exchange_start<'a>(&self, run: RunId, lane: Lane, request: &'a PlatformRequest) -> ExchangeBegin<'a> {
@@ -130,22 +128,18 @@ impl JobContext {
     ) -> AnsweredExchange {
         let reply = self.client.send(request).await;
         let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
-        let notices = permit.complete_call(limiter_outcome(&reply));
-        for notice in &notices {
-            log_limiter_event(notice);
-        }
-        let (digest, notices) = (PackedBody::digest(&reply.body), !notices.is_empty());
-        let packed = OnceLock::new();
+        let limiter_events = permit.complete_call(limiter_outcome(&reply));
+        limiter_events.iter().for_each(log_limiter_event);
         AnsweredExchange {
             id,
             sent_at,
             sent_moment,
+            digest: PackedBody::digest(&reply.body),
             reply,
-            digest,
-            compressed_body: packed,
+            compressed_body: OnceLock::new(),
             answered_at,
             answered_moment,
-            has_limiter_events: notices,
+            has_limiter_events: !limiter_events.is_empty(),
         }
     }
 
@@ -176,9 +170,18 @@ impl JobContext {
 
     /// Stores the limiter's state that does not follow from the journal.
     pub(super) async fn limiter_save_state(&self, write: &mut WriteTransaction) -> Result<(), StoreError> {
-        let kept = serde_json::to_string(&self.limiter.persisted_state().limiter_state);
-        let kept = kept.expect("what is kept has text keys, which JSON can write");
-        write.limiter_state_store(&kept).await
+        let state = serde_json::to_string(&self.limiter.persisted_state().limiter_state);
+        write.limiter_state_store(&state.expect("the limiter's state has text keys")).await
+    }
+
+    /// Begins the transaction of an answer's facts. The end of the exchange is recorded in it.
+    pub(crate) async fn begin_recording(
+        &self,
+        answer: &AnsweredExchange,
+    ) -> Result<WriteTransaction, StoreError> {
+        let mut write = self.store.begin_write(Durability::Normal).await?;
+        self.exchange_end(&mut write, answer).await?;
+        Ok(write)
     }
 
     /// Returns the decoded answer. A malformed answer is recorded as not applied and is an error.
@@ -187,13 +190,25 @@ impl JobContext {
         answer: &AnsweredExchange,
         decoded: Result<T, MalformedBody>,
     ) -> Result<T, JobError> {
-        match decoded {
-            Ok(decoded) => Ok(decoded),
-            Err(why) => {
-                self.exchange_end_ignored(answer).await?;
-                Err(JobError::Implausible(why.to_string()))
-            }
+        if decoded.is_err() {
+            self.exchange_end_ignored(answer).await?;
         }
+        Ok(decoded?)
+    }
+
+    /// Reads with at most so many attempts, and decodes the answer. The caller records it.
+    pub(crate) async fn read_decoded<T>(
+        &self,
+        attempts: usize,
+        run: RunId,
+        lane: Lane,
+        what: &str,
+        request: &PlatformRequest,
+        decode: impl Fn(&[u8]) -> Result<T, MalformedBody>,
+    ) -> Result<(AnsweredExchange, T), JobError> {
+        let answer = self.read_within(attempts, run, lane, what, request).await?;
+        let decoded = self.decode_or_ignore(&answer, decode(&answer.reply.body)).await?;
+        Ok((answer, decoded))
     }
 
     /// Sends a read once. The caller records its end together with its facts.
@@ -216,19 +231,7 @@ impl JobContext {
         }
     }
 
-    /// Reads with up to [`READ_ATTEMPTS`] attempts. Only the end of the returned, accepted answer is left to the
-    /// caller to record.
-    pub(crate) async fn read_answer(
-        &self,
-        run: RunId,
-        lane: Lane,
-        what: &str,
-        request: &PlatformRequest,
-    ) -> Result<AnsweredExchange, JobError> {
-        self.read_within(READ_ATTEMPTS, run, lane, what, request).await
-    }
-
-    /// Reads with at most so many attempts.
+    /// Reads with at most so many attempts. The caller records only the end of the returned, accepted answer.
     pub(crate) async fn read_within(
         &self,
         attempts: usize,
@@ -287,8 +290,7 @@ impl JobContext {
 
     /// Records an answer as not applied: it brings no facts, live and in a replay.
     pub(crate) async fn exchange_end_ignored(&self, answer: &AnsweredExchange) -> Result<(), StoreError> {
-        let mut write = self.store.begin_write(Durability::Normal).await?;
-        self.exchange_end(&mut write, answer).await?;
+        let mut write = self.begin_recording(answer).await?;
         if answer.reply.verdict == Verdict::Accepted {
             write.exchange_ignore(answer.id).await?;
         }
@@ -347,7 +349,8 @@ impl JobContext {
             event = event::AUTH_REFUSED,
             operation = operation.as_str(),
             status,
-            "the platform refuses the key: {why}; nothing is sent until a probe succeeds; put the right key into its file"
+            "the platform refuses the key: {why}; nothing is sent until a probe succeeds; put the right \
+             key into its file"
         );
         JobError::KeyRefused(why)
     }
@@ -368,10 +371,9 @@ impl JobContext {
 
 /// Returns the platform's message, or the reason of its absence.
 pub(crate) fn reply_message(reply: &CallReply) -> String {
-    reply.message.clone().unwrap_or_else(|| "it gave no reason".into())
+    reply.message.clone().unwrap_or_else(|| "no reason was given".into())
 }
 
-/// Returns the outcome for the limiter.
 fn limiter_outcome(reply: &CallReply) -> limiter::QuotaOutcome {
     match reply.verdict {
         Verdict::Throttled(ThrottleKind::Rate { wait }) => limiter::QuotaOutcome::RateThrottled(wait),
@@ -391,7 +393,6 @@ fn limiter_outcome(reply: &CallReply) -> limiter::QuotaOutcome {
     }
 }
 
-/// Returns the journal's outcome of a verdict.
 fn journal_outcome(verdict: Verdict) -> ExchangeOutcome {
     match verdict {
         Verdict::Accepted => ExchangeOutcome::Accepted,
@@ -405,33 +406,31 @@ fn journal_outcome(verdict: Verdict) -> ExchangeOutcome {
 }
 
 /// Logs a change of the account's budget. [`JobContext::key_refused_by`] logs a refused key.
-fn log_limiter_event(notice: &LimiterEvent) {
-    match notice {
+fn log_limiter_event(limiter_event: &LimiterEvent) {
+    match limiter_event {
         LimiterEvent::HoldStarted(hold) if hold.scope == HoldScope::Key => {}
-        LimiterEvent::HoldStarted(hold) => tracing::warn!(
-            event = event::QUOTA_HOLD,
-            reason = hold.reason.as_str(),
-            hold_ms = hold.duration_ms,
-            "{} waits{}: {} {}",
-            scope_text(hold.scope),
-            hold.duration_ms.map_or(String::new(), |ms| format!(" {} s", ms.div_ceil(1000))),
-            hold.reason.as_str(),
-            hold.why
-        ),
+        LimiterEvent::HoldStarted(hold) => {
+            let (reason, hold_ms) = (hold.reason.as_str(), hold.duration_ms);
+            let duration = hold_ms.map_or(String::new(), |ms| format!(" {} s", ms.div_ceil(1000)));
+            let (scope, why) = (scope_text(hold.scope), &hold.why);
+            tracing::warn!(
+                event = event::QUOTA_HOLD,
+                reason,
+                hold_ms,
+                "{scope} waits{duration}: {reason} {why}"
+            );
+        }
         LimiterEvent::LimitReduced { permille, limit, reservations: held } => tracing::warn!(
             event = event::QUOTA_SHARE,
             permille,
             limit,
             held,
-            "other software uses the account: the platform refused us at {held} calls of our own in a minute; at most \
-             {limit} a minute are ours for now"
+            "other software uses the account: the platform throttled tallyd at {held} of its own calls in a \
+             minute; tallyd uses at most {limit} a minute for now"
         ),
         LimiterEvent::LimitRecovered => {
-            tracing::info!(
-                event = event::QUOTA_SHARE,
-                permille = 1000,
-                "our share of the quota is whole again"
-            );
+            let permille = 1000;
+            tracing::info!(event = event::QUOTA_SHARE, permille, "the adaptive limit is back at its maximum");
         }
         LimiterEvent::SoftThreshold { count } => tracing::warn!(
             event = event::BAD_REQUESTS,
@@ -441,11 +440,11 @@ fn log_limiter_event(notice: &LimiterEvent) {
         LimiterEvent::HardThreshold { count } => tracing::error!(
             event = event::BAD_REQUESTS,
             count,
-            "{count} answers of 400 in 24 h: every operation that had one stops"
+            "{count} answers of 400 in 24 h: every operation with such an answer stops"
         ),
         LimiterEvent::BudgetExhausted { until } => tracing::error!(
             event = event::BAD_REQUESTS,
-            "the platform throttles this account for bad requests: only reads go until {until}"
+            "the platform throttles this account for bad requests: only reads are sent until {until}"
         ),
     }
 }
@@ -453,7 +452,7 @@ fn log_limiter_event(notice: &LimiterEvent) {
 fn scope_text(scope: HoldScope) -> String {
     match scope {
         HoldScope::Account => "the whole account".into(),
-        HoldScope::Key => "everything but the probe".into(),
+        HoldScope::Key => "all calls except the probe".into(),
         HoldScope::Operation(operation) => operation.to_string(),
     }
 }

@@ -44,12 +44,12 @@ fn is_unexpected(verdict: &ChangeOutcome) -> bool {
 /// Logs an operator's releases after this position. The daemon logs them, because a command has no log.
 pub async fn log_released(context: &JobContext, after: Position) -> Result<(), StoreError> {
     for (trip, changes) in context.store.brake_releases(after).await? {
-        let what = trip.map_or_else(|| "what was held".into(), |trip| format!("trip {trip}"));
+        let what = trip.map_or_else(|| "the held changes".into(), |trip| format!("trip {trip}"));
         tracing::warn!(
             event = event::BRAKE_RELEASED,
             trip,
             changes,
-            "a person released {what}: {changes} change(s) go on"
+            "an operator released {what}: {changes} change(s) continue"
         );
     }
     Ok(())

@@ -22,7 +22,6 @@ pub(crate) struct ClaimGate(Arc<watch::Sender<GateState>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct GateState {
-    /// Answers that wait for their commit.
     uncommitted: usize,
     is_disk_low: bool,
 }
@@ -34,6 +33,10 @@ impl ClaimGate {
     fn close_gate(&self) -> GateGuard<'_> {
         self.0.send_modify(|state| state.uncommitted += 1);
         GateGuard(self)
+    }
+
+    fn retry<'a>(&'a self, clock: &'a dyn Clock, action: &'static str) -> CommitRetry<'a> {
+        CommitRetry { gate: self, clock, action, delays: RetryDelays::page_retry(), guard: None }
     }
 
     /// Returns true if no answer waits for its commit.
@@ -83,7 +86,7 @@ impl CommitRetry<'_> {
             self.guard = Some(self.gate.close_gate());
             tracing::error!(
                 event = event::DATABASE_WRITE_FAILED,
-                "cannot {} yet; it is kept and tried again, and no change is sent meanwhile: {error}",
+                "cannot {} yet; the commit is retried, and no change is sent until it succeeds: {error}",
                 self.action
             );
         }
@@ -93,16 +96,10 @@ impl CommitRetry<'_> {
 }
 
 impl JobContext {
-    /// Starts the retry of a commit; `doing` completes "cannot …". The caller repeats attempts until
+    /// Starts the retry of a commit; `action` completes "cannot …". The caller repeats attempts until
     /// [`CommitRetry::check_attempt`] returns their result.
-    pub(crate) fn retry_commit(&self, doing: &'static str) -> CommitRetry<'_> {
-        CommitRetry {
-            gate: &self.claim_gate,
-            clock: &*self.clock,
-            action: doing,
-            delays: RetryDelays::page_retry(),
-            guard: None,
-        }
+    pub(crate) fn retry_commit(&self, action: &'static str) -> CommitRetry<'_> {
+        self.claim_gate.retry(&*self.clock, action)
     }
 
     /// Waits until changes may be claimed: no answer waits for its commit, and free disk space is above the
@@ -156,20 +153,10 @@ mod tests {
         }
     }
 
-    fn commit_retry<'a>(gate: &'a ClaimGate, clock: &'a NoWait) -> CommitRetry<'a> {
-        CommitRetry {
-            gate,
-            clock,
-            action: "write down an answer",
-            delays: RetryDelays::page_retry(),
-            guard: None,
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn the_pauses_between_attempts_pass_by_the_injected_clock() {
         let (gate, clock) = (ClaimGate::default(), NoWait::default());
-        let (mut retry, begun) = (commit_retry(&gate, &clock), tokio::time::Instant::now());
+        let (mut retry, begun) = (gate.retry(&clock, "write"), tokio::time::Instant::now());
         for _ in 0..3 {
             assert!(retry.check_attempt::<()>(Err(full())).await.unwrap().is_none());
         }
@@ -180,7 +167,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_gate_is_shut_from_the_first_failure_until_it_commits() {
         let (gate, clock) = (ClaimGate::default(), NoWait::default());
-        let (mut one, mut two) = (commit_retry(&gate, &clock), commit_retry(&gate, &clock));
+        let (mut one, mut two) = (gate.retry(&clock, "write"), gate.retry(&clock, "write"));
         assert!(one.check_attempt::<()>(Err(full())).await.unwrap().is_none());
         assert!(two.check_attempt::<()>(Err(full())).await.unwrap().is_none());
         assert_eq!(one.check_attempt(Ok(7)).await.unwrap(), Some(7));
@@ -199,7 +186,7 @@ mod tests {
     async fn what_cannot_pass_is_not_repeated() {
         let (gate, clock) = (ClaimGate::default(), NoWait::default());
         let damaged = StoreError::Missing { path: PathBuf::from("t.db") };
-        assert!(commit_retry(&gate, &clock).check_attempt::<()>(Err(damaged)).await.is_err());
+        assert!(gate.retry(&clock, "write").check_attempt::<()>(Err(damaged)).await.is_err());
         assert!(gate.is_open());
     }
 }

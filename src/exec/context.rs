@@ -114,42 +114,36 @@ impl JobContext {
         session_id: i64,
         settings: JobSettings,
     ) -> Self {
-        let settings = Arc::new(RwLock::new(Arc::new(settings)));
-        let stopping = CancellationToken::new();
-        let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
-        let (gate, proofs, changes) = (ClaimGate::default(), KeyProofs::default(), watch::Sender::default());
-        let (failures, starts) = (Arc::default(), Arc::default());
         Self {
             store,
             client,
             limiter,
             clock,
             session_id,
-            claim_gate: gate,
-            key_proofs: proofs,
-            settings,
-            stopping,
-            change_notifier: changes,
-            job_locks: turns,
-            entry_failures: failures,
-            start_budget: starts,
+            claim_gate: ClaimGate::default(),
+            key_proofs: KeyProofs::default(),
+            settings: Arc::new(RwLock::new(Arc::new(settings))),
+            stopping: CancellationToken::new(),
+            change_notifier: watch::Sender::default(),
+            job_locks: Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect()),
+            entry_failures: Arc::default(),
+            start_budget: Arc::default(),
         }
     }
 
     /// Waits until no other run of the job is active. The run owns the job until the guard is dropped.
     pub(crate) async fn lock_job(&self, kind: JobKind) -> OwnedMutexGuard<()> {
-        let turn = self.job_locks.get(&kind).expect("every kind of job has a turn");
-        Arc::clone(turn).lock_owned().await
+        Arc::clone(&self.job_locks[&kind]).lock_owned().await
     }
 
     /// Returns the settings in force.
     pub fn settings(&self) -> Arc<JobSettings> {
-        Arc::clone(&self.settings.read().expect("nobody panics while holding the settings"))
+        Arc::clone(&self.settings.read().expect("no code panics while it holds the settings"))
     }
 
     /// Replaces the settings. A job uses them from its next call of [`Self::settings`] on.
     pub fn reconfigure(&self, settings: JobSettings) {
-        *self.settings.write().expect("nobody panics while holding the settings") = Arc::new(settings);
+        *self.settings.write().expect("no code panics while it holds the settings") = Arc::new(settings);
     }
 
     /// Stops the jobs: waits for reservations and pauses between attempts end at once.

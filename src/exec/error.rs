@@ -1,5 +1,6 @@
 //! Error of a run.
 
+use crate::client::wire::{InvalidRequest, MalformedBody};
 use crate::projection::ProjectionError;
 use crate::store::StoreError;
 
@@ -10,9 +11,7 @@ pub enum JobError {
     #[error("tallyd is stopping")]
     Stopped,
     /// The platform refuses the key.
-    #[error(
-        "the platform refuses the key: {0}; check both key files, the right key is taken without a restart"
-    )]
+    #[error("the platform refuses the key: {0}; check both key files; a corrected key needs no restart")]
     KeyRefused(String),
     /// The platform refused this content for good.
     #[error("the platform refused {what}: {why}")]
@@ -25,7 +24,7 @@ pub enum JobError {
         status: Option<u16>,
     },
     /// All attempts failed.
-    #[error("cannot read {what}: {why}; it is tried again at the next run")]
+    #[error("cannot read {what}: {why}; the next run reads it again")]
     GivenUp {
         /// Subject of the request.
         what: String,
@@ -40,11 +39,34 @@ pub enum JobError {
     Store(#[from] StoreError),
 }
 
+impl JobError {
+    /// Returns the reason of a failure that the entry of a call may cause. Other entries can still be read.
+    /// `None` for an error that ends the run.
+    pub(crate) fn entry_failure(&self) -> Option<&str> {
+        match self {
+            Self::Rejected { why, .. } | Self::GivenUp { why, .. } | Self::Implausible(why) => Some(why),
+            Self::Stopped | Self::KeyRefused(_) | Self::Store(_) => None,
+        }
+    }
+}
+
 impl From<ProjectionError> for JobError {
     fn from(error: ProjectionError) -> Self {
         match error {
             ProjectionError::Damaged(why) => Self::Implausible(why),
             ProjectionError::Store(error) => Self::Store(error),
         }
+    }
+}
+
+impl From<MalformedBody> for JobError {
+    fn from(error: MalformedBody) -> Self {
+        Self::Implausible(error.to_string())
+    }
+}
+
+impl From<InvalidRequest> for JobError {
+    fn from(error: InvalidRequest) -> Self {
+        Self::Implausible(error.to_string())
     }
 }

@@ -41,9 +41,10 @@ pub async fn probe_key(context: &JobContext, run: RunId) -> Result<KeyStatus, Jo
             Ok(_) => (KeyState::Works, String::new()),
             Err(why) => (KeyState::NotKnown, why.to_string()),
         },
-        Verdict::Accepted => {
-            (KeyState::NotKnown, format!("it answered {} instead of 200", reply.status.unwrap_or_default()))
-        }
+        Verdict::Accepted => (
+            KeyState::NotKnown,
+            format!("the platform answered {} instead of 200", reply.status.unwrap_or_default()),
+        ),
         Verdict::Refused { .. } => (KeyState::Refused, reply_message(reply)),
         Verdict::Rejected { .. }
         | Verdict::Throttled(_)

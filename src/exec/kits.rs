@@ -16,24 +16,22 @@ pub(crate) async fn read_kit(
     kit: ProductId,
 ) -> Result<u64, JobError> {
     let what = format!("the components of product {kit}");
-    let asked = context.read_within(attempts, run, lane, &what, &wire::kit_components(kit)).await;
-    let answer = match asked {
+    let (request, decode) = (wire::kit_components(kit), wire::decode_kit_components);
+    let read = context.read_decoded(attempts, run, lane, &what, &request, decode).await;
+    let (answer, components) = match read {
         // With a working key, a 403 means that the product is no kit, or no longer one.
-        Err(JobError::Rejected { status: Some(403), why, what }) => {
-            return deny_kit(context, run, kit, JobError::Rejected { status: Some(403), why, what }).await;
+        Err(refusal @ JobError::Rejected { status: Some(403), .. }) => {
+            return deny_kit(context, run, kit, refusal).await;
         }
-        asked => asked?,
+        read => read?,
     };
-    let components =
-        context.decode_or_ignore(&answer, wire::decode_kit_components(&answer.reply.body)).await?;
     let known = context.store.kit_components(kit).await?.len();
     if components.records.is_empty() && known > 0 {
         context.exchange_end_ignored(&answer).await?;
-        let why = format!("the platform names none of its components, but {known} were known");
+        let why = format!("the platform returned no components, but {known} were known");
         return Err(JobError::Implausible(why));
     }
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
+    let mut write = context.begin_recording(&answer).await?;
     let changed =
         projection::project_kit_components(&mut write, answer.id, answer.sent_at, kit, &components).await?;
     write.commit().await?;
@@ -57,7 +55,7 @@ async fn deny_kit(
         tracing::info!(
             event = event::KIT_DENIED,
             product = kit.0,
-            "product {kit} is no kit: {refusal}; its quantities are written like any product's from now on"
+            "product {kit} is no kit: {refusal}; its quantities are written from now on"
         );
         return Ok(1);
     }

@@ -10,7 +10,7 @@
 //! | `context`, `error`, `run`, `run_args` | dependencies of a job, and the bracket of a run |
 //! | `call` | the only way to the platform: reservation, exchange, one send, outcome for the limiter |
 //! | `commit_retry` | commits of answers while the database fails, and the claim gate |
-//! | `pager`, `balances`, `balances_reader`, `kits`, `warehouse_list`, `preflight` | recorded reads |
+//! | `pager`, `balances`, `balances_reader`, `kits`, `lists`, `preflight` | recorded reads |
 //! | `quarantine`, `key_probe`, `absence` | entries that fail, a refused key, missing records |
 //! | `start_budget`, `quota_lift`, `change_events` | starts of a few stock levels, a lifted wait, log lines |
 
@@ -24,6 +24,7 @@ mod context;
 mod error;
 pub(crate) mod key_probe;
 pub(crate) mod kits;
+pub(crate) mod lists;
 pub(crate) mod pager;
 pub(crate) mod preflight;
 pub(crate) mod quarantine;
@@ -31,7 +32,6 @@ mod quota_lift;
 pub(crate) mod run;
 mod run_args;
 pub(crate) mod start_budget;
-pub(crate) mod warehouse_list;
 
 pub use change_events::log_released;
 pub use context::{BackupSettings, JobContext, JobSettings, JournalRetention, QuantitySettings};
@@ -41,4 +41,4 @@ pub use quota_lift::{apply_lifted_wait, lift_wait};
 pub use run::{FinishedRun, RunReport};
 pub use run_args::{RunArgs, RunArgsError};
 
-pub(crate) use run::run_recorded;
+pub(crate) use run::{RunEnd, run_recorded, with_run};

@@ -4,45 +4,32 @@
 //! many records as the platform counts. An empty list is a failure if records were known, and changes
 //! nothing.
 
-use super::call::{AnsweredExchange, READ_ATTEMPTS};
+use super::call::AnsweredExchange;
+use super::lists::list_name;
 use super::{JobContext, JobError, RunReport};
 use crate::client::PlatformRequest;
 use crate::client::wire::{DecodedAnswer, MalformedBody, PageParams};
 use crate::model::{Lane, RunId};
-use crate::store::{Durability, PlatformList, StoreError, WriteTransaction};
+use crate::store::{PlatformList, StoreError, WriteTransaction};
 use std::collections::BTreeSet;
+use std::pin::Pin;
 
 /// Most pages of a list; it ends an endless list.
 const PAGES_MAX: u32 = 500;
 
-/// A list that the platform returns page by page.
-pub(crate) trait PagedList: Sync {
-    /// Record of the list.
-    type Record: Send + Sync;
-    /// Returns the list's name for messages: "cannot read …".
-    fn list_name(&self) -> String;
-    /// Returns the list's table in the mirror.
-    fn platform_list(&self) -> PlatformList;
-    /// Returns the request for a page.
-    fn page_request(&self, paging: PageParams) -> PlatformRequest;
-    /// Parses an answer.
-    fn decode_page(&self, body: &[u8]) -> Result<DecodedAnswer<Self::Record>, MalformedBody>;
-    /// Records a page.
-    async fn record_page(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        page: &DecodedAnswer<Self::Record>,
-    ) -> Result<ListPageResult, StoreError>;
-}
+/// Page with its answer, in the transaction that records it.
+type AnsweredPage<'p, T> = (&'p mut WriteTransaction, &'p AnsweredExchange, &'p DecodedAnswer<T>);
+/// Projection of a page. Its output is the number of new or changed records.
+type PageProjection<'p> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 'p>>;
+/// Function that projects a page.
+pub(super) type ProjectPage<T> = dyn for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Sync;
 
-/// Result of recording a page.
-#[derive(Debug)]
-pub(crate) struct ListPageResult {
-    /// Ids of the page's records.
-    pub(crate) ids: Vec<i64>,
-    /// Number of new or changed records.
-    pub(crate) changed: u64,
+/// Read of a list.
+pub(super) struct ListReader<'a> {
+    pub(super) attempts: usize,
+    pub(super) context: &'a JobContext,
+    pub(super) run: RunId,
+    pub(super) list: PlatformList,
 }
 
 /// State of a list while it is read.
@@ -57,64 +44,51 @@ pub(crate) struct ListProgress {
     is_cut: bool,
 }
 
-/// Reads a list to its last page.
-pub(crate) async fn read_list<L: PagedList>(
-    context: &JobContext,
-    run: RunId,
-    of: &L,
-) -> Result<ListProgress, JobError> {
-    read_list_within(READ_ATTEMPTS, context, run, of).await
-}
-
-/// Reads a list with at most `attempts` attempts at each page.
-pub(crate) async fn read_list_within<L: PagedList>(
-    attempts: usize,
-    context: &JobContext,
-    run: RunId,
-    of: &L,
-) -> Result<ListProgress, JobError> {
-    let known = context.store.list_known_count(of.platform_list()).await?;
-    let mut progress = ListProgress::default();
-    let mut paging = PageParams::FIRST;
-    loop {
-        let answer =
-            context.read_within(attempts, run, Lane::Poll, &of.list_name(), &of.page_request(paging)).await?;
-        let page = context.decode_or_ignore(&answer, of.decode_page(&answer.reply.body)).await?;
-        let mut write = context.store.begin_write(Durability::Normal).await?;
-        context.exchange_end(&mut write, &answer).await?;
-        let recorded = of.record_page(&mut write, &answer, &page).await?;
-        let goes_on = progress.add_page(&page, &recorded);
-        if !goes_on && progress.is_whole() && (known == 0 || !progress.listed.is_empty()) {
-            let listed: Vec<i64> = progress.listed.iter().copied().collect();
-            progress.changed += write.list_complete(of.platform_list(), &listed, answer.sent_at).await?;
+impl ListReader<'_> {
+    /// Reads the list to its last page.
+    pub(super) async fn read_pages<T>(
+        self,
+        request: impl Fn(PageParams) -> PlatformRequest,
+        decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
+        id: fn(&T) -> i64,
+        project: &ProjectPage<T>,
+    ) -> Result<ListProgress, JobError> {
+        let Self { attempts, context, run, list } = self;
+        let (name, known) = (list_name(list), context.store.list_known_count(list).await?);
+        let (mut progress, mut paging) = (ListProgress::default(), PageParams::FIRST);
+        loop {
+            let asked = request(paging);
+            let (answer, page) =
+                context.read_decoded(attempts, run, Lane::Poll, &name, &asked, decode).await?;
+            let mut write = context.begin_recording(&answer).await?;
+            progress.changed += project((&mut write, &answer, &page)).await?;
+            let goes_on = progress.add_page(&page, id);
+            if !goes_on && progress.is_whole() && (known == 0 || !progress.listed.is_empty()) {
+                let listed: Vec<i64> = progress.listed.iter().copied().collect();
+                progress.changed += write.list_complete(list, &listed, answer.sent_at).await?;
+            }
+            write.commit().await?;
+            progress.is_cut = goes_on && paging.number() >= PAGES_MAX;
+            if !goes_on || progress.is_cut {
+                break;
+            }
+            paging = paging.next_page();
         }
-        write.commit().await?;
-        if !goes_on {
-            break;
+        if progress.listed.is_empty() && known > 0 {
+            let why =
+                format!("the platform lists none of {name}, but {known} were known; nothing was changed");
+            return Err(JobError::Implausible(why));
         }
-        progress.is_cut = paging.number() >= PAGES_MAX;
-        if progress.is_cut {
-            break;
-        }
-        paging = paging.next_page();
+        Ok(progress)
     }
-    if progress.listed.is_empty() && known > 0 {
-        let why = format!(
-            "the platform lists none of {}, but {known} were known; nothing was changed",
-            of.list_name()
-        );
-        return Err(JobError::Implausible(why));
-    }
-    Ok(progress)
 }
 
 impl ListProgress {
     /// Adds a page. Returns true if another page follows.
-    fn add_page<T>(&mut self, page: &DecodedAnswer<T>, recorded: &ListPageResult) -> bool {
+    fn add_page<T>(&mut self, page: &DecodedAnswer<T>, id: fn(&T) -> i64) -> bool {
         let before = self.listed.len();
-        self.listed.extend(&recorded.ids);
+        self.listed.extend(page.records.iter().map(id));
         self.parked += page.parked.len();
-        self.changed += recorded.changed;
         self.total = page.page.and_then(|page| page.total_entries).or(self.total);
         let records = page.records.len() + page.parked.len();
         // A full page without a position may be the first of several.
@@ -141,25 +115,20 @@ impl ListProgress {
         match self.total {
             _ if self.is_cut => Some(format!("it has more than {PAGES_MAX} pages; the rest was not read")),
             Some(total) if total != as_count(listed + parked) => {
-                Some(format!("the platform names {total}: the list moved while it was read"))
+                Some(format!("the platform counts {total}: the list changed while it was read"))
             }
             _ => None,
         }
     }
 
-    /// Returns the number of listed records.
-    pub(crate) fn listed_count(&self) -> usize {
-        self.listed.len()
-    }
-
     /// Returns the report of the run; `nouns` as in "3 supplier(s)".
     pub(crate) fn run_report(&self, nouns: &str) -> RunReport {
-        let mut summary = format!("{} {nouns} listed, {} new or changed", self.listed_count(), self.changed);
+        let mut summary = format!("{} {nouns} listed, {} new or changed", self.listed.len(), self.changed);
         if self.parked > 0 {
-            summary.push_str(&format!(", {} made no sense", self.parked));
+            summary.push_str(&format!(", {} unreadable", self.parked));
         }
         match self.anomaly_text() {
-            Some(oddity) => RunReport::partial(format!("{summary}; {oddity}")),
+            Some(anomaly) => RunReport::partial(format!("{summary}; {anomaly}")),
             None => RunReport::ok(summary),
         }
     }
@@ -175,17 +144,16 @@ mod tests {
     use crate::client::wire::{PageInfo, Supplier, decode_suppliers};
 
     /// Returns a page of suppliers with these ids, `x` for an unreadable record.
-    fn page(ids: &[&str], place: Option<(i64, i64, i64)>) -> (DecodedAnswer<Supplier>, ListPageResult) {
+    fn page(ids: &[&str], position: Option<(i64, i64, i64)>) -> DecodedAnswer<Supplier> {
         let records: Vec<String> = ids.iter().map(|id| format!(r#"{{"Id":"{id}"}}"#)).collect();
         let body = format!(r#"{{"data":[{}]}}"#, records.join(","));
         let mut page = decode_suppliers(body.as_bytes()).unwrap();
-        page.page = place.map(|(current, pages, total)| PageInfo {
+        page.page = position.map(|(current, pages, total)| PageInfo {
             current: Some(current),
             total_entries: Some(total),
             total_pages: Some(pages),
         });
-        let ids = page.records.iter().map(|supplier| supplier.id.0).collect();
-        (page, ListPageResult { ids, changed: 0 })
+        page
     }
 
     /// Rows: the pages, more to come after each, all records seen, a remark present.
@@ -223,9 +191,9 @@ mod tests {
         ];
         for (what, pages, goes_on, is_whole, is_odd) in cases {
             let mut progress = ListProgress::default();
-            for ((ids, place), expected) in pages.iter().zip(*goes_on) {
-                let (page, recorded) = page(ids, *place);
-                assert_eq!(progress.add_page(&page, &recorded), *expected, "{what}");
+            for ((ids, position), expected) in pages.iter().zip(*goes_on) {
+                let page = page(ids, *position);
+                assert_eq!(progress.add_page(&page, |row| row.id.0), *expected, "{what}");
             }
             assert_eq!(
                 (progress.is_whole(), progress.anomaly_text().is_some()),
@@ -238,9 +206,9 @@ mod tests {
     #[test]
     fn a_full_page_without_a_word_on_pages_may_go_on() {
         let ids: Vec<String> = (1..=200).map(|id| id.to_string()).collect();
-        let (page, recorded) = page(&ids.iter().map(String::as_str).collect::<Vec<_>>(), None);
+        let page = page(&ids.iter().map(String::as_str).collect::<Vec<_>>(), None);
         let mut progress = ListProgress::default();
-        assert!(progress.add_page(&page, &recorded));
-        assert!(!progress.add_page(&page, &recorded), "the same again is the end");
+        assert!(progress.add_page(&page, |row| row.id.0));
+        assert!(!progress.add_page(&page, |row| row.id.0), "the same again is the end");
     }
 }

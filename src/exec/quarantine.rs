@@ -66,8 +66,7 @@ impl JobContext {
         operation: Operation,
         entries: &[&str],
     ) -> Result<bool, StoreError> {
-        self.entry_failures().record_success(operation, entries.iter().copied());
-        self.end_quarantine(operation, entries).await
+        self.record_read_success(operation, entries, true).await
     }
 
     /// Records an answered read of these entries. An answer that shows none of them proves neither a failure
@@ -79,35 +78,36 @@ impl JobContext {
         shows_some: bool,
     ) -> Result<bool, StoreError> {
         if shows_some {
-            return self.record_success(operation, entries).await;
+            self.entry_failures().record_success(operation, entries.iter().copied());
+        } else {
+            self.entry_failures().clear_failures(operation, entries.iter().copied());
         }
-        self.entry_failures().clear_failures(operation, entries.iter().copied());
         self.end_quarantine(operation, entries).await
     }
 
     /// Ends the quarantine of an isolated entry whose call did not fail. All other quarantined entries are
     /// due at once.
     async fn end_quarantine(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
-        let [alone] = entries else { return Ok(false) };
-        if !self.quarantined_entries(operation).await?.contains(alone) {
+        let [entry] = entries else { return Ok(false) };
+        if !self.quarantined_entries(operation).await?.contains(entry) {
             return Ok(false);
         }
         let mut write = self.store.begin_write(Durability::Normal).await?;
-        let was_aside = write.quarantine_lift(operation, alone).await?;
-        if was_aside {
+        let was_quarantined = write.quarantine_lift(operation, entry).await?;
+        if was_quarantined {
             write.quarantine_retry_all(operation, self.now()).await?;
         }
         write.commit().await?;
-        if was_aside {
+        if was_quarantined {
             let operation = operation.as_str();
             tracing::info!(
                 event = event::ENTRY_TAKEN_BACK,
                 operation,
-                entry = alone,
-                "{alone} no longer fails and goes with the others"
+                entry,
+                "{entry} no longer fails; its quarantine ends"
             );
         }
-        Ok(was_aside)
+        Ok(was_quarantined)
     }
 
     /// Records a failed call of these entries. Returns true if the call had a single entry and that entry is
@@ -119,8 +119,8 @@ impl JobContext {
         why: &str,
     ) -> Result<bool, StoreError> {
         self.entry_failures().record_failure(operation, entries.iter().copied(), self.moment());
-        let [alone] = entries else { return Ok(false) };
-        self.quarantine_entry(operation, alone, why).await
+        let [entry] = entries else { return Ok(false) };
+        self.quarantine_entry(operation, entry, why).await
     }
 
     /// Quarantines an isolated entry that failed, if the failures are proof. A quarantined entry gets a
@@ -129,29 +129,30 @@ impl JobContext {
     pub(crate) async fn quarantine_entry(
         &self,
         operation: Operation,
-        alone: &str,
+        entry: &str,
         why: &str,
     ) -> Result<bool, StoreError> {
-        let quarantined_entries = self.quarantined_entries(operation).await?;
-        let was_aside = quarantined_entries.contains(alone);
-        let is_guilty = if was_aside {
-            !self.entry_failures().is_amid_others(operation, |entry| quarantined_entries.contains(entry))
+        let quarantined = self.quarantined_entries(operation).await?;
+        let was_quarantined = quarantined.contains(entry);
+        let is_guilty = if was_quarantined {
+            !self.entry_failures().is_amid_others(operation, |other| quarantined.contains(other))
         } else {
-            self.entry_failures().is_proved_guilty(operation, alone)
+            self.entry_failures().is_proved_guilty(operation, entry)
         };
         if !is_guilty {
             return Ok(false);
         }
         let mut write = self.store.begin_write(Durability::Normal).await?;
-        write.quarantine_add(operation, alone, why, self.now()).await?;
+        write.quarantine_add(operation, entry, why, self.now()).await?;
         write.commit().await?;
-        if !was_aside {
+        if !was_quarantined {
             let operation = operation.as_str();
             tracing::warn!(
                 event = event::ENTRY_SET_ASIDE,
                 operation,
-                entry = alone,
-                "every call that names {alone} fails ({why}); it is left out of other calls and tried again by itself"
+                entry,
+                "every call that names {entry} fails ({why}); it is quarantined: left out of shared calls and \
+                 tried in a call of its own"
             );
         }
         Ok(true)
@@ -201,7 +202,7 @@ impl QuarantinedEntries {
         match failures.paused_until(self.operation, entry) {
             Some(until) if until > moment => EntryRoute::Deferred(
                 now.plus(until.duration_since(moment)),
-                "the platform does not answer calls like it".into(),
+                "calls with it were not answered".into(),
             ),
             _ if failures.is_suspect(self.operation, entry) => EntryRoute::Suspect,
             _ => EntryRoute::Shared,

@@ -14,15 +14,16 @@ use crate::telemetry::event;
 pub async fn lift_wait(store: &Store, at: Timestamp) -> Result<Option<EndingHold>, StoreError> {
     let mut write = store.begin_write(Durability::Full).await?;
     // No other writer runs between this read and the commit.
-    let kept = store.limiter_state().await?;
-    let mut kept: LimiterState = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let (account, others) = kept.holds.into_iter().partition(|hold| hold.scope == HoldScope::Account);
-    kept.holds = account;
-    let Some(wait) = kept.quota_status(at).holds.pop() else { return Ok(None) };
-    kept.holds = others;
+    let stored = store.limiter_state().await?;
+    let mut state: LimiterState =
+        stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let (account, others) = state.holds.into_iter().partition(|hold| hold.scope == HoldScope::Account);
+    state.holds = account;
+    let Some(wait) = state.quota_status(at).holds.pop() else { return Ok(None) };
+    state.holds = others;
     write.event_append(at, QUOTA_LIFTED, "account", None).await?;
-    let memory = serde_json::to_string(&kept).expect("what is kept has text keys, which JSON can write");
-    write.limiter_state_store(&memory).await?;
+    let state = serde_json::to_string(&state).expect("the limiter's state has text keys");
+    write.limiter_state_store(&state).await?;
     write.commit().await.map(|()| Some(wait))
 }
 
@@ -36,7 +37,7 @@ pub async fn apply_lifted_wait(context: &JobContext, after: Position) -> Result<
     tracing::warn!(
         event = event::QUOTA_LIFTED,
         reason,
-        "a person ended the wait that the platform ordered; calls go on"
+        "an operator ended the wait that the platform ordered; calls continue"
     );
     let mut write = context.store.begin_write(Durability::Normal).await?;
     context.limiter_save_state(&mut write).await?;

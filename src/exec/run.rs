@@ -1,14 +1,14 @@
 //! Bracket of a run: opens the run in the journal, does the work, closes the run and logs one line.
 //!
-//! For a failed run the caller logs the line with [`FinishedRun::log_failed`], because only the caller has the
-//! time of the retry.
+//! For a failed run the caller logs the line with [`FinishedRun::log_failed`], because only the caller has
+//! the time of the retry.
 
 use super::{JobContext, JobError, RunArgs};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, RunTrigger, Timestamp, cut_reason};
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Result of a run.
@@ -25,12 +25,16 @@ pub struct RunReport {
 }
 
 impl RunReport {
+    fn new(outcome: RunOutcome, summary: impl Into<String>) -> Self {
+        Self { outcome, summary: summary.into(), wakes: None, due_again_at: None }
+    }
+
     pub(crate) fn ok(summary: impl Into<String>) -> Self {
-        Self { outcome: RunOutcome::Ok, summary: summary.into(), wakes: None, due_again_at: None }
+        Self::new(RunOutcome::Ok, summary)
     }
 
     pub(crate) fn partial(summary: impl Into<String>) -> Self {
-        Self { outcome: RunOutcome::Partial, summary: summary.into(), wakes: None, due_again_at: None }
+        Self::new(RunOutcome::Partial, summary)
     }
 
     /// Combines both halves of a run. The outcome is ok only if both are.
@@ -65,8 +69,17 @@ pub struct FinishedRun {
     pub due_again_at: Option<Timestamp>,
 }
 
+/// Effect of a run's end on the state of its job.
+#[derive(Clone, Copy)]
+pub(crate) enum RunEnd {
+    /// The run is a pass: the job's state takes its outcome, and a success renews the age of the job's data.
+    Pass,
+    /// The run is beside the passes and changes no state. Its end is committed with this durability.
+    Beside(Durability),
+}
+
 /// Runs the work of a job in a run of its own. The operator's input is stored with the run. Runs of one kind
-/// follow each other.
+/// follow each other. The commits of the begin and of the end are retried.
 pub(crate) async fn run_recorded(
     context: &JobContext,
     kind: JobKind,
@@ -74,65 +87,73 @@ pub(crate) async fn run_recorded(
     input: &RunArgs,
     work: impl AsyncFnOnce(RunId) -> Result<RunReport, JobError>,
 ) -> Result<FinishedRun, StoreError> {
-    let _turn = context.lock_job(kind).await;
-    let started = context.now();
+    let _lock = context.lock_job(kind).await;
+    let (job, started) = ((kind, trigger), context.now());
+    let input = (!input.is_empty()).then(|| json!(input));
     let mut retry = context.retry_commit("begin a run");
     let run = loop {
-        let attempt = begin_run(context, kind, trigger, input, started).await;
+        let attempt = begin_run(context, job, input.as_ref(), started).await;
         if let Some(run) = retry.check_attempt(attempt).await? {
             break run;
         }
     };
-
-    let result = work(run).await;
-    let (report, refused) = into_report(result);
-
-    let ended = context.now();
+    let finished = FinishedRun::new(context, job, run, started, work(run).await);
+    let (outcome, summary, ended) = (finished.outcome, &finished.summary, context.now());
     let mut retry = context.retry_commit("end a run");
-    while retry.check_attempt(end_run(context, kind, run, &report, ended).await).await?.is_none() {}
-    let finished = FinishedRun::new((kind, run, trigger), report, refused, ended.duration_since(started));
+    loop {
+        let attempt = end_run(context, run, (kind, RunEnd::Pass), (outcome, summary), ended).await;
+        if retry.check_attempt(attempt).await?.is_some() {
+            break;
+        }
+    }
     finished.log_finished();
     Ok(finished)
 }
 
-/// Runs work outside of the job's passes in a separate run.
-///
-/// The run does not renew the age of the job's data.
+/// Runs work beside the passes of the job, and logs its run.
 pub(crate) async fn run_beside(
     context: &JobContext,
     kind: JobKind,
     trigger: RunTrigger,
-    input: Option<&serde_json::Value>,
+    input: Option<&Value>,
     work: impl AsyncFnOnce(RunId) -> Result<RunReport, JobError>,
 ) -> Result<FinishedRun, StoreError> {
-    let started = context.now();
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, kind, trigger, started).await?;
-    if let Some(input) = input {
-        write.run_input_store(run, input).await?;
-    }
-    write.commit().await?;
-    let (report, refused) = into_report(work(run).await);
-    let ended = context.now();
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    write.run_close(run, report.outcome, &report.summary, ended).await?;
-    write.commit().await?;
-    let finished = FinishedRun::new((kind, run, trigger), report, refused, ended.duration_since(started));
+    let (job, started) = ((kind, trigger), context.now());
+    let work = async |run| {
+        let finished = FinishedRun::new(context, job, run, started, work(run).await);
+        let end = (finished.outcome, finished.summary.clone());
+        (finished, end)
+    };
+    let finished = with_run(context, job, RunEnd::Beside(Durability::Normal), input, work).await?;
     finished.log_finished();
     Ok(finished)
 }
 
+/// Opens a run, does the work and closes the run. The work returns its result, and the run's outcome and
+/// summary.
+pub(crate) async fn with_run<T>(
+    context: &JobContext,
+    (kind, trigger): (JobKind, RunTrigger),
+    end: RunEnd,
+    input: Option<&Value>,
+    work: impl AsyncFnOnce(RunId) -> (T, (RunOutcome, String)),
+) -> Result<T, StoreError> {
+    let run = begin_run(context, (kind, trigger), input, context.now()).await?;
+    let (result, (outcome, summary)) = work(run).await;
+    end_run(context, run, (kind, end), (outcome, &summary), context.now()).await?;
+    Ok(result)
+}
+
 async fn begin_run(
     context: &JobContext,
-    kind: JobKind,
-    trigger: RunTrigger,
-    input: &RunArgs,
+    (kind, trigger): (JobKind, RunTrigger),
+    input: Option<&Value>,
     at: Timestamp,
 ) -> Result<RunId, StoreError> {
     let mut write = context.store.begin_write(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, kind, trigger, at).await?;
-    if !input.is_empty() {
-        write.run_input_store(run, &json!(input)).await?;
+    if let Some(input) = input {
+        write.run_input_store(run, input).await?;
     }
     write.commit().await?;
     Ok(run)
@@ -140,86 +161,49 @@ async fn begin_run(
 
 async fn end_run(
     context: &JobContext,
-    kind: JobKind,
     run: RunId,
-    report: &RunReport,
+    (kind, end): (JobKind, RunEnd),
+    (outcome, summary): (RunOutcome, &str),
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    write.run_end(run, kind, report.outcome, &report.summary, at).await?;
+    let mut write = match end {
+        RunEnd::Pass => context.store.begin_write(Durability::Normal).await?,
+        RunEnd::Beside(durability) => context.store.begin_write(durability).await?,
+    };
+    match end {
+        RunEnd::Pass => write.run_end(run, kind, outcome, summary, at).await?,
+        RunEnd::Beside(_) => write.run_close(run, outcome, summary, at).await?,
+    }
     write.commit().await
 }
 
-/// Returns the report of a run. The flag is true if the key was refused.
-pub(super) fn into_report(result: Result<RunReport, JobError>) -> (RunReport, bool) {
-    let refused = matches!(result, Err(JobError::KeyRefused(_)));
-    (result.unwrap_or_else(|error| failure_report(&error)), refused)
-}
-
-fn failure_report(error: &JobError) -> RunReport {
-    let outcome = match error {
-        JobError::Stopped => RunOutcome::Interrupted,
-        JobError::KeyRefused(_)
-        | JobError::Rejected { .. }
-        | JobError::GivenUp { .. }
-        | JobError::Implausible(_)
-        | JobError::Store(_) => RunOutcome::Failed,
-    };
-    RunReport { outcome, summary: cut_reason(error.to_string()), wakes: None, due_again_at: None }
-}
-
 impl FinishedRun {
-    /// Creates the result of a run.
-    pub(crate) fn new(
-        (kind, run, trigger): (JobKind, RunId, RunTrigger),
-        report: RunReport,
-        refused: bool,
-        took: Duration,
+    fn new(
+        context: &JobContext,
+        (kind, trigger): (JobKind, RunTrigger),
+        run: RunId,
+        started: Timestamp,
+        result: Result<RunReport, JobError>,
     ) -> Self {
-        let elapsed_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let RunReport { outcome, summary, wakes, due_again_at } = report;
-        Self {
-            kind,
-            run,
-            trigger,
-            elapsed_ms,
-            outcome,
-            summary,
-            is_key_refused: refused,
-            wakes,
-            due_again_at,
-        }
+        let is_key_refused = matches!(result, Err(JobError::KeyRefused(_)));
+        let RunReport { outcome, summary, wakes, due_again_at } = result.unwrap_or_else(|error| {
+            let is_stopped = matches!(error, JobError::Stopped);
+            let outcome = if is_stopped { RunOutcome::Interrupted } else { RunOutcome::Failed };
+            RunReport::new(outcome, cut_reason(error.to_string()))
+        });
+        let elapsed = context.now().duration_since(started);
+        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        Self { kind, run, trigger, elapsed_ms, outcome, summary, is_key_refused, wakes, due_again_at }
     }
 
     /// Logs one line about a run that did not fail.
-    pub(crate) fn log_finished(&self) {
+    fn log_finished(&self) {
         let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
         let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);
-        match self.outcome {
-            RunOutcome::Ok | RunOutcome::Interrupted => {
-                tracing::info!(
-                    event = event::JOB_FINISHED,
-                    job,
-                    run,
-                    trigger,
-                    outcome,
-                    elapsed_ms,
-                    "{summary}"
-                );
-            }
-            RunOutcome::Partial => {
-                tracing::warn!(
-                    event = event::JOB_FINISHED,
-                    job,
-                    run,
-                    trigger,
-                    outcome,
-                    elapsed_ms,
-                    "{summary}"
-                );
-            }
-            // The caller logs a failed run.
-            RunOutcome::Failed => {}
+        if self.outcome == RunOutcome::Partial {
+            tracing::warn!(event = event::JOB_FINISHED, job, run, trigger, outcome, elapsed_ms, "{summary}");
+        } else if self.outcome != RunOutcome::Failed {
+            tracing::info!(event = event::JOB_FINISHED, job, run, trigger, outcome, elapsed_ms, "{summary}");
         }
     }
 
@@ -229,7 +213,8 @@ impl FinishedRun {
             return;
         }
         let (job, trigger, reason) = (self.kind.as_str(), self.trigger.as_str(), &self.summary);
-        let again = retry.map_or_else(String::new, |delay| format!(", tried again in {} s", delay.as_secs()));
+        let again =
+            retry.map_or_else(String::new, |delay| format!(", next attempt in {} s", delay.as_secs()));
         tracing::warn!(
             event = event::JOB_FAILED,
             job,

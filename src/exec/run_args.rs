@@ -49,7 +49,7 @@ impl RunArgs {
         let names_others =
             if kind == JobKind::Balances { !input.orders.is_empty() } else { !input.skus.is_empty() };
         match names_others || input.is_empty() {
-            true => Err(unreadable("it names nothing the job reads".into())),
+            true => Err(unreadable("it names no SKU or order that the job reads".into())),
             false => Ok(input),
         }
     }

@@ -9,7 +9,7 @@ use super::claim::store_wait_reasons;
 use super::snapshot::PendingStockLevel;
 use crate::exec::JobError;
 use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};
-use crate::exec::warehouse_list;
+use crate::exec::lists;
 use crate::model::{ChangeId, WarehouseId};
 use crate::outbox::Reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,7 @@ impl PushRun<'_> {
     /// Returns the list as it is now, and the reason if it proves nothing.
     async fn read_warehouse_list(&self) -> Result<(BTreeSet<WarehouseId>, Option<String>), JobError> {
         let before = self.context.store.warehouse_ids().await?;
-        match warehouse_list::read_warehouse_ids(self.context, self.run).await {
+        match lists::read_warehouse_ids(self.context, self.run).await {
             Ok(Some(listed)) => {
                 let lacks = before.iter().find(|id| !listed.contains(id));
                 let unwell =

@@ -12,7 +12,6 @@ use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::store::{AdoptionRow, ChangeOutcome, Durability};
 use serde_json::json;
 
-/// Kind of the event of an adoption.
 const ADOPTED_EVENT: &str = "outbox.adopted";
 
 pub(super) async fn run(
@@ -21,27 +20,20 @@ pub(super) async fn run(
     summary: &mut SettleSummary,
 ) -> Result<(), JobError> {
     let origin = ReadOrigin { context, run, lane: Lane::Operator };
-    for asked in context.store.adoption_list().await? {
-        match adopt_one(origin, &asked).await {
-            Ok(adopted) => {
-                summary.checks += 1;
-                summary.took_effect += u64::from(adopted);
-            }
-            Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
-                summary.note_failure(error.to_string());
-            }
-            Err(error) => return Err(error),
-        }
+    for request in context.store.adoption_list().await? {
+        let adopted = adopt_one(origin, &request).await;
+        summary.took_effect += u64::from(matches!(adopted, Ok(true)));
+        summary.note_read(adopted.map(|_| 1))?;
     }
     Ok(())
 }
 
 /// Answers a request for adoption. Returns true if the shipment was adopted; otherwise the change's detail
 /// has the reason.
-async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, JobError> {
-    let (context, change) = (origin.context, asked.change_id);
-    let shipment = ShipmentId(asked.shipment_id);
-    let verdict = compare_claim(origin, asked, shipment).await?;
+async fn adopt_one(origin: ReadOrigin<'_>, request: &AdoptionRow) -> Result<bool, JobError> {
+    let (context, change) = (origin.context, request.change_id);
+    let shipment = ShipmentId(request.shipment_id);
+    let verdict = compare_claim(origin, request, shipment).await?;
     let now = context.now();
     let mut write = context.store.begin_write(Durability::Full).await?;
     write.adoption_end(change).await?;
@@ -49,9 +41,9 @@ async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, 
     match verdict {
         Ok(()) => {
             let answer = json!({"shipment_id": shipment}).to_string();
-            write.event_append(now, ADOPTED_EVENT, &asked.key, Some(&answer)).await?;
+            write.event_append(now, ADOPTED_EVENT, &request.key, Some(&answer)).await?;
             write.delivery_created(change, shipment.0).await?;
-            let detail = format!("shipment {shipment}, adopted by the operator's word");
+            let detail = format!("shipment {shipment}, adopted by the operator's decision");
             let moves = [ChangeOutcome::new(change, ChangeState::Applied, None, detail)];
             if write.outbox_transition(ChangeState::InDoubt, &moves, now).await? == 0 {
                 // The change was decided otherwise in the meantime. The next run answers the request with
@@ -73,16 +65,16 @@ async fn adopt_one(origin: ReadOrigin<'_>, asked: &AdoptionRow) -> Result<bool, 
 /// Compares the shipment with the claim. The inner error is the reason against the adoption.
 async fn compare_claim(
     origin: ReadOrigin<'_>,
-    asked: &AdoptionRow,
+    request: &AdoptionRow,
     shipment: ShipmentId,
 ) -> Result<Result<(), String>, JobError> {
-    if asked.state != ChangeState::InDoubt {
-        return Ok(Err(format!("the change is {} by now", asked.state)));
+    if request.state != ChangeState::InDoubt {
+        return Ok(Err(format!("the change is {} now", request.state)));
     }
     let claimed: Option<Vec<ClaimedLine>> =
-        asked.evidence.as_deref().and_then(|claimed| serde_json::from_str(claimed).ok());
+        request.evidence.as_deref().and_then(|claimed| serde_json::from_str(claimed).ok());
     let Some(claimed) = claimed else {
-        return Ok(Err("what the change was sent with cannot be read any more".into()));
+        return Ok(Err("the change's claim is unreadable".into()));
     };
     let owner = origin.context.store.shipment_creator(shipment).await?;
     let seen = match preflight::read_shipment(origin, shipment).await {

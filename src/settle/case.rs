@@ -49,16 +49,22 @@ pub(super) struct InDoubtCase {
 /// Content of a request, from its claim.
 #[derive(Debug)]
 pub(super) enum InDoubtRequest {
-    /// Quantity.
-    Quantity { sku: Sku, write: StockLevelWrite, witnesses: Vec<SiblingEntry> },
-    /// Shipment.
-    Shipment { order: OrderId, claimed: Vec<ClaimedLine> },
-    /// Tracking.
+    Quantity {
+        sku: Sku,
+        write: StockLevelWrite,
+        witnesses: Vec<SiblingEntry>,
+    },
+    Shipment {
+        order: OrderId,
+        claimed: Vec<ClaimedLine>,
+    },
     Tracking(TrackingClaim),
-    /// Update of a product.
     Update(UpdateClaim),
     /// Product, warehouse or template.
-    Create { body: ChangeBody, seen: BTreeSet<i64> },
+    Create {
+        body: ChangeBody,
+        seen: BTreeSet<i64>,
+    },
     /// Content whose claim is unreadable.
     Unreadable,
 }
@@ -78,13 +84,14 @@ pub(super) struct UpdateClaim {
     pub(super) sku: String,
     pub(super) product_id: i64,
     before: ShownOfProduct,
-    ours: BTreeMap<String, Option<String>>,
+    #[serde(rename = "ours")]
+    requested: BTreeMap<String, Option<String>>,
 }
 
 impl UpdateClaim {
     fn in_doubt(&self, sent_at: Timestamp, quiet: Duration) -> UpdateInDoubt {
-        let (sku, before, ours) = (self.sku.clone(), self.before.clone(), self.ours.clone());
-        UpdateInDoubt { sku, before, requested: ours, sent_at, quiet }
+        let (sku, before, requested) = (self.sku.clone(), self.before.clone(), self.requested.clone());
+        UpdateInDoubt { sku, before, requested, sent_at, quiet }
     }
 
     /// Returns the SKUs that the product may have by now. Empty if no check can decide.
@@ -92,7 +99,7 @@ impl UpdateClaim {
         if !self.in_doubt(Timestamp(0), Duration::ZERO).is_provable() {
             return BTreeSet::new();
         }
-        let new = self.ours.get(product_update::SKU_FIELD).and_then(Option::as_deref);
+        let new = self.requested.get(product_update::SKU_FIELD).and_then(Option::as_deref);
         new.into_iter().chain([self.sku.as_str()]).collect()
     }
 }
@@ -161,7 +168,7 @@ fn call_entries(
     for row in rows {
         let (Some(name), Some(written)) = (call_level(row), row.written) else { continue };
         let checks = quantity_checks(&stored_checks(row, calendar)?);
-        let now = match checks.and_then(|checks| checks.last().map(|look| look.result)) {
+        let now = match checks.and_then(|checks| checks.last().map(|check| check.result)) {
             Some(CheckResult::Returned(quantity)) => quantity,
             Some(CheckResult::NotReturned) | None => None,
         };
@@ -190,55 +197,47 @@ impl InDoubtCase {
         })
     }
 
-    /// Judges the case by its checks so far. `timeout` is the longest time of a call. `Landed` has the id of
-    /// the created thing if known.
+    /// Judges the case by its checks so far. `timeout` is the longest time of a call. `TookEffect` has the id
+    /// of the created thing if known.
     pub(super) fn judge_checks(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
         let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
+        self.judge_request(quiet, now)
+            .unwrap_or_else(|| undecided("its checks are unreadable; check at the platform"))
+    }
+
+    /// Returns `None` if a check is unreadable.
+    fn judge_request(&self, quiet: Duration, now: Timestamp) -> Option<Settlement<Option<i64>>> {
         let sent_at = self.quiet_from;
-        match &self.request {
+        Some(match &self.request {
             InDoubtRequest::Quantity { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
-                match quantity_checks(&self.checks) {
-                    Some(checks) => settle_write(&write, &checks, witnesses).map(|_| None),
-                    None => unreadable_checks(),
-                }
+                settle_write(&write, &quantity_checks(&self.checks)?, witnesses).map(|_| None)
             }
             InDoubtRequest::Shipment { claimed, .. } => {
-                match self.parse_checks(|sent_at, left| shipments::ShipmentCheck { sent_at, left }) {
-                    Some(checks) => shipments::settle_shipment(claimed, sent_at, &checks).map(|()| None),
-                    None => unreadable_checks(),
-                }
+                let checks = self.parse_checks(|sent_at, left| shipments::ShipmentCheck { sent_at, left })?;
+                shipments::settle_shipment(claimed, sent_at, &checks).map(|()| None)
             }
             InDoubtRequest::Tracking(claim) => {
-                match self.parse_checks(|sent_at, numbers| tracking::TrackingCheck { sent_at, numbers }) {
-                    Some(checks) => {
-                        tracking::settle_tracking(&claim.items, sent_at, quiet, &checks).map(|()| None)
-                    }
-                    None => unreadable_checks(),
-                }
+                let checks =
+                    self.parse_checks(|sent_at, numbers| tracking::TrackingCheck { sent_at, numbers })?;
+                tracking::settle_tracking(&claim.items, sent_at, quiet, &checks).map(|()| None)
             }
-            InDoubtRequest::Update(claim) => match self
-                .parse_checks(|sent_at, shown| product_update::UpdateCheck { sent_at, shown })
-            {
-                Some(checks) => product_update::settle_update(&claim.in_doubt(sent_at, quiet), &checks, now)
-                    .map(|()| None),
-                None => unreadable_checks(),
-            },
-            InDoubtRequest::Create { body, seen } => match CreateBody::from_body(body) {
-                // The first check has no quiet time, because an effect may be visible already.
-                Some(_) if self.checks.is_empty() => Settlement::CheckAgain { not_before: sent_at },
-                Some(create) => {
-                    match self.parse_checks(|sent_at, found| creates::CreateCheck { sent_at, found }) {
-                        Some(checks) => {
-                            creates::settle_create(create.name(), seen, sent_at, &checks).map(Some)
-                        }
-                        None => unreadable_checks(),
-                    }
-                }
-                None => unreadable_claim(),
-            },
-            InDoubtRequest::Unreadable => unreadable_claim(),
-        }
+            InDoubtRequest::Update(claim) => {
+                let checks =
+                    self.parse_checks(|sent_at, shown| product_update::UpdateCheck { sent_at, shown })?;
+                product_update::settle_update(&claim.in_doubt(sent_at, quiet), &checks, now).map(|()| None)
+            }
+            // The first check has no quiet time, because an effect may be visible already.
+            InDoubtRequest::Create { .. } if self.checks.is_empty() => {
+                Settlement::CheckAgain { not_before: sent_at }
+            }
+            InDoubtRequest::Create { body, seen } => {
+                let create = CreateBody::from_body(body)?;
+                let checks = self.parse_checks(|sent_at, found| creates::CreateCheck { sent_at, found })?;
+                creates::settle_create(create.name(), seen, sent_at, &checks).map(Some)
+            }
+            InDoubtRequest::Unreadable => undecided("its claim is unreadable; check at the platform"),
+        })
     }
 
     /// Returns true if the call was answered without naming the outcome of the stock level. The request is
@@ -249,21 +248,15 @@ impl InDoubtCase {
     }
 
     /// Returns the checks parsed by the kind. `None` if a check is unreadable.
-    fn parse_checks<T: DeserializeOwned, L>(&self, look: impl Fn(Timestamp, T) -> L) -> Option<Vec<L>> {
+    fn parse_checks<T: DeserializeOwned, C>(&self, check: impl Fn(Timestamp, T) -> C) -> Option<Vec<C>> {
         let read =
-            |(at, shown): &(Timestamp, Value)| Some(look(*at, serde_json::from_value(shown.clone()).ok()?));
+            |(at, shown): &(Timestamp, Value)| Some(check(*at, serde_json::from_value(shown.clone()).ok()?));
         self.checks.iter().map(read).collect()
     }
 }
 
-fn unreadable_claim() -> Settlement<Option<i64>> {
-    let detail = "what it was sent with cannot be read any more; look at the platform".into();
-    Settlement::Undecided { reason: Reason::Undecided, detail }
-}
-
-fn unreadable_checks() -> Settlement<Option<i64>> {
-    let detail = "what was seen of it since cannot be read any more; look at the platform".into();
-    Settlement::Undecided { reason: Reason::Undecided, detail }
+fn undecided(detail: &str) -> Settlement<Option<i64>> {
+    Settlement::Undecided { reason: Reason::Undecided, detail: detail.into() }
 }
 
 fn parse_request(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>) -> Option<InDoubtRequest> {
@@ -302,8 +295,9 @@ fn parse_quantity(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>)
 
 /// Returns the checks of a row, oldest first.
 fn stored_checks(row: &InDoubtRow, calendar: BootCalendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
-    let checks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.checks)
-        .map_err(|_| StoreError::UnknownValue { value_kind: "a list of looks", value: row.checks.clone() })?;
+    let checks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.checks).map_err(|_| {
+        StoreError::UnknownValue { value_kind: "a list of checks", value: row.checks.clone() }
+    })?;
     Ok(checks
         .into_iter()
         .map(|(sent_ms, moment, shown)| (calendar.to_calendar(sent_ms, moment), shown))

@@ -26,22 +26,7 @@ pub(super) async fn check_cases(
     let levels: Vec<&InDoubtCase> = cases.iter().copied().filter(is_quantity).collect();
     check_levels(origin, &levels, summary).await?;
     for case in cases {
-        note_failed_check(check_case(origin, case).await, summary)?;
-    }
-    Ok(())
-}
-
-/// Counts the reads of a check. A failed read is noted and does not stop other checks.
-pub(super) fn note_failed_check(
-    look: Result<u64, JobError>,
-    summary: &mut SettleSummary,
-) -> Result<(), JobError> {
-    match look {
-        Ok(checks) => summary.checks += checks,
-        Err(error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_))) => {
-            summary.note_failure(error.to_string());
-        }
-        Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => return Err(error),
+        summary.note_read(check_case(origin, case).await)?;
     }
     Ok(())
 }
@@ -56,10 +41,9 @@ async fn check_levels(
     let ReadOrigin { context, run, lane } = origin;
     let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| level_sku(case)).collect();
     let skus: Vec<Sku> = skus.into_iter().cloned().collect();
-    let mut parts = BalancesReader::new(context, run, lane, &skus, context.settings().skus_per_call);
-    while let Some((answer, page)) = parts.next_page().await? {
-        let decoded = wire::decode_balances(&answer.reply.body);
-        let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
+    let mut reader = BalancesReader::new(context, run, lane, &skus, context.settings().skus_per_call);
+    while let Some((answer, page)) = reader.next_page().await? {
+        let decoded = wire::decode_balances(&answer.reply.body)?;
         let mut checks = Vec::new();
         for case in cases.iter().filter(|case| level_sku(case).is_some_and(|sku| page.contains(sku))) {
             if let Some(shown) = level_result(case, &decoded) {
@@ -68,24 +52,13 @@ async fn check_levels(
         }
         store_checks(context, answer.id, answer.sent_at, &checks).await?;
     }
-    summary.checks += parts.pages_read;
-    parts
-        .unread_reason
-        .into_iter()
-        .for_each(|why| summary.note_failure(format!("cannot read all stock levels in doubt: {why}")));
+    summary.note_pages(reader, "in doubt");
     Ok(())
 }
 
-/// Returns the SKU of a stock level in doubt.
 fn level_sku(case: &InDoubtCase) -> Option<&Sku> {
-    match &case.request {
-        InDoubtRequest::Quantity { sku, .. } => Some(sku),
-        InDoubtRequest::Shipment { .. }
-        | InDoubtRequest::Tracking(_)
-        | InDoubtRequest::Update(_)
-        | InDoubtRequest::Create { .. }
-        | InDoubtRequest::Unreadable => None,
-    }
+    let InDoubtRequest::Quantity { sku, .. } = &case.request else { return None };
+    Some(sku)
 }
 
 /// Returns the result of a check for storage. It is a quantity, null for a product without the warehouse, or
@@ -128,7 +101,6 @@ async fn read_left(origin: ReadOrigin<'_>, order: OrderId) -> Result<TimedRead<V
     Ok(seen.with_records(json!(left)))
 }
 
-/// Reads the tracking number of each item of a shipment.
 async fn read_numbers(origin: ReadOrigin<'_>, claim: &TrackingClaim) -> Result<TimedRead<Value>, JobError> {
     let seen = preflight::read_shipment(origin, claim.shipment_id).await?;
     let numbers = seen.records.iter().map(|item| (item.id, item.tracking_number.clone()));

@@ -3,18 +3,17 @@
 use super::case::{InDoubtCase, InDoubtRequest};
 use super::summary::SettleSummary;
 use crate::exec::{JobContext, JobError, change_events};
-use crate::model::{ChangeId, Operation};
+use crate::model::{ChangeId, Operation, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::in_doubt::Settlement;
-use crate::store::{ChangeOutcome, Durability};
+use crate::store::{ChangeOutcome, Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
-use serde_json::json;
+use serde_json::{Value, json};
 
-/// Kind of the event of a decision.
 const SETTLED_EVENT: &str = "outbox.finished";
 
-/// Detail of an update that is sent again.
-const UPDATE_WITHOUT_EFFECT: &str = "the answer was lost; two looks at the platform show the product as it was before, so the update is sent again";
+const UPDATE_WITHOUT_EFFECT: &str =
+    "the answer was lost; two checks show the product unchanged, so the update is sent again";
 
 pub(super) async fn decide_case(
     context: &JobContext,
@@ -35,14 +34,31 @@ pub(super) async fn decide_case(
             }
         }
         Settlement::Undecided { reason, detail } => {
-            let said = case.detail.iter().filter(|_| case.was_answered());
-            let detail = said.fold(detail, |numbers, said| format!("{numbers}; {said}"));
+            let detail = match &case.detail {
+                Some(message) if case.was_answered() => format!("{detail}; {message}"),
+                _ => detail,
+            };
             if commit_undecided(context, case, reason, &detail).await? {
                 summary.held += count;
             }
         }
     }
     Ok(())
+}
+
+/// Begins the commit of a decision: its event, and the moves of its changes. `None` if a change left the
+/// state in doubt in the meantime, by an operator's decision for instance. Then nothing must be committed.
+async fn begin_decision(
+    context: &JobContext,
+    case: &InDoubtCase,
+    decision: &Value,
+    moves: &[ChangeOutcome],
+    now: Timestamp,
+) -> Result<Option<WriteTransaction>, StoreError> {
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    write.event_append(now, SETTLED_EVENT, &case.key, Some(&decision.to_string())).await?;
+    let moved = write.outbox_transition(ChangeState::InDoubt, moves, now).await?;
+    Ok((moved == moves.len() as u64).then_some(write))
 }
 
 /// Commits that the request took effect. Returns false if a change left the state in doubt in the meantime,
@@ -54,19 +70,14 @@ async fn commit_effect(
 ) -> Result<bool, JobError> {
     let now = context.now();
     let detail = match made {
-        Some(id) => format!("the answer was lost; a look at the platform shows that it made {id}"),
-        None => format!("{}; a look at the platform shows that it was done", case.doubt_reason()),
+        Some(id) => format!("the answer was lost; a check shows that the call created {id}"),
+        None => format!("{}; a check shows that the change took effect", case.doubt_reason()),
     };
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    let answer = json!({"landed": true, "exchange": case.exchange, "made": made});
-    write.event_append(now, SETTLED_EVENT, &case.key, Some(&answer.to_string())).await?;
-    // An operator may have decided in the meantime; then the write must not be counted twice.
-    let moved = write
-        .outbox_transition(ChangeState::InDoubt, &case.outcomes_to(ChangeState::Applied, None, &detail), now)
-        .await?;
-    if moved != case.changes.len() as u64 {
+    let decision = json!({"landed": true, "exchange": case.exchange, "made": made});
+    let moves = case.outcomes_to(ChangeState::Applied, None, &detail);
+    let Some(mut write) = begin_decision(context, case, &decision, &moves, now).await? else {
         return Ok(false);
-    }
+    };
     if let InDoubtRequest::Quantity { write: level, .. } = &case.request {
         write.stock_level_write_took_effect(case.exchange, case.sent_at, level, now).await?;
     }
@@ -81,7 +92,7 @@ async fn commit_effect(
         write.delivery_created(*change, id).await?;
     }
     write.commit().await?;
-    log_decided(context, case, "landed", &detail).await;
+    log_decided(context, case, "took effect", &detail).await;
     Ok(true)
 }
 
@@ -96,46 +107,42 @@ async fn commit_no_effect(context: &JobContext, case: &InDoubtCase) -> Result<bo
         }
         _ if case.was_answered() && context.store.call_entry_count(case.exchange).await? > 1 => {
             let detail = format!(
-                "{}; two looks at the platform show that this one was not done, and another of its call may be why, so \
-                 it is sent alone",
+                "{}; two checks show that this change had no effect; another entry of its call may be the cause, so it \
+                 is sent in a call of its own",
                 case.doubt_reason()
             );
             (ChangeState::Pending, Reason::Unmatched, detail)
         }
         _ if case.was_answered() => {
             let detail =
-                format!("{}; two looks at the platform show that it refused this one", case.doubt_reason());
+                format!("{}; two checks show that the platform refused this change", case.doubt_reason());
             (ChangeState::Rejected, Reason::ServiceRefused, detail)
         }
         _ => (
             ChangeState::Pending,
             Reason::NotLanded,
-            "the answer was lost; two looks at the platform show that it was not done, so it is planned anew"
+            "the answer was lost; two checks show that the change had no effect, so it is planned again"
                 .into(),
         ),
     };
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    let answer = json!({"landed": false, "exchange": case.exchange});
-    write.event_append(now, SETTLED_EVENT, &case.key, Some(&answer.to_string())).await?;
-    let moved = write
-        .outbox_transition(ChangeState::InDoubt, &case.outcomes_to(to, Some(reason), &detail), now)
-        .await?;
-    if moved != case.changes.len() as u64 {
+    let decision = json!({"landed": false, "exchange": case.exchange});
+    let moves = case.outcomes_to(to, Some(reason), &detail);
+    let Some(mut write) = begin_decision(context, case, &decision, &moves, now).await? else {
         return Ok(false);
-    }
+    };
     if let InDoubtRequest::Quantity { write: level, .. } = &case.request {
         write.stock_level_write_had_no_effect(case.exchange, level, now).await?;
     }
     if let InDoubtRequest::Update(claim) = &case.request {
-        let why = "the answer was lost, and the product is as it was before";
+        let why = "the answer was lost, and the product is unchanged";
         write.quarantine_add(Operation::UpdateProduct, &claim.sku, why, now).await?;
     }
     write.stock_level_writes_end_orphaned(now).await?;
     write.commit().await?;
     if to == ChangeState::Rejected {
-        change_events::log_outcomes(context, &case.outcomes_to(to, Some(reason), &detail)).await;
+        change_events::log_outcomes(context, &moves).await;
     } else {
-        log_decided(context, case, "did not land", &detail).await;
+        log_decided(context, case, "had no effect", &detail).await;
     }
     Ok(true)
 }
@@ -179,13 +186,10 @@ async fn commit_undecided(
 }
 
 impl InDoubtCase {
-    /// Returns the reason why the case was in doubt.
     fn doubt_reason(&self) -> &str {
-        let said = self.detail.as_deref().filter(|_| self.was_answered());
-        said.unwrap_or("the answer was lost")
+        self.detail.as_deref().filter(|_| self.was_answered()).unwrap_or("the answer was lost")
     }
 
-    /// Returns the move for every change of the case.
     fn outcomes_to(&self, to: ChangeState, reason: Option<Reason>, detail: &str) -> Vec<ChangeOutcome> {
         let verdict = |id: &ChangeId| ChangeOutcome::new(*id, to, reason, detail);
         self.changes.iter().map(verdict).collect()

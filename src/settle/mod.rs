@@ -36,8 +36,8 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
     adopt::run(context, run, &mut summary).await?;
     let now = context.now();
     let cases = load_cases(context).await?;
-    let aside = QuarantinedReads::load(context).await?;
-    let is_due = |case: &&InDoubtCase| next_check(case, context, &aside).is_some_and(|at| at <= now);
+    let quarantined = QuarantinedReads::load(context).await?;
+    let is_due = |case: &&InDoubtCase| next_check(case, context, &quarantined).is_some_and(|at| at <= now);
     let due: Vec<&InDoubtCase> = cases.iter().filter(is_due).collect();
     check::check_cases(context, run, &due, &mut summary).await?;
     for case in load_cases(context).await? {
@@ -72,17 +72,18 @@ pub async fn next_check_at(context: &JobContext) -> Result<Option<Timestamp>, St
         return Ok(Some(context.now()));
     }
     let cases = load_cases(context).await?;
-    let (aside, now) = (QuarantinedReads::load(context).await?, context.now());
-    let checks = cases.iter().filter_map(|case| next_check(case, context, &aside));
+    let (quarantined, now) = (QuarantinedReads::load(context).await?, context.now());
+    let checks = cases.iter().filter_map(|case| next_check(case, context, &quarantined));
     let readback = match context.store.readback_due(&[]).await? {
         None => None,
         Some(_) => {
-            let left_out: Vec<&str> = aside.balances.deferred_entries(now).map(|(entry, _)| entry).collect();
-            let tried_again = aside.balances.deferred_entries(now).map(|(_, at)| at).min();
+            let left_out: Vec<&str> =
+                quarantined.balances.deferred_entries(now).map(|(entry, _)| entry).collect();
+            let tried_again = quarantined.balances.deferred_entries(now).map(|(_, at)| at).min();
             context.store.readback_due(&left_out).await?.into_iter().chain(tried_again).min()
         }
     };
-    let others = [readback, unshown::next_check_at(context, &aside.balances).await?];
+    let others = [readback, unshown::next_check_at(context, &quarantined.balances).await?];
     Ok(checks.chain(others.into_iter().flatten()).min())
 }
 
@@ -94,22 +95,20 @@ pub async fn describe_wait(
     now: Timestamp,
     change: ChangeId,
 ) -> Result<Option<(String, Option<Timestamp>)>, StoreError> {
-    if let Some(asked) = store.adoption_list().await?.iter().find(|asked| asked.change_id == change) {
-        let words = format!("shipment {} is about to be compared with what was sent", asked.shipment_id);
-        return Ok(Some((words, Some(now))));
+    if let Some(request) = store.adoption_list().await?.iter().find(|row| row.change_id == change) {
+        let text = format!("shipment {} will be compared with the claim", request.shipment_id);
+        return Ok(Some((text, Some(now))));
     }
     let cases = case::load_cases(store, BootCalendar::without_shift()).await?;
     let case = cases.iter().find(|case| case.changes.contains(&change));
     Ok(case.map(|case| match case.judge_checks(timeout, now) {
-        Settlement::CheckAgain { not_before } if not_before <= now => {
-            ("a look at the platform".into(), Some(now))
-        }
+        Settlement::CheckAgain { not_before } if not_before <= now => ("a check".into(), Some(now)),
         Settlement::CheckAgain { not_before } => {
-            ("another look, once the call cannot be carried out any more".into(), Some(not_before))
+            ("another check, once the call can no longer take effect".into(), Some(not_before))
         }
-        Settlement::TookEffect(_) => ("nothing: the looks show that it was done".into(), Some(now)),
-        Settlement::HadNoEffect => ("nothing: the looks show that it was not done".into(), Some(now)),
-        Settlement::Undecided { detail, .. } => (format!("a person's word: {detail}"), None),
+        Settlement::TookEffect(_) => ("nothing: the checks show that it took effect".into(), Some(now)),
+        Settlement::HadNoEffect => ("nothing: the checks show that it had no effect".into(), Some(now)),
+        Settlement::Undecided { detail, .. } => (format!("an operator's decision: {detail}"), None),
     }))
 }
 
@@ -135,7 +134,7 @@ impl QuarantinedReads {
 
     /// Returns the time before which the case is not checked, because its reads fail.
     fn retry_at(&self, context: &JobContext, case: &InDoubtCase) -> Option<Timestamp> {
-        let (aside, entry) = match &case.request {
+        let (quarantined, entry) = match &case.request {
             InDoubtRequest::Quantity { sku, .. } => (&self.balances, sku.to_string()),
             InDoubtRequest::Shipment { order, .. } => (&self.orders, order.to_string()),
             InDoubtRequest::Tracking(claim) => (&self.shipments, claim.shipment_id.to_string()),
@@ -143,7 +142,7 @@ impl QuarantinedReads {
                 return None;
             }
         };
-        match aside.route_of(context, &entry) {
+        match quarantined.route_of(context, &entry) {
             EntryRoute::Deferred(until, _) => Some(until),
             EntryRoute::Isolated | EntryRoute::Suspect | EntryRoute::Shared => None,
         }
@@ -151,10 +150,10 @@ impl QuarantinedReads {
 }
 
 /// Returns the time of the next check. A quarantined entry is checked at its next attempt.
-fn next_check(case: &InDoubtCase, context: &JobContext, aside: &QuarantinedReads) -> Option<Timestamp> {
+fn next_check(case: &InDoubtCase, context: &JobContext, quarantined: &QuarantinedReads) -> Option<Timestamp> {
     match case.judge_checks(context.settings().timeout, context.now()) {
         Settlement::CheckAgain { not_before } => {
-            let later = aside.retry_at(context, case);
+            let later = quarantined.retry_at(context, case);
             Some(later.map_or(not_before, |later| later.max(not_before)))
         }
         // Checks have decided the case, but a crash prevented the commit; it is due now.

@@ -16,21 +16,16 @@ pub(super) async fn run(
     run: RunId,
     summary: &mut SettleSummary,
 ) -> Result<(), JobError> {
-    let aside = context.quarantined_entries(Operation::GetProductBalances).await?;
+    let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
     let now = context.now();
     let mut due = context.store.readback_skus(now).await?;
-    due.retain(|(sku, _)| aside.retry_at(now, sku.as_str()).is_none());
+    due.retain(|(sku, _)| quarantined.retry_at(now, sku.as_str()).is_none());
     for page in due.chunks(context.settings().skus_per_call) {
         let is_doubted = page.iter().any(|(_, is_doubted)| *is_doubted);
         let lane = if is_doubted { Lane::Push } else { Lane::Poll };
         let skus: Vec<Sku> = page.iter().map(|(sku, _)| sku.clone()).collect();
-        let mut parts = BalancesReader::new(context, run, lane, &skus, skus.len());
-        while parts.next_page().await?.is_some() {}
-        summary.checks += parts.pages_read;
-        let unread = parts.unread_reason.into_iter();
-        unread.for_each(|why| {
-            summary.note_failure(format!("cannot read all stock levels that were written: {why}"))
-        });
+        let reader = BalancesReader::new(context, run, lane, &skus, skus.len());
+        summary.note_pages(reader.read_all().await?, "that were written");
         summary.may_unblock |= is_doubted;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Summary of a run of `settle`.
 
-use crate::exec::RunReport;
+use crate::exec::balances_reader::BalancesReader;
+use crate::exec::{JobError, RunReport};
 use crate::model::JobKind;
 
 /// Counts of a run, for its summary.
@@ -18,34 +19,45 @@ pub(crate) struct SettleSummary {
 }
 
 impl SettleSummary {
+    /// Counts the checks of a read, or notes its failure, which does not stop other checks.
+    pub(super) fn note_read(&mut self, read: Result<u64, JobError>) -> Result<(), JobError> {
+        match read {
+            Ok(checks) => self.checks += checks,
+            Err(error) if error.entry_failure().is_some() => self.note_failure(error.to_string()),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Counts the pages of a read of stock levels; `which` completes "all stock levels".
+    pub(super) fn note_pages(&mut self, reader: BalancesReader<'_>, which: &str) {
+        self.checks += reader.pages_read;
+        if let Some(why) = reader.unread_reason {
+            self.note_failure(format!("cannot read all stock levels {which}: {why}"));
+        }
+    }
+
     /// Notes a failure. Only the first one is reported.
-    pub(super) fn note_failure(&mut self, why: String) {
+    fn note_failure(&mut self, why: String) {
         self.first_failure.get_or_insert(why);
     }
 
     pub(super) fn run_report(self) -> RunReport {
-        let Self {
-            checks: looks,
-            took_effect: landed,
-            had_no_effect: not_landed,
-            shown,
-            held,
-            may_unblock: is_waited_for,
-            first_failure: trouble,
-        } = self;
-        let mut summary = format!("{looks} look(s): {landed} change(s) had landed, {not_landed} had not");
+        let Self { checks, took_effect, had_no_effect, shown, held, may_unblock, first_failure } = self;
+        let mut summary =
+            format!("{checks} check(s): {took_effect} change(s) took effect, {had_no_effect} had no effect");
         if shown > 0 {
-            summary.push_str(&format!(", {shown} go on"));
+            summary.push_str(&format!(", {shown} pending again"));
         }
         if held > 0 {
-            summary.push_str(&format!(", {held} wait for a person"));
+            summary.push_str(&format!(", {held} wait for a decision"));
         }
-        let report = match trouble {
+        let report = match first_failure {
             None => RunReport::ok(summary),
             Some(why) => RunReport::partial(format!("{summary}; then: {why}")),
         };
         // The push plans again what had no effect, and other changes may wait for what took effect.
-        let wakes = (is_waited_for || landed + not_landed + shown > 0).then_some(JobKind::Push);
+        let wakes = (may_unblock || took_effect + had_no_effect + shown > 0).then_some(JobKind::Push);
         RunReport { wakes, ..report }
     }
 }

@@ -25,28 +25,23 @@ pub(super) async fn run(
     if rows.is_empty() {
         return requeue_decidable(context, summary).await;
     }
-    let aside = context.quarantined_entries(Operation::GetProductBalances).await?;
-    let due = check_times(&rows, now, &aside).into_iter().filter(|(_, at)| *at <= now);
+    let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
+    let due = check_times(&rows, now, &quarantined).into_iter().filter(|(_, at)| *at <= now);
     let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
-    let parts = BalancesReader::new(context, run, Lane::Push, &due, TRUSTED_PAGE_SKUS - WITNESSES);
-    let mut parts = parts.with_witnesses();
-    while parts.next_page().await?.is_some() {}
-    summary.checks += parts.pages_read;
-    parts.unread_reason.into_iter().for_each(|why| {
-        summary.note_failure(format!("cannot read all stock levels no answer showed: {why}"))
-    });
+    let reader = BalancesReader::new(context, run, Lane::Push, &due, TRUSTED_PAGE_SKUS - WITNESSES);
+    summary.note_pages(reader.with_witnesses().read_all().await?, "no answer showed");
     requeue_decidable(context, summary).await
 }
 
 /// Returns the time at which the next such change is due; `None` if there is none.
 pub(super) async fn next_check_at(
     context: &JobContext,
-    aside: &QuarantinedEntries,
+    quarantined: &QuarantinedEntries,
 ) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
-    let is_told = rows.iter().any(|row| row.is_decidable).then_some(now);
+    let decidable = rows.iter().any(|row| row.is_decidable).then_some(now);
     let lacking = absence::held_checks(context).await?.into_iter().map(|(_, at)| at);
-    Ok(is_told.into_iter().chain(check_times(&rows, now, aside).into_values()).chain(lacking).min())
+    Ok(decidable.into_iter().chain(check_times(&rows, now, quarantined).into_values()).chain(lacking).min())
 }
 
 /// Returns the time of the next check of each SKU. The change that has waited longest sets the delay. A
@@ -54,26 +49,27 @@ pub(super) async fn next_check_at(
 fn check_times<'r>(
     rows: &'r [UnshownRow],
     now: Timestamp,
-    aside: &QuarantinedEntries,
+    quarantined: &QuarantinedEntries,
 ) -> BTreeMap<&'r str, Timestamp> {
     let mut held: BTreeMap<&str, (i64, Option<i64>)> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.is_decidable) {
         let (first, _) = held.entry(&row.sku).or_insert((row.held_ms, row.requested_ms));
         *first = (*first).min(row.held_ms);
     }
-    let look = |(first, asked): (i64, Option<i64>)| next_check(Timestamp(first), asked.map(Timestamp), now);
-    let not_before = |sku: &str| aside.retry_at(now, sku).unwrap_or(Timestamp(0));
-    held.into_iter().map(|(sku, since)| (sku, look(since).max(not_before(sku)))).collect()
+    let check_at =
+        |(first, requested): (i64, Option<i64>)| next_check(Timestamp(first), requested.map(Timestamp), now);
+    let not_before = |sku: &str| quarantined.retry_at(now, sku).unwrap_or(Timestamp(0));
+    held.into_iter().map(|(sku, since)| (sku, check_at(since).max(not_before(sku)))).collect()
 }
 
 async fn requeue_decidable(context: &JobContext, summary: &mut SettleSummary) -> Result<(), JobError> {
     let answer = context.store.unshown_list().await?.into_iter().filter(|row| row.is_decidable);
-    let detail = "an answer tells of the stock level again, so it is planned anew";
+    let detail = "an answer shows the stock level again, so it is planned again";
     let lacking = absence::held_checks(context).await?;
     // Read after the due times, because a time that is due now must not lie after it.
     let now = context.now();
     let lacking = lacking.into_iter().filter(|(_, at)| *at <= now);
-    let again = "what it names is looked at again";
+    let again = "its subject is checked again";
     let moves: Vec<ChangeOutcome> = answer
         .map(|row| ChangeOutcome::new(ChangeId(row.id), ChangeState::Pending, None, detail))
         .chain(lacking.map(|(id, _)| ChangeOutcome::new(id, ChangeState::Pending, None, again)))

@@ -4,6 +4,7 @@
 //! because it may be another account's.
 
 use crate::client::wire::{self, PageParams};
+use crate::exec::call::READ_ATTEMPTS;
 use crate::exec::{JobContext, JobError};
 use crate::model::{Lane, RunId, WarehouseId};
 use std::collections::BTreeSet;
@@ -20,8 +21,9 @@ pub async fn lists_any_warehouse(
     let (mut paging, mut listed, mut parked) = (PageParams::FIRST, 0, 0);
     loop {
         let request = wire::list_warehouses(paging);
-        let answer = context.read_answer(run, Lane::Probe, "the warehouses", &request).await?;
-        let page = context.decode_or_ignore(&answer, wire::decode_warehouses(&answer.reply.body)).await?;
+        let (lane, decode) = (Lane::Probe, wire::decode_warehouses);
+        let (answer, page) =
+            context.read_decoded(READ_ATTEMPTS, run, lane, "the warehouses", &request, decode).await?;
         context.exchange_end_ignored(&answer).await?;
         if page.records.iter().any(|warehouse| known.contains(&warehouse.id)) {
             return Ok(true);
@@ -33,7 +35,7 @@ pub async fn lists_any_warehouse(
         }
         if listed == 0 || parked > 0 || page.has_more() {
             return Err(JobError::Implausible(format!(
-                "its list of warehouses does not tell: it holds {listed} that can be read and {parked} that cannot"
+                "its list of warehouses proves nothing: {listed} of its records are readable and {parked} are not"
             )));
         }
         return Ok(false);

@@ -16,7 +16,7 @@ async fn copy_database(context: &JobContext) -> Result<RunReport, JobError> {
     let settings = context.settings();
     let folder = &settings.backup.directory;
     std::fs::create_dir_all(folder).map_err(|source| StoreError::File {
-        action: "make the folder for backups (`backup.directory`)",
+        action: "create the directory for backups (`backup.directory`)",
         path: folder.clone(),
         source,
     })?;
@@ -31,7 +31,7 @@ async fn copy_database(context: &JobContext) -> Result<RunReport, JobError> {
         file = path,
         size_bytes,
         elapsed_ms,
-        "the database was copied to {path}: {} rows compared",
+        "the backup {path} was written; {} rows compared",
         copied.rows
     );
     Ok(RunReport::ok(format!(

@@ -16,7 +16,7 @@
 
 use super::page_size::PageSize;
 use crate::client::{Verdict, wire};
-use crate::exec::quarantine::{EntryRoute, FailureCause, QuarantinedEntries};
+use crate::exec::quarantine::{FailureCause, QuarantinedEntries};
 use crate::exec::{JobContext, JobError, RunReport, balances, call};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku};
 use crate::outbox::RetryDelays;
@@ -55,11 +55,9 @@ pub(crate) async fn run(context: &JobContext, run: RunId, only: &[Sku]) -> Resul
     reading.run_report(gave_up)
 }
 
-/// Pass over the tracked SKUs.
 struct BalancesPass<'a> {
     context: &'a JobContext,
     run: RunId,
-    /// SKUs to be read next.
     queue: Vec<Sku>,
     /// Source of the queue; `None` if an operator named the SKUs.
     tracked: Option<StalestProgress>,
@@ -68,7 +66,6 @@ struct BalancesPass<'a> {
     page_size: PageSize,
     /// Configured page size, and the size proved before this run.
     initial_size: (usize, Option<usize>),
-    /// Parts of pages that failed.
     parts: FailedGroups<Sku>,
     /// SKUs read isolated, after all others.
     isolated: VecDeque<Sku>,
@@ -77,7 +74,6 @@ struct BalancesPass<'a> {
     quarantined: QuarantinedEntries,
     /// Number of SKUs that are quarantined and not read.
     quarantined_count: usize,
-    /// Consecutive failures.
     failures: usize,
     /// Message of the first of these failures.
     first_failure: String,
@@ -95,32 +91,26 @@ struct BalancesPass<'a> {
     changed: u64,
     /// SKUs read a second time in this run. A third read proves nothing, because the proof takes minutes.
     rechecked: BTreeSet<Sku>,
-    /// Answered pages that are being recorded.
     recording: JoinSet<Result<RecordedPage, JobError>>,
 }
 
-/// SKUs of a request.
 struct SkuPage {
     skus: Vec<Sku>,
     origin: PageOrigin,
 }
 
-/// Origin of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageOrigin {
     /// Queue of due SKUs.
     Due,
-    /// Part of a page that failed.
     FailedPart,
     /// Lacking or isolated SKUs, read together with witnesses.
     Recheck,
 }
 
-/// Recorded page.
 struct RecordedPage {
-    /// Requested SKUs without the witnesses.
-    skus: Vec<Sku>,
-    origin: PageOrigin,
+    /// Requested page without the witnesses.
+    page: SkuPage,
     /// Result of the record, or the reason why the answer is not plausible.
     result: Result<BalancesRecorded, String>,
 }
@@ -129,9 +119,9 @@ impl<'a> BalancesPass<'a> {
     async fn load(context: &'a JobContext, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
         let configured = context.settings().skus_per_call;
         let proved = context.store.page_size(configured).await?;
-        let aside = context.quarantined_entries(READ_OPERATION).await?;
-        let (alone, queue): (VecDeque<Sku>, VecDeque<Sku>) =
-            only.iter().cloned().partition(|sku| aside.contains(sku.as_str()));
+        let quarantined = context.quarantined_entries(READ_OPERATION).await?;
+        let (isolated, queue): (VecDeque<Sku>, VecDeque<Sku>) =
+            only.iter().cloned().partition(|sku| quarantined.contains(sku.as_str()));
         Ok(Self {
             context,
             run,
@@ -141,9 +131,9 @@ impl<'a> BalancesPass<'a> {
             page_size: PageSize::new(configured, proved),
             initial_size: (configured, proved),
             parts: FailedGroups::default(),
-            isolated: alone,
+            isolated,
             isolated_failures: BTreeMap::new(),
-            quarantined: aside,
+            quarantined,
             quarantined_count: 0,
             failures: 0,
             first_failure: String::new(),
@@ -183,26 +173,22 @@ impl<'a> BalancesPass<'a> {
 
     /// Fills the queue with the SKUs of a page, if so many are due.
     async fn fill_queue(&mut self) -> Result<(), JobError> {
-        let Some(stands) = &mut self.tracked else { return Ok(()) };
+        let Some(progress) = &mut self.tracked else { return Ok(()) };
         while self.queue.len() < self.page_size.get() {
             let limit = QUEUED_PAGES * self.page_size.get() - self.queue.len();
             let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-            let texts = self.context.store.tracked_sku_stalest(self.start_position, stands, limit).await?;
+            let texts = self.context.store.tracked_sku_stalest(self.start_position, progress, limit).await?;
             if texts.is_empty() {
                 break;
             }
             // A page of invalid SKUs must not end the run, because valid ones may follow.
             for sku in texts.into_iter().filter_map(|text| Sku::new(text).ok()) {
-                match self
-                    .quarantined
-                    .contains(sku.as_str())
-                    .then(|| self.quarantined.route_of(self.context, sku.as_str()))
-                {
-                    None => self.queue.push(sku),
-                    Some(EntryRoute::Deferred(..)) => self.quarantined_count += 1,
-                    Some(EntryRoute::Isolated | EntryRoute::Suspect | EntryRoute::Shared) => {
-                        self.isolated.push_back(sku)
-                    }
+                if !self.quarantined.contains(sku.as_str()) {
+                    self.queue.push(sku);
+                } else if self.quarantined.retry_at(self.context.now(), sku.as_str()).is_some() {
+                    self.quarantined_count += 1;
+                } else {
+                    self.isolated.push_back(sku);
                 }
             }
         }
@@ -232,13 +218,12 @@ impl<'a> BalancesPass<'a> {
     }
 
     /// Reads a page. Splits it after a failure, or puts it back to the queue.
-    async fn read_page(&mut self, SkuPage { skus, origin: kind }: SkuPage) -> Result<(), JobError> {
-        let mut asked = skus.clone();
-        if kind == PageOrigin::Recheck {
-            asked.extend(self.context.store.witness_skus(&skus).await?);
+    async fn read_page(&mut self, SkuPage { skus, origin }: SkuPage) -> Result<(), JobError> {
+        let mut requested = skus.clone();
+        if origin == PageOrigin::Recheck {
+            requested.extend(self.context.store.witness_skus(&skus).await?);
         }
-        let request =
-            wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let request = wire::get_product_balances(&requested)?;
         let (context, run) = (self.context, self.run);
         // The queue is filled while the request is in flight.
         let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill_queue());
@@ -247,14 +232,14 @@ impl<'a> BalancesPass<'a> {
             // The next page is requested before this one is recorded, which may still show that this one was
             // cut.
             self.page_size.record_success(skus.len() >= self.page_size.get());
-            self.record_page(answer, skus, asked, kind);
+            self.record_page(answer, SkuPage { skus, origin }, requested);
             return filled;
         }
         context.exchange_end_ignored(&answer).await?;
         filled?;
         let failed = context.classify_failure(run, &answer.reply).await?;
         if failed == FailureCause::Entry {
-            if kind == PageOrigin::Due && answer.reply.may_shrink_page() {
+            if origin == PageOrigin::Due && answer.reply.may_shrink_page() {
                 self.page_size.record_failure();
             }
             self.split_page(skus, call::reply_message(&answer.reply)).await?;
@@ -282,13 +267,13 @@ impl<'a> BalancesPass<'a> {
         if self.failures == 1 {
             self.first_failure = why;
         }
-        let Some(alone) = self.parts.split_failed(page) else { return Ok(()) };
-        let tried = self.isolated_failures.entry(alone.clone()).or_default();
+        let Some(isolated) = self.parts.split_failed(page) else { return Ok(()) };
+        let tried = self.isolated_failures.entry(isolated.clone()).or_default();
         *tried += 1;
         if is_guilty {
             self.quarantined_count += 1;
         } else if *tried < ISOLATED_MAX {
-            self.isolated.push_back(alone);
+            self.isolated.push_back(isolated);
         } else {
             self.unread_count += 1;
         }
@@ -307,38 +292,34 @@ impl<'a> BalancesPass<'a> {
     }
 
     /// Records a page in a task while the next one is read.
-    fn record_page(
-        &mut self,
-        answer: call::AnsweredExchange,
-        skus: Vec<Sku>,
-        asked: Vec<Sku>,
-        kind: PageOrigin,
-    ) {
+    fn record_page(&mut self, answer: call::AnsweredExchange, page: SkuPage, requested: Vec<Sku>) {
         let context = self.context.clone();
         let is_new = self.tracked.as_ref().is_some_and(StalestProgress::is_at_never_read);
-        let is_first = kind == PageOrigin::Due && is_new;
+        let is_first = page.origin == PageOrigin::Due && is_new;
         self.recording.spawn(async move {
             let checked = if is_first {
-                balances::record_first_balances(&context, &answer, &asked).await
+                balances::record_first_balances(&context, &answer, &requested).await
             } else {
-                balances::record_balances(&context, &answer, &asked).await
+                balances::record_balances(&context, &answer, &requested).await
             };
-            let came = match checked {
+            let recorded = match checked {
                 // A small page may consist of missing SKUs; it must not stop the pass.
                 Ok(checked)
-                    if checked.wants_witnesses() && kind == PageOrigin::Due && skus.len() <= SMALL_PAGE =>
+                    if checked.wants_witnesses()
+                        && page.origin == PageOrigin::Due
+                        && page.skus.len() <= SMALL_PAGE =>
                 {
-                    let (absent, unsure) = (skus.clone(), skus.clone());
-                    Ok(BalancesRecorded { absent, unproven_skus: unsure, ..Default::default() })
+                    let (absent, unproven_skus) = (page.skus.clone(), page.skus.clone());
+                    Ok(BalancesRecorded { absent, unproven_skus, ..Default::default() })
                 }
                 Ok(checked) => checked.into_recorded(),
                 Err(error) => Err(error),
             };
-            match came {
-                Ok(recorded) => Ok(RecordedPage { skus, origin: kind, result: Ok(recorded) }),
-                Err(JobError::Implausible(why)) => Ok(RecordedPage { skus, origin: kind, result: Err(why) }),
-                Err(error) => Err(error),
-            }
+            let result = match recorded {
+                Err(JobError::Implausible(why)) => Err(why),
+                recorded => Ok(recorded?),
+            };
+            Ok(RecordedPage { page, result })
         });
     }
 
@@ -348,10 +329,8 @@ impl<'a> BalancesPass<'a> {
         while self.recording.len() > pages {
             let Some(done) = self.recording.join_next().await else { break };
             let counted = match done.expect("a page that is recorded neither panics nor is stopped") {
-                Ok(RecordedPage { skus: asked, origin: kind, result: Ok(recorded) }) => {
-                    self.count_page(&asked, kind, recorded).await
-                }
-                Ok(RecordedPage { skus: asked, result: Err(why), .. }) => self.split_page(asked, why).await,
+                Ok(RecordedPage { page, result: Ok(recorded) }) => self.count_page(&page, recorded).await,
+                Ok(RecordedPage { page, result: Err(why) }) => self.split_page(page.skus, why).await,
                 Err(error) => Err(error),
             };
             failed = failed.and(counted);
@@ -361,30 +340,29 @@ impl<'a> BalancesPass<'a> {
 
     async fn count_page(
         &mut self,
-        asked: &[Sku],
-        kind: PageOrigin,
+        SkuPage { skus, origin }: &SkuPage,
         recorded: BalancesRecorded,
     ) -> Result<(), JobError> {
         (self.failures, self.delays) = (0, RetryDelays::page_retry());
         self.changed += recorded.stock_levels_changed;
         self.freed += recorded.stock_levels_unblocked;
-        let is_empty = recorded.absent.len() >= asked.len();
+        let is_empty = recorded.absent.len() >= skus.len();
         // With witnesses in the answer, a lacking SKU is missing; its call did not fail.
-        if kind == PageOrigin::Recheck || !is_empty {
+        if *origin == PageOrigin::Recheck || !is_empty {
             self.has_ended_quarantine |=
-                self.context.record_read_success(READ_OPERATION, &sku_names(asked), !is_empty).await?;
+                self.context.record_read_success(READ_OPERATION, &sku_names(skus), !is_empty).await?;
         }
-        if kind == PageOrigin::Recheck {
+        if *origin == PageOrigin::Recheck {
             self.absent += recorded.absent.len();
             return Ok(());
         }
-        self.read_count += if is_empty { 0 } else { asked.len() };
+        self.read_count += if is_empty { 0 } else { skus.len() };
         self.absent += recorded.absent.len() - recorded.unproven_skus.len();
-        if brake::is_cut_answer(asked.len() as u64, recorded.unproven_skus.len() as u64) {
+        if brake::is_cut_answer(skus.len() as u64, recorded.unproven_skus.len() as u64) {
             self.page_size.record_failure();
         }
-        let again = &self.rechecked;
-        self.unproved.extend(recorded.unproven_skus.into_iter().filter(|sku| !again.contains(sku)));
+        let rechecked = &self.rechecked;
+        self.unproved.extend(recorded.unproven_skus.into_iter().filter(|sku| !rechecked.contains(sku)));
         Ok(())
     }
 
@@ -395,7 +373,7 @@ impl<'a> BalancesPass<'a> {
             summary.push_str(&format!(", {} not returned by the platform", self.absent));
         }
         if self.quarantined_count > 0 {
-            summary.push_str(&format!(", {} left out because calls for them fail", self.quarantined_count));
+            summary.push_str(&format!(", {} quarantined", self.quarantined_count));
         }
         let gave_up = gave_up.or_else(|| (self.unread_count > 0).then(|| self.first_failure.clone()));
         let report = match gave_up {
@@ -404,7 +382,7 @@ impl<'a> BalancesPass<'a> {
                 return Err(JobError::GivenUp { what: "balances".into(), why });
             }
             Some(why) => {
-                RunReport::partial(format!("{summary}; then it failed: {why}; the next run goes on"))
+                RunReport::partial(format!("{summary}; then it failed: {why}; the next run continues"))
             }
         };
         // The read replaces checks of `settle`, which would have woken the push.

@@ -2,16 +2,16 @@
 //!
 //! Entries that failed come last. [`crate::exec::quarantine`] decides on the quarantine.
 //!
-//! An entry that fails costs one attempt before the others are read, and [`RETRY_ATTEMPTS`] attempts after them. A
-//! quarantined entry costs at most [`QUARANTINED_ATTEMPTS`] attempts at each of its delays. Without this order each failing
-//! entry would delay all others in each run by all of its attempts. After [`FAILED_MAX`] consecutive failures
-//! the run ends, because the fault is then the platform's.
+//! An entry that fails costs one attempt before the others are read, and [`RETRY_ATTEMPTS`] attempts after
+//! them. A quarantined entry costs at most [`QUARANTINED_ATTEMPTS`] attempts at each of its delays. Without
+//! this order each failing entry would delay all others in each run by all of its attempts. After
+//! [`FAILED_MAX`] consecutive failures the run ends, because the fault is then the platform's.
 
 use super::read_summary::ReadSummary;
 use crate::exec::pager::ListProgress;
 use crate::exec::quarantine::{self, EntryRoute};
 use crate::exec::{JobContext, JobError};
-use crate::model::Operation;
+use crate::model::{Operation, RunId};
 use crate::reconcile::isolation::PROOF_FAILURES;
 
 /// Attempts at an entry among the others.
@@ -23,22 +23,19 @@ const QUARANTINED_ATTEMPTS: usize = 2;
 /// Limit of consecutive failures, after which the run ends.
 const FAILED_MAX: usize = 12;
 
-/// Entry of a job.
-pub(super) trait JobEntry: Copy + Send + Sync {
-    /// Name in the table `quarantine`.
-    fn quarantine_key(&self) -> String;
-    /// Name in summaries and messages.
-    fn display_name(&self) -> String;
-}
-
-/// Operation that reads one entry per call.
-pub(super) trait EntryOperation: Sync {
-    /// Entry of the operation.
-    type Entry: JobEntry;
-    /// Operation of the calls.
+/// Entry of a job, read by one call. Its text is its name in the table `quarantine`.
+pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
     const OPERATION: Operation;
-    /// Reads an entry with at most so many attempts, and records the answer.
-    async fn read_entry(&self, entry: Self::Entry, attempts: usize) -> Result<EntryResult, JobError>;
+    /// Noun before the entry's text in summaries and messages.
+    const NOUN: &'static str;
+
+    /// Returns the name in summaries and messages.
+    fn display_name(&self) -> String {
+        format!("{} {self}", Self::NOUN)
+    }
+
+    /// Reads the entry with at most so many attempts, and records the answer.
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError>;
 }
 
 /// Result of an entry's read.
@@ -51,40 +48,38 @@ pub(super) struct EntryResult {
 }
 
 /// Entries of a run.
-pub(super) struct EntryReader<'a, A: EntryOperation> {
+pub(super) struct EntryReader<'a, E> {
     context: &'a JobContext,
-    operation: A,
+    run: RunId,
     /// Entries quarantined before this run.
     quarantined: quarantine::QuarantinedEntries,
     /// Entries to be read after the others, with their error. Without an error: quarantined before this run,
     /// and due.
-    deferred: Vec<(A::Entry, Option<JobError>)>,
+    deferred: Vec<(E, Option<JobError>)>,
     /// Number of entries that were read in this run.
     answered_count: usize,
     consecutive_failures: usize,
     summary: ReadSummary,
 }
 
-impl<'a, A: EntryOperation> EntryReader<'a, A> {
-    pub(super) async fn load(context: &'a JobContext, asks: A) -> Result<Self, JobError> {
-        let known = context.quarantined_entries(A::OPERATION).await?;
-        let (behind, answered, failed_in_a_row) = (Vec::new(), 0, 0);
+impl<'a, E: JobEntry> EntryReader<'a, E> {
+    pub(super) async fn load(context: &'a JobContext, run: RunId) -> Result<Self, JobError> {
         Ok(Self {
             context,
-            operation: asks,
-            quarantined: known,
-            deferred: behind,
-            answered_count: answered,
-            consecutive_failures: failed_in_a_row,
+            run,
+            quarantined: context.quarantined_entries(E::OPERATION).await?,
+            deferred: Vec::new(),
+            answered_count: 0,
+            consecutive_failures: 0,
             summary: ReadSummary::default(),
         })
     }
 
     /// Returns true if the entry is read among the others. A quarantined entry is read after them if it is
     /// due.
-    pub(super) fn may_read_now(&mut self, entry: A::Entry) -> bool {
-        let is_known = self.quarantined.contains(&entry.quarantine_key());
-        match self.quarantined.route_of(self.context, &entry.quarantine_key()) {
+    pub(super) fn may_read_now(&mut self, entry: E) -> bool {
+        let is_known = self.quarantined.contains(&entry.to_string());
+        match self.quarantined.route_of(self.context, &entry.to_string()) {
             EntryRoute::Isolated => self.deferred.push((entry, None)),
             EntryRoute::Deferred(_, why) if is_known => self.note_unread(entry, &why),
             // Not delayed, because other entries of the run show if the platform answers again.
@@ -94,17 +89,17 @@ impl<'a, A: EntryOperation> EntryReader<'a, A> {
     }
 
     /// Reads an entry among the others. Returns true if the read succeeded.
-    pub(super) async fn read_entry(&mut self, entry: A::Entry) -> Result<bool, JobError> {
+    pub(super) async fn read_entry(&mut self, entry: E) -> Result<bool, JobError> {
         let error = match self.attempt_read(entry, FIRST_ATTEMPTS).await {
-            Ok(came) => return self.record_answer(entry, came).await.map(|()| true),
+            Ok(result) => return self.record_answer(entry, result).await.map(|()| true),
             Err(error) => error,
         };
-        let Some(why) = entry_failure_message(&error) else { return Err(error) };
+        let Some(why) = error.entry_failure() else { return Err(error) };
         self.consecutive_failures += 1;
         if self.consecutive_failures >= FAILED_MAX {
             return Err(error);
         }
-        if self.context.quarantine_entry(A::OPERATION, &entry.quarantine_key(), why).await? {
+        if self.context.quarantine_entry(E::OPERATION, &entry.to_string(), why).await? {
             self.note_unread(entry, why);
         } else {
             self.deferred.push((entry, Some(error)));
@@ -114,17 +109,17 @@ impl<'a, A: EntryOperation> EntryReader<'a, A> {
 
     /// Reads the entries again that failed, and the quarantined ones that are due.
     pub(super) async fn read_deferred(&mut self) -> Result<(), JobError> {
-        let behind = std::mem::take(&mut self.deferred);
+        let deferred = std::mem::take(&mut self.deferred);
         // A single failure since the last success means the entry. Several may mean the platform.
         if let (1.., 1, Some((last, _))) = (
             self.answered_count,
             self.consecutive_failures,
-            behind.iter().rfind(|(_, first)| first.is_some()),
+            deferred.iter().rfind(|(_, first)| first.is_some()),
         ) {
-            self.context.entry_failures().note_isolated_failure(A::OPERATION, &last.quarantine_key());
+            self.context.entry_failures().note_isolated_failure(E::OPERATION, &last.to_string());
         }
-        for (entry, first) in behind {
-            let asked = match first {
+        for (entry, first) in deferred {
+            let read = match first {
                 // No read of this run succeeded, so a further attempt proves nothing.
                 Some(error) if self.answered_count == 0 => Err(error),
                 // A refusal would be repeated, and each costs a bad request.
@@ -132,11 +127,11 @@ impl<'a, A: EntryOperation> EntryReader<'a, A> {
                 Some(_) => self.attempt_read(entry, RETRY_ATTEMPTS).await,
                 None => self.attempt_read(entry, QUARANTINED_ATTEMPTS).await,
             };
-            match asked {
-                Ok(came) => self.record_answer(entry, came).await?,
+            match read {
+                Ok(result) => self.record_answer(entry, result).await?,
                 Err(error) => {
-                    let Some(why) = entry_failure_message(&error) else { return Err(error) };
-                    self.context.quarantine_entry(A::OPERATION, &entry.quarantine_key(), why).await?;
+                    let Some(why) = error.entry_failure() else { return Err(error) };
+                    self.context.quarantine_entry(E::OPERATION, &entry.to_string(), why).await?;
                     self.note_unread(entry, why);
                 }
             }
@@ -144,43 +139,42 @@ impl<'a, A: EntryOperation> EntryReader<'a, A> {
         Ok(())
     }
 
-    /// Returns the operation and the summary of all entries.
-    pub(super) fn into_parts(self) -> (A, ReadSummary) {
-        (self.operation, self.summary)
+    /// Returns the summary of all entries.
+    pub(super) fn into_summary(self) -> ReadSummary {
+        self.summary
     }
 
     /// Reads an entry with at most so many attempts and counts its failures.
-    async fn attempt_read(&self, entry: A::Entry, attempts: usize) -> Result<EntryResult, JobError> {
-        let asked = self.operation.read_entry(entry, attempts).await;
-        let failed = match &asked {
+    async fn attempt_read(&self, entry: E, attempts: usize) -> Result<EntryResult, JobError> {
+        let read = entry.read(self.context, self.run, attempts).await;
+        let failed = match &read {
             Err(JobError::GivenUp { .. }) => attempts,
             // A refused or invalid answer would be the same again, so it counts as full proof.
-            Err(JobError::Rejected { .. } | JobError::Implausible(_)) => PROOF_FAILURES,
-            Ok(_) | Err(JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_)) => 0,
+            Err(error) if error.entry_failure().is_some() => PROOF_FAILURES,
+            Ok(_) | Err(_) => 0,
         };
-        let (subject, moment) = (entry.quarantine_key(), self.context.moment());
+        let (subject, moment) = (entry.to_string(), self.context.moment());
         let mut failures = self.context.entry_failures();
-        (0..failed).for_each(|_| failures.record_failure(A::OPERATION, [subject.as_str()], moment));
+        (0..failed).for_each(|_| failures.record_failure(E::OPERATION, [subject.as_str()], moment));
         drop(failures);
-        asked
+        read
     }
 
-    async fn record_answer(&mut self, entry: A::Entry, came: EntryResult) -> Result<(), JobError> {
+    async fn record_answer(&mut self, entry: E, result: EntryResult) -> Result<(), JobError> {
         (self.answered_count, self.consecutive_failures) = (self.answered_count + 1, 0);
-        self.summary.count_read(came.changed);
-        if let Some(oddity) = came.anomaly {
-            self.summary.note_anomaly(format!("{}: {oddity}", entry.display_name()));
+        self.summary.count_read(result.changed);
+        if let Some(anomaly) = result.anomaly {
+            self.summary.note_anomaly(format!("{}: {anomaly}", entry.display_name()));
         }
-        self.summary.note_quarantine_end(
-            self.context.record_success(A::OPERATION, &[&entry.quarantine_key()]).await?,
-        );
+        self.summary
+            .note_quarantine_end(self.context.record_success(E::OPERATION, &[&entry.to_string()]).await?);
         Ok(())
     }
 
     /// Notes an entry that was not read. An entry quarantined before this run does not make the run partial.
-    fn note_unread(&mut self, entry: A::Entry, why: &str) {
+    fn note_unread(&mut self, entry: E, why: &str) {
         let named = format!("{} ({why})", entry.display_name());
-        if self.quarantined.contains(&entry.quarantine_key()) {
+        if self.quarantined.contains(&entry.to_string()) {
             self.summary.note_quarantined(named);
         } else {
             self.summary.note_unread(named);
@@ -189,29 +183,19 @@ impl<'a, A: EntryOperation> EntryReader<'a, A> {
 }
 
 /// Reads each of these entries; those that fail come last.
-pub(super) async fn read_each<A: EntryOperation>(
+pub(super) async fn read_each<E: JobEntry>(
     context: &JobContext,
-    asks: A,
-    entries: Vec<A::Entry>,
+    run: RunId,
+    entries: Vec<E>,
 ) -> Result<ReadSummary, JobError> {
-    let mut aside = EntryReader::load(context, asks).await?;
+    let mut reader = EntryReader::load(context, run).await?;
     for entry in entries {
-        if aside.may_read_now(entry) {
-            aside.read_entry(entry).await?;
+        if reader.may_read_now(entry) {
+            reader.read_entry(entry).await?;
         }
     }
-    aside.read_deferred().await?;
-    Ok(aside.summary)
-}
-
-/// Returns the message of a failure that the entry may cause.
-fn entry_failure_message(error: &JobError) -> Option<&str> {
-    match error {
-        JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why) => {
-            Some(why)
-        }
-        JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_) => None,
-    }
+    reader.read_deferred().await?;
+    Ok(reader.summary)
 }
 
 impl From<u64> for EntryResult {
@@ -225,23 +209,3 @@ impl From<ListProgress> for EntryResult {
         Self { changed: list.changed, anomaly: list.anomaly_text() }
     }
 }
-
-/// Implements [`JobEntry`] for an id type with a noun.
-macro_rules! job_entry {
-    ($id:ty, $noun:literal) => {
-        impl JobEntry for $id {
-            fn quarantine_key(&self) -> String {
-                self.to_string()
-            }
-
-            fn display_name(&self) -> String {
-                format!(concat!($noun, " {}"), self)
-            }
-        }
-    };
-}
-
-job_entry!(crate::model::ShipmentId, "shipment");
-job_entry!(crate::model::ProductId, "kit");
-job_entry!(crate::model::StorefrontId, "storefront");
-job_entry!(crate::model::Month, "month");

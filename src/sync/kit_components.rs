@@ -5,28 +5,21 @@
 //! changes then continue: a push makes this call itself before it rejects a change for a kit
 //! (`push/kits.rs`).
 
-use super::entry_reads::{self, EntryOperation, EntryResult};
+use super::entry_reads::{EntryResult, JobEntry, read_each};
 use crate::exec::kits::read_kit;
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Lane, Operation, ProductId, RunId};
 
 pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let kits = context.store.kit_ids().await?;
-    let summary = entry_reads::read_each(context, KitReads { context, run }, kits).await?;
-    Ok(summary.run_report("kit(s)", "component(s)"))
+    Ok(read_each(context, run, kits).await?.run_report("kit(s)", "component(s)"))
 }
 
-/// *Get kit components*.
-struct KitReads<'a> {
-    context: &'a JobContext,
-    run: RunId,
-}
-
-impl EntryOperation for KitReads<'_> {
-    type Entry = ProductId;
+impl JobEntry for ProductId {
     const OPERATION: Operation = Operation::KitComponents;
+    const NOUN: &'static str = "kit";
 
-    async fn read_entry(&self, kit: ProductId, attempts: usize) -> Result<EntryResult, JobError> {
-        Ok(read_kit(attempts, self.context, self.run, Lane::Poll, kit).await?.into())
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+        Ok(read_kit(attempts, context, run, Lane::Poll, self).await?.into())
     }
 }

@@ -17,8 +17,9 @@ pub async fn find_products(
 ) -> Result<Vec<String>, JobError> {
     let mut found = Vec::new();
     for page in ids.chunks(context.settings().skus_per_call) {
-        let request = wire::get_products(by, page).map_err(|why| JobError::Implausible(why.to_string()))?;
-        let answer = context.read_answer(run, Lane::Operator, "the products", &request).await?;
+        let request = wire::get_products(by, page)?;
+        let answer =
+            context.read_within(call::READ_ATTEMPTS, run, Lane::Operator, "the products", &request).await?;
         let products = balances::record_products(context, &answer).await?;
         found.extend(products.into_iter().map(String::from));
     }
@@ -40,9 +41,7 @@ pub async fn read_components(context: &JobContext, run: RunId, sku: &str) -> Res
         }
     }
     let product = product.ok_or_else(|| {
-        JobError::Implausible(format!(
-            "the platform knows no product with the SKU `{sku}`; check its spelling"
-        ))
+        JobError::Implausible(format!("the platform has no product with the SKU `{sku}`; check its spelling"))
     })?;
     read_kit(call::READ_ATTEMPTS, context, run, Lane::Operator, product).await?;
     Ok(product)

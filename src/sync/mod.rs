@@ -2,7 +2,8 @@
 //!
 //! | files | subject |
 //! | --- | --- |
-//! | `balances`, `order_lines`, `shipments`, `kit_components`, … | the polls, by the name of their job |
+//! | `balances`, `order_lines`, `kit_components`, … | the polls, by the name of their job |
+//! | `lists` | the polls of lists, of whole ones and of one entry each |
 //! | `entry_reads`, `read_summary`, `page_size` | reads of one entry per call, their summary, the page size |
 //! | `prefetch` | reads between the passes, with spare calls |
 //! | `lookup`, `verify`, `account_check` | reads on request of an operator or the start |
@@ -11,22 +12,17 @@
 mod account_check;
 pub(crate) mod backup;
 pub(crate) mod balances;
-pub(crate) mod business_health;
 mod entry_reads;
 pub(crate) mod kit_components;
-pub(crate) mod listing_templates;
+pub(crate) mod lists;
 mod lookup;
 pub(crate) mod order_lines;
 mod page_size;
 mod prefetch;
 pub(crate) mod prune;
 mod read_summary;
-pub(crate) mod shipments;
-pub(crate) mod storefronts;
-pub(crate) mod suppliers;
-pub(crate) mod top_selling;
+pub(crate) mod reports;
 mod verify;
-pub(crate) mod warehouses;
 pub(crate) mod work_queue;
 
 pub use account_check::lists_any_warehouse;

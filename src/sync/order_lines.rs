@@ -15,16 +15,16 @@
 //! counts confirm. No order waits longer than two intervals, and an order that changes a count is read at
 //! once ([`super::work_queue`]). A run with any other trigger reads all due orders.
 
-use super::entry_reads::{EntryOperation, EntryReader, EntryResult, JobEntry};
+use super::entry_reads::{EntryReader, EntryResult, JobEntry};
 use crate::client::Verdict;
 use crate::client::wire;
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Lane, LineItemId, Operation, OrderId, RunId, RunTrigger};
 use crate::projection;
-use crate::store::{Durability, RequestedOrder, StoreError};
+use crate::store::{RequestedOrder, StoreError};
 use crate::telemetry::event;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::fmt;
 
 /// Most allocations asked for in one run, because more would delay the orders by minutes. The next run
 /// continues.
@@ -48,10 +48,11 @@ pub(crate) async fn run(
         _ => NAMED_MAX,
     };
     let mut pass = OrdersPass::load(context, run, named).await?;
-    let said = if only.is_empty() { pass.queue_due(trigger).await? } else { pass.queue_orders(only) };
+    pass.due.extend(only);
+    let remark = if only.is_empty() { pass.queue_due(trigger).await? } else { None };
     pass.queue_lines(None).await?;
     pass.read_queues().await?;
-    Ok(pass.run_report(said))
+    Ok(pass.run_report(remark))
 }
 
 /// Reads at most `most` named orders.
@@ -68,26 +69,14 @@ pub(super) async fn has_named_order(context: &JobContext) -> Result<bool, StoreE
 
 /// Returns the quarantined orders that are not due.
 async fn deferred_orders(context: &JobContext) -> Result<Vec<OrderId>, StoreError> {
-    let aside = context.quarantined_entries(Operation::GetOrderLineItems).await?;
-    let waiting = aside.deferred_entries(context.now()).filter_map(|(subject, _)| subject.parse().ok());
+    let quarantined = context.quarantined_entries(Operation::GetOrderLineItems).await?;
+    let waiting = quarantined.deferred_entries(context.now()).filter_map(|(subject, _)| subject.parse().ok());
     Ok(waiting.map(OrderId).collect())
 }
 
-/// A line to read the allocation of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct UnreadAllocation(OrderId, LineItemId);
 
-impl JobEntry for UnreadAllocation {
-    fn quarantine_key(&self) -> String {
-        format!("{}/{}", self.0, self.1)
-    }
-
-    fn display_name(&self) -> String {
-        format!("line {} of order {}", self.1, self.0)
-    }
-}
-
-/// An order to read.
 #[derive(Clone, Copy, Debug)]
 struct OrderToRead {
     id: OrderId,
@@ -95,34 +84,21 @@ struct OrderToRead {
     request: Option<RequestedOrder>,
 }
 
-impl JobEntry for OrderToRead {
-    fn quarantine_key(&self) -> String {
-        self.id.to_string()
-    }
-
-    fn display_name(&self) -> String {
-        format!("order {}", self.id)
-    }
-}
-
-/// Pass over the orders.
 struct OrdersPass<'a> {
     context: &'a JobContext,
     run: RunId,
-    /// Number of named orders that may still be read.
     named_left: usize,
     /// Named orders that were asked for in this run or are quarantined.
     named_skip: Vec<OrderId>,
     due: VecDeque<OrderId>,
     lines: VecDeque<UnreadAllocation>,
     lines_seen: BTreeSet<UnreadAllocation>,
-    orders: EntryReader<'a, OrderReads<'a>>,
-    allocations: EntryReader<'a, AllocationReads<'a>>,
+    orders: EntryReader<'a, OrderToRead>,
+    allocations: EntryReader<'a, UnreadAllocation>,
 }
 
 impl<'a> OrdersPass<'a> {
     async fn load(context: &'a JobContext, run: RunId, named_left: usize) -> Result<Self, JobError> {
-        let not_found = AtomicUsize::new(0);
         Ok(Self {
             context,
             run,
@@ -131,22 +107,16 @@ impl<'a> OrdersPass<'a> {
             due: VecDeque::new(),
             lines: VecDeque::new(),
             lines_seen: BTreeSet::new(),
-            orders: EntryReader::load(context, OrderReads { context, run }).await?,
-            allocations: EntryReader::load(context, AllocationReads { context, run, not_found }).await?,
+            orders: EntryReader::load(context, run).await?,
+            allocations: EntryReader::load(context, run).await?,
         })
-    }
-
-    /// Queues the orders that an operator gave this run.
-    fn queue_orders(&mut self, only: &[OrderId]) -> Option<String> {
-        self.due.extend(only);
-        None
     }
 
     /// Queues the due orders. Returns a remark about orders that are not read, for the summary.
     async fn queue_due(&mut self, trigger: RunTrigger) -> Result<Option<String>, JobError> {
         let (context, now) = (self.context, self.context.now());
         let mut orders = context.store.tracked_order_due(now).await?;
-        let mut said = match trigger {
+        let mut remark = match trigger {
             RunTrigger::Schedule => skip_unchanged(context, self.run, &mut orders.open).await?,
             _ => None,
         };
@@ -154,22 +124,24 @@ impl<'a> OrdersPass<'a> {
         let most = if context.limiter.quota_usage().has_spare_calls() { roomy } else { busy };
         let later = orders.closed.len().saturating_sub(most);
         if later > 0 {
-            said.get_or_insert_default().push_str(&format!("; {later} closed order(s) are looked at later"));
+            remark
+                .get_or_insert_default()
+                .push_str(&format!("; {later} closed order(s) are left to later runs"));
         }
         orders.closed.truncate(most);
-        let voucher = context.store.control_order(&self.named_skip).await?;
-        self.due.extend(voucher);
+        let control = context.store.control_order(&self.named_skip).await?;
+        self.due.extend(control);
         for id in orders.named.into_iter().filter(|order| self.named_skip.contains(order)) {
             // Counts the order as quarantined in the summary.
             self.orders.may_read_now(OrderToRead { id, request: None });
         }
         let due = orders.open.into_iter().chain(orders.closed);
-        for order in due.filter(|order| Some(*order) != voucher) {
+        for order in due.filter(|order| Some(*order) != control) {
             if self.orders.may_read_now(OrderToRead { id: order, request: None }) {
                 self.due.push_back(order);
             }
         }
-        Ok(said)
+        Ok(remark)
     }
 
     /// Queues the lines without a known allocation: of all orders, or those of `first` before all others.
@@ -189,9 +161,9 @@ impl<'a> OrdersPass<'a> {
     async fn read_queues(&mut self) -> Result<(), JobError> {
         let mut allocations = 0;
         loop {
-            let asked = self.next_named().await?;
-            if let Some(asked) = asked {
-                self.read_order(OrderToRead { id: OrderId(asked.order_id), request: Some(asked) }).await?;
+            let named = self.next_named().await?;
+            if let Some(named) = named {
+                self.read_order(OrderToRead { id: OrderId(named.order_id), request: Some(named) }).await?;
             }
             let due = self.due.pop_front();
             if let Some(id) = due {
@@ -202,7 +174,7 @@ impl<'a> OrdersPass<'a> {
                 allocations += 1;
                 self.allocations.read_entry(line).await?;
             }
-            if asked.is_none() && due.is_none() && line.is_none() {
+            if named.is_none() && due.is_none() && line.is_none() {
                 break;
             }
         }
@@ -221,26 +193,26 @@ impl<'a> OrdersPass<'a> {
             return Ok(None);
         }
         let named = self.context.store.order_read_request_last(&self.named_skip).await?;
-        if let Some(asked) = named {
+        if let Some(request) = named {
             self.named_left -= 1;
-            self.named_skip.push(OrderId(asked.order_id));
+            self.named_skip.push(OrderId(request.order_id));
         }
         Ok(named)
     }
 
-    /// Returns the report of the run; `said` is a remark about the orders.
-    fn run_report(self, said: Option<String>) -> RunReport {
-        let (_, orders) = self.orders.into_parts();
-        let mut orders = orders.run_report("order(s)", "line(s)");
-        orders.summary.extend(said);
-        let (asked, lines) = self.allocations.into_parts();
+    /// Returns the report of the run; `remark` is about the orders.
+    fn run_report(self, remark: Option<String>) -> RunReport {
+        let mut orders = self.orders.into_summary().run_report("order(s)", "line(s)");
+        orders.summary.extend(remark);
+        let lines = self.allocations.into_summary();
         if self.lines.is_empty() && lines.is_empty() {
             return orders;
         }
+        // An answer without an allocation is a 404 of its order.
+        let not_found = lines.unchanged_count();
         let mut lines = lines.run_report("line(s)", "allocation(s)");
-        match asked.not_found.into_inner() {
-            0 => {}
-            lost => lines.summary.push_str(&format!(", {lost} of an order the platform does not find")),
+        if not_found > 0 {
+            lines.summary.push_str(&format!(", {not_found} of an order that the platform does not find"));
         }
         if !self.lines.is_empty() {
             lines.summary.push_str(&format!(", {} are left to the next run", self.lines.len()));
@@ -255,86 +227,78 @@ async fn skip_unchanged(
     run: RunId,
     due: &mut Vec<OrderId>,
 ) -> Result<Option<String>, JobError> {
-    let Some(vouched) = context.store.orders_unchanged(run).await? else { return Ok(None) };
+    let Some(unchanged) = context.store.orders_unchanged(run).await? else { return Ok(None) };
     let all = due.len();
-    due.retain(|order| !vouched.orders.contains(order));
-    let (orders, looked_at) = (all - due.len(), vouched.checked_at);
+    due.retain(|order| !unchanged.orders.contains(order));
+    let (orders, checked_at) = (all - due.len(), unchanged.checked_at);
     if orders == 0 {
         return Ok(None);
     }
     let why = format!(
-        "{orders} order(s) held back until the next run: by the work queue of {looked_at} no count of sales orders \
-         moved since they were read"
+        "{orders} order(s) skipped until the next run: by the work queue of {checked_at}, no count of sales orders \
+         changed since they were read"
     );
     tracing::info!(event = event::ORDERS_HELD_BACK, run = run.0, orders, "{why}");
     Ok(Some(format!("; {why}")))
 }
 
-/// *Get line items of a sales order*.
-struct OrderReads<'a> {
-    context: &'a JobContext,
-    run: RunId,
+impl fmt::Display for OrderToRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
 }
 
-impl EntryOperation for OrderReads<'_> {
-    type Entry = OrderToRead;
+impl JobEntry for OrderToRead {
     const OPERATION: Operation = Operation::GetOrderLineItems;
+    const NOUN: &'static str = "order";
 
-    async fn read_entry(
-        &self,
-        OrderToRead { id, request: asked }: OrderToRead,
-        attempts: usize,
-    ) -> Result<EntryResult, JobError> {
-        let (context, request) = (self.context, wire::get_order_line_items(id));
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+        let (id, request) = (self.id, wire::get_order_line_items(self.id));
         let what = format!("the lines of order {id}");
-        let answer = context.read_within(attempts, self.run, Lane::Poll, &what, &request).await?;
-        let items =
-            context.decode_or_ignore(&answer, wire::decode_order_line_items(&answer.reply.body)).await?;
-        let mut write = context.store.begin_write(Durability::Normal).await?;
-        context.exchange_end(&mut write, &answer).await?;
+        let (answer, items) = context
+            .read_decoded(attempts, run, Lane::Poll, &what, &request, wire::decode_order_line_items)
+            .await?;
+        let mut write = context.begin_recording(&answer).await?;
         let changed =
             projection::project_order_lines(&mut write, answer.id, answer.sent_at, id, &items).await?;
-        if let Some(asked) = asked {
-            write.order_read_request_done(asked).await?;
+        if let Some(named) = self.request {
+            write.order_read_request_done(named).await?;
         }
         write.commit().await?;
         Ok(changed.into())
     }
 }
 
-/// *Get warehouse allocation of an order line item*.
-struct AllocationReads<'a> {
-    context: &'a JobContext,
-    run: RunId,
-    /// Lines of orders that the platform does not find.
-    not_found: AtomicUsize,
+impl fmt::Display for UnreadAllocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.0, self.1)
+    }
 }
 
-impl EntryOperation for AllocationReads<'_> {
-    type Entry = UnreadAllocation;
+impl JobEntry for UnreadAllocation {
     const OPERATION: Operation = Operation::WarehouseAllocation;
+    const NOUN: &'static str = "line";
+
+    fn display_name(&self) -> String {
+        format!("line {} of order {}", self.1, self.0)
+    }
 
     /// Reads and records an allocation. A 404 of the order is a fact too, and asked for again after a day.
-    async fn read_entry(
-        &self,
-        UnreadAllocation(order, line): UnreadAllocation,
-        attempts: usize,
-    ) -> Result<EntryResult, JobError> {
-        let (context, request) = (self.context, wire::warehouse_allocation(order, line));
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+        let Self(order, line) = self;
+        let request = wire::warehouse_allocation(order, line);
         let what = format!("the allocation of line {line} of order {order}");
-        let answer = context.read_or_not_found(attempts, self.run, Lane::Poll, &what, &request).await?;
+        let answer = context.read_or_not_found(attempts, run, Lane::Poll, &what, &request).await?;
         let found = match answer.reply.verdict {
             Verdict::Accepted => {
                 Some(context.decode_or_ignore(&answer, wire::decode_allocations(&answer.reply.body)).await?)
             }
             _ => None,
         };
-        let mut write = context.store.begin_write(Durability::Normal).await?;
-        context.exchange_end(&mut write, &answer).await?;
+        let mut write = context.begin_recording(&answer).await?;
         projection::project_allocations(&mut write, answer.id, answer.sent_at, (order, line), found.as_ref())
             .await?;
         write.commit().await?;
-        self.not_found.fetch_add(usize::from(found.is_none()), Ordering::Relaxed);
         Ok(u64::from(found.is_some()).into())
     }
 }

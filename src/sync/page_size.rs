@@ -1,8 +1,8 @@
 //! Adaptive number of SKUs per balances call, kept over restarts. Pure.
 //!
 //! The platform documents no limit. The size doubles after a full page that worked and halves after a
-//! failure. A size that failed is tried again only after [`RETRY_AFTER_PAGES`] pages in a row, because otherwise
-//! every other page would fail.
+//! failure. A size that failed is tried again only after [`RETRY_AFTER_PAGES`] pages in a row, because
+//! otherwise every other page would fail.
 
 /// Smallest page. Answers to so few SKUs are trusted to be complete.
 pub(super) const PAGE_MIN: usize = 25;

@@ -1,9 +1,9 @@
 //! Prefetch: reads of SKUs between two passes of [`super::balances`], with spare calls.
 //!
-//! [`crate::schedule::refresh_priority`] chooses the SKUs for which a fresh fact is worth most. The daemon calls the
-//! prefetch each minute, independent of the schedules. It reads only if half of the quota is free and no bulk
-//! call waits. It replaces no pass: each pass reads every SKU read before its start. Its run is journalled
-//! but is no pass, so it does not affect the age of the job's data.
+//! [`crate::schedule::refresh_priority`] chooses the SKUs for which a fresh fact is worth most. The daemon
+//! calls the prefetch each minute, independent of the schedules. It reads only if half of the quota is free
+//! and no bulk call waits. It replaces no pass: each pass reads every SKU read before its start. Its run is
+//! journalled but is no pass, so it does not affect the age of the job's data.
 //!
 //! Free places of a page are filled with the SKUs that were read longest ago.
 //!
@@ -44,7 +44,7 @@ pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRu
     }
     let work = async |run| {
         let read = read_pages(context, run, pages).await?;
-        Ok(RunReport::ok(format!("{read} SKU(s) were read before their turn")))
+        Ok(RunReport::ok(format!("{read} SKU(s) prefetched")))
     };
     run::run_beside(context, kind, trigger, None, work).await.map(Some)
 }
@@ -68,8 +68,8 @@ async fn prefetch_pages(context: &JobContext) -> Result<Vec<Vec<Sku>>, StoreErro
     // If the platform takes smaller pages than configured, larger ones are not tried here.
     let size = context.store.page_size(configured).await?.unwrap_or(configured).min(configured);
     let mut rows = context.store.prefetch_list(now.minus(MOVES_PERIOD)).await?;
-    let aside = context.quarantined_entries(Operation::GetProductBalances).await?;
-    rows.retain(|row| !aside.contains(row.sku.as_str()));
+    let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
+    rows.retain(|row| !quarantined.contains(row.sku.as_str()));
     let candidate = |row: &PrefetchRow| PrefetchCandidate {
         movements: row.history_entries,
         near_zero: row.is_near_zero,
@@ -77,7 +77,7 @@ async fn prefetch_pages(context: &JobContext) -> Result<Vec<Vec<Sku>>, StoreErro
     };
     let candidates: Vec<PrefetchCandidate> = rows.iter().map(candidate).collect();
     let picked =
-        pick_candidates(&candidates, size * PAGES_MAX).into_iter().map(|place| rows[place].sku.as_str());
+        pick_candidates(&candidates, size * PAGES_MAX).into_iter().map(|index| rows[index].sku.as_str());
     let mut skus: Vec<Sku> = picked.filter_map(|sku| Sku::new(sku).ok()).collect();
     let room = skus.len().next_multiple_of(size) - skus.len();
     if room > 0 {
@@ -87,7 +87,7 @@ async fn prefetch_pages(context: &JobContext) -> Result<Vec<Vec<Sku>>, StoreErro
         let stalest =
             context.store.tracked_sku_stalest(before, &mut StalestProgress::default(), limit).await?;
         let stalest = stalest.into_iter().filter_map(|sku| Sku::new(sku).ok());
-        let is_new = |sku: &Sku| !known.contains(sku) && !aside.contains(sku.as_str());
+        let is_new = |sku: &Sku| !known.contains(sku) && !quarantined.contains(sku.as_str());
         skus.extend(stalest.filter(is_new).take(room));
     }
     Ok(skus.chunks(size).map(<[Sku]>::to_vec).collect())
@@ -101,15 +101,14 @@ async fn read_pages(context: &JobContext, run: RunId, pages: Vec<Vec<Sku>>) -> R
         if !context.limiter.quota_usage().has_spare_calls() {
             break;
         }
-        let request =
-            wire::get_product_balances(&page).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let request = wire::get_product_balances(&page)?;
         let answer = context.read_once(run, Lane::Poll, request).await?;
         if answer.reply.verdict != Verdict::Accepted {
             context.exchange_end_ignored(&answer).await?;
-            context.fail_if_permanent(run, "balances before their turn", &answer.reply).await?;
+            context.fail_if_permanent(run, "prefetched balances", &answer.reply).await?;
             break;
         }
-        balances::record_plausible_balances(context, &answer, &page).await?;
+        balances::record_balances(context, &answer, &page).await?.into_recorded()?;
         read += page.len();
     }
     Ok(read)

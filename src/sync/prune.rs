@@ -10,7 +10,7 @@ use crate::model::{Position, Timestamp, time};
 use crate::projection::JournalReplay;
 use crate::store::{Durability, JournalReader, PrunedRows, Store, TableComparison};
 use crate::telemetry::event;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Largest calendar jump for which ages are trusted without an operator's confirmation.
@@ -26,7 +26,7 @@ pub struct PruneOptions {
 }
 
 /// Result of a pruning.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PruneReport {
     /// Counts of the deleted rows.
     pub deleted: PrunedRows,
@@ -42,10 +42,10 @@ pub struct PruneReport {
     pub clock_jump: Option<Duration>,
 }
 
-pub(crate) async fn run(context: &JobContext, by_hand: bool) -> Result<RunReport, JobError> {
-    let meant = PruneOptions { is_by_operator: by_hand, is_dry_run: false };
+pub(crate) async fn run(context: &JobContext, is_by_operator: bool) -> Result<RunReport, JobError> {
+    let options = PruneOptions { is_by_operator, is_dry_run: false };
     let started = context.now();
-    let pruned = prune_journal(&context.store, context.settings().retention, meant, started).await?;
+    let pruned = prune_journal(&context.store, context.settings().retention, options, started).await?;
     if pruned.pruned_to.is_some() {
         let elapsed_ms = time::whole_millis(context.now().duration_since(started));
         let (bodies, freed_bytes) = (pruned.deleted.bodies, pruned.freed_bytes);
@@ -59,12 +59,12 @@ pub(crate) async fn run(context: &JobContext, by_hand: bool) -> Result<RunReport
 pub async fn prune_journal(
     store: &Store,
     retention: JournalRetention,
-    meant: PruneOptions,
+    options: PruneOptions,
     now: Timestamp,
 ) -> Result<PruneReport, JobError> {
     let jump = Duration::from_millis(store.clock_jump().await?.unsigned_abs());
     let has_jumped = jump > CLOCK_JUMP_MAX;
-    let jump = (has_jumped && !meant.is_by_operator).then_some(jump);
+    let jump = (has_jumped && !options.is_by_operator).then_some(jump);
     let by_age = match jump {
         Some(_) => Position(0),
         None => {
@@ -77,18 +77,11 @@ pub async fn prune_journal(
     let done = store.snapshot_last().await?.map_or(0, |last| last.pruned_to);
     let is_old = store.exchange_has_bodies(Position(done), by_age).await?;
     // A pruning by an operator ends the jump: the next pruning considers only jumps after its snapshot.
-    let ends_jump = has_jumped && meant.is_by_operator;
+    let ends_jump = has_jumped && options.is_by_operator;
     if !is_old && used <= retention.max_size && !ends_jump {
-        return Ok(PruneReport {
-            deleted: PrunedRows::default(),
-            pruned_to: None,
-            is_by_size: false,
-            used_bytes: used,
-            freed_bytes: 0,
-            clock_jump: jump,
-        });
+        return Ok(PruneReport { used_bytes: used, clock_jump: jump, ..PruneReport::default() });
     }
-    let pruned = prune_proved(store, retention, by_age.max(Position(done)), meant, now).await?;
+    let pruned = prune_proved(store, retention, by_age.max(Position(done)), options, now).await?;
     Ok(PruneReport { freed_bytes: used.saturating_sub(pruned.used_bytes), clock_jump: jump, ..pruned })
 }
 
@@ -96,11 +89,11 @@ async fn prune_proved(
     store: &Store,
     retention: JournalRetention,
     by_age: Position,
-    meant: PruneOptions,
+    options: PruneOptions,
     now: Timestamp,
 ) -> Result<PruneReport, JobError> {
-    let beside = RebuiltFile::new(store);
-    let mut replay = JournalReplay::start_empty(store.path(), &beside.0).await?;
+    let rebuilt = RebuiltFile::new(store);
+    let mut replay = JournalReplay::start_empty(store.path(), &rebuilt.0).await?;
     let end = replay.last_position(None).await?;
     replay.project_to(end, &mut |_| {}).await?;
     // From here to the commit no other writer runs; the rest of the journal is short.
@@ -108,44 +101,37 @@ async fn prune_proved(
     let mut replay = replay.reopen_journal(store.path()).await?;
     let end = replay.last_position(None).await?;
     replay.project_to(end, &mut |_| {}).await?;
-    let replayed = replay.compare_mirrors(&beside.0).await?;
+    let replayed = replay.compare_mirrors(&rebuilt.0).await?;
     if let Some(differs) = replayed.tables.iter().find(|compared| !compared.is_equal()) {
         return Err(mirror_differs(differs));
     }
-    let snapshot = JournalReader::open(&beside.0).await?.take_snapshot().await?;
+    let snapshot = JournalReader::open(&rebuilt.0).await?.take_snapshot().await?;
     let position = write.snapshot_store(&snapshot, now).await?;
     let mut to = by_age.min(position);
-    let mut gone = write.journal_prune(to, now).await?;
-    let mut used = write.database_used_bytes().await?;
-    let mut by_size = false;
+    let mut deleted = write.journal_prune(to, now).await?;
+    let mut used_bytes = write.database_used_bytes().await?;
+    let mut is_by_size = false;
     // In quarters of the rest, because the freed size is known only after the deletion.
-    while used > retention.max_size && to < position {
-        by_size = true;
+    while used_bytes > retention.max_size && to < position {
+        is_by_size = true;
         to = Position(to.0 + ((position.0 - to.0) / 4).max(1));
-        gone = gone.plus(write.journal_prune(to, now).await?);
-        used = write.database_used_bytes().await?;
+        deleted = deleted.plus(write.journal_prune(to, now).await?);
+        used_bytes = write.database_used_bytes().await?;
     }
-    write.snapshot_mark_pruned(position, to, by_size).await?;
+    write.snapshot_mark_pruned(position, to, is_by_size).await?;
     // After the snapshot, which still contains these rows: only rows proved by a snapshot may go.
-    gone.history = write.history_prune(to, now).await?;
-    let used = write.database_used_bytes().await?;
-    if !meant.is_dry_run {
+    deleted.history = write.history_prune(to, now).await?;
+    let used_bytes = write.database_used_bytes().await?;
+    if !options.is_dry_run {
         write.commit().await?;
     }
-    Ok(PruneReport {
-        deleted: gone,
-        pruned_to: Some(to),
-        is_by_size: by_size,
-        used_bytes: used,
-        freed_bytes: 0,
-        clock_jump: None,
-    })
+    Ok(PruneReport { deleted, pruned_to: Some(to), is_by_size, used_bytes, ..PruneReport::default() })
 }
 
 fn mirror_differs(differs: &TableComparison) -> JobError {
     let row = differs.differences.first().map_or(String::new(), |row| row.key.to_string());
     JobError::Implausible(format!(
-        "nothing was pruned: the fold of the journal differs from the live mirror in {} row(s) of {}, first {row}; \
+        "nothing was pruned: the rebuilt mirror differs from the live one in {} row(s) of {}, first {row}; \
          see tallyd replay --into FILE",
         differs.differences.len(),
         differs.table
@@ -158,21 +144,23 @@ struct RebuiltFile(PathBuf);
 
 impl RebuiltFile {
     fn new(store: &Store) -> Self {
-        let mut name = store.path().as_os_str().to_owned();
-        name.push(".fold");
-        let beside = Self(name.into());
-        beside.remove_files();
-        beside
+        let rebuilt = Self(with_ending(store.path(), ".fold"));
+        rebuilt.remove_files();
+        rebuilt
     }
 
     fn remove_files(&self) {
-        for end in ["", "-wal", "-shm"] {
-            let mut name = self.0.as_os_str().to_owned();
-            name.push(end);
+        for ending in ["", "-wal", "-shm"] {
             // An error other than a missing file shows when the next replay creates the file.
-            drop(std::fs::remove_file(PathBuf::from(name)));
+            drop(std::fs::remove_file(with_ending(&self.0, ending)));
         }
     }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 impl Drop for RebuiltFile {
@@ -183,23 +171,23 @@ impl Drop for RebuiltFile {
 
 impl std::fmt::Display for PruneReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let PrunedRows { bodies, exchanges, runs, history: past } = self.deleted;
+        let PrunedRows { bodies, exchanges, runs, history } = self.deleted;
         match self.pruned_to {
             Some(to) => write!(
                 f,
-                "{bodies} bodies, {exchanges} exchange(s), {runs} run(s) and {past} earlier fact(s) of stock levels went, up to \
-                 position {to}; {} MiB in use",
+                "deleted up to position {to}: {bodies} bodies, {exchanges} exchange(s), {runs} run(s) and {history} earlier \
+                 fact(s) of stock levels; {} MiB in use",
                 self.used_bytes >> 20
             )?,
-            None => write!(f, "nothing is old or large enough to go; {} MiB in use", self.used_bytes >> 20)?,
+            None => write!(f, "nothing to prune; {} MiB in use", self.used_bytes >> 20)?,
         }
         if self.is_by_size {
-            write!(f, "; some went before their time: journal.max_size is reached")?;
+            write!(f, "; some were deleted early, because journal.max_size was reached")?;
         }
         match self.clock_jump {
             Some(jump) => write!(
                 f,
-                "; the clock jumped by {} h, so nothing goes by age until a person has looked at it: tallyd job run prune",
+                "; the clock jumped by {} h, so nothing is pruned by age until an operator confirms the clock: tallyd job run prune",
                 jump.as_secs() / 3600
             ),
             None => Ok(()),

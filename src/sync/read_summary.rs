@@ -35,9 +35,9 @@ impl ReadSummary {
         self.quarantined.push(named);
     }
 
-    /// Records an answered entry. `was_aside`: it was quarantined before.
-    pub(super) fn note_quarantine_end(&mut self, was_aside: bool) {
-        self.has_ended_quarantine |= was_aside;
+    /// Records an answered entry. `was_quarantined`: it was quarantined before.
+    pub(super) fn note_quarantine_end(&mut self, was_quarantined: bool) {
+        self.has_ended_quarantine |= was_quarantined;
     }
 
     /// Returns true if nothing was asked for.
@@ -45,9 +45,14 @@ impl ReadSummary {
         self.read_count == 0 && self.unread.is_empty() && self.quarantined.is_empty()
     }
 
+    /// Returns the number of reads that changed no fact, if none of them changed more than one.
+    pub(super) fn unchanged_count(&self) -> u64 {
+        (self.read_count as u64).saturating_sub(self.changed)
+    }
+
     /// Records the reason why a read is incomplete.
-    pub(super) fn note_anomaly(&mut self, oddity: String) {
-        self.anomalies.push(oddity);
+    pub(super) fn note_anomaly(&mut self, anomaly: String) {
+        self.anomalies.push(anomaly);
     }
 
     /// Returns the report of the run, as in "3 order(s) read, 5 line(s) new or changed".
@@ -60,8 +65,7 @@ impl ReadSummary {
         }
         if !self.quarantined.is_empty() {
             let named = join_names(&self.quarantined);
-            summary
-                .push_str(&format!("; {} set aside, tried by themselves: {named}", self.quarantined.len()));
+            summary.push_str(&format!("; {} quarantined: {named}", self.quarantined.len()));
         }
         if !self.anomalies.is_empty() {
             summary.push_str(&format!("; {}", join_names(&self.anomalies)));
@@ -90,12 +94,11 @@ mod tests {
         summary.note_quarantined("order 7 (no)".into());
         let report = summary.run_report("order(s)", "line(s)");
         assert_eq!(report.outcome, RunOutcome::Ok);
-        let expected =
-            "1 order(s) read, 3 line(s) new or changed; 1 set aside, tried by themselves: order 7 (no)";
+        let expected = "1 order(s) read, 3 line(s) new or changed; 1 quarantined: order 7 (no)";
         assert_eq!(report.summary, expected);
         summary.note_unread("order 2 (no)".into());
         let report = summary.run_report("order(s)", "line(s)");
         assert_eq!(report.outcome, RunOutcome::Partial);
-        assert!(report.summary.contains("; 1 not read: order 2 (no); 1 set aside"), "{}", report.summary);
+        assert!(report.summary.contains("; 1 not read: order 2 (no); 1 quarantined"), "{}", report.summary);
     }
 }

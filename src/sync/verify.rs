@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const VERIFY_CALLS: usize = 10;
 
 /// Result of a comparison.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Calls made.
     pub calls: usize,
@@ -74,10 +74,10 @@ pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Re
     let mut verified = VerifyReport::new(context.store.mirror_age().await?, context.now());
     while verified.skus < skus.len() && verified.calls < calls {
         let rest = &skus[verified.skus..];
-        let asked = &rest[..page.min(rest.len())];
+        let requested = &rest[..page.min(rest.len())];
         verified.calls += 1;
-        if !verified.compare_page(context, run, asked).await? {
-            page = (asked.len() / 2).max(1);
+        if !verified.compare_page(context, run, requested).await? {
+            page = (requested.len() / 2).max(1);
         }
     }
     match &verified.trouble {
@@ -91,16 +91,7 @@ pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Re
 impl VerifyReport {
     fn new(age: MirrorAge, now: Timestamp) -> Self {
         let (oldest_age_seconds, median_age_seconds) = age.ages_seconds(now);
-        Self {
-            calls: 0,
-            skus: 0,
-            cells_compared: 0,
-            cells_known: age.stock_levels,
-            oldest_age_seconds,
-            median_age_seconds,
-            drift: Vec::new(),
-            trouble: None,
-        }
+        Self { cells_known: age.stock_levels, oldest_age_seconds, median_age_seconds, ..Self::default() }
     }
 
     /// Makes one call. Returns false if its page was too large or brought nothing.
@@ -108,10 +99,9 @@ impl VerifyReport {
         &mut self,
         context: &JobContext,
         run: RunId,
-        asked: &[Sku],
+        requested: &[Sku],
     ) -> Result<bool, JobError> {
-        let request =
-            wire::get_product_balances(asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let request = wire::get_product_balances(requested)?;
         let answer = context.read_once(run, Lane::Poll, request).await?;
         context.exchange_end_ignored(&answer).await?;
         if answer.reply.verdict != Verdict::Accepted {
@@ -122,9 +112,9 @@ impl VerifyReport {
         match wire::decode_balances(&answer.reply.body) {
             Ok(decoded) => {
                 // Read after the answer, so that a write during the call shows as an overlap.
-                let mirror = context.store.verify_stock_levels(asked, answer.id).await?;
+                let mirror = context.store.verify_stock_levels(requested, answer.id).await?;
                 self.compare_answer(&mirror, &decoded);
-                self.skus += asked.len();
+                self.skus += requested.len();
                 Ok(true)
             }
             Err(why) => {
@@ -160,9 +150,7 @@ impl VerifyReport {
         }
         if let Some(first) = unshown.first() {
             let skus = unshown.len();
-            let why = format!(
-                "the answer does not show {skus} SKU(s) so that they can be read, `{first}` among them"
-            );
+            let why = format!("the answer has no readable record of {skus} SKU(s), such as `{first}`");
             self.trouble.get_or_insert(why);
         }
         let unknown = service.into_iter().map(|((sku, warehouse_id), quantity)| MirrorDifference {
@@ -193,13 +181,13 @@ fn level_difference(row: &VerifyRow, service: Option<i64>) -> Option<MirrorDiffe
 fn explained_by(row: &VerifyRow, service: Option<i64>) -> Option<String> {
     let changes = row.change_keys.as_deref().unwrap_or("of another program");
     if row.is_overlapped {
-        return Some("a write of ours was answered while it was read".into());
+        return Some("a write of tallyd was answered during the read".into());
     }
     if service.is_some() && service == row.written_in_flight {
-        return Some(format!("the write in doubt shows: {changes}"));
+        return Some(format!("a write in doubt explains it: {changes}"));
     }
     (service.is_some() && service == row.pending_quantity)
-        .then(|| format!("it is what the pending changes make of it: {changes}"))
+        .then(|| format!("pending changes explain it: {changes}"))
 }
 
 #[cfg(test)]

@@ -4,19 +4,19 @@
 //! changed, the next run of [`super::order_lines`] need not read them again.
 
 use crate::client::wire;
+use crate::exec::call::READ_ATTEMPTS;
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{JobKind, Lane, RunId};
 use crate::projection;
-use crate::store::Durability;
 
 pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
-    let answer = context.read_answer(run, Lane::Poll, "the work queue", &wire::work_queue()).await?;
-    let queue = context.decode_or_ignore(&answer, wire::decode_work_queue(&answer.reply.body)).await?;
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
+    let (request, decode) = (wire::work_queue(), wire::decode_work_queue);
+    let (answer, queue) =
+        context.read_decoded(READ_ATTEMPTS, run, Lane::Poll, "the work queue", &request, decode).await?;
+    let mut write = context.begin_recording(&answer).await?;
     let moved = projection::project_work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
     write.commit().await?;
-    let mut report = RunReport::ok(if moved.any_differs { "the counts moved" } else { "no count moved" });
+    let mut report = RunReport::ok(if moved.any_differs { "the counts changed" } else { "no count changed" });
     report.wakes = moved.orders_differ.then_some(JobKind::OrderLines);
     Ok(report)
 }

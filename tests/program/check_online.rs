@@ -60,7 +60,7 @@ async fn only_a_well_formed_answer_proves_the_keys() {
         (http("429 Too Many Requests", ""), 1, "the platform answered 429 without a message"),
         (http("302 Found\r\nLocation: /login", ""), 1, "redirects are not followed"),
         (http("204 No Content", ""), 1, "the body is empty"),
-        (http("201 Created", WORKS), 1, "it answered 201 instead of 200"),
+        (http("201 Created", WORKS), 1, "the platform answered 201 instead of 200"),
         (http("502 Bad Gateway", "<html>proxy</html>"), 1, "<html>proxy</html>"),
         (http("200 OK", "<html>login</html>"), 1, "HTML"),
         (http("200 OK", "[]"), 1, "not an object"),

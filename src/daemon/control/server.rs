@@ -8,8 +8,7 @@
 
 use crate::client::wire::ProductKey;
 use crate::daemon::run_job::run_job_with;
-use crate::exec;
-use crate::exec::{FinishedRun, JobContext, JobError, RunArgs};
+use crate::exec::{self, FinishedRun, JobContext, JobError, RunArgs, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, RunTrigger, Timestamp};
 use crate::store::{ControlRequestRow, Durability, StoreError};
@@ -127,21 +126,19 @@ async fn answer_in_run(
     job: JobKind,
     ask: impl AsyncFnOnce(RunId) -> Result<Value, JobError>,
 ) -> Result<Value, JobError> {
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, job, RunTrigger::Operator, context.now()).await?;
-    write.commit().await?;
-    let answer = ask(run).await;
-    let (outcome, summary) = match &answer {
-        Ok(answer) => match answer["why"].as_str() {
-            Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("a person asked: {why}")),
-            _ => (RunOutcome::Ok, "a person asked, and the platform answered".to_owned()),
-        },
-        Err(error) => (RunOutcome::Failed, error.to_string()),
+    let work = async |run| {
+        let answer = ask(run).await;
+        let end = match &answer {
+            Ok(answer) => match answer["why"].as_str() {
+                Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("a person asked: {why}")),
+                _ => (RunOutcome::Ok, "a person asked, and the platform answered".to_owned()),
+            },
+            Err(error) => (RunOutcome::Failed, error.to_string()),
+        };
+        (answer, end)
     };
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    write.run_close(run, outcome, &summary, context.now()).await?;
-    write.commit().await?;
-    answer
+    let end = RunEnd::Beside(Durability::Full);
+    exec::with_run(context, (job, RunTrigger::Operator), end, None, work).await?
 }
 
 /// Runs a job, which records its own run.

@@ -2,7 +2,7 @@
 
 use super::{ReadOrigin, TimedRead, product, template, warehouse};
 use crate::client::PlatformRequest;
-use crate::client::wire::{InvalidRequest, PageParams};
+use crate::client::wire::{self, InvalidRequest, PageParams};
 use crate::exec::JobError;
 use crate::model::Sku;
 use crate::outbox::{ChangeBody, ChangeKind, ListingTemplateCreate, ProductCreate, WarehouseCreate};
@@ -52,8 +52,10 @@ impl<'a> CreateBody<'a> {
     pub(crate) fn ordering_key(&self) -> String {
         match self {
             CreateBody::Product(change) => product_key(&change.sku),
-            CreateBody::Warehouse(change) => warehouse::warehouse_key(change),
-            CreateBody::Template(change) => template::template_key(change),
+            CreateBody::Warehouse(change) => format!("warehouse {}", name_case_key(&change.name)),
+            CreateBody::Template(change) => {
+                format!("template {} {}", change.storefront_id, name_case_key(&change.name))
+            }
         }
     }
 
@@ -67,7 +69,7 @@ impl<'a> CreateBody<'a> {
                 Ok(product::preflight_product(change, &[], origin).await?.map(Option::unwrap_or_default))
             }
             CreateBody::Warehouse(change) => warehouse::preflight_warehouse(change, origin).await,
-            CreateBody::Template(change) => template::preflight_template(change, origin).await,
+            CreateBody::Template(change) => template::preflight_templates(change, &change.name, origin).await,
         }
     }
 
@@ -96,7 +98,7 @@ impl<'a> CreateBody<'a> {
             }
             CreateBody::Template(change) => {
                 let known = store.template_list(Some(change.storefront_id)).await?;
-                let seen = template::preflight_all_templates(change, origin).await?;
+                let seen = template::preflight_templates(change, "", origin).await?;
                 let mut known = known.iter().filter(|row| row.missing_since.is_none());
                 let rest_came = known.all(|row| is_listed(&seen, row.id));
                 Ok(seen.map(|found| self.proved_records(found, rest_came)))
@@ -115,7 +117,7 @@ impl<'a> CreateBody<'a> {
     pub(crate) fn first_preflight(&self) -> Result<PlatformRequest, InvalidRequest> {
         match self {
             CreateBody::Product(change) => super::products_request(std::slice::from_ref(&change.sku)),
-            CreateBody::Warehouse(_) => Ok(super::warehouses_request(PageParams::FIRST)),
+            CreateBody::Warehouse(_) => Ok(wire::list_warehouses(PageParams::FIRST)),
             CreateBody::Template(change) => {
                 Ok(super::templates_request(change.storefront_id, &change.name, PageParams::FIRST))
             }

@@ -11,6 +11,8 @@ mod warehouse;
 pub(crate) use creates::{CreateBody, product_key};
 
 use super::call::{AnsweredExchange, PREFLIGHT_ATTEMPTS};
+use super::lists::list_name;
+use super::pager::ProjectPage;
 use super::{JobContext, JobError};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, DecodedAnswer, InvalidRequest, MalformedBody, PageParams, ProductKey};
@@ -21,7 +23,7 @@ use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
 use crate::reconcile::shipments::OrderFact;
 use crate::reconcile::tracking::ItemFact;
-use crate::store::{Durability, PlatformList};
+use crate::store::PlatformList;
 
 /// Limit of pages of a list. It stops a platform that pages without an end.
 const PAGES_MAX: u32 = 100;
@@ -40,24 +42,19 @@ pub(crate) struct TimedRead<T> {
 }
 
 impl<T> TimedRead<T> {
-    fn from_answer(answer: &AnsweredExchange, what: T) -> Self {
-        Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, records: what }
+    fn from_answer(answer: &AnsweredExchange, records: T) -> Self {
+        Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, records }
     }
 
     /// Converts the records.
-    pub(crate) fn map<U>(self, answer: impl FnOnce(T) -> U) -> TimedRead<U> {
-        let Self { exchange, sent_at, sent_moment, records: what } = self;
-        TimedRead { exchange, sent_at, sent_moment, records: answer(what) }
+    pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> TimedRead<U> {
+        let Self { exchange, sent_at, sent_moment, records } = self;
+        TimedRead { exchange, sent_at, sent_moment, records: convert(records) }
     }
 
     /// Replaces the records.
-    pub(crate) fn with_records<U>(self, what: U) -> TimedRead<U> {
-        TimedRead {
-            exchange: self.exchange,
-            sent_at: self.sent_at,
-            sent_moment: self.sent_moment,
-            records: what,
-        }
+    pub(crate) fn with_records<U>(self, records: U) -> TimedRead<U> {
+        self.map(|_| records)
     }
 }
 
@@ -97,8 +94,7 @@ pub(crate) async fn read_order(
     let request = wire::get_order_line_items(order);
     let (answer, decoded) =
         origin.read_entry_page(&order.to_string(), &what, &request, wire::decode_order_line_items).await?;
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
+    let mut write = context.begin_recording(&answer).await?;
     projection::project_order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
     write.commit().await?;
     require_readable(&what, &decoded)?;
@@ -113,23 +109,13 @@ pub(crate) async fn read_shipment(
     origin: ReadOrigin<'_>,
     shipment: ShipmentId,
 ) -> Result<TimedRead<Vec<wire::ShipmentItem>>, JobError> {
-    let mut pages = PageCollector::new(format!("the items of shipment {shipment}"));
-    loop {
-        let request = wire::shipment_line_items(shipment, pages.paging);
-        let id = shipment.to_string();
-        let decode = wire::decode_shipment_line_items;
-        let (answer, page) = origin.read_entry_page(&id, &pages.subject, &request, decode).await?;
-        let mut write = origin.context.store.begin_write(Durability::Normal).await?;
-        origin.context.exchange_end(&mut write, &answer).await?;
-        projection::project_shipment_items(&mut write, answer.id, answer.sent_at, shipment, &page).await?;
-        if let Some(ids) = pages.whole_ids(&page, |item| item.id.0) {
-            write.list_complete(PlatformList::ShipmentItems(shipment), &ids, answer.sent_at).await?;
-        }
-        write.commit().await?;
-        if let Some(seen) = pages.add_page(&answer, page)? {
-            return Ok(seen);
-        }
-    }
+    let request = |paging| wire::shipment_line_items(shipment, paging);
+    let project: &ProjectPage<_> = &move |(write, answer, page)| {
+        let (id, sent_at) = (answer.id, answer.sent_at);
+        Box::pin(projection::project_shipment_items(write, id, sent_at, shipment, page))
+    };
+    let (list, decode) = (PlatformList::ShipmentItems(shipment), wire::decode_shipment_line_items);
+    origin.read_pages(list, request, decode, |item| item.id.0, Some(project)).await
 }
 
 /// Returns the items as the facts for a tracking plan.
@@ -180,11 +166,6 @@ pub(super) fn products_request(skus: &[Sku]) -> Result<PlatformRequest, InvalidR
     wire::get_products(ProductKey::Sku, &ids)
 }
 
-/// Builds a request of [`read_warehouses`].
-pub(super) fn warehouses_request(page: PageParams) -> PlatformRequest {
-    wire::list_warehouses(page)
-}
-
 /// Builds a request of [`read_templates`].
 pub(super) fn templates_request(storefront: StorefrontId, name: &str, page: PageParams) -> PlatformRequest {
     wire::list_listing_templates(storefront, Some(name.trim()), page)
@@ -196,7 +177,7 @@ pub(crate) async fn read_products(
     skus: &[Sku],
 ) -> Result<TimedRead<Vec<LookupProduct>>, JobError> {
     let ReadOrigin { context, run, lane } = origin;
-    let request = products_request(skus).map_err(|why| JobError::Implausible(why.to_string()))?;
+    let request = products_request(skus)?;
     let answer = context.read_within(PREFLIGHT_ATTEMPTS, run, lane, "the products by SKU", &request).await?;
     let decoded = context.decode_or_ignore(&answer, wire::decode_products(&answer.reply.body)).await?;
     let is_whole = require_readable("the products by SKU", &decoded);
@@ -209,8 +190,7 @@ pub(crate) async fn read_products(
         shown_fields: shown_fields(product),
     });
     let found = found.collect();
-    let mut write = context.store.begin_write(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
+    let mut write = context.begin_recording(&answer).await?;
     projection::project_found_products(&mut write, answer.id, answer.sent_at, decoded).await?;
     write.commit().await?;
     is_whole?;
@@ -227,18 +207,10 @@ fn total_units(product: &wire::ProductBalance<'_>) -> Option<i64> {
 pub(crate) async fn read_warehouses(
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<wire::Warehouse>>, JobError> {
-    let mut pages = PageCollector::new("the warehouses".into());
-    loop {
-        let request = warehouses_request(pages.paging);
-        let (answer, page) = origin.read_page(&pages.subject, &request, wire::decode_warehouses).await?;
-        let mut write = origin.context.store.begin_write(Durability::Normal).await?;
-        origin.context.exchange_end(&mut write, &answer).await?;
-        projection::project_warehouses(&mut write, answer.id, &page).await?;
-        write.commit().await?;
-        if let Some(seen) = pages.add_page(&answer, page)? {
-            return Ok(seen);
-        }
-    }
+    let project: &ProjectPage<_> =
+        &|(write, answer, page)| Box::pin(projection::project_warehouses(write, answer.id, page));
+    let (list, decode) = (PlatformList::Warehouses, wire::decode_warehouses);
+    origin.read_pages(list, wire::list_warehouses, decode, |row| row.id.0, Some(project)).await
 }
 
 /// Reads the listing templates whose name contains `name`, all pages.
@@ -247,19 +219,66 @@ pub(super) async fn read_templates(
     storefront: StorefrontId,
     name: &str,
 ) -> Result<TimedRead<Vec<wire::ListingTemplate>>, JobError> {
-    let mut pages = PageCollector::new(format!("the listing templates of storefront {storefront}"));
-    loop {
-        let request = templates_request(storefront, name, pages.paging);
-        let (answer, page) =
-            origin.read_page(&pages.subject, &request, wire::decode_listing_templates).await?;
-        origin.context.exchange_end_ignored(&answer).await?;
-        if let Some(seen) = pages.add_page(&answer, page)? {
-            return Ok(seen);
-        }
-    }
+    let request = |paging| templates_request(storefront, name, paging);
+    let (list, decode) = (PlatformList::Templates(storefront), wire::decode_listing_templates);
+    origin.read_pages(list, request, decode, |row| row.id, None).await
 }
 
 impl ReadOrigin<'_> {
+    /// Reads a list to its last page. `project` records a page; without it the answers are ignored.
+    ///
+    /// Fails if a part is unreadable, or if the platform counts more records than came, because an absent
+    /// record may be among the rest.
+    async fn read_pages<T>(
+        self,
+        list: PlatformList,
+        request: impl Fn(PageParams) -> PlatformRequest,
+        decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
+        id: fn(&T) -> i64,
+        project: Option<&ProjectPage<T>>,
+    ) -> Result<TimedRead<Vec<T>>, JobError> {
+        let (context, name) = (self.context, list_name(list));
+        let shipment = match list {
+            PlatformList::ShipmentItems(shipment) => Some(shipment.to_string()),
+            _ => None,
+        };
+        let (mut paging, mut read) = (PageParams::FIRST, None::<TimedRead<Vec<T>>>);
+        loop {
+            let asked = request(paging);
+            let (answer, page) = match &shipment {
+                Some(shipment) => self.read_entry_page(shipment, &name, &asked, decode).await?,
+                None => self.read_page(&name, &asked, decode).await?,
+            };
+            if let Some(project) = project {
+                let mut write = context.begin_recording(&answer).await?;
+                project((&mut write, &answer, &page)).await?;
+                let earlier = read.iter().flat_map(|read| &read.records);
+                let ids: Vec<i64> = earlier.chain(&page.records).map(id).collect();
+                let is_whole = !page.has_more() && page.parked.is_empty();
+                if shipment.is_some() && is_whole && !ids.is_empty() {
+                    write.list_complete(list, &ids, answer.sent_at).await?;
+                }
+                write.commit().await?;
+            } else {
+                context.exchange_end_ignored(&answer).await?;
+            }
+            require_readable(&name, &page)?;
+            let is_last = !page.has_more() || page.records.is_empty() || paging.number() >= PAGES_MAX;
+            let mut seen = read.unwrap_or_else(|| TimedRead::from_answer(&answer, Vec::new()));
+            let came = seen.records.len() + page.records.len();
+            if is_last && page.counts_more_than(came) {
+                return Err(JobError::Implausible(format!(
+                    "the platform returned {came} of {name} and counts more, so the answer decides nothing"
+                )));
+            }
+            seen.records.extend(page.records);
+            if is_last {
+                return Ok(seen);
+            }
+            (read, paging) = (Some(seen), paging.next_page());
+        }
+    }
+
     /// Reads and decodes a page. The caller commits the answer.
     async fn read_page<T>(
         &self,
@@ -267,9 +286,8 @@ impl ReadOrigin<'_> {
         request: &PlatformRequest,
         decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
     ) -> Result<(AnsweredExchange, DecodedAnswer<T>), JobError> {
-        let answer = self.context.read_within(PREFLIGHT_ATTEMPTS, self.run, self.lane, what, request).await?;
-        let decoded = self.context.decode_or_ignore(&answer, decode(&answer.reply.body)).await?;
-        Ok((answer, decoded))
+        let Self { context, run, lane } = *self;
+        context.read_decoded(PREFLIGHT_ATTEMPTS, run, lane, what, request, decode).await
     }
 
     /// Reads a page about a single order or shipment. Counts its failures, which may quarantine it.
@@ -282,72 +300,14 @@ impl ReadOrigin<'_> {
     ) -> Result<(AnsweredExchange, DecodedAnswer<T>), JobError> {
         let page = self.read_page(what, request, decode).await;
         match &page {
-            Ok(_) => {
-                self.context.record_success(request.operation, &[entry]).await?;
+            Ok(_) => drop(self.context.record_success(request.operation, &[entry]).await?),
+            Err(error) => {
+                if let Some(why) = error.entry_failure() {
+                    self.context.record_failure(request.operation, &[entry], why).await?;
+                }
             }
-            Err(
-                JobError::GivenUp { why, .. } | JobError::Rejected { why, .. } | JobError::Implausible(why),
-            ) => {
-                self.context.record_failure(request.operation, &[entry], why).await?;
-            }
-            Err(JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_)) => {}
         }
         page
-    }
-}
-
-/// List that is read page by page.
-struct PageCollector<T> {
-    subject: String,
-    paging: PageParams,
-    first: Option<(ExchangeId, Timestamp, Moment)>,
-    listed: Vec<T>,
-}
-
-impl<T> PageCollector<T> {
-    fn new(what: String) -> Self {
-        Self { subject: what, paging: PageParams::FIRST, first: None, listed: Vec::new() }
-    }
-
-    fn is_last(&self, page: &DecodedAnswer<T>) -> bool {
-        let is_empty = page.records.is_empty() && page.parked.is_empty();
-        !page.has_more() || is_empty || self.paging.number() >= PAGES_MAX
-    }
-
-    /// Returns the ids of the whole list. `None` unless this page is the last, each record is valid and the
-    /// list is not empty.
-    fn whole_ids(&self, page: &DecodedAnswer<T>, id: impl Fn(&T) -> i64) -> Option<Vec<i64>> {
-        let ids: Vec<i64> = self.listed.iter().chain(&page.records).map(id).collect();
-        let is_whole = self.is_last(page) && !page.has_more() && page.parked.is_empty();
-        (is_whole && !ids.is_empty()).then_some(ids)
-    }
-
-    /// Adds a page that is recorded. Returns the whole list with the last page. Fails if the platform counts
-    /// more records than came, because an absent record may be among the rest.
-    fn add_page(
-        &mut self,
-        answer: &AnsweredExchange,
-        page: DecodedAnswer<T>,
-    ) -> Result<Option<TimedRead<Vec<T>>>, JobError> {
-        require_readable(&self.subject, &page)?;
-        let is_last = self.is_last(&page);
-        let came = self.listed.len() + page.records.len();
-        if is_last && page.counts_more_than(came) {
-            let what = &self.subject;
-            return Err(JobError::Implausible(format!(
-                "the platform showed {came} of {what} and counts more, so nothing is decided on it"
-            )));
-        }
-        let began = (answer.id, answer.sent_at, answer.sent_moment);
-        let (exchange, sent_at, sent_moment) = *self.first.get_or_insert(began);
-        self.listed.extend(page.records);
-        self.paging = self.paging.next_page();
-        Ok(is_last.then(|| TimedRead {
-            exchange,
-            sent_at,
-            sent_moment,
-            records: std::mem::take(&mut self.listed),
-        }))
     }
 }
 
@@ -355,7 +315,7 @@ impl<T> PageCollector<T> {
 fn require_readable<T>(what: &str, decoded: &DecodedAnswer<T>) -> Result<(), JobError> {
     match decoded.parked.first() {
         Some(parked) => Err(JobError::Implausible(format!(
-            "a part of {what} makes no sense ({}), so nothing is decided on it",
+            "a part of {what} is unreadable ({}), so the answer decides nothing",
             parked.why
         ))),
         None => Ok(()),

@@ -6,33 +6,16 @@ use super::{ReadOrigin, TimedRead, read_templates};
 use crate::client::wire::ListingTemplate;
 use crate::exec::JobError;
 use crate::outbox::ListingTemplateCreate;
-use crate::reconcile::creates::{FoundRecord, name_case_key};
+use crate::reconcile::creates::FoundRecord;
 
-pub(super) fn template_key(change: &ListingTemplateCreate) -> String {
-    format!("template {} {}", change.storefront_id, name_case_key(&change.name))
-}
-
-pub(super) async fn preflight_template(
+/// Reads the storefront's templates whose name contains `name`, and compares each with the change.
+pub(super) async fn preflight_templates(
     change: &ListingTemplateCreate,
+    name: &str,
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
-    Ok(compare_templates(change, read_templates(origin, change.storefront_id, &change.name).await?))
-}
-
-/// Reads all templates of the storefront.
-pub(super) async fn preflight_all_templates(
-    change: &ListingTemplateCreate,
-    origin: ReadOrigin<'_>,
-) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
-    Ok(compare_templates(change, read_templates(origin, change.storefront_id, "").await?))
-}
-
-fn compare_templates(
-    change: &ListingTemplateCreate,
-    seen: TimedRead<Vec<ListingTemplate>>,
-) -> TimedRead<Vec<FoundRecord>> {
-    let found = seen.records.iter().map(|template| compare_template(change, template)).collect();
-    seen.with_records(found)
+    let seen = read_templates(origin, change.storefront_id, name).await?;
+    Ok(seen.map(|found| found.iter().map(|template| compare_template(change, template)).collect()))
 }
 
 fn compare_template(change: &ListingTemplateCreate, there: &ListingTemplate) -> FoundRecord {

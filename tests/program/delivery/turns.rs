@@ -50,7 +50,7 @@ async fn an_order_that_always_fails_goes_behind_the_others_and_is_set_aside() {
 
     let said = dock.run(JobKind::OrderLines).await;
     assert_eq!(dock.calls(LINES), 9 + 5, "it is left alone until its delay is over");
-    assert!(said.contains(&format!("1 set aside, tried by themselves: order {} (", orders[2])), "{said}");
+    assert!(said.contains(&format!("1 quarantined: order {} (", orders[2])), "{said}");
     let before = dock.calls(LINES);
     for _ in 0..60 {
         dock.later(MINUTE);

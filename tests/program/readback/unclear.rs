@@ -38,7 +38,10 @@ async fn an_answer_that_names_no_entry_is_read_back_at_once_and_nothing_is_sent_
         ("pending", "unmatched"),
         "another may be what was refused"
     );
-    assert!(detail.contains("something is wrong with one of them") && detail.contains("alone"), "{detail}");
+    assert!(
+        detail.contains("something is wrong with one of them") && detail.contains("a call of its own"),
+        "{detail}"
+    );
     scene.push().await;
     for key in ["lost", "later"] {
         assert_eq!(scene.state(key).await, "applied", "{key}");

@@ -114,7 +114,7 @@ async fn what_an_answer_does_not_show_is_no_difference() {
     for (odd, expected) in [
         (Odd::Unreadable(levels[0].sku.clone()), levels[0].sku.as_str()),
         (Odd::Null(levels[1].sku.clone(), levels[1].warehouse), levels[1].sku.as_str()),
-        (Odd::Silent(usize::MAX), "does not show"),
+        (Odd::Silent(usize::MAX), "no readable record"),
     ] {
         scene.odd(odd, usize::MAX);
         let verified = sync::verify_mirror(scene.daemon().context(), begun(&scene).await, 3).await.unwrap();

@@ -5,7 +5,7 @@ use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, format_age};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::Config;
-use crate::daemon;
+use crate::daemon::{self, JobCalls, job_calls};
 use crate::exec::KeyStatus;
 use crate::model::JobKind;
 use crate::reconcile::proof::KeyState;
@@ -161,19 +161,14 @@ struct EntriesToRead {
 /// An allocation is read once in a line's life, and a month on which two reads agree is not read again.
 #[expect(clippy::cast_precision_loss, reason = "counts of SKUs and orders are far below 2^52")]
 fn calls_per_run(kind: JobKind, work: &EntriesToRead) -> f64 {
-    let calls = match kind {
-        JobKind::Balances => work.skus.div_ceil(work.skus_per_call.max(1)),
-        JobKind::OrderLines => work.orders,
-        JobKind::Shipments => work.shipments,
-        JobKind::ListingTemplates => work.storefronts,
-        JobKind::KitComponents => work.kits,
-        JobKind::Warehouses
-        | JobKind::Suppliers
-        | JobKind::Storefronts
-        | JobKind::TopSelling
-        | JobKind::BusinessHealth
-        | JobKind::WorkQueue => 1,
-        JobKind::Push | JobKind::Settle | JobKind::Prune | JobKind::Backup => 0,
+    let calls = match job_calls(kind) {
+        JobCalls::PerSkuPage => work.skus.div_ceil(work.skus_per_call.max(1)),
+        JobCalls::PerOrder => work.orders,
+        JobCalls::PerShipment => work.shipments,
+        JobCalls::PerStorefront => work.storefronts,
+        JobCalls::PerKit => work.kits,
+        JobCalls::Single => 1,
+        JobCalls::AsNeeded | JobCalls::None => 0,
     };
     calls as f64
 }

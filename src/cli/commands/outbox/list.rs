@@ -45,7 +45,7 @@ pub(super) async fn list_changes(context: &CliContext, args: OutboxListArgs) -> 
     let filter = OutboxFilter { states: args.state, kind: args.kind, limit: args.limit };
     let mut rows = context.open_store().await?.outbox_list(&filter).await?;
     if !args.output.json {
-        let rank = |row: &ChangeRow| GROUP_ORDER.iter().position(|state| state.as_str() == row.state);
+        let rank = |row: &ChangeRow| GROUP_ORDER.iter().position(|state| *state == row.state);
         rows.sort_by(|a, b| (rank(a), &a.reason).cmp(&(rank(b), &b.reason)));
     }
     Ok(args.output.render(|| rows.iter().map(change_json).collect::<Vec<_>>(), || grouped_text(&rows)).into())

@@ -1,0 +1,127 @@
+//! Registry of the jobs: one row per kind, in the order of `run --once`.
+//!
+//! Facts that other jobs depend on come first. The work queue's counts tell which order lines to read.
+//! Templates are read per storefront. Shipments close orders. Orders name kits and SKUs; kits and top sellers
+//! name SKUs. A push plans from balances.
+//!
+//! A new job needs a kind, a row here, its name in the CHECK `run_job`, and a schedule in `config`. A test
+//! compares them. The default schedules stand in `config`, which may not import the jobs.
+
+use crate::exec::{JobContext, JobError, RunArgs, RunReport};
+use crate::model::{JobKind, RunId, RunTrigger};
+use crate::store::PlatformList;
+use crate::sync::{backup, balances, kit_components, lists, order_lines, prune, reports, work_queue};
+use crate::{push, settle};
+use std::pin::Pin;
+
+/// Calls of a job's run, after the first reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobCalls {
+    /// A call for each page of SKUs.
+    PerSkuPage,
+    /// A call for each order.
+    PerOrder,
+    /// A call for each shipment.
+    PerShipment,
+    /// A call for each storefront.
+    PerStorefront,
+    /// A call for each kit.
+    PerKit,
+    /// A single call.
+    Single,
+    /// As many calls as the changes need.
+    AsNeeded,
+    /// No call: the job maintains the database.
+    None,
+}
+
+/// A run, as its job's function gets it.
+pub(super) struct JobRun<'a> {
+    pub(super) context: &'a JobContext,
+    pub(super) id: RunId,
+    pub(super) trigger: RunTrigger,
+    pub(super) args: &'a RunArgs,
+}
+
+type JobFuture<'a> = Pin<Box<dyn Future<Output = Result<RunReport, JobError>> + Send + 'a>>;
+
+/// Row of a job.
+pub(super) struct JobRow {
+    pub(super) kind: JobKind,
+    pub(super) calls: JobCalls,
+    /// Function that does the work of a run.
+    pub(super) work: fn(JobRun<'_>) -> JobFuture<'_>,
+}
+
+pub(super) const JOBS: [JobRow; 15] = [
+    row(JobKind::WorkQueue, JobCalls::Single, |run| Box::pin(work_queue::run(run.context, run.id))),
+    row(JobKind::Warehouses, JobCalls::Single, |run| {
+        Box::pin(lists::run(run.context, run.id, PlatformList::Warehouses, "warehouse(s)"))
+    }),
+    row(JobKind::Suppliers, JobCalls::Single, |run| {
+        Box::pin(lists::run(run.context, run.id, PlatformList::Suppliers, "supplier(s)"))
+    }),
+    row(JobKind::Storefronts, JobCalls::Single, |run| {
+        Box::pin(lists::run(run.context, run.id, PlatformList::Storefronts, "storefront(s)"))
+    }),
+    row(JobKind::ListingTemplates, JobCalls::PerStorefront, |run| {
+        Box::pin(lists::run_templates(run.context, run.id))
+    }),
+    row(JobKind::Shipments, JobCalls::PerShipment, |run| Box::pin(lists::run_shipments(run.context, run.id))),
+    row(JobKind::OrderLines, JobCalls::PerOrder, |run| {
+        Box::pin(order_lines::run(run.context, run.id, run.trigger, &run.args.orders))
+    }),
+    row(JobKind::KitComponents, JobCalls::PerKit, |run| Box::pin(kit_components::run(run.context, run.id))),
+    row(JobKind::TopSelling, JobCalls::Single, |run| Box::pin(reports::run_top_selling(run.context, run.id))),
+    row(JobKind::Balances, JobCalls::PerSkuPage, |run| {
+        Box::pin(balances::run(run.context, run.id, &run.args.skus))
+    }),
+    row(JobKind::BusinessHealth, JobCalls::Single, |run| {
+        Box::pin(reports::run_business_health(run.context, run.id))
+    }),
+    row(JobKind::Settle, JobCalls::AsNeeded, |run| Box::pin(settle::run(run.context, run.id))),
+    row(JobKind::Prune, JobCalls::None, |run| {
+        Box::pin(prune::run(run.context, run.trigger == RunTrigger::Operator))
+    }),
+    row(JobKind::Backup, JobCalls::None, |run| Box::pin(backup::run(run.context))),
+    row(JobKind::Push, JobCalls::AsNeeded, |run| Box::pin(push::run(run.context, run.id))),
+];
+
+const fn row(kind: JobKind, calls: JobCalls, work: fn(JobRun<'_>) -> JobFuture<'_>) -> JobRow {
+    JobRow { kind, calls, work }
+}
+
+/// Returns the row of a kind.
+pub(super) fn job_row(kind: JobKind) -> &'static JobRow {
+    JOBS.iter().find(|row| row.kind == kind).expect("every kind has a row")
+}
+
+/// Returns the calls of a run of this kind.
+pub fn job_calls(kind: JobKind) -> JobCalls {
+    job_row(kind).calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_schema_and_the_packaged_configuration_name_the_jobs_of_the_registry() {
+        let rows: BTreeSet<&str> = JOBS.iter().map(|row| row.kind.as_str()).collect();
+        let kinds: BTreeSet<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!((rows.len(), &rows), (JOBS.len(), &kinds));
+
+        let schema = include_str!("../../migrations/mirror/0001_journal.sql");
+        let (_, check) = schema.split_once("CONSTRAINT run_job CHECK (job IN (").unwrap();
+        let (names, _) = check.split_once("))").unwrap();
+        let checked: BTreeSet<&str> = names.split(',').map(|name| name.trim().trim_matches('\'')).collect();
+        assert_eq!(checked, rows);
+
+        let packaged = include_str!("../../config/tallyd.toml");
+        let section = |line: &'static str| line.strip_prefix("[jobs.")?.strip_suffix(']');
+        let scheduled: BTreeSet<&str> = packaged.lines().filter_map(section).collect();
+        let wakes_by_changes = BTreeSet::from([JobKind::Push.as_str()]);
+        assert_eq!(scheduled, &rows - &wakes_by_changes);
+    }
+}

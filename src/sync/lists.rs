@@ -1,0 +1,51 @@
+//! The jobs that read lists: `warehouses`, `suppliers`, `storefronts`, and the lists of one entry each.
+//!
+//! `listing_templates` reads the templates of each listed storefront. `shipments` reads the items of known
+//! shipments that are not yet wholly shipped and confirmed. The platform does not list shipments. Only those
+//! that tallyd created or an operator adopted are known. Others show only as a smaller remainder of the
+//! order's lines.
+
+use super::entry_reads::{EntryResult, JobEntry, read_each};
+use crate::exec::call::READ_ATTEMPTS;
+use crate::exec::lists::read_list;
+use crate::exec::{JobContext, JobError, RunReport};
+use crate::model::{Operation, RunId, ShipmentId, StorefrontId};
+use crate::store::PlatformList;
+
+/// Reads a whole list; `nouns` as in "3 supplier(s)".
+pub(crate) async fn run(
+    context: &JobContext,
+    run: RunId,
+    list: PlatformList,
+    nouns: &str,
+) -> Result<RunReport, JobError> {
+    Ok(read_list(READ_ATTEMPTS, context, run, list).await?.run_report(nouns))
+}
+
+pub(crate) async fn run_templates(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let storefronts = context.store.storefront_ids().await?;
+    Ok(read_each(context, run, storefronts).await?.run_report("storefront(s)", "template(s)"))
+}
+
+impl JobEntry for StorefrontId {
+    const OPERATION: Operation = Operation::ListListingTemplates;
+    const NOUN: &'static str = "storefront";
+
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+        Ok(read_list(attempts, context, run, PlatformList::Templates(self)).await?.into())
+    }
+}
+
+pub(crate) async fn run_shipments(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let due = context.store.shipment_due(context.now()).await?;
+    Ok(read_each(context, run, due).await?.run_report("shipment(s)", "item(s)"))
+}
+
+impl JobEntry for ShipmentId {
+    const OPERATION: Operation = Operation::ShipmentLineItems;
+    const NOUN: &'static str = "shipment";
+
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+        Ok(read_list(attempts, context, run, PlatformList::ShipmentItems(self)).await?.into())
+    }
+}

@@ -1,0 +1,54 @@
+//! `top_selling` and `business_health`: the reports of the last 24 months.
+//!
+//! A month is read until two reads after its end agree, because sales are booked and corrected late. The ten
+//! best sellers of a month, over all storefronts, are one call. The first two runs make 24 calls each; from
+//! then on each new month makes two. The figures of all months are in one list, so one read serves all. It is
+//! made on the first two days of each month, and daily if the platform has no figures of an open month.
+
+use super::entry_reads::{EntryResult, JobEntry, read_each};
+use super::lists;
+use crate::client::wire;
+use crate::exec::{JobContext, JobError, RunReport};
+use crate::model::{Lane, Month, Operation, RunId};
+use crate::projection;
+use crate::store::{MonthlyReport, PlatformList};
+
+const REPORT_MONTHS: usize = 24;
+
+pub(crate) async fn run_top_selling(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let months = open_months(context, MonthlyReport::TopSelling).await?;
+    Ok(read_each(context, run, months).await?.run_report("month(s)", "of them"))
+}
+
+pub(crate) async fn run_business_health(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    if open_months(context, MonthlyReport::BusinessHealth).await?.is_empty() {
+        return Ok(RunReport::ok("no call: two reads of each of the last months agree"));
+    }
+    lists::run(context, run, PlatformList::HealthMonths, "month(s)").await
+}
+
+/// Returns the last months that are over and not agreed yet, the newest first.
+async fn open_months(context: &JobContext, report: MonthlyReport) -> Result<Vec<Month>, JobError> {
+    let now = Month::from_timestamp(context.now()).into_iter();
+    let mut months: Vec<Month> = now.flat_map(|now| now.earlier_months().take(REPORT_MONTHS)).collect();
+    let agreed = context.store.report_agreed(report, &months).await?;
+    months.retain(|month| !agreed.contains(month));
+    Ok(months)
+}
+
+impl JobEntry for Month {
+    const OPERATION: Operation = Operation::TopSelling;
+    const NOUN: &'static str = "month";
+
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+        let (request, what) = (wire::top_selling(None, self), format!("the top sellers of {self}"));
+        let (answer, sellers) = context
+            .read_decoded(attempts, run, Lane::Poll, &what, &request, wire::decode_top_selling)
+            .await?;
+        let mut write = context.begin_recording(&answer).await?;
+        let changed =
+            projection::project_top_selling(&mut write, answer.id, answer.sent_at, self, &sellers).await?;
+        write.commit().await?;
+        Ok(changed.into())
+    }
+}
