@@ -45,9 +45,7 @@ pub use engine::watch::{DatabaseWatch, NewEntries};
 pub use journal::detail::{ExchangeDetail, ExchangeDetailRow, RunChange};
 pub use journal::event::{OUTBOX_RESOLVED, QUOTA_LIFTED};
 pub use journal::exchange::UsedReservation;
-pub use journal::fact_tables::{
-    FACT_TABLES, FactRow, FactTable, OTHER_TABLES, RowDifference, TableComparison,
-};
+pub use journal::fact_tables::{FACT_TABLES, FactRow, FactTable, RowDifference, TableComparison};
 pub use journal::projection_version::{PROJECTION_CHANGED, ParkedRow};
 pub use journal::prune::PrunedRows;
 pub use journal::reader::{JournalEntry, JournalEvent, JournalReader, RecordedEnd, RecordedRequest};

@@ -10,7 +10,7 @@
 //!
 //! A host that was restored as a whole, with this file, is not detected.
 
-use super::files::no_follow_options;
+use super::files::{no_follow_options, sync_folder, with_suffix};
 use crate::model::Position;
 use crate::telemetry::event;
 use std::fs::File;
@@ -29,9 +29,8 @@ pub(super) struct PositionFile {
 
 impl PositionFile {
     pub(super) fn for_database(database: &Path) -> Self {
-        let mut name = database.as_os_str().to_owned();
-        name.push(".position");
-        Self { path: PathBuf::from(name), file: OnceLock::new(), has_warned: AtomicBool::new(false) }
+        let path = with_suffix(database, ".position");
+        Self { path, file: OnceLock::new(), has_warned: AtomicBool::new(false) }
     }
 
     /// Returns the last noted position; `None` where the file is missing or damaged. A power cut may leave
@@ -57,11 +56,8 @@ impl PositionFile {
     /// right after would make the database look like a copy.
     pub(super) fn create_synced(&self, position: Position) {
         self.write_position(position);
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         // A failed sync may raise a false alarm later; no data is lost.
-        if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
-            drop(folder.sync_all());
-        }
+        drop(sync_folder(&self.path));
     }
 
     /// Writes a committed position. A failure leaves an older position, which is allowed; it is logged once.
@@ -74,7 +70,7 @@ impl PositionFile {
             let path = self.path.display();
             tracing::warn!(
                 event = event::DAEMON_WARNING,
-                "cannot write {path}: {error}; until it can be written, a database put back in time may go unnoticed"
+                "cannot write {path}: {error}; until this is fixed, a restored older database may not be detected"
             );
         }
     }

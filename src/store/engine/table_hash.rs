@@ -33,12 +33,11 @@ pub(super) async fn table_hashes(
         let sql = "SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid";
         let columns: Vec<(String, i64)> =
             sqlx::query_as(sql).bind(&table).fetch_all(&mut *connection).await.context("list the columns")?;
-        let mut key: Vec<&(String, i64)> = columns.iter().filter(|(_, place)| *place > 0).collect();
-        key.sort_by_key(|(_, place)| *place);
-        let key: Vec<String> = if has_no_rowid {
-            key.iter().map(|(name, _)| quoted_name(name)).collect()
-        } else {
-            vec!["rowid".into()]
+        let mut key: Vec<&(String, i64)> = columns.iter().filter(|(_, rank)| *rank > 0).collect();
+        key.sort_by_key(|(_, rank)| *rank);
+        let key: Vec<String> = match has_no_rowid {
+            true => key.iter().map(|(name, _)| quoted_name(name)).collect(),
+            false => vec!["rowid".into()],
         };
         let columns: Vec<String> = columns.iter().map(|(name, _)| quoted_name(name)).collect();
         let hash = HashedTable { name: quoted_name(&table), key, columns }.hash_rows(connection).await?;
