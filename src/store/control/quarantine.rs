@@ -114,12 +114,8 @@ impl WriteTransaction {
         for row in rows {
             let tried = at.minus(row.next_try().duration_since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
             let sql = "UPDATE quarantine SET tried_ms = ?3 WHERE operation = ?1 AND subject = ?2";
-            self.execute(
-                sql,
-                (&row.operation, &row.subject, tried),
-                "schedule an attempt for a quarantined entry",
-            )
-            .await?;
+            let values = (&row.operation, &row.subject, tried);
+            self.execute(sql, values, "schedule an attempt for a quarantined entry").await?;
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Store {
         partial: &Path,
         progress: impl Fn(u64, u64) + Send,
     ) -> Result<SqliteConnection, StoreError> {
-        let gate = self.begin_write(Durability::Normal).await?;
+        let mut gate = Some(self.begin_write(Durability::Normal).await?);
         let mut original = connect_file(self.path(), false).await?;
         let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, journal_sequence";
         sqlx::query("BEGIN").execute(&mut original).await.context("begin a read transaction")?;
@@ -80,7 +80,6 @@ impl Store {
             let done = sqlx::query("VACUUM INTO ?1").bind(into).execute(&mut copying).await;
             done.map(drop).context("write the copy")
         });
-        let mut gate = Some(gate);
         loop {
             tokio::select! {
                 done = &mut copying => {
@@ -184,7 +183,6 @@ async fn verify_copy(
 /// Copy without its final name, removed on drop.
 struct PartialCopy {
     path: PathBuf,
-    is_named: bool,
 }
 
 impl PartialCopy {
@@ -192,7 +190,7 @@ impl PartialCopy {
         let path = with_suffix(to, ".partial");
         let created = no_follow_options().write(true).create(true).truncate(true).mode(COPY_MODE).open(&path);
         match created.and_then(|file| file.set_permissions(Permissions::from_mode(COPY_MODE))) {
-            Ok(()) => Ok(Self { path, is_named: false }),
+            Ok(()) => Ok(Self { path }),
             Err(source) => {
                 let reason = format!("{source}; check that the folder exists and is writable");
                 Err(StoreError::Copy { path: to.to_owned(), reason })
@@ -201,23 +199,21 @@ impl PartialCopy {
     }
 
     /// Gives the copy its name after syncing it to the disk.
-    async fn publish_as(mut self, to: &Path) -> Result<(), StoreError> {
+    async fn publish_as(self, to: &Path) -> Result<(), StoreError> {
         let (from, target) = (self.path.clone(), to.to_owned());
         let named = tokio::task::spawn_blocking(move || link_and_sync(&from, &target)).await;
-        named
-            .unwrap_or_else(|broken| resume_unwind(broken.into_panic()))
-            .map_err(|source| StoreError::File { action: "move the copy to", path: to.to_owned(), source })?;
-        self.is_named = true;
-        Ok(())
+        named.unwrap_or_else(|broken| resume_unwind(broken.into_panic())).map_err(|source| StoreError::File {
+            action: "move the copy to",
+            path: to.to_owned(),
+            source,
+        })
     }
 }
 
 impl Drop for PartialCopy {
     fn drop(&mut self) {
-        if !self.is_named {
-            // A file left behind is overwritten by the next copy of this name.
-            drop(std::fs::remove_file(&self.path));
-        }
+        // There is none after `publish_as`. A file left behind is overwritten by the next copy of this name.
+        drop(std::fs::remove_file(&self.path));
     }
 }
 

@@ -143,24 +143,22 @@ mod tests {
         let (other, taken) = (path("other"), path("taken.db"));
         std::fs::write(&other, "kept").unwrap();
         std::os::unix::fs::symlink(&other, path("taken.db.lock")).unwrap();
-        assert!(
-            matches!(DatabaseLock::acquire(&taken), Err(LockError::File { .. })),
-            "a link in the lock's place"
-        );
+        let refused = DatabaseLock::acquire(&taken);
+        assert!(matches!(refused, Err(LockError::File { .. })), "the lock file is a link");
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "kept");
         std::os::unix::fs::symlink("circle", path("circle")).unwrap();
         assert!(
             DatabaseLock::acquire(&path("circle")).is_ok(),
-            "a lock beside what nobody can open harms nobody"
+            "a path that cannot be opened has a lock too"
         );
     }
 
     #[test]
-    fn a_look_tells_whether_somebody_holds_it_and_takes_nothing() {
+    fn an_inspection_returns_the_state_and_creates_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("t.db");
         assert_eq!(DatabaseLock::inspect(&database).unwrap(), LockState::Free);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a look makes no file");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no file is created");
         let held = DatabaseLock::acquire(&database).unwrap();
         assert_eq!(DatabaseLock::inspect(&database).unwrap(), LockState::Held { opened_file: None });
         held.write_file_id(FileId::from_path(dir.path()).unwrap().unwrap()).unwrap();
@@ -171,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_keep_no_start_from_the_lock() {
+    fn inspections_keep_no_start_from_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("t.db");
         drop(DatabaseLock::acquire(&database).unwrap());

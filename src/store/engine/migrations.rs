@@ -59,7 +59,7 @@ pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Re
     Err(StoreError::UnknownValue { value_kind: "a schema version", value })
 }
 
-/// Fails if an applied migration has a version of ours and another content.
+/// Fails if an applied migration has a version of this program and another content.
 async fn check_applied(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
     let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
     let applied: Vec<(i64, Vec<u8>)> = sqlx::query_as(sql).fetch_all(read).await.opening(path)?;

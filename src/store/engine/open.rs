@@ -365,8 +365,8 @@ mod tests {
         assert!(error.to_string().contains("the disk is full: free space"), "{error}");
         let parked = pragma(&mut store.read_connection().await.unwrap(), "SELECT count(*) FROM parked").await;
         assert_eq!(parked, 0);
-        let room = "PRAGMA max_page_count = 100000";
-        store.writer.acquire().await.unwrap().execute(room).await.unwrap();
+        let limit = "PRAGMA max_page_count = 100000";
+        store.writer.acquire().await.unwrap().execute(limit).await.unwrap();
         let mut write = store.begin_write(Durability::Full).await.unwrap();
         write.tx.execute("UPDATE journal_sequence SET position = 7").await.unwrap();
         write.commit().await.unwrap();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_may_not_be_written_is_named() {
+    async fn a_read_only_database_is_named() {
         let (_dir, store) = open_new().await;
         store.writer.acquire().await.unwrap().execute("PRAGMA query_only = 1").await.unwrap();
         let error = fill(&store).await.unwrap_err();
@@ -394,11 +394,11 @@ mod tests {
         let mut dropped = store.begin_write(Durability::Full).await.unwrap();
         dropped.position_next().await.unwrap();
         drop(dropped);
-        assert_eq!(file.read_position(), Some(Position(3)), "what was not committed is not noted");
+        assert_eq!(file.read_position(), Some(Position(3)), "an uncommitted position is not noted");
     }
 
     #[tokio::test]
-    async fn what_is_not_committed_is_undone_before_anybody_else_writes() {
+    async fn an_uncommitted_transaction_is_rolled_back_before_the_next_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
         let store = open(&path).await;
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_log_shrinks_again_once_who_held_a_snapshot_is_gone() {
+    async fn the_log_shrinks_after_the_end_of_an_old_snapshot() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
         let store = open(&path).await;
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_takes_a_connection_of_a_closed_database() {
+    async fn a_closed_database_gives_no_connection() {
         let (_dir, store) = open_new().await;
         let other = store.clone();
         store.close().await.unwrap();

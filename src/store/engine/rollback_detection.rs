@@ -42,16 +42,22 @@ impl Store {
         let position = self.journal_position().await?;
         let file = self.position_file.as_deref();
         let noted = file.and_then(PositionFile::read_position).unwrap_or(position);
-        let (marked, last_host, is_used) = self.rollback_marks().await?;
+        let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') \
+                              FROM backup_marker), \
+                          EXISTS (SELECT 1 FROM backup_marker m JOIN event e ON e.position = m.position \
+                              AND e.kind = ?1), \
+                          (SELECT host FROM session ORDER BY id DESC LIMIT 1), EXISTS (SELECT 1 FROM session)";
+        let (copied_at, is_declared, last_host, is_used): (Option<String>, bool, Option<String>, bool) =
+            self.fetch_one(sql, (RESTORE_DECLARED,), "read the backup marker").await?;
         if let Some(file) = file.filter(|_| !is_used) {
             file.create_synced(position);
         }
         let missing = file.filter(|file| file.is_missing());
-        let description = match (marked, missing) {
-            (Some((at, true)), _) => {
+        let description = match (copied_at, missing) {
+            (Some(at), _) if is_declared => {
                 format!("`tallyd restored` declared at {at} that the database was restored")
             }
-            (Some((at, false)), _) => format!("the database is a copy made at {at}"),
+            (Some(at), _) => format!("the database is a copy made at {at}"),
             (None, Some(file)) => {
                 let file = file.path().display();
                 format!("there is no {file} beside the database: another tool copied or restored it")
@@ -69,22 +75,7 @@ impl Store {
         };
         Ok(Some(RollbackSign { reached_position: noted.max(position), description }))
     }
-
-    /// Returns the signs stored in the database: its backup marker, its last host, and true if a session
-    /// exists. The marker is its time, and true if a person set it.
-    async fn rollback_marks(&self) -> Result<RollbackMarks, StoreError> {
-        let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') \
-                              FROM backup_marker), \
-                          EXISTS (SELECT 1 FROM backup_marker m JOIN event e ON e.position = m.position \
-                              AND e.kind = ?1), \
-                          (SELECT host FROM session ORDER BY id DESC LIMIT 1), EXISTS (SELECT 1 FROM session)";
-        let (at, is_declared, host, is_used): (Option<String>, bool, Option<String>, bool) =
-            self.fetch_one(sql, (RESTORE_DECLARED,), "read the backup marker").await?;
-        Ok((at.map(|at| (at, is_declared)), host, is_used))
-    }
 }
-
-type RollbackMarks = (Option<(String, bool)>, Option<String>, bool);
 
 impl WriteTransaction {
     /// Marks the database as restored by a person's declaration; the next start holds doubtful changes.

@@ -51,12 +51,8 @@ impl Store {
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
                           coalesce((SELECT max(id) FROM order_read_request), 0) AS order_read_request";
-        self.fetch_one(
-            sql,
-            (last_seen.0, OUTBOX_RESOLVED, BRAKE_RELEASED, ENTRY_RETRIED, QUOTA_LIFTED),
-            "read the new entries",
-        )
-        .await
+        let values = (last_seen.0, OUTBOX_RESOLVED, BRAKE_RELEASED, ENTRY_RETRIED, QUOTA_LIFTED);
+        self.fetch_one(sql, values, "read the new entries").await
     }
 
     /// Begins to watch; a write after this call wakes the next [`DatabaseWatch::wait_for_write`].

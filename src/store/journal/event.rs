@@ -20,7 +20,7 @@ impl Store {
     /// Returns true if the journal has an event of this kind after a position.
     pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > ?1 AND kind = ?2)";
-        self.fetch_one(sql, (after.0, kind), "look for a decision").await.map(|(is_found,)| is_found)
+        self.fetch_one(sql, (after.0, kind), "check for a decision").await.map(|(is_found,)| is_found)
     }
 }
 

@@ -50,42 +50,25 @@ fn begin_query(
     session_id: i64,
     begun: &ExchangeBegin<'_>,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>, StoreError> {
-    let body =
-        begun.body.map(DigestedBody::from).map(BodyParams::with_bytes).transpose()?.unwrap_or_default();
-    let query = sqlx::query_with(sql, body.into_arguments()?).bind(begun.run_id.0).bind(session_id);
+    let body = bind_body(begun.body.map(DigestedBody::from), true)?;
+    let query = sqlx::query_with(sql, body).bind(begun.run_id.0).bind(session_id);
     let query = query.bind(begun.operation.as_str()).bind(begun.target.clone()).bind(begun.lane.as_str());
     Ok(query.bind(begun.sent_at.0).bind(begun.sent_moment.0))
 }
 
-/// Body as bound to these statements; all empty where there is none.
-#[derive(Default)]
-struct BodyParams {
-    digest: Option<Vec<u8>>,
-    size: i64,
-    packed: Option<Vec<u8>>,
-}
-
-impl BodyParams {
-    fn with_bytes(body: DigestedBody<'_>) -> Result<Self, StoreError> {
-        let PackedBody { size, packed } =
-            body.packed.map_or_else(|| PackedBody::pack(body.bytes), |body| Ok(body.clone()))?;
-        let size = i64::try_from(size).unwrap_or(i64::MAX);
-        Ok(Self { digest: Some(body.digest.to_vec()), size, packed: Some(packed) })
-    }
-
-    fn without_large_bytes(body: DigestedBody<'_>) -> Result<Self, StoreError> {
-        match body.packed.is_none() && body.bytes.len() > LARGE_BODY_BYTES {
-            true => Ok(Self { digest: Some(body.digest.to_vec()), ..Self::default() }),
-            false => Self::with_bytes(body),
-        }
-    }
-
-    fn into_arguments(self) -> Result<SqliteArguments, StoreError> {
-        let mut bound = SqliteArguments::default();
-        let added =
-            bound.add(self.digest).and_then(|()| bound.add(self.size)).and_then(|()| bound.add(self.packed));
-        added.map(|()| bound).map_err(sqlx::Error::Encode).context("store a body")
-    }
+/// Binds digest, size and packed bytes of a body; without `with_bytes` the digest only.
+fn bind_body(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<SqliteArguments, StoreError> {
+    let packed = body.filter(|_| with_bytes).map(|body| match body.packed {
+        Some(packed) => Ok(packed.clone()),
+        None => PackedBody::pack(body.bytes),
+    });
+    let (size, packed) = packed.transpose()?.map_or((0, None), |body| (body.size, Some(body.packed)));
+    let mut bound = SqliteArguments::default();
+    let added = bound
+        .add(body.map(|body| body.digest.to_vec()))
+        .and_then(|()| bound.add(i64::try_from(size)?))
+        .and_then(|()| bound.add(packed));
+    added.map(|()| bound).map_err(sqlx::Error::Encode).context("store a body")
 }
 
 /// Call whose reservation in the quota may still count.
@@ -140,13 +123,8 @@ impl Store {
         let sql = "SELECT iif(s.boot_id = ?1, ?3 - e.answered_moment, ?2 - e.answered_ms) AS ago, e.operation \
                    FROM exchange e JOIN session s ON s.id = e.session_id \
                    WHERE e.status = 400 AND ago < ?4 ORDER BY ago DESC";
-        let rows: Vec<(i64, String)> = self
-            .fetch_all(
-                sql,
-                (boot_id, now.0.0, now.1.0, time::whole_millis(within)),
-                "read the bad-request budget",
-            )
-            .await?;
+        let values = (boot_id, now.0.0, now.1.0, time::whole_millis(within));
+        let rows: Vec<(i64, String)> = self.fetch_all(sql, values, "read the bad-request budget").await?;
         let known = rows.into_iter().filter_map(|(ago, operation)| {
             let ago = Duration::from_millis(u64::try_from(ago).unwrap_or(0));
             Some((ago, operation.parse().ok()?))
@@ -208,7 +186,8 @@ impl WriteTransaction {
         id: ExchangeId,
         ended: &ExchangeEnd<'_>,
     ) -> Result<Position, StoreError> {
-        let body = ended.body.map(BodyParams::without_large_bytes).transpose()?.unwrap_or_default();
+        let is_large = |body: DigestedBody<'_>| body.packed.is_none() && body.bytes.len() > LARGE_BODY_BYTES;
+        let body = bind_body(ended.body, !ended.body.is_some_and(is_large))?;
         let sql = concat!(
             next_position_and_body!(),
             "UPDATE exchange SET ended = (SELECT position FROM journal_sequence), verdict = ?5, status = ?6, \
@@ -217,7 +196,7 @@ impl WriteTransaction {
              WHERE id = ?4 AND ended IS NULL; \
              SELECT position, EXISTS (SELECT 1 FROM body WHERE digest = ?1) FROM journal_sequence"
         );
-        let query = sqlx::query_as_with(sql, body.into_arguments()?).bind(id.0).bind(ended.outcome.as_str());
+        let query = sqlx::query_as_with(sql, body).bind(id.0).bind(ended.outcome.as_str());
         let query = query.bind(ended.status).bind(ended.message.map(cut_reason));
         let query = query.bind(ended.answered_at.0).bind(ended.answered_moment.0);
         let stored = query.fetch_one(&mut *self.tx).await;
@@ -227,8 +206,8 @@ impl WriteTransaction {
                 insert_body!(),
                 "UPDATE exchange SET response_body_id = (SELECT id FROM body WHERE digest = ?1) WHERE id = ?4"
             );
-            let body = BodyParams::with_bytes(body)?.into_arguments()?;
-            sqlx::query_with(sql, body).bind(id.0).execute(&mut *self.tx).await.context("store a body")?;
+            let query = sqlx::query_with(sql, bind_body(Some(body), true)?).bind(id.0);
+            query.execute(&mut *self.tx).await.context("store a body")?;
         }
         Ok(Position(position))
     }
@@ -245,13 +224,8 @@ impl WriteTransaction {
         at: Timestamp,
         moment: Moment,
     ) -> Result<(), StoreError> {
-        let open: Vec<(i64,)> = self
-            .fetch_all(
-                "SELECT id FROM exchange WHERE ended IS NULL ORDER BY id",
-                (),
-                "find the calls that were never answered",
-            )
-            .await?;
+        let sql = "SELECT id FROM exchange WHERE ended IS NULL ORDER BY id";
+        let open: Vec<(i64,)> = self.fetch_all(sql, (), "find the calls that were never answered").await?;
         for (id,) in open {
             let ended = ExchangeEnd {
                 outcome: ExchangeOutcome::Interrupted,

@@ -209,51 +209,26 @@ mod tests {
     use super::*;
     use crate::store::Store;
 
-    /// Tables without facts, by their content.
-    const OTHER_TABLES: &[(&str, &[&str])] = &[
-        ("facts, compared with the products that point to it", &["read_batch"]),
-        (
-            "the journal",
-            &[
-                "journal_sequence",
-                "session",
-                "run",
-                "body",
-                "exchange",
-                "event",
-                "snapshot",
-                "snapshot_table",
-            ],
-        ),
-        (
-            "changes, and the decisions on them",
-            &[
-                "outbox",
-                "change_key",
-                "prune_guard",
-                "delivery",
-                "in_doubt_check",
-                "adoption",
-                "count_resolution",
-                "change_transition",
-                "brake_trip",
-                "brake_trip_change",
-            ],
-        ),
-        ("open conflicts; a change that agrees closes one", &["mismatch"]),
-        ("tracked SKUs, named by people or discovered", &["tracked_sku"]),
-        ("tracked by people", &["untracked_sku", "tracked_order"]),
-        ("read requests", &["order_read_request"]),
-        ("entries that fail in isolation", &["quarantine"]),
-        ("names of parked records, for people", &["parked_subject"]),
-        ("records that answers lacked and that are not proved absent", &["suspected_absence"]),
-        ("control requests", &["request"]),
-        ("the configuration", &["quantity_policy"]),
-        ("the proved page size", &["page_size"]),
-        ("the limiter's state", &["limiter_state"]),
-        ("due times", &["job_state"]),
-        ("the account binding", &["account_binding"]),
-        ("the backup marker", &["backup_marker"]),
+    /// Names of the tables without facts, by their content.
+    const OTHER_TABLES: &[(&str, &str)] = &[
+        ("facts, compared with the products that point to it", "read_batch"),
+        ("the journal", "journal_sequence session run body exchange event snapshot snapshot_table"),
+        ("changes", "outbox change_key prune_guard delivery in_doubt_check adoption change_transition"),
+        ("decisions on changes", "count_resolution brake_trip brake_trip_change"),
+        ("open conflicts; a change that agrees closes one", "mismatch"),
+        ("tracked SKUs, named by people or discovered", "tracked_sku"),
+        ("tracked by people", "untracked_sku tracked_order"),
+        ("read requests", "order_read_request"),
+        ("entries that fail in isolation", "quarantine"),
+        ("names of parked records, for people", "parked_subject"),
+        ("records that answers lacked and that are not proved absent", "suspected_absence"),
+        ("control requests", "request"),
+        ("the configuration", "quantity_policy"),
+        ("the proved page size", "page_size"),
+        ("the limiter's state", "limiter_state"),
+        ("due times", "job_state"),
+        ("the account binding", "account_binding"),
+        ("the backup marker", "backup_marker"),
     ];
 
     #[tokio::test]
@@ -266,7 +241,7 @@ mod tests {
                    AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_sqlx_%' ORDER BY name";
         let tables: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut journal.connection).await.unwrap();
         let mut known: Vec<&str> = FACT_TABLES.iter().map(|table| table.name).collect();
-        known.extend(OTHER_TABLES.iter().flat_map(|(_, names)| *names));
+        known.extend(OTHER_TABLES.iter().flat_map(|(_, names)| names.split(' ')));
         known.sort_unstable();
         assert_eq!(tables, known, "a new table is in FACT_TABLES, or in OTHER_TABLES with its reason");
     }

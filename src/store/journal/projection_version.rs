@@ -46,7 +46,7 @@ impl JournalReader {
     pub(super) async fn projection_reaches(&mut self, to: Position) -> Result<(), StoreError> {
         let sql = "SELECT max(position) FROM event WHERE kind = ?1";
         let query = sqlx::query_scalar(sql).bind(PROJECTION_CHANGED).fetch_one(&mut self.connection);
-        let changed: Option<i64> = query.await.context("look for a change of the projection version")?;
+        let changed: Option<i64> = query.await.context("check for a change of the projection version")?;
         match changed.map(Position).filter(|changed| to < *changed) {
             Some(first) => Err(StoreError::OtherProjection { requested: to, first }),
             None => Ok(()),

@@ -97,9 +97,8 @@ impl WriteTransaction {
         let sql = "DELETE FROM run WHERE outcome <> 'running' AND started_ms < ?1 \
                    AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > ?2), 0) \
                    AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
-        let runs = self
-            .execute_counting(sql, (now.minus(READ_RETENTION).0, to.0), "delete runs without exchanges")
-            .await?;
+        let values = (now.minus(READ_RETENTION).0, to.0);
+        let runs = self.execute_counting(sql, values, "delete runs without exchanges").await?;
         Ok(PrunedRows { bodies, exchanges, runs, history: 0 })
     }
 

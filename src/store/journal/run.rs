@@ -159,12 +159,8 @@ impl WriteTransaction {
         host: Option<&str>,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE session SET projection_version = ?2, host = ?3 WHERE id = ?1";
-        self.execute(
-            sql,
-            (session_id, projection_version, host),
-            "store the version and machine of a session",
-        )
-        .await
+        let values = (session_id, projection_version, host);
+        self.execute(sql, values, "store the version and machine of a session").await
     }
 
     /// Closes what an interrupted session left open: changes in `sending` and runs in `running`. Returns the
@@ -207,12 +203,9 @@ impl WriteTransaction {
                        enabled = excluded.enabled, interval_ms = excluded.interval_ms, \
                        next_due_ms = excluded.next_due_ms";
         for plan in plans {
-            self.execute(
-                sql,
-                (plan.job.as_str(), plan.enabled, at.0, plan.interval_ms, plan.next_due.map(|due| due.0)),
-                "store the schedules",
-            )
-            .await?;
+            let next_due = plan.next_due.map(|due| due.0);
+            let values = (plan.job.as_str(), plan.enabled, at.0, plan.interval_ms, next_due);
+            self.execute(sql, values, "store the schedules").await?;
         }
         Ok(())
     }
