@@ -318,8 +318,7 @@ async fn begin_session(
     let mut write = store.begin_write(Durability::Full).await?;
     let changed = projection::upgrade_projection(store, &mut write, now).await?;
     let started = write.session_begin(&boot_id(clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
-    write.session_projection_store(started.session_id, projection::PROJECTION_VERSION).await?;
-    write.session_host(started.session_id, host).await?;
+    write.session_describe(started.session_id, projection::PROJECTION_VERSION, host).await?;
     let held = match restored {
         Some(restored) => write.rollback_hold(restored, now).await?,
         None => 0,

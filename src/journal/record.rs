@@ -42,7 +42,7 @@ pub struct ExchangeEnd<'a> {
 }
 
 macro_rules! codes {
-    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $vdoc:literal])+ $variant:ident = $word:literal),+ $(,)? }) => {
+    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $vdoc:literal])+ $variant:ident = $code:literal),+ $(,)? }) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[doc = $vdoc])+ $variant),+ }
@@ -50,7 +50,7 @@ macro_rules! codes {
         impl $name {
             /// Returns the code used in the tables.
             pub fn as_str(self) -> &'static str {
-                match self { $($name::$variant => $word),+ }
+                match self { $($name::$variant => $code),+ }
             }
         }
     };

@@ -12,17 +12,18 @@
 //! | `views` | read-only rows for people and for the health judgement |
 //! | `control` | state of the daemon that is neither journal, fact nor change |
 //!
-//! A single process holds the lock beside the database ([`DatabaseLock`]). It migrates, writes facts and runs checkpoints;
-//! other programs read and insert changes. Inside the process one writer works at a time: [`Store::begin_write`]
-//! waits for the connection, then runs `BEGIN IMMEDIATE`. A deferred transaction that reads first would fail
-//! at once after a write by another program, and SQLite applies no busy timeout to that failure.
+//! A single process holds the lock beside the database ([`DatabaseLock`]). It migrates, writes facts and runs
+//! checkpoints; other programs read and insert changes. Inside the process one writer works at a time:
+//! [`Store::begin_write`] waits for the connection, then runs `BEGIN IMMEDIATE`. A deferred transaction that
+//! reads first would fail at once after a write by another program, and SQLite applies no busy timeout to that
+//! failure.
 //!
 //! [`Durability::Full`] syncs the write-ahead log at commit. It serves claims and outcomes of writes, which
 //! must survive a power cut. [`Durability::Normal`] does not sync: pages of facts can be read again. A killed
 //! process loses nothing with either.
 //!
-//! No transaction may stay open during a call to the platform, so [`WriteTransaction`] is not passed to code that awaits
-//! the network.
+//! No transaction may stay open during a call to the platform, so [`WriteTransaction`] is not passed to code
+//! that awaits the network.
 
 mod control;
 mod engine;
@@ -45,9 +46,7 @@ pub use engine::watch::{DatabaseWatch, NewEntries};
 pub use journal::detail::{ExchangeDetail, ExchangeDetailRow, RunChange};
 pub use journal::event::{OUTBOX_RESOLVED, QUOTA_LIFTED};
 pub use journal::exchange::UsedReservation;
-pub use journal::fact_tables::{
-    FACT_TABLES, FactRow, FactTable, OTHER_TABLES, RowDifference, TableComparison,
-};
+pub use journal::fact_tables::{FACT_TABLES, FactRow, FactTable, RowDifference, TableComparison};
 pub use journal::projection_version::{PROJECTION_CHANGED, ParkedRow};
 pub use journal::prune::PrunedRows;
 pub use journal::reader::{JournalEntry, JournalEvent, JournalReader, RecordedEnd, RecordedRequest};

@@ -236,7 +236,7 @@ async fn a_second_daemon_is_refused_and_the_first_goes_on() {
     let second =
         tallyd::daemon::Daemon::start(world.config(), std::sync::Arc::new(tallyd::daemon::SystemClock)).await;
     let error = second.err().unwrap().to_string();
-    assert!(error.contains("another tallyd already works on this database"), "{error}");
+    assert!(error.contains("another tallyd uses this database"), "{error}");
     assert!(first.run_once().await.unwrap().is_good());
 }
 

@@ -265,7 +265,7 @@ async fn a_second_daemon_refuses_in_one_line_and_the_first_works_on() {
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1), "{said}");
     let last = said.lines().last().unwrap();
-    assert!(last.starts_with("tallyd: another tallyd already works on this database (lock "), "{said}");
+    assert!(last.starts_with("tallyd: another tallyd uses this database (lock "), "{said}");
     world.change("on", "no.such.kind", "{}").await;
     world.until("the first works on", async |world| world.fate("on").await.0 == "rejected").await;
     unit.signal("-TERM");

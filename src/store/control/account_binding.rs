@@ -3,7 +3,6 @@
 //! The integration key names the account. Only its salted hash is stored, which shows a different key but
 //! does not reveal it.
 
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use sha2::{Digest, Sha256};
 use sqlx::FromRow;
@@ -13,7 +12,7 @@ use sqlx::FromRow;
 pub struct AccountBinding {
     /// Base URL of the platform; `None`: never used.
     pub base_url: Option<String>,
-    salt: Vec<u8>,
+    pub(in crate::store) salt: Vec<u8>,
     key_digest: Option<Vec<u8>>,
 }
 
@@ -42,10 +41,7 @@ impl Store {
     /// Returns the account binding.
     pub async fn account_binding(&self) -> Result<AccountBinding, StoreError> {
         let sql = "SELECT base_url, salt, key_digest FROM account_binding";
-        sqlx::query_as(sql)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("read whose database it is")
+        self.fetch_one(sql, (), "read the account binding").await
     }
 }
 
@@ -53,13 +49,12 @@ impl WriteTransaction {
     /// Stores the account binding; without a key the stored one stays.
     pub async fn account_binding_store(
         &mut self,
-        belonging: &AccountBinding,
+        binding: &AccountBinding,
         base_url: &str,
         integration_key: Option<&str>,
     ) -> Result<(), StoreError> {
-        let digest = integration_key.map(|key| belonging.salted_digest(key));
+        let digest = integration_key.map(|key| binding.salted_digest(key));
         let sql = "UPDATE account_binding SET base_url = ?1, key_digest = coalesce(?2, key_digest)";
-        let done = sqlx::query(sql).bind(base_url).bind(digest).execute(&mut *self.tx).await;
-        done.map(drop).context("note whose database it is")
+        self.execute(sql, (base_url, digest), "store the account binding").await
     }
 }

@@ -5,7 +5,6 @@
 
 use crate::model::{Operation, Timestamp, cut_reason};
 use crate::outbox::RetryDelays;
-use crate::store::engine::error::SqlContext;
 use crate::store::journal::event::ENTRY_RETRIED;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
@@ -54,36 +53,23 @@ macro_rules! quarantine_rows {
 
 impl Store {
     /// Returns all quarantined entries, by operation and subject.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn quarantine_list(&self) -> Result<Vec<QuarantineRow>, StoreError> {
         let sql = concat!(quarantine_rows!(), " ORDER BY operation, subject");
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the quarantine")
+        self.fetch_all(sql, (), "read the quarantine").await
     }
 
     /// Returns the quarantined entries of one operation.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn quarantine_by_operation(
         &self,
         operation: Operation,
     ) -> Result<Vec<QuarantineRow>, StoreError> {
         let sql = concat!(quarantine_rows!(), " WHERE operation = ?1 ORDER BY subject");
-        let query = sqlx::query_as(sql).bind(operation.as_str());
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the quarantine")
+        self.fetch_all(sql, (operation.as_str(),), "read the quarantine").await
     }
 }
 
 impl WriteTransaction {
     /// Records that a call with only `subject` failed; `why` is the platform's message.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
     pub async fn quarantine_add(
         &mut self,
         operation: Operation,
@@ -95,23 +81,15 @@ impl WriteTransaction {
                    VALUES (?1, ?2, ?3, ?3, 1, ?4) \
                    ON CONFLICT (operation, subject) DO UPDATE SET \
                        tried_ms = excluded.tried_ms, failures = failures + 1, why = excluded.why";
-        let query = sqlx::query(sql).bind(operation.as_str()).bind(subject).bind(at.0).bind(cut_reason(why));
-        query.execute(&mut *self.tx).await.map(drop).context("set an entry aside")
+        self.execute(sql, (operation.as_str(), subject, at.0, cut_reason(why)), "quarantine an entry").await
     }
 
     /// Makes an isolated attempt due for a quarantined entry, under every operation.
     ///
     /// Returns false if the entry is not quarantined.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
     pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool, StoreError> {
         let sql = concat!(quarantine_rows!(), " WHERE subject = ?1");
-        let rows: Vec<QuarantineRow> = sqlx::query_as(sql)
-            .bind(subject)
-            .fetch_all(&mut *self.tx)
-            .await
-            .context("find an entry set aside")?;
+        let rows = self.fetch_all(sql, (subject,), "find a quarantined entry").await?;
         if rows.is_empty() {
             return Ok(false);
         }
@@ -121,18 +99,13 @@ impl WriteTransaction {
     }
 
     /// Makes an attempt due for all quarantined entries of an operation, because one of them succeeded.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
     pub async fn quarantine_retry_all(
         &mut self,
         operation: Operation,
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let sql = concat!(quarantine_rows!(), " WHERE operation = ?1");
-        let query = sqlx::query_as(sql).bind(operation.as_str());
-        let rows: Vec<QuarantineRow> =
-            query.fetch_all(&mut *self.tx).await.context("find the entries set aside")?;
+        let rows = self.fetch_all(sql, (operation.as_str(),), "find the quarantined entries").await?;
         self.quarantine_make_due(&rows, at).await
     }
 
@@ -141,20 +114,16 @@ impl WriteTransaction {
         for row in rows {
             let tried = at.minus(row.next_try().duration_since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
             let sql = "UPDATE quarantine SET tried_ms = ?3 WHERE operation = ?1 AND subject = ?2";
-            let query = sqlx::query(sql).bind(&row.operation).bind(&row.subject).bind(tried);
-            query.execute(&mut *self.tx).await.context("have an entry tried that is set aside")?;
+            let values = (&row.operation, &row.subject, tried);
+            self.execute(sql, values, "schedule an attempt for a quarantined entry").await?;
         }
         Ok(())
     }
 
     /// Releases an entry and returns true if it was quarantined.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
     pub async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool, StoreError> {
         let sql = "DELETE FROM quarantine WHERE operation = ?1 AND subject = ?2";
-        let query = sqlx::query(sql).bind(operation.as_str()).bind(subject);
-        let done = query.execute(&mut *self.tx).await.context("take an entry back")?;
-        Ok(done.rows_affected() > 0)
+        Ok(self.execute_counting(sql, (operation.as_str(), subject), "release a quarantined entry").await?
+            > 0)
     }
 }

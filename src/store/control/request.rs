@@ -4,7 +4,6 @@
 //! most once. The row of a command that ended early is deleted with the first answer after [`RETENTION`].
 
 use crate::model::Timestamp;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 use std::time::Duration;
@@ -30,21 +29,14 @@ impl Store {
     pub async fn request_unanswered(&self, after: i64) -> Result<Vec<ControlRequestRow>, StoreError> {
         let sql =
             "SELECT id, kind, input, asked_at FROM request WHERE answered_at IS NULL AND id > ?1 ORDER BY id";
-        sqlx::query_as(sql)
-            .bind(after)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("look for requests")
+        self.fetch_all(sql, (after,), "read the control requests").await
     }
 
     /// Returns the answer to a request, once there is one.
     pub async fn request_answer(&self, id: i64) -> Result<Option<String>, StoreError> {
         let sql = "SELECT answer FROM request WHERE id = ?1 AND answer IS NOT NULL";
-        sqlx::query_scalar(sql)
-            .bind(id)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("look for an answer")
+        let answer = self.fetch_optional(sql, (id,), "read the reply to a control request").await?;
+        Ok(answer.map(|(answer,)| answer))
     }
 }
 
@@ -52,23 +44,20 @@ impl WriteTransaction {
     /// Inserts a request and returns its id.
     pub async fn request_add(&mut self, kind: &str, input: &str, at: Timestamp) -> Result<i64, StoreError> {
         let sql = "INSERT INTO request (kind, input, asked_at) VALUES (?1, ?2, ?3) RETURNING id";
-        let query = sqlx::query_scalar(sql).bind(kind).bind(input).bind(at.to_rfc3339());
-        query.fetch_one(&mut *self.tx).await.context("leave a request for the daemon")
+        let (id,) = self.fetch_one(sql, (kind, input, at.to_rfc3339()), "insert a control request").await?;
+        Ok(id)
     }
 
     /// Answers a request, and deletes the old requests of commands that ended early.
     pub async fn request_complete(&mut self, id: i64, answer: &str, at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE request SET answered_at = ?2, answer = ?3 WHERE id = ?1 AND answered_at IS NULL";
-        let done = sqlx::query(sql).bind(id).bind(at.to_rfc3339()).bind(answer).execute(&mut *self.tx).await;
-        done.context("answer a request")?;
-        let sql = "DELETE FROM request WHERE asked_at < ?1";
-        let done = sqlx::query(sql).bind(at.minus(RETENTION).to_rfc3339()).execute(&mut *self.tx).await;
-        done.map(drop).context("forget old requests")
+        self.execute(sql, (id, at.to_rfc3339(), answer), "reply to a control request").await?;
+        let (sql, before) = ("DELETE FROM request WHERE asked_at < ?1", at.minus(RETENTION).to_rfc3339());
+        self.execute(sql, (before,), "delete old control requests").await
     }
 
     /// Deletes a request whose answer was read or is not awaited any more.
     pub async fn request_withdraw(&mut self, id: i64) -> Result<(), StoreError> {
-        let done = sqlx::query("DELETE FROM request WHERE id = ?1").bind(id).execute(&mut *self.tx).await;
-        done.map(drop).context("take a request away")
+        self.execute("DELETE FROM request WHERE id = ?1", (id,), "delete a control request").await
     }
 }

@@ -9,8 +9,8 @@
 //! the writes made since.
 
 use super::error::SqlContext;
-use super::files::no_follow_options;
-use super::table_hash;
+use super::files::{no_follow_options, sync_folder, with_suffix};
+use super::table_hash::table_hashes;
 use crate::model::{Position, Timestamp};
 use crate::store::{Durability, Store, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -18,6 +18,7 @@ use sqlx::{ConnectOptions, Connection};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,13 +51,14 @@ impl Store {
         progress: impl Fn(u64, u64) + Send,
     ) -> Result<VerifiedCopy, StoreError> {
         if to.exists() {
-            let why = "there is a file of this name already; choose another, nothing is overwritten".into();
-            return Err(StoreError::Copy { path: to.to_owned(), reason: why });
+            let reason =
+                "a file of this name exists; choose another name, because backups never overwrite a file";
+            return Err(StoreError::Copy { path: to.to_owned(), reason: reason.into() });
         }
         let partial = PartialCopy::create_file(to)?;
         let mut original = self.copy_into(&partial.path, progress).await?;
         let copied = verify_copy(&mut original, &partial.path, to, at).await?;
-        original.close().await.context("end the look at the original")?;
+        original.close().await.context("close the connection to the original")?;
         partial.publish_as(to).await?;
         Ok(copied)
     }
@@ -67,23 +69,21 @@ impl Store {
         partial: &Path,
         progress: impl Fn(u64, u64) + Send,
     ) -> Result<SqliteConnection, StoreError> {
-        let gate = self.begin_write(Durability::Normal).await?;
-        let mut original = self.separate_connection().await?;
+        let mut gate = Some(self.begin_write(Durability::Normal).await?);
+        let mut original = connect_file(self.path(), false).await?;
         let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, journal_sequence";
-        begin_read(&mut original).await?;
+        sqlx::query("BEGIN").execute(&mut original).await.context("begin a read transaction")?;
         let total: i64 = sqlx::query_scalar(sql).fetch_one(&mut original).await.context("begin a copy")?;
-        let mut copying = self.separate_connection().await?;
+        let mut copying = connect_file(self.path(), false).await?;
         let into = partial.display().to_string();
         let mut copying = tokio::spawn(async move {
             let done = sqlx::query("VACUUM INTO ?1").bind(into).execute(&mut copying).await;
             done.map(drop).context("write the copy")
         });
-        let mut gate = Some(gate);
         loop {
             tokio::select! {
                 done = &mut copying => {
-                    done.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))?;
-                    return Ok(original);
+                    return done.unwrap_or_else(|broken| resume_unwind(broken.into_panic())).map(|()| original);
                 }
                 () = tokio::time::sleep(COPY_POLL_INTERVAL) => {}
             }
@@ -96,45 +96,34 @@ impl Store {
         }
     }
 
-    /// Opens a connection outside the store's own.
-    async fn separate_connection(&self) -> Result<SqliteConnection, StoreError> {
-        connect_file(self.path(), false).await
-    }
-
     /// Removes the oldest copies of this database in a folder beyond `keep` and returns their number.
     ///
     /// Only files with the name of a scheduled copy and this database's marker are removed.
     pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize, StoreError> {
-        let failed = |source| StoreError::File { action: "look through", path: folder.to_owned(), source };
-        let mut names: Vec<PathBuf> = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(failed)? {
-            names.push(entry.map_err(failed)?.path());
-        }
+        let failed = |source| StoreError::File { action: "list the folder", path: folder.to_owned(), source };
+        let entries = std::fs::read_dir(folder).map_err(failed)?;
+        let names: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+        let mut names = names.map_err(failed)?;
         names.retain(|path| is_scheduled_copy(path));
         names.sort();
-        let mut ours = Vec::new();
+        let mut copies = Vec::new();
         for path in names {
             if self.is_own_copy(&path).await {
-                ours.push(path);
+                copies.push(path);
             }
         }
-        let removed = ours.len().saturating_sub(keep);
-        for path in ours.iter().take(removed) {
-            let gone = std::fs::remove_file(path);
-            gone.map_err(|source| StoreError::File {
-                action: "remove the old copy",
-                path: path.clone(),
-                source,
-            })?;
+        copies.truncate(copies.len().saturating_sub(keep));
+        for path in &copies {
+            let failed =
+                |source| StoreError::File { action: "remove the old copy", path: path.clone(), source };
+            std::fs::remove_file(path).map_err(failed)?;
         }
-        Ok(removed)
+        Ok(copies.len())
     }
 
     /// Returns true if a file is a marked copy of this database; false if it cannot be read.
     async fn is_own_copy(&self, path: &Path) -> bool {
-        let sql = "SELECT salt FROM account_binding";
-        let Ok(mut read) = self.read_connection().await else { return false };
-        let own: Result<Vec<u8>, _> = sqlx::query_scalar(sql).fetch_one(&mut *read).await;
+        let own = self.account_binding().await.map(|own| own.salt);
         let Ok(mut copy) = connect_file(path, true).await else { return false };
         let sql = "SELECT b.salt FROM account_binding b JOIN backup_marker m ON m.id = b.id";
         let its: Result<Option<Vec<u8>>, _> = sqlx::query_scalar(sql).fetch_optional(&mut copy).await;
@@ -149,18 +138,13 @@ pub fn scheduled_copy_name(at: Timestamp) -> String {
 
 fn is_scheduled_copy(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    let shape: Option<String> = name.map(|name| name.replace(|c: char| c.is_ascii_digit(), "0"));
-    shape.as_deref() == Some(&scheduled_copy_name(Timestamp(0)).replace(|c: char| c.is_ascii_digit(), "0"))
+    let shape = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "0");
+    name.map(shape) == Some(shape(&scheduled_copy_name(Timestamp(0))))
 }
 
 async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
-    let opened = options.busy_timeout(Duration::from_secs(10)).connect().await;
-    opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })
-}
-
-async fn begin_read(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    sqlx::query("BEGIN").execute(connection).await.map(drop).context("look at one state of the database")
+    options.busy_timeout(Duration::from_secs(10)).connect().await.opening(path)
 }
 
 /// Checks the copy, compares it with the original, and marks it.
@@ -171,18 +155,17 @@ async fn verify_copy(
     at: Timestamp,
 ) -> Result<VerifiedCopy, StoreError> {
     let mut copy = connect_file(partial, false).await?;
-    let wrong = |why: String| StoreError::Copy { path: to.to_owned(), reason: why };
+    let wrong = |reason: String| StoreError::Copy { path: to.to_owned(), reason };
     let sound: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
         .fetch_one(&mut copy)
         .await
         .context("check the copy")?;
     if sound != "ok" {
-        return Err(wrong(format!("what was written is damaged ({sound}); check the disk it is on")));
+        return Err(wrong(format!("the copy is damaged ({sound}); check the disk of the copy")));
     }
-    let (theirs, ours) =
-        (table_hash::table_hashes(original).await?, table_hash::table_hashes(&mut copy).await?);
-    if let Some((table, _)) = theirs.iter().find(|(table, hash)| ours.get(*table) != Some(hash)) {
-        return Err(wrong(format!("its table {table} is not that of the original; check both disks")));
+    let (expected, copied) = (table_hashes(original).await?, table_hashes(&mut copy).await?);
+    if let Some((table, _)) = expected.iter().find(|(table, hash)| copied.get(*table) != Some(hash)) {
+        return Err(wrong(format!("the copy's table {table} differs from the original; check both disks")));
     }
     let position: i64 = sqlx::query_scalar("SELECT position FROM journal_sequence")
         .fetch_one(&mut copy)
@@ -193,50 +176,44 @@ async fn verify_copy(
     marked.context("mark the copy")?;
     copy.close().await.context("close the copy")?;
     let size_bytes = std::fs::metadata(partial).map_or(0, |file| file.len());
-    let rows = ours.values().map(|hash| hash.rows).sum();
-    Ok(VerifiedCopy { size_bytes, tables: ours.len(), rows, position: Position(position) })
+    let rows = copied.values().map(|hash| hash.rows).sum();
+    Ok(VerifiedCopy { size_bytes, tables: copied.len(), rows, position: Position(position) })
 }
 
 /// Copy without its final name, removed on drop.
 struct PartialCopy {
     path: PathBuf,
-    is_named: bool,
 }
 
 impl PartialCopy {
     fn create_file(to: &Path) -> Result<Self, StoreError> {
-        let mut name = to.as_os_str().to_owned();
-        name.push(".partial");
-        let path = PathBuf::from(name);
-        let made = no_follow_options().write(true).create(true).truncate(true).mode(COPY_MODE).open(&path);
-        let made = made.and_then(|file| file.set_permissions(Permissions::from_mode(COPY_MODE)));
-        match made {
-            Ok(()) => Ok(Self { path, is_named: false }),
+        let path = with_suffix(to, ".partial");
+        let created = no_follow_options().write(true).create(true).truncate(true).mode(COPY_MODE).open(&path);
+        match created.and_then(|file| file.set_permissions(Permissions::from_mode(COPY_MODE))) {
+            Ok(()) => Ok(Self { path }),
             Err(source) => {
-                let why = format!("{source}; check that the folder exists and may be written");
-                Err(StoreError::Copy { path: to.to_owned(), reason: why })
+                let reason = format!("{source}; check that the folder exists and is writable");
+                Err(StoreError::Copy { path: to.to_owned(), reason })
             }
         }
     }
 
     /// Gives the copy its name after syncing it to the disk.
-    async fn publish_as(mut self, to: &Path) -> Result<(), StoreError> {
+    async fn publish_as(self, to: &Path) -> Result<(), StoreError> {
         let (from, target) = (self.path.clone(), to.to_owned());
         let named = tokio::task::spawn_blocking(move || link_and_sync(&from, &target)).await;
-        named.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic())).map_err(|source| {
-            StoreError::File { action: "put the copy in its place at", path: to.to_owned(), source }
-        })?;
-        self.is_named = true;
-        Ok(())
+        named.unwrap_or_else(|broken| resume_unwind(broken.into_panic())).map_err(|source| StoreError::File {
+            action: "move the copy to",
+            path: to.to_owned(),
+            source,
+        })
     }
 }
 
 impl Drop for PartialCopy {
     fn drop(&mut self) {
-        if !self.is_named {
-            // A file left behind is overwritten by the next copy of this name.
-            drop(std::fs::remove_file(&self.path));
-        }
+        // There is none after `publish_as`. A file left behind is overwritten by the next copy of this name.
+        drop(std::fs::remove_file(&self.path));
     }
 }
 
@@ -245,6 +222,5 @@ fn link_and_sync(from: &Path, to: &Path) -> io::Result<()> {
     // Unlike a rename, it fails if a file of this name appeared meanwhile.
     std::fs::hard_link(from, to)?;
     std::fs::remove_file(from)?;
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    sync_folder(to)
 }

@@ -23,13 +23,9 @@ pub(in crate::store) struct BulkInsert {
     pub(in crate::store) columns: usize,
     /// Conflict clause for rows that exist.
     pub(in crate::store) conflict_clause: &'static str,
-    /// Texts of the statements, built once because they are thousands of characters long.
-    pub(in crate::store) statements: OnceLock<StatementTexts>,
-}
-
-pub(in crate::store) struct StatementTexts {
-    with_conflict_clause: [String; ROWS_PER_STATEMENT.len()],
-    without_conflict_clause: [String; ROWS_PER_STATEMENT.len()],
+    /// Texts of the statements, with the conflict clause and without. They are built once because they are
+    /// thousands of characters long.
+    pub(in crate::store) statements: OnceLock<[[String; ROWS_PER_STATEMENT.len()]; 2]>,
 }
 
 /// Possible conflicts of the rows.
@@ -85,23 +81,17 @@ impl BulkInsert {
         let which = whole.unwrap_or(if last < ROWS_PER_STATEMENT[3] { 3 } else { 2 });
         let mut bound = SqliteArguments::default();
         bound.reserve(1 + ROWS_PER_STATEMENT[which] * self.columns, 0);
-        for place in 0..ROWS_PER_STATEMENT[which] {
-            bind(&rows[place.min(last)], &mut bound).map_err(sqlx::Error::Encode)?;
+        for index in 0..ROWS_PER_STATEMENT[which] {
+            bind(&rows[index.min(last)], &mut bound).map_err(sqlx::Error::Encode)?;
         }
         bound.add(first).map_err(sqlx::Error::Encode)?;
-        let texts = self.statements.get_or_init(|| StatementTexts {
-            with_conflict_clause: ROWS_PER_STATEMENT
-                .map(|size| self.statement_text("INSERT", size, self.conflict_clause)),
-            without_conflict_clause: ROWS_PER_STATEMENT
-                .map(|size| self.statement_text("INSERT OR FAIL", size, "")),
+        let texts = self.statements.get_or_init(|| {
+            [("INSERT", self.conflict_clause), ("INSERT OR FAIL", "")]
+                .map(|(insert, tail)| ROWS_PER_STATEMENT.map(|size| self.statement_text(insert, size, tail)))
         });
-        let texts = if are == RowConflicts::Impossible && whole.is_some() {
-            &texts.without_conflict_clause
-        } else {
-            &texts.with_conflict_clause
-        };
+        let without_clause = are == RowConflicts::Impossible && whole.is_some();
         *rows = &rows[ROWS_PER_STATEMENT[which].min(rows.len())..];
-        Ok(Some((&texts[which], bound)))
+        Ok(Some((&texts[usize::from(without_clause)][which], bound)))
     }
 
     fn statement_text(&self, insert: &str, rows: usize, tail: &str) -> String {

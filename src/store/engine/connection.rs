@@ -67,13 +67,8 @@ pub(super) type ConnectionGuard = OwnedMappedMutexGuard<SlotState, SqliteConnect
 
 impl ConnectionSlot {
     pub(super) fn new(options: SqliteConnectOptions, opening: &StoreOptions) -> Self {
-        let StoreOptions { commit_hook: at_commit, is_single, .. } = opening.clone();
-        Self {
-            options,
-            commit_hook: at_commit,
-            yields_first: is_single,
-            state: Arc::new(Mutex::new(SlotState::Unopened)),
-        }
+        let (commit_hook, yields_first) = (opening.commit_hook.clone(), opening.is_single);
+        Self { options, commit_hook, yields_first, state: Arc::new(Mutex::new(SlotState::Unopened)) }
     }
 
     /// Waits until the connection is free and acquires it, in the order of the requests.
@@ -155,13 +150,13 @@ impl Deref for TransactionGuard {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
-        self.0.as_ref().expect("only its end takes the connection away")
+        self.0.as_ref().expect("the connection is present until the commit")
     }
 }
 
 impl DerefMut for TransactionGuard {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
-        self.0.as_mut().expect("only its end takes the connection away")
+        self.0.as_mut().expect("the connection is present until the commit")
     }
 }
 
@@ -177,6 +172,6 @@ impl Drop for TransactionGuard {
 
 impl fmt::Debug for ConnectionSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").finish_non_exhaustive()
+        f.debug_struct("ConnectionSlot").finish_non_exhaustive()
     }
 }

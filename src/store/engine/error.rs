@@ -1,7 +1,7 @@
 //! Errors of the database, with advice for the operator.
 
 use sqlx::migrate::MigrateError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Error of the database.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +58,8 @@ pub enum StoreError {
     },
     /// The file at the path is no longer the open database.
     #[error(
-        "the database {path} was {file_change} while tallyd worked on it: what it would write now is lost, so it ends; \
-         started again it works on what is at that path then"
+        "the database {path} was {file_change} while tallyd used it. tallyd stops, because later writes would be \
+         lost; restart it to use the file that is at this path now"
     )]
     FileReplaced {
         /// Path of the file.
@@ -71,7 +71,7 @@ pub enum StoreError {
     #[error(transparent)]
     Lock(#[from] super::lock::LockError),
     /// A stored value is not one that this program writes.
-    #[error("the database holds {value_kind} which this version does not know: {value}")]
+    #[error("the database holds {value_kind} that this version does not know: {value}")]
     UnknownValue {
         /// Kind of value.
         value_kind: &'static str,
@@ -80,8 +80,8 @@ pub enum StoreError {
     },
     /// The key of an inserted change belongs to another change.
     #[error(
-        "the key `{key}` already names another change, and a key is for ever: nothing was inserted. See \
-         `tallyd outbox show {key}`, and insert this change with a key of its own"
+        "the key `{key}` already names another change, and a key is never reused. Nothing was inserted. See \
+         `tallyd outbox show {key}`, and insert this change with a new key"
     )]
     KeyTaken {
         /// The key.
@@ -89,7 +89,7 @@ pub enum StoreError {
     },
     /// The journal before a position was pruned.
     #[error(
-        "the journal before position {first} was pruned, so there is nothing to fold up to position {requested}: \
+        "the journal before position {first} was pruned, so a replay up to position {requested} is not possible: \
          name a later time, or restore a backup of that time"
     )]
     JournalPruned {
@@ -100,9 +100,8 @@ pub enum StoreError {
     },
     /// The journal before a position was recorded with another projection version.
     #[error(
-        "at position {first} another version of tallyd began to fold the journal, and this one reads what stands \
-         before it otherwise, so there is nothing to fold up to position {requested}: name a later time, or take the \
-         tallyd and a backup of that time"
+        "the journal before position {first} has another projection version, so a replay up to position {requested} \
+         is not possible: name a later time, or use a backup and the tallyd of that time"
     )]
     OtherProjection {
         /// Requested last position.
@@ -115,8 +114,8 @@ pub enum StoreError {
     Body(#[from] crate::journal::BodyError),
     /// The disk has less free space than a claim requires (docs/rules.md 35).
     #[error(
-        "only {free_mib} MiB are free on the disk of {path}, and no change is sent below {floor_mib} MiB, so that its \
-         answer can be written down; free space, work goes on by itself"
+        "only {free_mib} MiB are free on the disk of {path}. Below {floor_mib} MiB no change is sent, because its \
+         answer could not be stored. Free space; work continues by itself"
     )]
     LowDiskSpace {
         /// Path of the database.
@@ -156,32 +155,20 @@ impl StoreError {
         match self {
             Self::Sql { source, .. } => matches!(primary_code(source), Some(5..=8 | 10 | 13 | 14)),
             Self::LowDiskSpace { .. } => true,
-            Self::Open { .. }
-            | Self::Migrate { .. }
-            | Self::OtherSchema { .. }
-            | Self::Missing { .. }
-            | Self::FileReplaced { .. }
-            | Self::Lock(_)
-            | Self::UnknownValue { .. }
-            | Self::KeyTaken { .. }
-            | Self::Body(_)
-            | Self::Copy { .. }
-            | Self::JournalPruned { .. }
-            | Self::OtherProjection { .. }
-            | Self::File { .. } => false,
+            _ => false,
         }
     }
-}
 
-impl StoreError {
     /// Returns true if another program must finish or free space must be made first.
     ///
     /// That holds for a lock and a full disk, also while the database is opened or migrated.
     pub fn is_busy_or_full(&self) -> bool {
         let source = match self {
             Self::Sql { source, .. } | Self::Open { source, .. } => source,
-            Self::Migrate { source: MigrateError::Execute(source), .. }
-            | Self::Migrate { source: MigrateError::ExecuteMigration(source, _), .. } => source,
+            Self::Migrate {
+                source: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
+                ..
+            } => source,
             _ => return false,
         };
         matches!(primary_code(source), Some(5 | 6 | 13))
@@ -189,8 +176,7 @@ impl StoreError {
 }
 
 fn primary_code(error: &sqlx::Error) -> Option<u32> {
-    let code = error.as_database_error().and_then(|e| e.code());
-    code.as_deref().and_then(|c| c.parse::<u32>().ok()).map(|c| c & 0xff)
+    Some(error.as_database_error()?.code()?.parse::<u32>().ok()? & 0xff)
 }
 
 /// Returns the message of an error; a trigger's message stands alone, without the library's prefix.
@@ -206,11 +192,11 @@ fn error_message(error: &sqlx::Error) -> String {
 fn error_advice(error: &sqlx::Error) -> &'static str {
     const FOLDER: &str = "; check that the folder exists and that the user tallyd may write to it";
     match primary_code(error) {
-        Some(5 | 6) => "; another program holds a write transaction open: end it, nothing is lost",
+        Some(5 | 6) => "; another program holds a write transaction open: end it; no data is lost",
         Some(8) => "; the file or its folder is read-only: give the user tallyd write permission",
         Some(10) => "; the disk reports an error: check the host's disk before anything else",
         Some(11 | 26) => "; the file is damaged or no database: stop tallyd and restore a backup",
-        Some(13) => "; the disk is full: free space, work goes on by itself",
+        Some(13) => "; the disk is full: free space; work continues by itself",
         Some(14) => FOLDER,
         None if matches!(error, sqlx::Error::Io(_)) => FOLDER,
         _ => "",
@@ -219,11 +205,17 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
 
 /// Adds the failed action to an error of a statement.
 pub(in crate::store) trait SqlContext<T> {
-    fn context(self, doing: &'static str) -> Result<T, StoreError>;
+    fn context(self, action: &'static str) -> Result<T, StoreError>;
+    /// Names the database file that cannot be opened.
+    fn opening(self, path: &Path) -> Result<T, StoreError>;
 }
 
 impl<T> SqlContext<T> for Result<T, sqlx::Error> {
-    fn context(self, doing: &'static str) -> Result<T, StoreError> {
-        self.map_err(|source| StoreError::Sql { action: doing, source })
+    fn context(self, action: &'static str) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Sql { action, source })
+    }
+
+    fn opening(self, path: &Path) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Open { path: path.to_owned(), source })
     }
 }

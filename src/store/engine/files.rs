@@ -6,7 +6,7 @@
 //! mode of an existing file is its owner's decision and stays.
 
 use std::fmt;
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -29,11 +29,27 @@ pub(super) fn resolve_path(path: &Path) -> PathBuf {
             Err(_) => break,
         }
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match (folder.canonicalize(), path.file_name()) {
+    match (parent_folder(&path).canonicalize(), path.file_name()) {
         (Ok(folder), Some(name)) => folder.join(name),
         (_, _) => path,
     }
+}
+
+/// Returns the path with a suffix to the file's name, such as that of the file's lock.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Returns the folder of a file; for a bare name the working directory.
+pub(super) fn parent_folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Syncs the directory entry of a file to the disk.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(parent_folder(path))?.sync_all()
 }
 
 /// Returns options for opening a file beside the database without following a symbolic link. A followed link
@@ -62,9 +78,6 @@ pub struct FileId {
 
 impl FileId {
     /// Returns the identity of the file with this name; `None`: there is none.
-    ///
-    /// # Errors
-    /// Fails where the folder cannot be read.
     pub fn from_path(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             Ok(found) => Ok(Some(Self { device: found.dev(), inode: found.ino() })),

@@ -4,7 +4,7 @@
 //! not taken on the database file, because closing another descriptor of that file would drop SQLite's own
 //! locks.
 
-use super::files::no_follow_options;
+use super::files::{create_for_group, no_follow_options, resolve_path, with_suffix};
 use crate::store::FileId;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -34,8 +34,8 @@ pub enum LockState {
 pub enum LockError {
     /// The lock is held.
     #[error(
-        "another tallyd already works on this database (lock {path}): \
-         stop it first, or use a command that works beside it"
+        "another tallyd uses this database (lock {path}): \
+         stop it first, or use a command that works beside the daemon"
     )]
     Held {
         /// Path of the lock file.
@@ -43,8 +43,8 @@ pub enum LockError {
     },
     /// The lock file cannot be created or opened.
     #[error(
-        "cannot take the lock {path}: {source}; check that the folder exists and may be written (the first start of the \
-         service makes it)"
+        "cannot acquire the lock {path}: {source}; check that the folder exists and is writable (the first start of \
+         the systemd unit creates it)"
     )]
     File {
         /// Path of the lock file.
@@ -59,13 +59,13 @@ impl DatabaseLock {
     /// Takes the lock of a database, or fails at once if it is held.
     pub fn acquire(database: &Path) -> Result<Self, LockError> {
         let path = lock_path(database);
-        let file = super::files::create_for_group(&path)
-            .and_then(|()| no_follow_options().read(true).write(true).open(&path));
-        let file = file.map_err(|source| LockError::File { path: path.clone(), source })?;
+        let file = create_for_group(&path)
+            .and_then(|()| no_follow_options().read(true).write(true).open(&path))
+            .map_err(|source| LockError::File { path: path.clone(), source })?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { file }),
-                // [`Lock::look`] shares the lock for an instant, and that must not fail a start.
+                // [`DatabaseLock::inspect`] shares the lock for an instant, and that must not fail a start.
                 Err(TryLockError::WouldBlock) if is_inspected(&file) => std::thread::yield_now(),
                 Err(TryLockError::WouldBlock) => return Err(LockError::Held { path }),
                 Err(TryLockError::Error(source)) => return Err(LockError::File { path, source }),
@@ -74,9 +74,6 @@ impl DatabaseLock {
     }
 
     /// Returns the state of a database's lock without taking it.
-    ///
-    /// # Errors
-    /// Fails where the lock file cannot be opened.
     pub fn inspect(database: &Path) -> Result<LockState, LockError> {
         let path = lock_path(database);
         let file = match no_follow_options().read(true).open(&path) {
@@ -96,16 +93,13 @@ impl DatabaseLock {
 
     /// Writes the identity of the open database file into the lock file.
     pub(super) fn write_file_id(&self, opened: FileId) -> io::Result<()> {
-        let line = format!("{opened}\n");
         self.file.set_len(0)?;
-        self.file.write_all_at(line.as_bytes(), 0)
+        self.file.write_all_at(format!("{opened}\n").as_bytes(), 0)
     }
 }
 
 fn lock_path(database: &Path) -> PathBuf {
-    let mut name = super::files::resolve_path(database).into_os_string();
-    name.push(".lock");
-    PathBuf::from(name)
+    with_suffix(&resolve_path(database), ".lock")
 }
 
 fn is_inspected(file: &File) -> bool {
@@ -149,24 +143,22 @@ mod tests {
         let (other, taken) = (path("other"), path("taken.db"));
         std::fs::write(&other, "kept").unwrap();
         std::os::unix::fs::symlink(&other, path("taken.db.lock")).unwrap();
-        assert!(
-            matches!(DatabaseLock::acquire(&taken), Err(LockError::File { .. })),
-            "a link in the lock's place"
-        );
+        let refused = DatabaseLock::acquire(&taken);
+        assert!(matches!(refused, Err(LockError::File { .. })), "the lock file is a link");
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "kept");
         std::os::unix::fs::symlink("circle", path("circle")).unwrap();
         assert!(
             DatabaseLock::acquire(&path("circle")).is_ok(),
-            "a lock beside what nobody can open harms nobody"
+            "a path that cannot be opened has a lock too"
         );
     }
 
     #[test]
-    fn a_look_tells_whether_somebody_holds_it_and_takes_nothing() {
+    fn an_inspection_returns_the_state_and_creates_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("t.db");
         assert_eq!(DatabaseLock::inspect(&database).unwrap(), LockState::Free);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a look makes no file");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no file is created");
         let held = DatabaseLock::acquire(&database).unwrap();
         assert_eq!(DatabaseLock::inspect(&database).unwrap(), LockState::Held { opened_file: None });
         held.write_file_id(FileId::from_path(dir.path()).unwrap().unwrap()).unwrap();
@@ -177,22 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn looks_keep_no_start_from_the_lock() {
+    fn inspections_keep_no_start_from_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("t.db");
         drop(DatabaseLock::acquire(&database).unwrap());
-        let (ended, looking) =
-            (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), database.clone());
-        let end = std::sync::Arc::clone(&ended);
-        let looks = std::thread::spawn(move || {
-            while !end.load(std::sync::atomic::Ordering::Relaxed) {
-                DatabaseLock::inspect(&looking).unwrap();
+        std::thread::scope(|scope| {
+            let starts =
+                scope.spawn(|| (0..2_000).for_each(|_| drop(DatabaseLock::acquire(&database).unwrap())));
+            while !starts.is_finished() {
+                DatabaseLock::inspect(&database).unwrap();
             }
         });
-        for _ in 0..2_000 {
-            DatabaseLock::acquire(&database).unwrap();
-        }
-        ended.store(true, std::sync::atomic::Ordering::Relaxed);
-        looks.join().unwrap();
     }
 }

@@ -9,28 +9,13 @@ use sqlx::sqlite::{SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Sqlite, Type, TypeInfo as _, ValueRef as _};
 
 /// Text from arbitrary bytes.
-pub(in crate::store) struct LossyText(String);
+#[derive(Type)]
+#[sqlx(transparent)]
+pub(in crate::store) struct LossyText(Vec<u8>);
 
 impl From<LossyText> for String {
     fn from(text: LossyText) -> Self {
-        text.0
-    }
-}
-
-impl Type<Sqlite> for LossyText {
-    fn type_info() -> SqliteTypeInfo {
-        <str as Type<Sqlite>>::type_info()
-    }
-
-    fn compatible(info: &SqliteTypeInfo) -> bool {
-        <str as Type<Sqlite>>::compatible(info)
-    }
-}
-
-impl<'r> Decode<'r, Sqlite> for LossyText {
-    fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
-        let bytes = <&[u8] as Decode<Sqlite>>::decode(value)?;
-        Ok(Self(String::from_utf8_lossy(bytes).into_owned()))
+        String::from_utf8_lossy(&text.0).into_owned()
     }
 }
 
@@ -66,10 +51,10 @@ impl Type<Sqlite> for BodyText {
 impl<'r> Decode<'r, Sqlite> for BodyText {
     fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
         if value.type_info().name() == "INTEGER" {
-            let size = <i64 as Decode<Sqlite>>::decode(value)?;
+            let size = i64::decode(value)?;
             return Ok(Self(StoredBody::TooLong(u64::try_from(size)?)));
         }
-        Ok(Self(StoredBody::Text(<LossyText as Decode<Sqlite>>::decode(value)?.into())))
+        Ok(Self(StoredBody::Text(LossyText::decode(value)?.into())))
     }
 }
 

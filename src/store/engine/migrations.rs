@@ -1,5 +1,7 @@
 //! The migrations of the mirror, and the refusal of a database that others made.
 
+use super::error::SqlContext;
+use super::files::with_suffix;
 use crate::store::StoreError;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -22,22 +24,20 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
     if is_empty(path) {
         return Ok(());
     }
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
     let options = SqliteConnectOptions::new()
         .filename(path)
         .read_only(true)
-        .immutable(is_empty(Path::new(&log)))
+        .immutable(is_empty(&with_suffix(path, "-wal")))
         .busy_timeout(busy)
         .log_statements(tracing::log::LevelFilter::Trace);
     let Ok(mut connection) = options.connect().await else { return Ok(()) };
     let checked = check_applied(&mut connection, path).await;
     // A failed close loses nothing, because nothing was written.
     drop(connection.close().await);
-    match checked {
-        Err(error @ StoreError::OtherSchema { .. }) => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    checked.or_else(|error| match error {
+        StoreError::OtherSchema { .. } => Err(error),
+        _ => Ok(()),
+    })
 }
 
 /// Refuses a database whose schema is not exactly that of this program.
@@ -51,7 +51,7 @@ pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Re
     let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
         .fetch_one(read)
         .await
-        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        .opening(path)?;
     if applied == newest {
         return Ok(());
     }
@@ -59,13 +59,10 @@ pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Re
     Err(StoreError::UnknownValue { value_kind: "a schema version", value })
 }
 
-/// Fails if an applied migration has a version of ours and another content.
+/// Fails if an applied migration has a version of this program and another content.
 async fn check_applied(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
     let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
-    let applied: Vec<(i64, Vec<u8>)> = sqlx::query_as(sql)
-        .fetch_all(read)
-        .await
-        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    let applied: Vec<(i64, Vec<u8>)> = sqlx::query_as(sql).fetch_all(read).await.opening(path)?;
     for (version, checksum) in applied {
         if MIGRATIONS.iter().any(|m| m.version == version && *m.checksum != *checksum) {
             return Err(StoreError::OtherSchema { path: path.to_owned(), version });

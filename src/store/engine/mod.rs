@@ -7,6 +7,7 @@
 //! | `columns` | columns as types of the model |
 //! | `connection` | one connection with one user at a time |
 //! | `error` | errors, with advice for the operator |
+//! | `fetch` | statements of typed rows |
 //! | `files` | files in the state directory and their permissions |
 //! | `lock` | the lock beside the database |
 //! | `lossy_text` | text written by other programs |
@@ -22,6 +23,7 @@ pub(super) mod bulk;
 mod columns;
 pub(super) mod connection;
 pub(super) mod error;
+mod fetch;
 pub(super) mod files;
 pub(super) mod lock;
 pub(super) mod lossy_text;

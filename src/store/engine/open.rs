@@ -2,6 +2,7 @@
 
 use super::connection::{BUSY_TIMEOUT, ConnectionGuard, ConnectionSlot, StoreOptions, TransactionGuard};
 use super::error::SqlContext;
+use super::files::{create_for_group, parent_folder, resolve_path};
 use super::migrations::{self, MIGRATIONS};
 use super::position_file::PositionFile;
 use crate::model::Position;
@@ -69,9 +70,9 @@ impl Store {
         lock: &DatabaseLock,
         opening: StoreOptions,
     ) -> Result<Self, StoreError> {
-        let (named, path) = (path.to_owned(), &super::files::resolve_path(path));
+        let (named, path) = (path.to_owned(), &resolve_path(path));
         let failed = |error: std::io::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
-        super::files::create_for_group(path).map_err(failed)?;
+        create_for_group(path).map_err(failed)?;
         migrations::check_before_opening(path, opening.busy_timeout).await?;
         let mut store = Self::connect_path(path, true, opening).await?;
         let opened = FileId::from_path(path).map_err(failed)?;
@@ -106,7 +107,7 @@ impl Store {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.to_owned() });
         }
-        let path = &super::files::resolve_path(path);
+        let path = &resolve_path(path);
         let store = Self::connect_path(path, false, StoreOptions::default()).await?;
         migrations::check_schema(&mut *store.read_connection().await?, path).await?;
         Ok(store)
@@ -124,9 +125,9 @@ impl Store {
     /// It needs no lock, because no other program knows the file. It holds no exchanges, so foreign keys are
     /// not checked.
     pub async fn create_unlocked(path: &Path) -> Result<Self, StoreError> {
-        let made = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-        let doing = "make the new file";
-        made.map_err(|source| StoreError::File { action: doing, path: path.to_owned(), source })?;
+        let failed =
+            |source| StoreError::File { action: "create the new file", path: path.to_owned(), source };
+        std::fs::File::create_new(path).map_err(failed)?;
         let store = Self::open_unlocked(path).await?;
         store.migrate().await?;
         Ok(store)
@@ -134,12 +135,8 @@ impl Store {
 
     /// Opens a mirror of [`Store::create_unlocked`] again, to continue the replay.
     pub async fn open_unlocked(path: &Path) -> Result<Self, StoreError> {
-        Self::open_connections(
-            path,
-            connect_options(path, true).foreign_keys(false),
-            &StoreOptions::default(),
-        )
-        .await
+        let options = connect_options(path, true).foreign_keys(false);
+        Self::open_connections(path, options, &StoreOptions::default()).await
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {
@@ -156,8 +153,7 @@ impl Store {
         opening: &StoreOptions,
     ) -> Result<Self, StoreError> {
         let writer = ConnectionSlot::new(options.clone(), opening);
-        let opened = writer.acquire().await.map(drop);
-        opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        writer.acquire().await.map(drop).opening(path)?;
         let reader = || match opening.is_single {
             true => writer.clone(),
             false => {
@@ -201,15 +197,13 @@ impl Store {
     }
 
     /// Returns true if another program's write transaction stays open for more than 2 s.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn is_locked(&self) -> Result<bool, StoreError> {
-        let mut writer = self.writer.acquire().await.context("look for a lock")?;
-        writer.execute("PRAGMA busy_timeout = 2000").await.context("look for a lock")?;
-        let begun = writer.execute("BEGIN IMMEDIATE; ROLLBACK").await.context("look for a lock");
+        const ACTION: &str = "check for another program's lock";
+        let mut writer = self.writer.acquire().await.context(ACTION)?;
+        writer.execute("PRAGMA busy_timeout = 2000").await.context(ACTION)?;
+        let begun = writer.execute("BEGIN IMMEDIATE; ROLLBACK").await.context(ACTION);
         let restored = format!("PRAGMA busy_timeout = {}", BUSY_TIMEOUT.as_millis());
-        writer.execute(sqlx::AssertSqlSafe(restored)).await.context("look for a lock")?;
+        writer.execute(sqlx::AssertSqlSafe(restored)).await.context(ACTION)?;
         match begun {
             Ok(_) => Ok(false),
             Err(error) if error.is_busy_or_full() => Ok(true),
@@ -230,13 +224,11 @@ impl Store {
 
     /// Fails if the disk has less than `floor_bytes` free.
     pub fn check_free_space(&self, floor_bytes: u64) -> Result<(), StoreError> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let disk =
-            rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).map_err(|error| StoreError::File {
-                action: "look how much room there is for",
-                path: self.path.clone(),
-                source: error.into(),
-            })?;
+        let disk = rustix::fs::statvfs(parent_folder(&self.path)).map_err(|error| StoreError::File {
+            action: "read the free disk space for",
+            path: self.path.clone(),
+            source: error.into(),
+        })?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free >= floor_bytes {
             return Ok(());
@@ -261,7 +253,7 @@ impl Store {
         let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *writer).await;
         drop(writer);
         self.writer.close().await;
-        checkpoint.map(drop).context("fold the write-ahead log into the database")
+        checkpoint.map(drop).context("run a checkpoint")
     }
 }
 
@@ -271,10 +263,10 @@ impl WriteTransaction {
     pub(in crate::store) async fn commit_with(
         self,
         query: Query<'static, Sqlite, SqliteArguments>,
-        doing: &'static str,
+        action: &'static str,
     ) -> Result<Vec<SqliteRow>, StoreError> {
-        debug_assert!(self.position_file.is_none(), "its position is to be noted");
-        self.tx.commit_with(query).await.context(doing)
+        debug_assert!(self.position_file.is_none(), "a Full commit must note its position");
+        self.tx.commit_with(query).await.context(action)
     }
 
     /// Commits the transaction.
@@ -283,11 +275,9 @@ impl WriteTransaction {
             return self.tx.commit_with(sqlx::query("COMMIT")).await.map(drop).context("commit");
         };
         let query = sqlx::query("SELECT position FROM journal_sequence; COMMIT");
-        let ended = self.tx.commit_with(query).await.context("commit")?;
-        if let Some(position) = ended.first() {
-            file.write_position(Position(
-                position.try_get(0).context("read the position that was committed")?,
-            ));
+        let rows = self.tx.commit_with(query).await.context("commit")?;
+        if let Some(row) = rows.first() {
+            file.write_position(Position(row.try_get(0).context("read the committed position")?));
         }
         Ok(())
     }
@@ -320,8 +310,7 @@ pub(in crate::store) async fn open_reader(path: &Path) -> Result<SqliteConnectio
         .busy_timeout(BUSY_TIMEOUT)
         .log_statements(tracing::log::LevelFilter::Trace)
         .log_slow_statements(tracing::log::LevelFilter::Debug, Duration::from_secs(1));
-    let opened = options.connect().await;
-    let mut reader = opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    let mut reader = options.connect().await.opening(path)?;
     migrations::check_schema(&mut reader, path).await?;
     Ok(reader)
 }
@@ -333,6 +322,12 @@ mod tests {
     async fn open(path: &Path) -> Store {
         let lock = DatabaseLock::acquire(path).unwrap();
         Store::open(path, &lock).await.unwrap()
+    }
+
+    async fn open_new() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir.path().join("t.db")).await;
+        (dir, store)
     }
 
     async fn pragma(connection: &mut SqliteConnection, name: &'static str) -> i64 {
@@ -349,8 +344,7 @@ mod tests {
 
     #[tokio::test]
     async fn claims_are_synced_and_facts_are_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir.path().join("t.db")).await;
+        let (_dir, store) = open_new().await;
         for (durability, level) in [(Durability::Full, 2), (Durability::Normal, 1), (Durability::Full, 2)] {
             let mut write = store.begin_write(durability).await.unwrap();
             assert_eq!(pragma(&mut write.tx, "PRAGMA synchronous").await, level, "{durability:?}");
@@ -359,8 +353,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_disk_is_named_leaves_nothing_half_written_and_work_goes_on_once_there_is_room() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir.path().join("t.db")).await;
+        let (_dir, store) = open_new().await;
         let mut writer = store.writer.acquire().await.unwrap();
         writer.execute("PRAGMA foreign_keys = 0").await.unwrap();
         let pages = pragma(&mut writer, "PRAGMA page_count").await;
@@ -370,12 +363,10 @@ mod tests {
         let error = fill(&store).await.unwrap_err();
         assert!(error.is_transient(), "{error}");
         assert!(error.to_string().contains("the disk is full: free space"), "{error}");
-        assert_eq!(
-            pragma(&mut store.read_connection().await.unwrap(), "SELECT count(*) FROM parked").await,
-            0
-        );
-        let room = "PRAGMA max_page_count = 100000";
-        store.writer.acquire().await.unwrap().execute(room).await.unwrap();
+        let parked = pragma(&mut store.read_connection().await.unwrap(), "SELECT count(*) FROM parked").await;
+        assert_eq!(parked, 0);
+        let limit = "PRAGMA max_page_count = 100000";
+        store.writer.acquire().await.unwrap().execute(limit).await.unwrap();
         let mut write = store.begin_write(Durability::Full).await.unwrap();
         write.tx.execute("UPDATE journal_sequence SET position = 7").await.unwrap();
         write.commit().await.unwrap();
@@ -383,9 +374,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_may_not_be_written_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir.path().join("t.db")).await;
+    async fn a_read_only_database_is_named() {
+        let (_dir, store) = open_new().await;
         store.writer.acquire().await.unwrap().execute("PRAGMA query_only = 1").await.unwrap();
         let error = fill(&store).await.unwrap_err();
         assert!(error.to_string().contains("read-only: give the user tallyd write permission"), "{error}");
@@ -393,8 +383,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_position_beside_the_database_is_that_of_the_last_synced_commit() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir.path().join("t.db")).await;
+        let (_dir, store) = open_new().await;
         let file = store.position_file.clone().unwrap();
         for (durability, noted) in [(Durability::Full, 1), (Durability::Normal, 1), (Durability::Full, 3)] {
             let mut write = store.begin_write(durability).await.unwrap();
@@ -405,11 +394,11 @@ mod tests {
         let mut dropped = store.begin_write(Durability::Full).await.unwrap();
         dropped.position_next().await.unwrap();
         drop(dropped);
-        assert_eq!(file.read_position(), Some(Position(3)), "what was not committed is not noted");
+        assert_eq!(file.read_position(), Some(Position(3)), "an uncommitted position is not noted");
     }
 
     #[tokio::test]
-    async fn what_is_not_committed_is_undone_before_anybody_else_writes() {
+    async fn an_uncommitted_transaction_is_rolled_back_before_the_next_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
         let store = open(&path).await;
@@ -420,14 +409,12 @@ mod tests {
         let mut next = store.begin_write(Durability::Normal).await.unwrap();
         assert_eq!(next.position_next().await.unwrap(), Position(1));
         drop(next);
-        assert_eq!(
-            beside.begin_write(Durability::Full).await.unwrap().position_next().await.unwrap(),
-            Position(1)
-        );
+        let mut next = beside.begin_write(Durability::Full).await.unwrap();
+        assert_eq!(next.position_next().await.unwrap(), Position(1));
     }
 
     #[tokio::test]
-    async fn the_log_shrinks_again_once_who_held_a_snapshot_is_gone() {
+    async fn the_log_shrinks_after_the_end_of_an_old_snapshot() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
         let store = open(&path).await;
@@ -455,9 +442,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_takes_a_connection_of_a_closed_database() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir.path().join("t.db")).await;
+    async fn a_closed_database_gives_no_connection() {
+        let (_dir, store) = open_new().await;
         let other = store.clone();
         store.close().await.unwrap();
         assert!(other.begin_write(Durability::Full).await.is_err());

@@ -10,28 +10,26 @@
 //!
 //! A host that was restored as a whole, with this file, is not detected.
 
-use super::files::no_follow_options;
+use super::files::{no_follow_options, sync_folder, with_suffix};
 use crate::model::Position;
 use crate::telemetry::event;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
 
 #[derive(Debug)]
 pub(super) struct PositionFile {
     path: PathBuf,
     file: OnceLock<File>,
-    has_warned: AtomicBool,
+    warning: Once,
 }
 
 impl PositionFile {
     pub(super) fn for_database(database: &Path) -> Self {
-        let mut name = database.as_os_str().to_owned();
-        name.push(".position");
-        Self { path: PathBuf::from(name), file: OnceLock::new(), has_warned: AtomicBool::new(false) }
+        let path = with_suffix(database, ".position");
+        Self { path, file: OnceLock::new(), warning: Once::new() }
     }
 
     /// Returns the last noted position; `None` where the file is missing or damaged. A power cut may leave
@@ -57,25 +55,22 @@ impl PositionFile {
     /// right after would make the database look like a copy.
     pub(super) fn create_synced(&self, position: Position) {
         self.write_position(position);
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         // A failed sync may raise a false alarm later; no data is lost.
-        if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
-            drop(folder.sync_all());
-        }
+        drop(sync_folder(&self.path));
     }
 
     /// Writes a committed position. A failure leaves an older position, which is allowed; it is logged once.
     pub(super) fn write_position(&self, position: Position) {
         let line = format!("{0:020} {0:020}\n", position.0);
         let written = self.open_file().and_then(|file| file.write_all_at(line.as_bytes(), 0));
-        if let Err(error) = written
-            && !self.has_warned.swap(true, Ordering::Relaxed)
-        {
+        if let Err(error) = written {
             let path = self.path.display();
-            tracing::warn!(
-                event = event::DAEMON_WARNING,
-                "cannot write {path}: {error}; until it can be written, a database put back in time may go unnoticed"
-            );
+            self.warning.call_once(|| {
+                tracing::warn!(
+                    event = event::DAEMON_WARNING,
+                    "cannot write {path}: {error}; until this is fixed, a restored older database may not be detected"
+                );
+            });
         }
     }
 
@@ -97,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_line_says_nothing() {
+    fn half_a_line_is_no_position() {
         let dir = tempfile::tempdir().unwrap();
         let file = PositionFile::for_database(&dir.path().join("t.db"));
         assert_eq!(file.read_position(), None);
@@ -113,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let file = PositionFile::for_database(&dir.path().join("t.db"));
         let other = dir.path().join("other");
         let line = format!("{0:020} {0:020}\n", 9);
         std::fs::write(&other, &line).unwrap();
         std::os::unix::fs::symlink(&other, &file.path).unwrap();
-        assert_eq!(file.read_position(), None, "what it names is not ours");
+        assert_eq!(file.read_position(), None, "the target of the link is not read");
         file.write_position(Position(4711));
         assert_eq!(std::fs::read_to_string(&other).unwrap(), line);
         assert_eq!(file.read_position(), Some(Position(4711)));

@@ -6,7 +6,6 @@
 //! decides. The counter jumps over the lost positions, so no position has two meanings and the alarm is
 //! raised once.
 
-use super::error::SqlContext;
 use super::position_file::PositionFile;
 use crate::model::{ChangeId, Position, Timestamp};
 use crate::outbox::Reason;
@@ -39,69 +38,51 @@ impl Store {
     ///
     /// `host` is this machine's name in the database ([`AccountBinding::host_digest`](crate::store::AccountBinding::host_digest)).
     /// With `None` the machine is no sign: it has no name, or its disk may come from another machine.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn rollback_sign(&self, host: Option<&str>) -> Result<Option<RollbackSign>, StoreError> {
-        let stands = self.journal_position().await?;
+        let position = self.journal_position().await?;
         let file = self.position_file.as_deref();
-        let noted = file.and_then(PositionFile::read_position).unwrap_or(stands);
-        let (marked, last_host, is_used) = self.rollback_marks().await?;
-        if let Some(file) = file.filter(|_| !is_used) {
-            file.create_synced(stands);
-        }
-        let missing = file.filter(|file| file.is_missing());
-        let how = match (marked, missing) {
-            (Some((at, true)), _) => format!("`tallyd restored` said at {at} that the database was restored"),
-            (Some((at, false)), _) => format!("the database is a copy made at {at}"),
-            (None, Some(file)) => {
-                let file = file.path().display();
-                format!("there is no {file} beside the database: another tool copied or restored it")
-            }
-            (None, None) if noted > stands => {
-                let lost = noted.0 - stands.0;
-                format!("the database was put back: {lost} position(s) of its journal are gone")
-            }
-            (None, None) if host.zip(last_host.as_deref()).is_some_and(|(host, last)| host != last) => {
-                "the database was last used on another machine, and a copy of it may be older than what that machine sent \
-                 (`database.moves_between_hosts` says that the disk itself moves)"
-                    .into()
-            }
-            (None, None) => return Ok(None),
-        };
-        Ok(Some(RollbackSign { reached_position: noted.max(stands), description: how }))
-    }
-
-    /// Returns the signs stored in the database: its backup marker, its last host, and true if a session
-    /// exists. The marker is its time, and true if a person set it.
-    async fn rollback_marks(&self) -> Result<RollbackMarks, StoreError> {
+        let noted = file.and_then(PositionFile::read_position).unwrap_or(position);
         let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') \
                               FROM backup_marker), \
                           EXISTS (SELECT 1 FROM backup_marker m JOIN event e ON e.position = m.position \
                               AND e.kind = ?1), \
                           (SELECT host FROM session ORDER BY id DESC LIMIT 1), EXISTS (SELECT 1 FROM session)";
-        let (at, is_declared, host, is_used): (Option<String>, bool, Option<String>, bool) =
-            sqlx::query_as(sql)
-                .bind(RESTORE_DECLARED)
-                .fetch_one(&mut *self.read_connection().await?)
-                .await
-                .context("look for the mark of a copy")?;
-        Ok((at.map(|at| (at, is_declared)), host, is_used))
+        let (copied_at, is_declared, last_host, is_used): (Option<String>, bool, Option<String>, bool) =
+            self.fetch_one(sql, (RESTORE_DECLARED,), "read the backup marker").await?;
+        if let Some(file) = file.filter(|_| !is_used) {
+            file.create_synced(position);
+        }
+        let missing = file.filter(|file| file.is_missing());
+        let description = match (copied_at, missing) {
+            (Some(at), _) if is_declared => {
+                format!("`tallyd restored` declared at {at} that the database was restored")
+            }
+            (Some(at), _) => format!("the database is a copy made at {at}"),
+            (None, Some(file)) => {
+                let file = file.path().display();
+                format!("there is no {file} beside the database: another tool copied or restored it")
+            }
+            (None, None) if noted > position => {
+                let lost = noted.0 - position.0;
+                format!("the database is older than it was: {lost} position(s) of its journal are missing")
+            }
+            (None, None) if host.zip(last_host.as_deref()).is_some_and(|(host, last)| host != last) => {
+                "the database was last used on another machine, so that machine may have sent changes since \
+                 (set `database.moves_between_hosts` if the disk itself moves)"
+                    .into()
+            }
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(RollbackSign { reached_position: noted.max(position), description }))
     }
 }
 
-type RollbackMarks = (Option<(String, bool)>, Option<String>, bool);
-
 impl WriteTransaction {
     /// Marks the database as restored by a person's declaration; the next start holds doubtful changes.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
     pub async fn restore_declare(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let position = self.event_append(at, RESTORE_DECLARED, "database", None).await?;
         let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
-        let done = sqlx::query(sql).bind(at.0).bind(position.0).execute(&mut *self.tx).await;
-        done.map(drop).context("mark the database as restored")
+        self.execute(sql, (at.0, position.0), "store the backup marker").await
     }
 
     /// Holds the changes that may have taken effect since, and returns their number.
@@ -110,20 +91,18 @@ impl WriteTransaction {
     /// positions and deletes the backup marker.
     pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64, StoreError> {
         let sql = "UPDATE journal_sequence SET position = max(position, ?1)";
-        let jump = sqlx::query(sql).bind(restored.reached_position.0).execute(&mut *self.tx).await;
-        jump.context("jump over the positions that were lost")?;
-        let done = sqlx::query("DELETE FROM backup_marker").execute(&mut *self.tx).await;
-        done.context("take a copy into use")?;
+        self.execute(sql, (restored.reached_position.0,), "skip the lost positions").await?;
+        self.execute("DELETE FROM backup_marker", (), "delete the backup marker").await?;
         self.requeue_adjusts_in_doubt(at).await?;
         self.clear_count_bases().await?;
-        let found = sqlx::query_scalar(NON_IDEMPOTENT_CHANGES).fetch_all(&mut *self.tx).await;
-        let doubles: Vec<i64> = found.context("find the changes that may have been done")?;
-        let doubles: BTreeSet<ChangeId> = doubles.into_iter().map(ChangeId).collect();
-        if doubles.is_empty() {
+        let found: Vec<(i64,)> =
+            self.fetch_all(NON_IDEMPOTENT_CHANGES, (), "find the changes that may have taken effect").await?;
+        if found.is_empty() {
             return Ok(0);
         }
-        let what = format!("{}; this may have been done since", restored.description);
-        Ok(self.brake_trip_hold(Reason::Restored, &what, &doubles, at).await?.1)
+        let held: BTreeSet<ChangeId> = found.into_iter().map(|(id,)| ChangeId(id)).collect();
+        let detail = format!("{}; this change may have taken effect since", restored.description);
+        Ok(self.brake_trip_hold(Reason::Restored, &detail, &held, at).await?.1)
     }
 
     /// Moves adjusts in doubt to `pending`, so that [`NON_IDEMPOTENT_CHANGES`] holds them with the other changes. A check
@@ -132,8 +111,7 @@ impl WriteTransaction {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', \
                    state_changed_ms = ?1 \
                    WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
-        let done = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
-        done.context("hold the adjusts in doubt")?;
+        self.execute(sql, (at.0,), "hold the adjusts in doubt").await?;
         self.stock_level_writes_end_orphaned(at).await
     }
 
@@ -145,6 +123,6 @@ impl WriteTransaction {
                    base_ms = 0, \
                        position = (SELECT position FROM journal_sequence) WHERE state = 'pending' \
                            AND kind = 'quantity.set'";
-        sqlx::query(sql).execute(&mut *self.tx).await.map(drop).context("forget the bases of counts")
+        self.execute(sql, (), "clear the bases of counts").await
     }
 }

@@ -33,55 +33,45 @@ pub(super) async fn table_hashes(
         let sql = "SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid";
         let columns: Vec<(String, i64)> =
             sqlx::query_as(sql).bind(&table).fetch_all(&mut *connection).await.context("list the columns")?;
-        let mut key: Vec<&(String, i64)> = columns.iter().filter(|(_, place)| *place > 0).collect();
-        key.sort_by_key(|(_, place)| *place);
-        let key: Vec<String> = if has_no_rowid {
-            key.iter().map(|(name, _)| quoted_name(name)).collect()
-        } else {
-            vec!["rowid".into()]
+        let mut key: Vec<&(String, i64)> = columns.iter().filter(|(_, rank)| *rank > 0).collect();
+        key.sort_by_key(|(_, rank)| *rank);
+        let key: Vec<String> = match has_no_rowid {
+            true => key.iter().map(|(name, _)| quoted_name(name)).collect(),
+            false => vec!["rowid".into()],
         };
         let columns: Vec<String> = columns.iter().map(|(name, _)| quoted_name(name)).collect();
-        let hash = HashedTable { name: quoted_name(&table), key, columns }.hash_rows(connection).await?;
+        let hash = hash_rows(connection, &quoted_name(&table), &key, &columns).await?;
         hashes.insert(table, hash);
     }
     Ok(hashes)
 }
 
-struct HashedTable {
-    name: String,
-    key: Vec<String>,
-    columns: Vec<String>,
-}
-
-impl HashedTable {
-    async fn hash_rows(&self, connection: &mut SqliteConnection) -> Result<TableHash, StoreError> {
-        let (mut hasher, mut rows, mut after) = (Sha256::new(), 0, None::<String>);
-        loop {
-            let sql = AssertSqlSafe(self.page_sql(after.as_deref()));
-            let page: Vec<(String, String)> =
-                sqlx::query_as(sql).fetch_all(&mut *connection).await.context("compare a table")?;
-            for (_, row) in &page {
-                hasher.update(row.as_bytes());
-                hasher.update([0]);
-            }
-            rows += page.len() as u64;
-            match page.into_iter().nth(PAGE_ROWS - 1) {
-                Some((key, _)) => after = Some(key),
-                None => return Ok(TableHash { rows, digest: hasher.finalize().into() }),
-            }
+async fn hash_rows(
+    connection: &mut SqliteConnection,
+    table: &str,
+    key: &[String],
+    columns: &[String],
+) -> Result<TableHash, StoreError> {
+    let literals = |columns: &[String]| {
+        let each: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
+        each.join(" || ',' || ")
+    };
+    // The literal of each row's key, and those of all its values.
+    let (keys, values, key) = (literals(key), literals(columns), key.join(", "));
+    let (mut hasher, mut rows, mut behind) = (Sha256::new(), 0, String::new());
+    loop {
+        let sql = format!("SELECT {keys}, {values} FROM {table} {behind} ORDER BY {key} LIMIT {PAGE_ROWS}");
+        let query = sqlx::query_as(AssertSqlSafe(sql)).fetch_all(&mut *connection);
+        let page: Vec<(String, String)> = query.await.context("compare a table")?;
+        for (_, row) in &page {
+            hasher.update(row.as_bytes());
+            hasher.update([0]);
         }
-    }
-
-    /// Returns the SQL for the rows after a key: the literal of each row's key and of all its values.
-    fn page_sql(&self, after: Option<&str>) -> String {
-        let literals = |columns: &[String]| {
-            let each: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
-            each.join(" || ',' || ")
-        };
-        let key = self.key.join(", ");
-        let behind = after.map(|after| format!("WHERE ({key}) > ({after})")).unwrap_or_default();
-        let (keys, values) = (literals(&self.key), literals(&self.columns));
-        format!("SELECT {keys}, {values} FROM {} {behind} ORDER BY {key} LIMIT {PAGE_ROWS}", self.name)
+        rows += page.len() as u64;
+        match page.get(PAGE_ROWS - 1) {
+            Some((last, _)) => behind = format!("WHERE ({key}) > ({last})"),
+            None => return Ok(TableHash { rows, digest: hasher.finalize().into() }),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Without inotify (a network file system, some containers) it is queried every 250 ms. A lost notification
 //! delays a reaction by at most a minute, because the daemon's loop queries each minute in any case.
 
-use super::error::SqlContext;
+use super::files::with_suffix;
 use crate::model::Position;
 use crate::store::journal::event::{BRAKE_RELEASED, ENTRY_RETRIED, OUTBOX_RESOLVED, QUOTA_LIFTED};
 use crate::store::{Store, StoreError};
@@ -12,7 +12,7 @@ use rustix::fs::inotify;
 use sqlx::FromRow;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
@@ -42,32 +42,22 @@ pub struct NewEntries {
 }
 
 impl Store {
-    /// Returns the newest entries; of decisions only one after the position `heard`.
+    /// Returns the newest entries; of decisions only one after the position `last_seen`.
     ///
     /// A single statement reads all, because each statement crosses to the connection's thread and a query follows
     /// every commit.
-    pub async fn new_entries(&self, heard: Position) -> Result<NewEntries, StoreError> {
+    pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries, StoreError> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
                           coalesce((SELECT max(id) FROM order_read_request), 0) AS order_read_request";
-        let query = sqlx::query_as(sql)
-            .bind(heard.0)
-            .bind(OUTBOX_RESOLVED)
-            .bind(BRAKE_RELEASED)
-            .bind(ENTRY_RETRIED)
-            .bind(QUOTA_LIFTED);
-        query
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("look for changes, words, requests and orders")
+        let values = (last_seen.0, OUTBOX_RESOLVED, BRAKE_RELEASED, ENTRY_RETRIED, QUOTA_LIFTED);
+        self.fetch_one(sql, values, "read the new entries").await
     }
 
     /// Begins to watch; a write after this call wakes the next [`DatabaseWatch::wait_for_write`].
     pub fn watch_writes(&self) -> DatabaseWatch {
-        let mut name = self.path().as_os_str().to_owned();
-        name.push("-wal");
-        DatabaseWatch { descriptor: watch_descriptor(&PathBuf::from(name), self.path()).ok() }
+        DatabaseWatch { descriptor: watch_descriptor(&with_suffix(self.path(), "-wal"), self.path()).ok() }
     }
 }
 

@@ -1,9 +1,8 @@
 //! Details of the journal for people and programs: exchanges with their bodies, events, and the changes of a
 //! run.
 
-use super::reader::{JournalEvent, unpack_body};
+use super::reader::{JournalEvent, unpack_text};
 use crate::model::{Position, RunId};
-use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{ExchangeRow, Store, StoreError};
 use sqlx::FromRow;
@@ -62,11 +61,15 @@ pub struct RunChange {
     pub written: Option<i64>,
 }
 
-const EXCHANGE_DETAILS: &str = "SELECT e.id, e.ended, e.run_id, r.job, r.trigger, e.operation, e.target, e.lane, e.sent_ms, \
-    e.answered_ms, e.verdict, e.status, e.message, e.parked, e.is_ignored, q.packed AS request, \
-    q.size AS request_size, a.packed AS response, a.size AS response_size \
-    FROM exchange e JOIN run r ON r.id = e.run_id \
-    LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
+macro_rules! exchange_details {
+    () => {
+        "SELECT e.id, e.ended, e.run_id, r.job, r.trigger, e.operation, e.target, e.lane, e.sent_ms, \
+             e.answered_ms, e.verdict, e.status, e.message, e.parked, e.is_ignored, q.packed AS request, \
+             q.size AS request_size, a.packed AS response, a.size AS response_size \
+         FROM exchange e JOIN run r ON r.id = e.run_id \
+         LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id"
+    };
+}
 
 impl Store {
     /// Returns the exchanges that began after one position, up to another, in order.
@@ -75,21 +78,15 @@ impl Store {
         after: Position,
         to: Position,
     ) -> Result<Vec<ExchangeDetail>, StoreError> {
-        let sql = format!("{EXCHANGE_DETAILS} WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id");
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0).bind(to.0);
-        let rows: Vec<ExchangeDetailRow> = query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the journal's exchanges")?;
+        let sql = concat!(exchange_details!(), " WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id");
+        let rows = self.fetch_all(sql, (after.0, to.0), "read the journal's exchanges").await?;
         rows.into_iter().map(ExchangeDetail::from_row).collect()
     }
 
     /// Returns the exchange that began or ended at a position.
     pub async fn exchange_detail(&self, at: Position) -> Result<Option<ExchangeDetail>, StoreError> {
-        let sql = format!("{EXCHANGE_DETAILS} WHERE e.id = ?1 OR e.ended = ?1");
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(at.0);
-        let row: Option<ExchangeDetailRow> =
-            query.fetch_optional(&mut *self.read_connection().await?).await.context("read an exchange")?;
+        let sql = concat!(exchange_details!(), " WHERE e.id = ?1 OR e.ended = ?1");
+        let row = self.fetch_optional(sql, (at.0,), "read an exchange").await?;
         row.map(ExchangeDetail::from_row).transpose()
     }
 
@@ -97,8 +94,7 @@ impl Store {
     pub async fn event_list(&self, after: Position, to: Position) -> Result<Vec<JournalEvent>, StoreError> {
         let sql = "SELECT position, at_ms, kind, subject, detail FROM event \
                    WHERE position > ?1 AND position <= ?2 ORDER BY position";
-        let query = sqlx::query_as(sql).bind(after.0).bind(to.0);
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the journal's events")
+        self.fetch_all(sql, (after.0, to.0), "read the journal's events").await
     }
 
     /// Returns the position after which the newest `count` exchanges and events stand.
@@ -109,23 +105,14 @@ impl Store {
                            UNION ALL \
                            SELECT position FROM (SELECT position FROM event ORDER BY position DESC LIMIT ?1)) \
                        ORDER BY position DESC LIMIT ?1)";
-        let query = sqlx::query_scalar(sql).bind(count);
-        query
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .map(Position)
-            .context("find the newest entries")
+        self.fetch_one(sql, (count,), "find the newest entries").await.map(|(start,)| Position(start))
     }
 
     /// Returns the changes that the exchanges of a run carried, with their current state.
     pub async fn run_changes(&self, run: RunId) -> Result<Vec<RunChange>, StoreError> {
         let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
                    JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = ?1 ORDER BY e.id, o.id";
-        sqlx::query_as(sql)
-            .bind(run.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the changes of a run")
+        self.fetch_all(sql, (run.0,), "read the changes of a run").await
     }
 
     /// Returns the events during a run.
@@ -133,20 +120,14 @@ impl Store {
         let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM run r JOIN event e \
                        ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \
                    WHERE r.id = ?1 ORDER BY e.position";
-        sqlx::query_as(sql)
-            .bind(run.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the events of a run")
+        self.fetch_all(sql, (run.0,), "read the events of a run").await
     }
 }
 
 impl ExchangeDetail {
     fn from_row(mut row: ExchangeDetailRow) -> Result<Self, StoreError> {
-        let text = |packed: Option<Vec<u8>>, size| -> Result<Option<String>, StoreError> {
-            let Some(packed) = packed else { return Ok(None) };
-            Ok(Some(String::from_utf8_lossy(&unpack_body(Some(&packed), size)?).into_owned()))
-        };
+        let text =
+            |packed: Option<Vec<u8>>, size| packed.map(|packed| unpack_text(&packed, size)).transpose();
         let request = text(row.request.take(), row.request_size)?;
         let response = text(row.response.take(), row.response_size)?;
         Ok(Self { row, request, response })

@@ -5,7 +5,6 @@
 //! changes nor the clock.
 
 use crate::model::{Position, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 
 /// Event of a person's decision on a change; it notifies the daemon.
@@ -19,17 +18,9 @@ pub const QUOTA_LIFTED: &str = "quota.lifted";
 
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > ?1 AND kind = ?2)";
-        let found = sqlx::query_scalar(sql)
-            .bind(after.0)
-            .bind(kind)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await;
-        found.context("look for a person's word")
+        self.fetch_one(sql, (after.0, kind), "check for a decision").await.map(|(is_found,)| is_found)
     }
 }
 
@@ -44,7 +35,6 @@ impl WriteTransaction {
     ) -> Result<Position, StoreError> {
         let position = self.position_next().await?;
         let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let query = sqlx::query(sql).bind(position.0).bind(at.0).bind(kind).bind(subject).bind(detail);
-        query.execute(&mut *self.tx).await.map(|_| position).context("write a decision down")
+        self.execute(sql, (position.0, at.0, kind, subject, detail), "store an event").await.map(|_| position)
     }
 }

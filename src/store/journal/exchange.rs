@@ -30,59 +30,45 @@ macro_rules! next_position_and_body {
     };
 }
 
-/// SQL: inserts a beginning exchange, after `position_and_body!`.
-macro_rules! insert_exchange {
-    () => {
-        "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
-         SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 \
-         FROM journal_sequence \
-         RETURNING id"
+/// SQL: inserts an exchange and returns its id, followed by `$end`.
+macro_rules! begin_exchange {
+    ($end:literal) => {
+        concat!(
+            next_position_and_body!(),
+            "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
+             SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 \
+             FROM journal_sequence RETURNING id",
+            $end
+        )
     };
 }
 
-const BEGIN_ACTION: &str = "write down a call before it is sent";
+const BEGIN_ACTION: &str = "store a call before it is sent";
 
 fn begin_query(
     sql: &'static str,
     session_id: i64,
     begun: &ExchangeBegin<'_>,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>, StoreError> {
-    let kept =
-        begun.body.map(DigestedBody::from).map(BodyParams::with_bytes).transpose()?.unwrap_or_default();
-    let query = sqlx::query_with(sql, kept.into_arguments()?).bind(begun.run_id.0).bind(session_id);
+    let body = bind_body(begun.body.map(DigestedBody::from), true)?;
+    let query = sqlx::query_with(sql, body).bind(begun.run_id.0).bind(session_id);
     let query = query.bind(begun.operation.as_str()).bind(begun.target.clone()).bind(begun.lane.as_str());
     Ok(query.bind(begun.sent_at.0).bind(begun.sent_moment.0))
 }
 
-/// Body as bound to these statements; all empty where there is none.
-#[derive(Default)]
-struct BodyParams {
-    digest: Option<Vec<u8>>,
-    size: i64,
-    packed: Option<Vec<u8>>,
-}
-
-impl BodyParams {
-    fn with_bytes(body: DigestedBody<'_>) -> Result<Self, StoreError> {
-        let PackedBody { size, packed } =
-            body.packed.map_or_else(|| PackedBody::pack(body.bytes), |body| Ok(body.clone()))?;
-        let size = i64::try_from(size).unwrap_or(i64::MAX);
-        Ok(Self { digest: Some(body.digest.to_vec()), size, packed: Some(packed) })
-    }
-
-    fn without_large_bytes(body: DigestedBody<'_>) -> Result<Self, StoreError> {
-        match body.packed.is_none() && body.bytes.len() > LARGE_BODY_BYTES {
-            true => Ok(Self { digest: Some(body.digest.to_vec()), ..Self::default() }),
-            false => Self::with_bytes(body),
-        }
-    }
-
-    fn into_arguments(self) -> Result<SqliteArguments, StoreError> {
-        let mut bound = SqliteArguments::default();
-        let added =
-            bound.add(self.digest).and_then(|()| bound.add(self.size)).and_then(|()| bound.add(self.packed));
-        added.map(|()| bound).map_err(sqlx::Error::Encode).context("keep a body")
-    }
+/// Binds digest, size and packed bytes of a body; without `with_bytes` the digest only.
+fn bind_body(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<SqliteArguments, StoreError> {
+    let packed = body.filter(|_| with_bytes).map(|body| match body.packed {
+        Some(packed) => Ok(packed.clone()),
+        None => PackedBody::pack(body.bytes),
+    });
+    let (size, packed) = packed.transpose()?.map_or((0, None), |body| (body.size, Some(body.packed)));
+    let mut bound = SqliteArguments::default();
+    let added = bound
+        .add(body.map(|body| body.digest.to_vec()))
+        .and_then(|()| bound.add(i64::try_from(size)?))
+        .and_then(|()| bound.add(packed));
+    added.map(|()| bound).map_err(sqlx::Error::Encode).context("store a body")
 }
 
 /// Call whose reservation in the quota may still count.
@@ -111,23 +97,17 @@ impl Store {
                    FROM (SELECT id, operation, answered_moment, session_id, status, verdict FROM exchange \
                          ORDER BY id DESC LIMIT ?2) e \
                    CROSS JOIN session s ON s.id = e.session_id ORDER BY e.id DESC";
-        let rows: Vec<(String, Option<i64>, bool, Option<bool>)> = sqlx::query_as(sql)
-            .bind(boot_id)
-            .bind(limit)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the last calls")?;
-        let place =
-            |(operation, answered, same_boot, given_up): (String, Option<i64>, bool, Option<bool>)| {
-                let (operation, is_given_up) = (operation.parse().ok()?, given_up.unwrap_or(false));
-                Some(UsedReservation {
-                    operation,
-                    answered_moment: answered.map(Moment),
-                    is_given_up,
-                    is_same_boot: same_boot,
-                })
-            };
-        Ok(rows.into_iter().filter_map(place).collect())
+        let rows: Vec<(String, Option<i64>, bool, Option<bool>)> =
+            self.fetch_all(sql, (boot_id, limit), "read the last calls").await?;
+        let known = rows.into_iter().filter_map(|(operation, answered, is_same_boot, given_up)| {
+            Some(UsedReservation {
+                operation: operation.parse().ok()?,
+                answered_moment: answered.map(Moment),
+                is_given_up: given_up.unwrap_or(false),
+                is_same_boot,
+            })
+        });
+        Ok(known.collect())
     }
 
     /// Returns age and operation of each 400 in the bad-request budget younger than `within`, oldest first.
@@ -143,27 +123,19 @@ impl Store {
         let sql = "SELECT iif(s.boot_id = ?1, ?3 - e.answered_moment, ?2 - e.answered_ms) AS ago, e.operation \
                    FROM exchange e JOIN session s ON s.id = e.session_id \
                    WHERE e.status = 400 AND ago < ?4 ORDER BY ago DESC";
-        let rows: Vec<(i64, String)> = sqlx::query_as(sql)
-            .bind(boot_id)
-            .bind(now.0.0)
-            .bind(now.1.0)
-            .bind(time::whole_millis(within))
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the bad-request budget")?;
-        let known = |(ago, name): (i64, String)| {
+        let values = (boot_id, now.0.0, now.1.0, time::whole_millis(within));
+        let rows: Vec<(i64, String)> = self.fetch_all(sql, values, "read the bad-request budget").await?;
+        let known = rows.into_iter().filter_map(|(ago, operation)| {
             let ago = Duration::from_millis(u64::try_from(ago).unwrap_or(0));
-            name.parse().ok().map(|operation| (ago, operation))
-        };
-        Ok(rows.into_iter().filter_map(known).collect())
+            Some((ago, operation.parse().ok()?))
+        });
+        Ok(known.collect())
     }
 
     /// Returns the limiter's persisted state.
     pub async fn limiter_state(&self) -> Result<Option<String>, StoreError> {
-        let memory = sqlx::query_scalar("SELECT state FROM limiter_state")
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await;
-        memory.context("read the limiter's memory")
+        let sql = "SELECT state FROM limiter_state";
+        Ok(self.fetch_optional(sql, (), "read the limiter's state").await?.map(|(state,)| state))
     }
 }
 
@@ -171,14 +143,12 @@ impl WriteTransaction {
     /// Takes the next position; inside a transaction, so positions are in the order of commits.
     pub async fn position_next(&mut self) -> Result<Position, StoreError> {
         let sql = "UPDATE journal_sequence SET position = position + 1 RETURNING position";
-        let next = sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await;
-        next.map(Position).context("take the next position")
+        self.fetch_one(sql, (), "take the next position").await.map(|(next,)| Position(next))
     }
 
     /// Sets the position during a replay of the journal.
     pub async fn position_set(&mut self, position: Position) -> Result<(), StoreError> {
-        let done = sqlx::query("UPDATE journal_sequence SET position = ?1").bind(position.0);
-        done.execute(&mut *self.tx).await.map(drop).context("take over a position")
+        self.execute("UPDATE journal_sequence SET position = ?1", (position.0,), "set the position").await
     }
 
     /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
@@ -187,7 +157,7 @@ impl WriteTransaction {
         session_id: i64,
         begun: &ExchangeBegin<'_>,
     ) -> Result<ExchangeId, StoreError> {
-        let query = begin_query(concat!(next_position_and_body!(), insert_exchange!()), session_id, begun)?;
+        let query = begin_query(begin_exchange!(""), session_id, begun)?;
         let id = query.fetch_one(&mut *self.tx).await.and_then(|row| row.try_get(0));
         id.map(ExchangeId).context(BEGIN_ACTION)
     }
@@ -198,8 +168,8 @@ impl WriteTransaction {
         session_id: i64,
         begun: &ExchangeBegin<'_>,
     ) -> Result<ExchangeId, StoreError> {
-        let sql = concat!(next_position_and_body!(), insert_exchange!(), "; COMMIT");
-        let rows = self.commit_with(begin_query(sql, session_id, begun)?, BEGIN_ACTION).await?;
+        let query = begin_query(begin_exchange!("; COMMIT"), session_id, begun)?;
+        let rows = self.commit_with(query, BEGIN_ACTION).await?;
         let id = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| row.try_get(0));
         id.map(ExchangeId).context(BEGIN_ACTION)
     }
@@ -207,8 +177,7 @@ impl WriteTransaction {
     /// Returns true if the outcome of an exchange is stored.
     pub async fn exchange_has_ended(&mut self, id: ExchangeId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = ?1 AND ended IS NOT NULL)";
-        let query = sqlx::query_scalar(sql).bind(id.0).fetch_one(&mut *self.tx);
-        query.await.context("look whether an answer was written down")
+        self.fetch_one(sql, (id.0,), "check that an answer was stored").await.map(|(has_ended,)| has_ended)
     }
 
     /// Stores the outcome of an exchange and returns the position at which it ended.
@@ -217,7 +186,8 @@ impl WriteTransaction {
         id: ExchangeId,
         ended: &ExchangeEnd<'_>,
     ) -> Result<Position, StoreError> {
-        let kept = ended.body.map(BodyParams::without_large_bytes).transpose()?.unwrap_or_default();
+        let is_large = |body: DigestedBody<'_>| body.packed.is_none() && body.bytes.len() > LARGE_BODY_BYTES;
+        let body = bind_body(ended.body, !ended.body.is_some_and(is_large))?;
         let sql = concat!(
             next_position_and_body!(),
             "UPDATE exchange SET ended = (SELECT position FROM journal_sequence), verdict = ?5, status = ?6, \
@@ -226,48 +196,37 @@ impl WriteTransaction {
              WHERE id = ?4 AND ended IS NULL; \
              SELECT position, EXISTS (SELECT 1 FROM body WHERE digest = ?1) FROM journal_sequence"
         );
-        let (position, is_kept): (i64, bool) = sqlx::query_as_with(sql, kept.into_arguments()?)
-            .bind(id.0)
-            .bind(ended.outcome.as_str())
-            .bind(ended.status)
-            .bind(ended.message.map(cut_reason))
-            .bind(ended.answered_at.0)
-            .bind(ended.answered_moment.0)
-            .fetch_one(&mut *self.tx)
-            .await
-            .context("write down an answer")?;
-        if let Some(body) = ended.body.filter(|_| !is_kept) {
-            self.exchange_body_store(id, BodyParams::with_bytes(body)?).await?;
+        let query = sqlx::query_as_with(sql, body).bind(id.0).bind(ended.outcome.as_str());
+        let query = query.bind(ended.status).bind(ended.message.map(cut_reason));
+        let query = query.bind(ended.answered_at.0).bind(ended.answered_moment.0);
+        let stored = query.fetch_one(&mut *self.tx).await;
+        let (position, is_stored): (i64, bool) = stored.context("store an answer")?;
+        if let Some(body) = ended.body.filter(|_| !is_stored) {
+            let sql = concat!(
+                insert_body!(),
+                "UPDATE exchange SET response_body_id = (SELECT id FROM body WHERE digest = ?1) WHERE id = ?4"
+            );
+            let query = sqlx::query_with(sql, bind_body(Some(body), true)?).bind(id.0);
+            query.execute(&mut *self.tx).await.context("store a body")?;
         }
         Ok(Position(position))
     }
 
-    async fn exchange_body_store(&mut self, id: ExchangeId, kept: BodyParams) -> Result<(), StoreError> {
-        let sql = concat!(
-            insert_body!(),
-            "UPDATE exchange SET response_body_id = (SELECT id FROM body WHERE digest = ?1) WHERE id = ?4"
-        );
-        let query = sqlx::query_with(sql, kept.into_arguments()?).bind(id.0);
-        query.execute(&mut *self.tx).await.map(drop).context("keep a body")
-    }
-
     /// Marks an accepted answer as not applied, so that a replay does not apply it either.
     pub async fn exchange_ignore(&mut self, id: ExchangeId) -> Result<(), StoreError> {
-        let done = sqlx::query("UPDATE exchange SET is_ignored = 1 WHERE id = ?1").bind(id.0);
-        done.execute(&mut *self.tx).await.map(drop).context("set an answer aside")
+        let sql = "UPDATE exchange SET is_ignored = 1 WHERE id = ?1";
+        self.execute(sql, (id.0,), "mark an answer as ignored").await
     }
 
-    /// Ends open exchanges as interrupted and returns their number.
+    /// Ends open exchanges as interrupted.
     pub(super) async fn exchange_interrupt_all(
         &mut self,
         at: Timestamp,
         moment: Moment,
-    ) -> Result<u64, StoreError> {
-        let open: Vec<i64> = sqlx::query_scalar("SELECT id FROM exchange WHERE ended IS NULL ORDER BY id")
-            .fetch_all(&mut *self.tx)
-            .await
-            .context("find the calls that were never answered")?;
-        for id in &open {
+    ) -> Result<(), StoreError> {
+        let sql = "SELECT id FROM exchange WHERE ended IS NULL ORDER BY id";
+        let open: Vec<(i64,)> = self.fetch_all(sql, (), "find the calls that were never answered").await?;
+        for (id,) in open {
             let ended = ExchangeEnd {
                 outcome: ExchangeOutcome::Interrupted,
                 status: None,
@@ -276,9 +235,9 @@ impl WriteTransaction {
                 answered_at: at,
                 answered_moment: moment,
             };
-            self.exchange_end(ExchangeId(*id), &ended).await?;
+            self.exchange_end(ExchangeId(id), &ended).await?;
         }
-        Ok(open.len() as u64)
+        Ok(())
     }
 
     /// Parks a record that could not be read, with its exchange.
@@ -290,22 +249,13 @@ impl WriteTransaction {
         raw: &str,
     ) -> Result<(), StoreError> {
         let record = i64::try_from(record).unwrap_or(i64::MAX);
-        sqlx::query("INSERT OR IGNORE INTO parked (exchange_id, record, why, raw) VALUES (?1, ?2, ?3, ?4)")
-            .bind(id.0)
-            .bind(record)
-            .bind(cut_reason(why))
-            .bind(raw)
-            .execute(&mut *self.tx)
-            .await
-            .context("park a record")?;
-        let count = sqlx::query("UPDATE exchange SET parked = parked + 1 WHERE id = ?1").bind(id.0);
-        count.execute(&mut *self.tx).await.map(drop).context("count a parked record")
+        let sql = "INSERT OR IGNORE INTO parked (exchange_id, record, why, raw) VALUES (?1, ?2, ?3, ?4)";
+        self.execute(sql, (id.0, record, cut_reason(why), raw), "park a record").await?;
+        let sql = "UPDATE exchange SET parked = parked + 1 WHERE id = ?1";
+        self.execute(sql, (id.0,), "count a parked record").await
     }
 
     /// Stores the name of a parked record, with which an operator finds it at the platform.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
     pub async fn parked_name(
         &mut self,
         id: ExchangeId,
@@ -314,15 +264,13 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let sql = "INSERT OR IGNORE INTO parked_subject (exchange_id, record, subject) VALUES (?1, ?2, ?3)";
         let record = i64::try_from(record).unwrap_or(i64::MAX);
-        let query = sqlx::query(sql).bind(id.0).bind(record).bind(cut_reason(subject));
-        query.execute(&mut *self.tx).await.map(drop).context("name a parked record")
+        self.execute(sql, (id.0, record, cut_reason(subject)), "name a parked record").await
     }
 
     /// Stores the limiter's state.
-    pub async fn limiter_state_store(&mut self, memory: &str) -> Result<(), StoreError> {
+    pub async fn limiter_state_store(&mut self, state: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO limiter_state (id, state) VALUES (1, ?1) \
                    ON CONFLICT (id) DO UPDATE SET state = excluded.state WHERE state IS NOT excluded.state";
-        let done = sqlx::query(sql).bind(memory).execute(&mut *self.tx).await;
-        done.map(drop).context("keep the limiter's memory")
+        self.execute(sql, (state,), "store the limiter's state").await
     }
 }

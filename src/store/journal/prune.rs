@@ -6,7 +6,6 @@
 //! are before the last snapshot but one and older than 25 hours. The bad-request budget counts a day.
 
 use crate::model::{CallEffect, Operation, Position, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels;
 use crate::store::{PROJECTION_CHANGED, SnapshotRow, Store, StoreError, WriteTransaction};
 use std::time::Duration;
@@ -44,22 +43,14 @@ impl Store {
     pub async fn snapshot_last(&self) -> Result<Option<SnapshotRow>, StoreError> {
         let sql =
             "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
-        sqlx::query_as(sql)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("look for the last snapshot")
+        self.fetch_optional(sql, (), "read the last snapshot").await
     }
 
     /// Returns true if exchanges that ended between two positions hold bodies.
     pub async fn exchange_has_bodies(&self, after: Position, to: Position) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > ?1 AND ended <= ?2 \
                        AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
-        let found = sqlx::query_scalar(sql)
-            .bind(after.0)
-            .bind(to.0)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await;
-        found.context("look for bodies that may go")
+        self.fetch_one(sql, (after.0, to.0), "check for bodies to delete").await.map(|(is_found,)| is_found)
     }
 
     /// Returns the largest jump of the calendar since the last snapshot, in milliseconds.
@@ -74,8 +65,7 @@ impl Store {
                                    ELSE min(sent_ms - lag(sent_ms) OVER after_each, 0) END AS jump \
                        FROM exchange WHERE id > coalesce((SELECT max(position) FROM snapshot), 0) \
                        WINDOW after_each AS (ORDER BY id))";
-        let jump = sqlx::query_scalar(sql).fetch_one(&mut *self.read_connection().await?).await;
-        jump.context("look for a jump of the clock")
+        self.fetch_one(sql, (), "check for a jump of the clock").await.map(|(jump,)| jump)
     }
 }
 
@@ -84,8 +74,7 @@ impl WriteTransaction {
     pub async fn database_used_bytes(&mut self) -> Result<u64, StoreError> {
         let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
                    FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
-        let used: i64 =
-            sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await.context("measure the database")?;
+        let (used,): (i64,) = self.fetch_one(sql, (), "measure the database").await?;
         Ok(used.unsigned_abs())
     }
 
@@ -100,17 +89,16 @@ impl WriteTransaction {
                                     WHERE o.state IN ('sending', 'held', 'in_doubt') \
                                     UNION ALL SELECT n.value FROM event f, json_each(f.detail, '$.exchanges') n \
                                     WHERE f.position > ?1 AND f.kind = ?2)";
-        let done = sqlx::query(sql).bind(to.0).bind(PROJECTION_CHANGED).execute(&mut *self.tx).await;
-        done.context("let bodies of the journal go")?;
+        self.execute(sql, (to.0, PROJECTION_CHANGED), "detach bodies from exchanges").await?;
         let exchanges = self.prune_exchanges(to, now).await?;
         let sql = "DELETE FROM body WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE request_body_id = body.id) \
                    AND NOT EXISTS (SELECT 1 FROM exchange WHERE response_body_id = body.id)";
-        let bodies = sqlx::query(sql).execute(&mut *self.tx).await.context("delete bodies")?.rows_affected();
+        let bodies = self.execute_counting(sql, (), "delete bodies").await?;
         let sql = "DELETE FROM run WHERE outcome <> 'running' AND started_ms < ?1 \
                    AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > ?2), 0) \
                    AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
-        let runs = sqlx::query(sql).bind(now.minus(READ_RETENTION).0).bind(to.0).execute(&mut *self.tx).await;
-        let runs = runs.context("delete runs without exchanges")?.rows_affected();
+        let values = (now.minus(READ_RETENTION).0, to.0);
+        let runs = self.execute_counting(sql, values, "delete runs without exchanges").await?;
         Ok(PrunedRows { bodies, exchanges, runs, history: 0 })
     }
 
@@ -123,10 +111,7 @@ impl WriteTransaction {
                      AND operation NOT IN (SELECT value FROM json_each(?3)) \
                      AND NOT EXISTS (SELECT 1 FROM parked p WHERE p.exchange_id = exchange.id) \
                      AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.exchange_id = exchange.id)";
-        let query = sqlx::query(sql)
-            .bind(to.0)
-            .bind(now.minus(READ_RETENTION).0)
-            .bind(stock_levels::json_rows(&writes));
-        Ok(query.execute(&mut *self.tx).await.context("delete exchanges of reads")?.rows_affected())
+        let values = (to.0, now.minus(READ_RETENTION).0, stock_levels::json_rows(&writes));
+        self.execute_counting(sql, values, "delete exchanges of reads").await
     }
 }

@@ -8,8 +8,9 @@ use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
 use crate::store::engine::error::SqlContext;
 use crate::store::engine::open::open_reader;
 use crate::store::{PROJECTION_CHANGED, StoreError};
-use sqlx::FromRow;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::query::QueryAs;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{FromRow, Sqlite};
 use std::path::Path;
 
 /// Read-only database.
@@ -92,17 +93,23 @@ pub(super) struct RecordedExchangeRow {
     response_size: Option<i64>,
 }
 
-pub(super) const RECORDED_EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_ms, e.sent_moment, q.packed AS request, q.size AS request_size, \
-    e.ended, e.verdict, e.status, a.packed AS response, a.size AS response_size FROM exchange e \
-    LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
+macro_rules! recorded_exchanges {
+    () => {
+        "SELECT e.id, e.operation, e.target, e.sent_ms, e.sent_moment, q.packed AS request, \
+             q.size AS request_size, e.ended, e.verdict, e.status, a.packed AS response, a.size AS response_size \
+         FROM exchange e \
+         LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id"
+    };
+}
+pub(super) use recorded_exchanges;
 
 impl JournalEntry {
     /// Returns the position.
     pub fn position(&self) -> Position {
         match self {
-            JournalEntry::Begun(asking) => Position(asking.id.0),
-            JournalEntry::Ended(_, ending) => ending.position,
-            JournalEntry::Event(decided) => Position(decided.position),
+            JournalEntry::Begun(request) => Position(request.id.0),
+            JournalEntry::Ended(_, end) => end.position,
+            JournalEntry::Event(event) => Position(event.position),
             JournalEntry::Reapplied(_, _, position) => *position,
         }
     }
@@ -111,9 +118,9 @@ impl JournalEntry {
 impl JournalReader {
     /// Opens a database for reading, as of now.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut reader = open_reader(path).await?;
-        sqlx::query("BEGIN").execute(&mut reader).await.context("begin to read the journal")?;
-        Ok(Self { connection: reader })
+        let mut connection = open_reader(path).await?;
+        sqlx::query("BEGIN").execute(&mut connection).await.context("begin to read the journal")?;
+        Ok(Self { connection })
     }
 
     /// Returns the journal's last position.
@@ -131,11 +138,8 @@ impl JournalReader {
         let sql = "SELECT min(position) FROM ( \
                        SELECT min(ended) AS position FROM exchange WHERE answered_ms > ?1 \
                        UNION ALL SELECT min(position) FROM event WHERE at_ms > ?1)";
-        let later: Option<i64> = sqlx::query_scalar(sql)
-            .bind(at.0)
-            .fetch_one(&mut self.connection)
-            .await
-            .context("find a position")?;
+        let query = sqlx::query_scalar(sql).bind(at.0).fetch_one(&mut self.connection);
+        let later: Option<i64> = query.await.context("find a position")?;
         match later {
             Some(later) => Ok(Position(later - 1)),
             None => self.last_position().await,
@@ -144,7 +148,7 @@ impl JournalReader {
 
     /// Returns the entries between two positions in order, the first position excluded.
     ///
-    /// Answers that were not applied (`set_aside`) are left out.
+    /// Answers that were not applied (`is_ignored`) are left out.
     pub async fn entries_between(
         &mut self,
         after: Position,
@@ -153,47 +157,38 @@ impl JournalReader {
         let mut entries = Vec::new();
         let [stock, product] =
             [Operation::UpdateQuantityOnHand, Operation::UpdateProduct].map(Operation::as_str);
-        let sql = format!(
-            "{RECORDED_EXCHANGES} WHERE e.id > ?1 AND e.id <= ?2 AND e.operation IN ('{stock}', '{product}')"
-        );
-        for row in self.exchanges_between(sql, after, to).await? {
+        let sql =
+            concat!(recorded_exchanges!(), " WHERE e.id > ?1 AND e.id <= ?2 AND e.operation IN (?3, ?4)");
+        let query = sqlx::query_as(sql).bind(after.0).bind(to.0).bind(stock).bind(product);
+        for row in self.recorded_exchanges(query).await? {
             entries.push(JournalEntry::Begun(row.to_request()?));
         }
-        let sql = format!("{RECORDED_EXCHANGES} WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.is_ignored");
-        for row in self.exchanges_between(sql, after, to).await? {
+        let sql =
+            concat!(recorded_exchanges!(), " WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.is_ignored");
+        for row in self.recorded_exchanges(sqlx::query_as(sql).bind(after.0).bind(to.0)).await? {
             entries.push(JournalEntry::Ended(row.to_request()?, row.to_end()?));
         }
         let sql =
             "SELECT position, at_ms, kind, subject, detail FROM event WHERE position > ?1 AND position <= ?2";
-        let decided: Vec<JournalEvent> = sqlx::query_as(sql)
-            .bind(after.0)
-            .bind(to.0)
-            .fetch_all(&mut self.connection)
-            .await
-            .context("read the journal's events")?;
-        for event in decided {
-            let (position, again) = (Position(event.position), event.reapplied_exchanges()?);
+        let query = sqlx::query_as(sql).bind(after.0).bind(to.0).fetch_all(&mut self.connection);
+        let events: Vec<JournalEvent> = query.await.context("read the journal's events")?;
+        for event in events {
+            let (position, reapplied) = (Position(event.position), event.reapplied_exchanges()?);
             entries.push(JournalEntry::Event(event));
-            if let Some(ids) = again {
-                let again = self.exchanges_by_ids(&ids).await?;
-                entries.extend(
-                    again
-                        .into_iter()
-                        .map(|(asking, ending)| JournalEntry::Reapplied(asking, ending, position)),
-                );
+            if let Some(ids) = reapplied {
+                let exchanges = self.exchanges_by_ids(&ids).await?.into_iter();
+                entries
+                    .extend(exchanges.map(|(request, end)| JournalEntry::Reapplied(request, end, position)));
             }
         }
         entries.sort_by_key(JournalEntry::position);
         Ok(entries)
     }
 
-    async fn exchanges_between(
+    pub(super) async fn recorded_exchanges(
         &mut self,
-        sql: String,
-        after: Position,
-        to: Position,
+        query: QueryAs<'_, Sqlite, RecordedExchangeRow, SqliteArguments>,
     ) -> Result<Vec<RecordedExchangeRow>, StoreError> {
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0).bind(to.0);
         query.fetch_all(&mut self.connection).await.context("read the journal's exchanges")
     }
 }
@@ -203,21 +198,20 @@ impl JournalEvent {
     fn reapplied_exchanges(&self) -> Result<Option<String>, StoreError> {
         let detail = self.detail.as_deref().filter(|_| self.kind == PROJECTION_CHANGED);
         let Some(detail) = detail else { return Ok(None) };
-        let read: serde_json::Value = serde_json::from_str(detail).map_err(|_| StoreError::UnknownValue {
-            value_kind: "a change of the fold",
-            value: detail.to_owned(),
-        })?;
+        let value_kind = "a change of the projection version";
+        let read: serde_json::Value = serde_json::from_str(detail)
+            .map_err(|_| StoreError::UnknownValue { value_kind, value: detail.to_owned() })?;
         Ok(Some(read["exchanges"].to_string()))
     }
 }
 
 impl RecordedExchangeRow {
     pub(super) fn to_request(&self) -> Result<RecordedRequest, StoreError> {
-        let foreign =
+        let unknown =
             |_| StoreError::UnknownValue { value_kind: "an operation", value: self.operation.clone() };
         Ok(RecordedRequest {
             id: ExchangeId(self.id),
-            operation: self.operation.parse().map_err(foreign)?,
+            operation: self.operation.parse().map_err(unknown)?,
             target: self.target.clone(),
             body: unpack_body(self.request.as_deref(), self.request_size)?,
             sent_at: Timestamp(self.sent_ms),
@@ -235,11 +229,11 @@ impl RecordedExchangeRow {
     }
 }
 
-pub(super) fn unpack_body(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>, StoreError> {
-    match packed {
-        Some(packed) => {
-            Ok(PackedBody::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
-        }
-        None => Ok(Vec::new()),
-    }
+fn unpack_body(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>, StoreError> {
+    let Some(packed) = packed else { return Ok(Vec::new()) };
+    Ok(PackedBody::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
+}
+
+pub(super) fn unpack_text(packed: &[u8], size: Option<i64>) -> Result<String, StoreError> {
+    Ok(String::from_utf8_lossy(&unpack_body(Some(packed), size)?).into_owned())
 }

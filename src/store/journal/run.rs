@@ -2,7 +2,6 @@
 
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Moment, RunId, RunTrigger, Timestamp, cut_reason};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 
@@ -78,81 +77,57 @@ pub struct ExchangeRow {
     pub parked: i64,
 }
 
+macro_rules! run_rows {
+    () => {
+        "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
+                (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges FROM run r"
+    };
+}
+
 impl Store {
     /// Returns the newest runs of one job or of all, newest first.
     pub async fn run_list(&self, job: Option<JobKind>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
-        let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
-                          (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
-                   FROM run r WHERE ?1 IS NULL OR r.job = ?1 ORDER BY r.id DESC LIMIT ?2";
-        let rows = sqlx::query_as(sql)
-            .bind(job.map(JobKind::as_str))
-            .bind(limit)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await;
-        rows.context("list the runs")
+        let sql = concat!(run_rows!(), " WHERE ?1 IS NULL OR r.job = ?1 ORDER BY r.id DESC LIMIT ?2");
+        self.fetch_all(sql, (job.map(JobKind::as_str), limit), "list the runs").await
     }
 
     /// Returns a run.
     pub async fn run_show(&self, id: RunId) -> Result<Option<RunRow>, StoreError> {
-        let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
-                          (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
-                   FROM run r WHERE r.id = ?1";
-        sqlx::query_as(sql)
-            .bind(id.0)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read a run")
+        let sql = concat!(run_rows!(), " WHERE r.id = ?1");
+        self.fetch_optional(sql, (id.0,), "read a run").await
     }
 
     /// Returns true if a run made calls and none of them left this host.
     ///
     /// The platform was then not reached.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn run_left_nothing_sent(&self, id: RunId) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) > 0 AND count(*) = sum(verdict IS 'not_sent' AND status IS NULL) \
                    FROM exchange WHERE run_id = ?1";
-        let reached: Option<bool> = sqlx::query_scalar(sql)
-            .bind(id.0)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("look whether a run reached the platform")?;
-        Ok(reached.unwrap_or(false))
+        self.fetch_one(sql, (id.0,), "read the verdicts of a run").await.map(|(is_unsent,)| is_unsent)
     }
 
     /// Returns the exchanges of a run, in order.
     pub async fn run_exchanges(&self, id: RunId) -> Result<Vec<ExchangeRow>, StoreError> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE run_id = ?1 ORDER BY id";
-        sqlx::query_as(sql)
-            .bind(id.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the exchanges of a run")
+        self.fetch_all(sql, (id.0,), "read the exchanges of a run").await
     }
 
     /// Returns the end of a job's last `ok` run; without one, the start of the first session.
     pub async fn job_last_ok_or_start(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT coalesce((SELECT max(ended_ms) FROM run WHERE job = ?1 AND outcome = 'ok'), \
                                    (SELECT min(started_ms) FROM session))";
-        let at: Option<i64> = sqlx::query_scalar(sql)
-            .bind(job.as_str())
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("read when a job was last done")?;
+        let (at,): (Option<i64>,) =
+            self.fetch_one(sql, (job.as_str(),), "read the last good run of a job").await?;
         Ok(at.map(Timestamp))
     }
 
     /// Returns the time at which a job last fired.
     pub async fn job_last_fired(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT last_fired_ms FROM job_state WHERE job = ?1";
-        let last: Option<Option<i64>> = sqlx::query_scalar(sql)
-            .bind(job.as_str())
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read when a job last fired")?;
-        Ok(last.flatten().map(Timestamp))
+        let last: Option<(Option<i64>,)> =
+            self.fetch_optional(sql, (job.as_str(),), "read when a job last fired").await?;
+        Ok(last.and_then(|(at,)| at).map(Timestamp))
     }
 }
 
@@ -167,54 +142,39 @@ impl WriteTransaction {
         at: Timestamp,
         moment: Moment,
     ) -> Result<SessionStart, StoreError> {
-        let session_id: i64 = sqlx::query_scalar(
-            "INSERT INTO session (boot_id, version, started_ms, started_moment) VALUES (?1, ?2, ?3, ?4) \
-             RETURNING id",
-        )
-        .bind(boot_id)
-        .bind(version)
-        .bind(at.0)
-        .bind(moment.0)
-        .fetch_one(&mut *self.tx)
-        .await
-        .context("begin a session")?;
+        let sql = "INSERT INTO session (boot_id, version, started_ms, started_moment) \
+                   VALUES (?1, ?2, ?3, ?4) RETURNING id";
+        let (session_id,) =
+            self.fetch_one(sql, (boot_id, version, at.0, moment.0), "begin a session").await?;
         let (in_doubt, interrupted_runs) = self.recover_interrupted(at).await?;
         self.exchange_interrupt_all(at, moment).await?;
         Ok(SessionStart { session_id, interrupted_runs, in_doubt })
     }
 
-    /// Stores the machine of a session; `None`: the machine has no name.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
-    pub async fn session_host(&mut self, session_id: i64, host: Option<&str>) -> Result<(), StoreError> {
-        let sql = "UPDATE session SET host = ?2 WHERE id = ?1";
-        let done = sqlx::query(sql).bind(session_id).bind(host).execute(&mut *self.tx).await;
-        done.map(drop).context("note the machine of a session")
+    /// Stores projection version and machine of a session; `None`: the machine has no name.
+    pub async fn session_describe(
+        &mut self,
+        session_id: i64,
+        projection_version: i64,
+        host: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE session SET projection_version = ?2, host = ?3 WHERE id = ?1";
+        let values = (session_id, projection_version, host);
+        self.execute(sql, values, "store the version and machine of a session").await
     }
 
     /// Closes what an interrupted session left open: changes in `sending` and runs in `running`. Returns the
     /// numbers of both.
     async fn recover_interrupted(&mut self, at: Timestamp) -> Result<(u64, u64), StoreError> {
-        let in_doubt = sqlx::query(
-            "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'no_answer', \
-             state_changed_ms = ?1, \
-                    detail = 'tallyd ended before the answer came; the service may or may not have done it' \
-             WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'sending'",
-        )
-        .bind(at.0)
-        .execute(&mut *self.tx)
-        .await
-        .context("put interrupted changes in doubt")?;
-        let runs = sqlx::query(
-            "UPDATE run SET outcome = 'interrupted', ended_ms = max(started_ms, ?1), \
-                    summary = 'tallyd ended in the middle of it' WHERE outcome = 'running'",
-        )
-        .bind(at.0)
-        .execute(&mut *self.tx)
-        .await
-        .context("close interrupted runs")?;
-        Ok((in_doubt.rows_affected(), runs.rows_affected()))
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'no_answer', \
+                          state_changed_ms = ?1, \
+                          detail = 'tallyd ended before the answer came; the platform may or may not have applied it' \
+                   WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'sending'";
+        let in_doubt = self.execute_counting(sql, (at.0,), "put interrupted changes in doubt").await?;
+        let sql = "UPDATE run SET outcome = 'interrupted', ended_ms = max(started_ms, ?1), \
+                          summary = 'tallyd ended during the run' WHERE outcome = 'running'";
+        let runs = self.execute_counting(sql, (at.0,), "close interrupted runs").await?;
+        Ok((in_doubt, runs))
     }
 
     /// Ends a session; open changes, runs and exchanges are closed as after a crash.
@@ -227,8 +187,7 @@ impl WriteTransaction {
         self.recover_interrupted(at).await?;
         self.exchange_interrupt_all(at, moment).await?;
         let sql = "UPDATE session SET ended_ms = ?2 WHERE id = ?1";
-        let done = sqlx::query(sql).bind(session_id).bind(at.0).execute(&mut *self.tx).await;
-        done.map(drop).context("end the session")
+        self.execute(sql, (session_id, at.0), "end the session").await
     }
 
     /// Stores the schedule of each job.
@@ -237,23 +196,16 @@ impl WriteTransaction {
         plans: &[JobSchedule],
         at: Timestamp,
     ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO job_state (job, enabled, since_ms, interval_ms, next_due_ms) \
+                   VALUES (?1, ?2, ?3, ?4, ?5) \
+                   ON CONFLICT (job) DO UPDATE SET \
+                       since_ms = iif(enabled = excluded.enabled, since_ms, excluded.since_ms), \
+                       enabled = excluded.enabled, interval_ms = excluded.interval_ms, \
+                       next_due_ms = excluded.next_due_ms";
         for plan in plans {
-            sqlx::query(
-                "INSERT INTO job_state (job, enabled, since_ms, interval_ms, next_due_ms) \
-                 VALUES (?1, ?2, ?3, ?4, ?5) \
-                 ON CONFLICT (job) DO UPDATE SET \
-                     since_ms = iif(enabled = excluded.enabled, since_ms, excluded.since_ms), \
-                     enabled = excluded.enabled, interval_ms = excluded.interval_ms, \
-                     next_due_ms = excluded.next_due_ms",
-            )
-            .bind(plan.job.as_str())
-            .bind(plan.enabled)
-            .bind(at.0)
-            .bind(plan.interval_ms)
-            .bind(plan.next_due.map(|due| due.0))
-            .execute(&mut *self.tx)
-            .await
-            .context("write down the schedules")?;
+            let next_due = plan.next_due.map(|due| due.0);
+            let values = (plan.job.as_str(), plan.enabled, at.0, plan.interval_ms, next_due);
+            self.execute(sql, values, "store the schedules").await?;
         }
         Ok(())
     }
@@ -266,8 +218,7 @@ impl WriteTransaction {
         next: Option<Timestamp>,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE job_state SET last_fired_ms = ?2, next_due_ms = ?3 WHERE job = ?1";
-        let done = sqlx::query(sql).bind(job.as_str()).bind(due.0).bind(next.map(|n| n.0));
-        done.execute(&mut *self.tx).await.map(drop).context("note that a schedule came due")
+        self.execute(sql, (job.as_str(), due.0, next.map(|next| next.0)), "store that a schedule fired").await
     }
 
     /// Begins a run.
@@ -280,16 +231,14 @@ impl WriteTransaction {
     ) -> Result<RunId, StoreError> {
         let sql =
             "INSERT INTO run (session_id, job, trigger, started_ms) VALUES (?1, ?2, ?3, ?4) RETURNING id";
-        let query =
-            sqlx::query_scalar(sql).bind(session_id).bind(job.as_str()).bind(trigger.as_str()).bind(at.0);
-        query.fetch_one(&mut *self.tx).await.map(RunId).context("begin a run")
+        let values = (session_id, job.as_str(), trigger.as_str(), at.0);
+        self.fetch_one(sql, values, "begin a run").await.map(|(id,)| RunId(id))
     }
 
     /// Stores the input of a run.
     pub async fn run_input_store(&mut self, run: RunId, input: &serde_json::Value) -> Result<(), StoreError> {
-        let query =
-            sqlx::query("UPDATE run SET input = ?2 WHERE id = ?1").bind(run.0).bind(input.to_string());
-        query.execute(&mut *self.tx).await.map(drop).context("keep the input of a run")
+        let sql = "UPDATE run SET input = ?2 WHERE id = ?1";
+        self.execute(sql, (run.0, input.to_string()), "store the input of a run").await
     }
 
     /// Ends a run without an effect on its job's state.
@@ -300,17 +249,9 @@ impl WriteTransaction {
         summary: &str,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE run SET outcome = ?2, summary = ?3, ended_ms = ?4 WHERE id = ?1 AND outcome = 'running'",
-        )
-        .bind(run.0)
-        .bind(outcome.as_str())
-        .bind(cut_reason(summary))
-        .bind(at.0)
-        .execute(&mut *self.tx)
-        .await
-        .map(drop)
-        .context("end a run")
+        let sql =
+            "UPDATE run SET outcome = ?2, summary = ?3, ended_ms = ?4 WHERE id = ?1 AND outcome = 'running'";
+        self.execute(sql, (run.0, outcome.as_str(), cut_reason(summary), at.0), "end a run").await
     }
 
     /// Ends a run of a job; only [`RunOutcome::Ok`] sets the job's last good time to the run's start.
@@ -323,22 +264,14 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         self.run_close(run, outcome, summary, at).await?;
-        sqlx::query(
-            "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES (?1, 0, ?3, ?2) \
-             ON CONFLICT (job) DO UPDATE SET last_outcome = excluded.last_outcome",
-        )
-        .bind(job.as_str())
-        .bind(outcome.as_str())
-        .bind(at.0)
-        .execute(&mut *self.tx)
-        .await
-        .context("note how a job ended")?;
+        let sql = "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES (?1, 0, ?3, ?2) \
+                   ON CONFLICT (job) DO UPDATE SET last_outcome = excluded.last_outcome";
+        self.execute(sql, (job.as_str(), outcome.as_str(), at.0), "store the outcome of a job").await?;
         if outcome != RunOutcome::Ok {
             return Ok(());
         }
         let sql =
             "UPDATE job_state SET last_good_ms = (SELECT started_ms FROM run WHERE id = ?2) WHERE job = ?1";
-        let done = sqlx::query(sql).bind(job.as_str()).bind(run.0).execute(&mut *self.tx).await;
-        done.map(drop).context("note a good run")
+        self.execute(sql, (job.as_str(), run.0), "store the last good run of a job").await
     }
 }

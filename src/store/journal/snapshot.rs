@@ -3,10 +3,12 @@
 //! A snapshot holds the tables with their row ids, so entries applied after it find the same rows. It is
 //! taken of a replayed mirror, never of the live one (docs/rules.md 38).
 
+use super::reader::unpack_text;
 use crate::journal::PackedBody;
 use crate::model::{Position, Timestamp};
 use crate::store::engine::error::SqlContext;
 use crate::store::{FACT_TABLES, JournalReader, StoreError, WriteTransaction};
+use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, FromRow};
 
 /// Tables of a replayed mirror at a position.
@@ -28,7 +30,7 @@ pub struct SnapshotRow {
     pub by_size: bool,
 }
 
-/// Returns the tables of a snapshot: the facts, and the readings that products point to.
+/// Returns the tables of a snapshot: the facts, and the read batches that products point to.
 fn snapshot_table_names() -> impl Iterator<Item = &'static str> {
     FACT_TABLES.iter().map(|table| table.name).chain(["read_batch"])
 }
@@ -36,16 +38,15 @@ fn snapshot_table_names() -> impl Iterator<Item = &'static str> {
 impl JournalReader {
     /// Takes a snapshot of a replayed mirror.
     pub async fn take_snapshot(&mut self) -> Result<MirrorSnapshot, StoreError> {
-        let mut taken = Vec::new();
+        let mut tables = Vec::new();
         for name in snapshot_table_names() {
-            let columns = self.table_columns(name).await?.join(", ");
+            let columns = table_columns(&mut self.connection, name).await?.join(", ");
             let sql = format!("SELECT coalesce(json_group_array(json_array({columns})), '[]') FROM {name}");
-            let query = sqlx::query_scalar(AssertSqlSafe(sql));
-            let rows: String =
-                query.fetch_one(&mut self.connection).await.context("take a table's snapshot")?;
-            taken.push((name, PackedBody::pack(rows.as_bytes())?));
+            let query = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut self.connection);
+            let rows: String = query.await.context("take a table's snapshot")?;
+            tables.push((name, PackedBody::pack(rows.as_bytes())?));
         }
-        Ok(MirrorSnapshot { tables: taken })
+        Ok(MirrorSnapshot { tables })
     }
 
     /// Returns the newest snapshot up to a position from which the journal is whole.
@@ -55,7 +56,7 @@ impl JournalReader {
         self.projection_reaches(to).await?;
         let sql = "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC";
         let all: Vec<SnapshotRow> =
-            sqlx::query_as(sql).fetch_all(&mut self.connection).await.context("look for snapshots")?;
+            sqlx::query_as(sql).fetch_all(&mut self.connection).await.context("read the snapshots")?;
         let pruned_to = all.iter().map(|row| row.pruned_to).max().unwrap_or(0);
         let usable = |row: &&SnapshotRow| row.position <= to.0 && row.position >= pruned_to;
         match (all.iter().find(usable), all.last()) {
@@ -70,45 +71,33 @@ impl JournalReader {
     /// Returns name and rows of each table of a snapshot, the rows as JSON.
     pub async fn snapshot_tables(&mut self, at: Position) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT name, size, packed FROM snapshot_table WHERE position = ?1";
-        let rows: Vec<(String, i64, Vec<u8>)> = sqlx::query_as(sql)
-            .bind(at.0)
-            .fetch_all(&mut self.connection)
-            .await
-            .context("read a snapshot")?;
-        let read = |(name, size, packed): (String, i64, Vec<u8>)| {
-            let rows = super::reader::unpack_body(Some(&packed), Some(size))?;
-            Ok((name, String::from_utf8_lossy(&rows).into_owned()))
-        };
-        rows.into_iter().map(read).collect()
+        let query = sqlx::query_as(sql).bind(at.0).fetch_all(&mut self.connection);
+        let rows: Vec<(String, i64, Vec<u8>)> = query.await.context("read a snapshot")?;
+        rows.into_iter().map(|(name, size, packed)| Ok((name, unpack_text(&packed, Some(size))?))).collect()
     }
+}
 
-    pub(super) async fn table_columns(&mut self, table: &str) -> Result<Vec<String>, StoreError> {
-        let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
-        let columns = sqlx::query_scalar(sql).bind(table).fetch_all(&mut self.connection).await;
-        columns.context("read the columns of a table")
-    }
+pub(super) async fn table_columns(
+    connection: &mut SqliteConnection,
+    table: &str,
+) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
+    let columns = sqlx::query_scalar(sql).bind(table).fetch_all(connection).await;
+    columns.context("read the columns of a table")
 }
 
 impl WriteTransaction {
     /// Restores a table of a snapshot into an empty mirror.
     pub async fn snapshot_restore(&mut self, name: &str, rows: &str) -> Result<(), StoreError> {
         let Some(name) = snapshot_table_names().find(|known| *known == name) else {
-            return Err(StoreError::UnknownValue {
-                value_kind: "a table of a snapshot",
-                value: name.to_owned(),
-            });
+            let value_kind = "a table of a snapshot";
+            return Err(StoreError::UnknownValue { value_kind, value: name.to_owned() });
         };
-        let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
-        let columns: Vec<String> = sqlx::query_scalar(sql)
-            .bind(name)
-            .fetch_all(&mut *self.tx)
-            .await
-            .context("read the columns of a table")?;
+        let columns = table_columns(&mut self.tx, name).await?;
         let values: Vec<String> = (0..columns.len()).map(|column| format!("value->>{column}")).collect();
         let (columns, values) = (columns.join(", "), values.join(", "));
         let sql = format!("INSERT INTO {name} ({columns}) SELECT {values} FROM json_each(?1)");
-        let done = sqlx::query(AssertSqlSafe(sql)).bind(rows).execute(&mut *self.tx).await;
-        done.map(drop).context("restore a table of a snapshot")
+        self.execute(AssertSqlSafe(sql), (rows,), "restore a table of a snapshot").await
     }
 
     /// Stores a snapshot at the journal's current position; of the older ones only the last stays.
@@ -121,17 +110,15 @@ impl WriteTransaction {
                    SELECT position, ?1, coalesce((SELECT max(pruned_to) FROM snapshot), 0), \
                           coalesce((SELECT by_size FROM snapshot ORDER BY position DESC LIMIT 1), 0) \
                    FROM journal_sequence RETURNING position";
-        let position: i64 =
-            sqlx::query_scalar(sql).bind(at.0).fetch_one(&mut *self.tx).await.context("keep a snapshot")?;
+        let (position,) = self.fetch_one(sql, (at.0,), "store a snapshot").await?;
         for (name, body) in &snapshot.tables {
             let size = i64::try_from(body.size).unwrap_or(i64::MAX);
             let sql = "INSERT INTO snapshot_table (position, name, size, packed) VALUES (?1, ?2, ?3, ?4)";
-            let query = sqlx::query(sql).bind(position).bind(name).bind(size).bind(&body.packed);
-            query.execute(&mut *self.tx).await.context("keep a table of a snapshot")?;
+            self.execute(sql, (position, name, size, &body.packed), "store a table of a snapshot").await?;
         }
         let sql = "DELETE FROM snapshot WHERE position NOT IN \
                    (SELECT position FROM snapshot ORDER BY position DESC LIMIT 2)";
-        sqlx::query(sql).execute(&mut *self.tx).await.context("drop old snapshots")?;
+        self.execute(sql, (), "delete old snapshots").await?;
         Ok(Position(position))
     }
 
@@ -143,7 +130,6 @@ impl WriteTransaction {
         by_size: bool,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE snapshot SET pruned_to = ?2, by_size = ?3 WHERE position = ?1";
-        let query = sqlx::query(sql).bind(snapshot.0).bind(to.0).bind(by_size);
-        query.execute(&mut *self.tx).await.map(drop).context("note what was pruned")
+        self.execute(sql, (snapshot.0, to.0, by_size), "store the pruned position").await
     }
 }

@@ -29,7 +29,7 @@ async fn a_second_daemon_by_a_link_is_refused_whichever_came_first() {
         let refused = tallyd(second, &["run", "--once"]).await;
         assert_eq!(refused.status.code(), Some(1));
         let said = String::from_utf8(refused.stderr).unwrap();
-        assert!(said.contains("another tallyd already works on this database"), "{said}");
+        assert!(said.contains("another tallyd uses this database"), "{said}");
         // The daemon on one path notices a change inserted by the other.
         world.change(&format!("by {}", first.display()), "no.kind", "{}").await;
         running.until("outbox.finished").await;

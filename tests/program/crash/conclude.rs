@@ -118,7 +118,7 @@ async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above
             .unwrap()
     };
     let summary = push().await.summary;
-    assert!(summary.contains("MiB are free on the disk of") && summary.contains("free space"), "{summary}");
+    assert!(summary.contains("MiB are free on the disk of") && summary.contains("Free space"), "{summary}");
     assert_eq!((world.fate("a").await.0.as_str(), world.calls(UPDATE)), ("pending", 0));
     context.reconfigure((*wide).clone());
     push().await;

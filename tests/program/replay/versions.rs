@@ -70,7 +70,7 @@ async fn a_new_version_goes_on_behind_a_snapshot_and_reads_parked_records_again(
         shop.cli(&["replay", "--into", shop.path("c.db").to_str().unwrap(), "--until", &then]).await;
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     let answer = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(answer.contains("another version of tallyd began to fold"), "{answer}");
+    assert!(answer.contains("has another projection version"), "{answer}");
 
     shop.restart().await;
     assert_eq!(shop.number(CHANGED).await, 1, "the same version goes on as it was");
