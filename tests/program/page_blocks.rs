@@ -319,6 +319,24 @@ fn every_page_with_shell_blocks_is_run() {
 }
 
 #[test]
+fn the_readme_has_every_command() {
+    let page =
+        |name: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+    let (readme, reference) = (page("README.md"), page("docs/reference.md"));
+    let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `tallyd ")).collect();
+    let commands: Vec<&str> = reference.lines().filter_map(|line| line.strip_prefix("## tallyd ")).collect();
+    assert!(rows.len() > 20 && commands.len() > 50, "{rows:?} {commands:?}");
+    for command in commands {
+        let (first, second) = command.split_once(' ').unwrap_or((command, ""));
+        let names = |row: &&&str| {
+            (row.contains(&format!("`tallyd {first}")) || row.contains(&format!("`{first} ")))
+                && row.contains(second)
+        };
+        assert!(rows.iter().any(|row| names(&row)), "the README's table lacks `tallyd {command}`");
+    }
+}
+
+#[test]
 fn a_path_of_the_real_host_is_found() {
     let root = Path::new("/tmp/root");
     let confined =
