@@ -187,6 +187,40 @@ fn every_reference_leads_to_a_page_a_section_or_a_rule() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Returns the files, folders and tests in a page's code spans that do not exist. A path counts from the root,
+/// from `src`, or from the folder of the tests of crashes.
+fn unknown_names(page: &str, functions: &BTreeSet<&str>) -> Vec<String> {
+    let spans = page.split('`').skip(1).step_by(2);
+    let is_name = |span: &str, more: &str| {
+        span.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || more.contains(c))
+    };
+    let is_path = |span: &str| {
+        let is_file = ENDINGS.iter().any(|end| span.ends_with(&format!(".{end}")));
+        (is_file || span.contains('/')) && !span.starts_with('/') && is_name(span, "_./-")
+    };
+    let exists =
+        |path: &str| ["", "src", "tests/program/crash"].iter().any(|at| root().join(at).join(path).exists());
+    let is_test = |span: &str| span.matches('_').count() >= 4 && is_name(span, "_");
+    spans
+        .filter(|span| (is_path(span) && !exists(span)) || (is_test(span) && !functions.contains(span)))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_architecture_names_files_and_tests_that_exist() {
+    let files = files();
+    let sources = files.iter().filter(|(name, _)| name.ends_with(".rs"));
+    let functions: BTreeSet<&str> = sources
+        .flat_map(|(_, text)| text.split("fn ").skip(1))
+        .filter_map(|rest| rest.split('(').next())
+        .collect();
+    let (_, page) = files.iter().find(|(name, _)| name == "docs/architecture.md").unwrap();
+    assert_eq!(unknown_names(page, &functions), Vec::<String>::new());
+    let planted = "In ```\ncode\n``` `push/foresee.rs`, `store/nowhere`, `a_test_that_is_not_there`; `push/brake.rs`, `/etc/x`";
+    assert_eq!(unknown_names(planted, &functions).len(), 3);
+}
+
 #[test]
 fn planted_violations_are_found() {
     let pages = pages(&files());

@@ -7,6 +7,7 @@
 
 use crate::support::World;
 use std::process::{Command, Output};
+use tallyd::outbox::ChangeKind;
 
 /// Path, SKU and warehouses of the page.
 const PATH: &str = "/var/lib/tallyd/tallyd.db";
@@ -50,6 +51,16 @@ fn has(tool: &str) -> bool {
         println!("skipped: this host has no {tool}");
     }
     found
+}
+
+#[test]
+fn the_page_has_every_kind_of_change() {
+    let page = include_str!("../../docs/database.md");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    for kind in ChangeKind::ALL {
+        let name = format!("`{kind}`");
+        assert!(rows.iter().any(|row| row.contains(&name)), "no row of docs/database.md has {name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

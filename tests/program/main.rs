@@ -16,6 +16,7 @@ mod door;
 mod findings;
 mod health;
 mod log_lines;
+mod page_blocks;
 mod readback;
 mod replay;
 mod secrets;

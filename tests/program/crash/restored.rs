@@ -8,6 +8,7 @@ use std::path::Path;
 use tallyd::daemon::Daemon;
 use tallyd::daemon::run_job;
 use tallyd::model::{Clock, JobKind, RunTrigger};
+use tallyd::outbox::ChangeKind;
 use tallyd::store::Store;
 
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
@@ -84,6 +85,39 @@ async fn a_restored_copy_holds_what_may_have_been_done_until_it_is_released() {
     run(&daemon, JobKind::Push).await;
     assert_eq!(world.fate("adjust").await.0, "applied", "released is released: no second alarm");
     assert_eq!(world.shop_level(&sku, warehouse).await, sold - 4);
+}
+
+/// Returns true if a second effect of the kind does no harm. A new kind does not compile here until it is
+/// decided, and `NON_IDEMPOTENT_CHANGES` of the store must agree.
+fn is_idempotent(kind: ChangeKind) -> bool {
+    match kind {
+        ChangeKind::QuantitySet | ChangeKind::ProductUpdate => true,
+        ChangeKind::QuantityAdjust
+        | ChangeKind::ShipmentCreate
+        | ChangeKind::TrackingSubmit
+        | ChangeKind::ProductCreate
+        | ChangeKind::WarehouseCreate
+        | ChangeKind::ListingTemplateCreate => false,
+    }
+}
+
+#[tokio::test]
+async fn each_kind_that_could_take_effect_twice_is_held_after_a_restore() {
+    let world = World::new().await;
+    let clock = Moved::new();
+    let daemon = rig::daemon(&world, "", &clock).await;
+    for kind in ChangeKind::ALL {
+        world.change(kind.as_str(), kind.as_str(), "{}").await;
+    }
+    let copy = world.path.with_file_name("copy.db");
+    daemon.context().store.backup_create(&copy, clock.now(), |_, _| {}).await.unwrap();
+    kill(daemon).await;
+    put_back(&copy, &world.path);
+    drop(rig::daemon(&world, "", &clock).await);
+    for kind in ChangeKind::ALL {
+        let expected = if is_idempotent(*kind) { "pending" } else { "held" };
+        assert_eq!(world.fate(kind.as_str()).await.0, expected, "{kind}");
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@
 )]
 
 mod commands;
+mod fixture;
 mod full_rate;
 mod life;
 mod long;

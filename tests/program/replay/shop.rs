@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -15,6 +16,28 @@ use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::exec;
 use tallyd::model::{CallEffect, Clock, JobKind, Moment, RunTrigger, Timestamp};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
+
+/// The jobs that read the platform, those first on whose facts others depend.
+const READS: [JobKind; 11] = [
+    JobKind::Warehouses,
+    JobKind::Suppliers,
+    JobKind::Storefronts,
+    JobKind::ListingTemplates,
+    JobKind::Shipments,
+    JobKind::OrderLines,
+    JobKind::KitComponents,
+    JobKind::TopSelling,
+    JobKind::Balances,
+    JobKind::BusinessHealth,
+    JobKind::WorkQueue,
+];
+
+#[test]
+fn every_job_that_reads_is_replayed() {
+    let others = [JobKind::Push, JobKind::Settle, JobKind::Prune, JobKind::Backup];
+    let known: BTreeSet<JobKind> = READS.into_iter().chain(others).collect();
+    assert_eq!(known, JobKind::ALL.iter().copied().collect(), "a job that reads belongs to READS");
+}
 
 /// Elapsed time, and the offset by which the calendar alone was set forward.
 #[derive(Default)]
@@ -155,11 +178,7 @@ impl Shop {
 
     /// Runs every reading job once.
     pub async fn read_all(&self) {
-        use JobKind::{Balances, BusinessHealth, KitComponents, ListingTemplates, OrderLines, Shipments};
-        use JobKind::{Storefronts, Suppliers, TopSelling, Warehouses, WorkQueue};
-        let first = [Warehouses, Suppliers, Storefronts, ListingTemplates, Shipments, OrderLines];
-        for kind in first.into_iter().chain([KitComponents, TopSelling, Balances, BusinessHealth, WorkQueue])
-        {
+        for kind in READS {
             self.run(kind).await;
         }
     }
