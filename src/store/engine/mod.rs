@@ -6,6 +6,7 @@
 //! | `bulk` | insertion of many rows with one statement |
 //! | `connection` | one connection with one user at a time |
 //! | `error` | errors, with advice for the operator |
+//! | `fetch` | statements of typed rows |
 //! | `files` | files in the state directory and their permissions |
 //! | `lock` | the lock beside the database |
 //! | `lossy_text` | text written by other programs |
@@ -20,6 +21,7 @@ pub(super) mod backup;
 pub(super) mod bulk;
 pub(super) mod connection;
 pub(super) mod error;
+mod fetch;
 pub(super) mod files;
 pub(super) mod lock;
 pub(super) mod lossy_text;

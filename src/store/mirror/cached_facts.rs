@@ -4,7 +4,6 @@
 
 use crate::model::{LineItemId, OrderId, OrderLine, ProductId, ShipmentId, ShipmentItemId, Sku, WarehouseId};
 use crate::reconcile::tracking::ItemFact;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use sqlx::FromRow;
 
@@ -34,19 +33,11 @@ impl Store {
         order: OrderId,
     ) -> Result<Option<(Vec<OrderLine>, bool)>, StoreError> {
         let sql = "SELECT is_complete FROM sales_order WHERE id = ?1";
-        let is_complete: Option<bool> = sqlx::query_scalar(sql)
-            .bind(order.0)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read an order")?;
-        let Some(is_complete) = is_complete else { return Ok(None) };
+        let known: Option<(bool,)> = self.fetch_optional(sql, (order.0,), "read an order").await?;
+        let Some((is_complete,)) = known else { return Ok(None) };
         let sql = "SELECT line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id \
                    FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL ORDER BY line_item_id";
-        let rows: Vec<CachedLineRow> = sqlx::query_as(sql)
-            .bind(order.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read an order's lines")?;
+        let rows: Vec<CachedLineRow> = self.fetch_all(sql, (order.0,), "read an order's lines").await?;
         let line = |row: CachedLineRow| OrderLine {
             order_id: order,
             line_item_id: LineItemId(row.line_item_id),
@@ -68,11 +59,8 @@ impl Store {
         let sql = "SELECT i.item_id, i.line_item_id, i.is_shipped, i.tracking_number FROM shipment_line i \
                    JOIN shipment s ON s.id = i.shipment_id \
                    WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
-        let rows: Vec<CachedItemRow> = sqlx::query_as(sql)
-            .bind(shipment.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the items of a shipment")?;
+        let values = (shipment.0,);
+        let rows: Vec<CachedItemRow> = self.fetch_all(sql, values, "read the items of a shipment").await?;
         let item = |row: CachedItemRow| ItemFact {
             item_id: ShipmentItemId(row.item_id),
             line_item_id: row.line_item_id.map(LineItemId),

@@ -1,8 +1,8 @@
 //! Lines of tracked orders.
 
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
 use crate::reconcile::proof;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json};
 
@@ -28,12 +28,8 @@ impl Store {
                        'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
                        'unit_price', unit_price, 'warehouse_id', warehouse_id, 'observed_at', observed_at) \
                    FROM order_line WHERE order_id = ?1 ORDER BY line_item_id";
-        let rows: Vec<String> = sqlx::query_scalar(sql)
-            .bind(order.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the lines of an order")?;
-        let line = |row: String| {
+        let rows: Vec<(String,)> = self.fetch_all(sql, (order.0,), "read the lines of an order").await?;
+        let line = |(row,): (String,)| {
             serde_json::from_str(&row)
                 .map_err(|_| StoreError::UnknownValue { value_kind: "an order's line", value: row })
         };
@@ -49,7 +45,7 @@ impl WriteTransaction {
     /// are missing.
     pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
         let rows: Vec<Value> = page.lines.iter().map(order_line_json).collect();
-        let rows = super::stock_levels::json_rows(&rows);
+        let rows = json_rows(&rows);
         let written = self.order_lines_write(page, &rows).await?;
         self.order_lines_returned(page, &rows).await?;
         let changed = written + self.order_lines_absent(page, &rows).await?;
@@ -63,16 +59,9 @@ impl WriteTransaction {
                        observed_ms = excluded.observed_ms, is_complete = excluded.is_complete, \
                        changed_ms = iif(?6, excluded.changed_ms, changed_ms), \
                        closed_ms = iif(excluded.closed_ms IS NULL, NULL, coalesce(closed_ms, excluded.closed_ms))";
-        let done = sqlx::query(sql)
-            .bind(page.order_id.0)
-            .bind(page.exchange_id.0)
-            .bind(page.observed_at.0)
-            .bind(page.is_complete)
-            .bind(closed)
-            .bind(changed > 0)
-            .execute(&mut *self.tx)
-            .await;
-        done.context("record an order")?;
+        let values =
+            (page.order_id.0, page.exchange_id.0, page.observed_at.0, page.is_complete, closed, changed > 0);
+        self.execute(sql, values, "record an order").await?;
         Ok(changed)
     }
 
@@ -91,8 +80,8 @@ impl WriteTransaction {
                        OR quantity_left IS NOT excluded.quantity_left \
                        OR unit_price IS NOT excluded.unit_price OR warehouse_id IS NOT excluded.warehouse_id \
                        OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.exchange_id.0);
-        Ok(query.execute(&mut *self.tx).await.context("record the lines of an order")?.rows_affected())
+        let values = (rows, page.order_id.0, page.exchange_id.0);
+        self.execute_counting(sql, values, "record the lines of an order").await
     }
 
     /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment
@@ -101,12 +90,11 @@ impl WriteTransaction {
         let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
                        SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
                        WHERE i.shipment_id = shipment.id AND l.order_id = ?1)";
-        let done = sqlx::query(sql).bind(order.0).execute(&mut *self.tx).await;
-        done.context("find the shipments of an order")?;
+        self.execute(sql, (order.0,), "find the shipments of an order").await?;
         let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
                    WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
-        let open = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
-        open.context("look for open shipments of an order")
+        let (is_open,) = self.fetch_one(sql, (order.0,), "look for open shipments of an order").await?;
+        Ok(is_open)
     }
 
     /// Gives the lines of this answer the age of the order's last answer again.
@@ -114,8 +102,7 @@ impl WriteTransaction {
         let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
                    WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
                      AND line_item_id IN (SELECT value->>0 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(rows).bind(page.order_id.0).execute(&mut *self.tx).await;
-        done.map(drop).context("note that lines of an order came again")
+        self.execute(sql, (rows, page.order_id.0), "note that lines of an order came again").await
     }
 
     /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
@@ -125,9 +112,8 @@ impl WriteTransaction {
         let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
                    WHERE order_id = ?2 AND missing_since_ms IS NULL \
                      AND line_item_id NOT IN (SELECT value->>0 FROM json_each(?1))";
-        let query = sqlx::query_as(sql).bind(rows).bind(page.order_id.0);
         let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
-            query.fetch_all(&mut *self.tx).await.context("find the lines that an answer lacks")?;
+            self.fetch_all(sql, (rows, page.order_id.0), "find the lines that an answer lacks").await?;
         if lacking.is_empty() {
             return Ok(0);
         }
@@ -137,15 +123,9 @@ impl WriteTransaction {
                        absent_ms = iif(?5, coalesce(absent_ms, ?3), absent_ms), \
                        absent_exchange_id = iif(?5, coalesce(absent_exchange_id, ?4), absent_exchange_id) \
                    WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql)
-            .bind(super::stock_levels::json_rows(&lines))
-            .bind(page.order_id.0)
-            .bind(page.observed_at.0)
-            .bind(page.exchange_id.0)
-            .bind(page.is_complete)
-            .execute(&mut *self.tx)
-            .await;
-        done.context("keep the age of the lines that an answer lacks")?;
+        let values =
+            (json_rows(&lines), page.order_id.0, page.observed_at.0, page.exchange_id.0, page.is_complete);
+        self.execute(sql, values, "keep the age of the lines that an answer lacks").await?;
         if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
     }
 
@@ -167,9 +147,8 @@ impl WriteTransaction {
         let absent: Vec<i64> = absent.map(|(line, ..)| *line).collect();
         let sql = "UPDATE order_line_item SET missing_since_ms = ?3 \
                    WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
-        let query = sqlx::query(sql).bind(super::stock_levels::json_rows(&absent)).bind(page.order_id.0);
-        let done = query.bind(page.observed_at.0).execute(&mut *self.tx).await;
-        Ok(done.context("mark the lines an order no longer has")?.rows_affected())
+        let values = (json_rows(&absent), page.order_id.0, page.observed_at.0);
+        self.execute_counting(sql, values, "mark the lines an order no longer has").await
     }
 
     /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
@@ -178,16 +157,17 @@ impl WriteTransaction {
         let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
                        SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
                          AND l.missing_since_ms IS NULL))";
-        let came = sqlx::query_scalar(sql).bind(first).bind(order.0).fetch_one(&mut *self.tx).await;
-        came.context("look whether other orders were answered")
+        let (came,) =
+            self.fetch_one(sql, (first, order.0), "look whether other orders were answered").await?;
+        Ok(came)
     }
 
     /// Returns true if the order has lines and none of those not missing has units left.
     async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
                    FROM order_line_item WHERE order_id = ?1";
-        let nothing = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
-        nothing.context("look what is left of an order")
+        let (nothing_left,) = self.fetch_one(sql, (order.0,), "look what is left of an order").await?;
+        Ok(nothing_left)
     }
 }
 

@@ -5,7 +5,6 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ShipmentId, StorefrontId, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::AssertSqlSafe;
 
@@ -95,11 +94,8 @@ impl Store {
     pub async fn list_known_count(&self, list: PlatformList) -> Result<i64, StoreError> {
         let ListTable { table, scope, owner, .. } = list.list_table();
         let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
-        let count = sqlx::query_scalar(AssertSqlSafe(sql))
-            .bind(owner)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await;
-        count.context("count what is known of a list")
+        let (count,) = self.fetch_one(AssertSqlSafe(sql), (owner,), "count what is known of a list").await?;
+        Ok(count)
     }
 }
 
@@ -121,9 +117,10 @@ impl WriteTransaction {
             "SELECT {id} FROM {table} WHERE {scope} AND {id} \
              NOT IN (SELECT value FROM json_each(?2)) ORDER BY {id}"
         );
-        let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).bind(json_rows(listed));
-        let gone: Vec<i64> =
-            query.fetch_all(&mut *self.tx).await.context("find what a complete list no longer has")?;
+        let values = (owner, json_rows(listed));
+        let gone: Vec<(i64,)> =
+            self.fetch_all(AssertSqlSafe(sql), values, "find what a complete list no longer has").await?;
+        let gone: Vec<i64> = gone.into_iter().map(|(id,)| id).collect();
         if !gone.is_empty() {
             self.event_append(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&gone))).await?;
             self.list_mark_missing(list, &json_rows(&gone), at).await?;
@@ -162,19 +159,15 @@ impl WriteTransaction {
             "UPDATE {table} SET missing_since_ms = ?3 \
              WHERE {scope} AND {id} IN (SELECT value FROM json_each(?2))"
         );
-        let query = sqlx::query(AssertSqlSafe(sql)).bind(owner).bind(gone).bind(at.0);
-        query.execute(&mut *self.tx).await.map(drop).context("mark what a complete list no longer has")
+        self.execute(AssertSqlSafe(sql), (owner, gone, at.0), "mark what a complete list no longer has").await
     }
 
     /// Records that all items of the shipment are known, with an event if that is new.
     async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<(), StoreError> {
         let sql = "SELECT is_complete FROM shipment WHERE id = ?1";
-        let known: Option<bool> = sqlx::query_scalar(sql)
-            .bind(shipment.0)
-            .fetch_optional(&mut *self.tx)
-            .await
-            .context("look whether a shipment's items were all known")?;
-        if known != Some(false) {
+        let known: Option<(bool,)> =
+            self.fetch_optional(sql, (shipment.0,), "look whether a shipment's items were all known").await?;
+        if known != Some((false,)) {
             return Ok(());
         }
         self.event_append(at, LIST_COMPLETE, &PlatformList::ShipmentItems(shipment).event_subject(), None)
@@ -184,7 +177,6 @@ impl WriteTransaction {
 
     async fn shipment_complete_apply(&mut self, shipment: ShipmentId) -> Result<(), StoreError> {
         let sql = "UPDATE shipment SET is_complete = 1 WHERE id = ?1";
-        let done = sqlx::query(sql).bind(shipment.0).execute(&mut *self.tx).await;
-        done.map(drop).context("note that all items of a shipment are known")
+        self.execute(sql, (shipment.0,), "note that all items of a shipment are known").await
     }
 }

@@ -2,7 +2,6 @@
 
 use super::stock_levels::json_rows;
 use crate::model::case_key;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -59,14 +58,13 @@ impl Store {
     }
 
     async fn product_list_by(&self, ids: &[String], by: &str) -> Result<Vec<ProductRow>, StoreError> {
-        let query = sqlx::query_scalar(PRODUCT_LIST).bind(json_rows(ids)).bind(by);
-        let rows: Vec<String> =
-            query.fetch_all(&mut *self.read_connection().await?).await.context("read products")?;
-        let read = |row: &String| {
-            serde_json::from_str(row)
-                .map_err(|_| StoreError::UnknownValue { value_kind: "a product", value: row.to_owned() })
+        let rows: Vec<(String,)> =
+            self.fetch_all(PRODUCT_LIST, (json_rows(ids), by), "read products").await?;
+        let read = |(row,): (String,)| {
+            serde_json::from_str(&row)
+                .map_err(|_| StoreError::UnknownValue { value_kind: "a product", value: row })
         };
-        rows.iter().map(read).collect()
+        rows.into_iter().map(read).collect()
     }
 }
 

@@ -3,7 +3,6 @@
 use super::stock_levels::StockLevelWrite;
 use crate::model::{ProductId, Quantity, Sku, Timestamp};
 use crate::reconcile::ProductLack;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 
@@ -74,22 +73,16 @@ impl Store {
     pub async fn product_sku_by_id(&self, product: ProductId) -> Result<Option<String>, StoreError> {
         let sql =
             "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
-        sqlx::query_scalar(sql)
-            .bind(product.0)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("look for a product by its id")
+        let values = (product.0,);
+        let sku: Option<(String,)> = self.fetch_optional(sql, values, "look for a product by its id").await?;
+        Ok(sku.map(|(sku,)| sku))
     }
 
     /// Returns id and spelling of each product that the platform returned under this case key.
     pub async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>, StoreError> {
         let sql = "SELECT product_id, sku FROM product \
                    WHERE case_key = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
-        sqlx::query_as(sql)
-            .bind(case_key)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("look for products by SKU")
+        self.fetch_all(sql, (case_key,), "look for products by SKU").await
     }
 
     /// Returns a product with its stock levels; empty if it is unknown.
@@ -98,11 +91,8 @@ impl Store {
                           p.missing_since_ms IS NOT NULL AS is_missing FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = ?1";
-        let head: Option<ProductHeadRow> = sqlx::query_as(sql)
-            .bind(sku.as_str())
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read a product")?;
+        let head: Option<ProductHeadRow> =
+            self.fetch_optional(sql, (sku.as_str(),), "read a product").await?;
         let Some(ProductHeadRow { id, product_id, total, read_exchange_id: read_by, lack, is_missing }) =
             head
         else {
@@ -117,16 +107,8 @@ impl Store {
                    FROM balance b JOIN product p ON p.id = b.product \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                    WHERE b.product = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
-        let levels = sqlx::query_as(sql).bind(id).fetch_all(&mut *self.read_connection().await?).await;
-        let levels = levels.context("read the stock levels of a product")?;
-        Ok(ProductStock {
-            product_id,
-            total,
-            read_exchange_id: read_by,
-            lack,
-            is_missing,
-            stock_levels: levels,
-        })
+        let stock_levels = self.fetch_all(sql, (id,), "read the stock levels of a product").await?;
+        Ok(ProductStock { product_id, total, read_exchange_id: read_by, lack, is_missing, stock_levels })
     }
 }
 
@@ -140,7 +122,6 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let sql = "UPDATE product SET missing_since_ms = ?3, digest = NULL \
                    WHERE product_id = ?1 AND sku <> ?2 AND missing_since_ms IS NULL AND alias_of IS NULL";
-        let query = sqlx::query(sql).bind(product.0).bind(sku.as_str()).bind(at.0);
-        query.execute(&mut *self.tx).await.map(drop).context("mark the SKU that a product had before")
+        self.execute(sql, (product.0, sku.as_str(), at.0), "mark the SKU that a product had before").await
     }
 }

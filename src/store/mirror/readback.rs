@@ -9,7 +9,6 @@ use crate::model::{ExchangeId, Position, Quantity, Sku, Timestamp, time};
 use crate::reconcile::read_admission::{
     AcceptedWrite, LastWrite, READS_APART, ReadAdmission, StockLevelRead, admit_read, needs_read_back,
 };
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::balances::page::{BalanceFact, BalancePage};
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json as value};
@@ -108,12 +107,9 @@ impl Store {
                    FROM stock_level_write \
                    WHERE check_due_ms IS NOT NULL AND product NOT IN \
                        (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?2)))";
-        let due: Option<i64> = sqlx::query_scalar(sql)
-            .bind(time::whole_millis(SHARED_CHECK_DELAY))
-            .bind(super::stock_levels::json_rows(left_out))
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("read when accepted writes are to be looked for")?;
+        let values = (time::whole_millis(SHARED_CHECK_DELAY), json_rows(left_out));
+        let (due,): (Option<i64>,) =
+            self.fetch_one(sql, values, "read when accepted writes are to be looked for").await?;
         Ok(due.map(Timestamp))
     }
 
@@ -125,11 +121,8 @@ impl Store {
                    JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
                    AND w.check_due_ms <= ?1 \
                    GROUP BY p.id ORDER BY doubted DESC, min(w.check_due_ms), p.sku";
-        let rows: Vec<(String, bool)> = sqlx::query_as(sql)
-            .bind(now.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read which accepted writes are to be looked for")?;
+        let rows: Vec<(String, bool)> =
+            self.fetch_all(sql, (now.0,), "read which accepted writes are to be looked for").await?;
         Ok(rows.into_iter().filter_map(|(sku, doubted)| Some((Sku::new(sku).ok()?, doubted))).collect())
     }
 
@@ -137,10 +130,7 @@ impl Store {
     pub async fn mismatch_list(&self) -> Result<Vec<MismatchRow>, StoreError> {
         let sql = "SELECT p.sku, m.warehouse_id, m.written, m.shown FROM mismatch m \
                    JOIN product p ON p.id = m.product ORDER BY m.since_ms, p.sku, m.warehouse_id";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read what the platform does not show")
+        self.fetch_all(sql, (), "read what the platform does not show").await
     }
 }
 
@@ -210,8 +200,8 @@ impl WriteTransaction {
                    FROM stock_level_write w JOIN product p ON p.id = w.product \
                    WHERE p.sku IN (SELECT value FROM json_each(?1)) \
                      AND (w.ended IS NULL OR w.ended > ?2 OR w.is_unconfirmed)";
-        let query = sqlx::query_as(sql).bind(json_rows(&skus)).bind(page.exchange_id.0);
-        query.fetch_all(&mut *self.tx).await.context("read what we wrote to the stock levels of a page")
+        let values = (json_rows(&skus), page.exchange_id.0);
+        self.fetch_all(sql, values, "read what we wrote to the stock levels of a page").await
     }
 
     async fn writes_store(&mut self, rows: &[Value]) -> Result<(), StoreError> {
@@ -221,8 +211,7 @@ impl WriteTransaction {
         let sql = "UPDATE stock_level_write SET is_unconfirmed = m.value->>2, is_proven = m.value->>3, \
                        first_mismatch_ms = m.value->>4, check_due_ms = m.value->>5 FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1";
-        let done = sqlx::query(sql).bind(json_rows(rows)).execute(&mut *self.tx).await;
-        done.map(drop).context("keep what a page shows of accepted writes")
+        self.execute(sql, (json_rows(rows),), "keep what a page shows of accepted writes").await
     }
 
     async fn mismatch_open(
@@ -234,33 +223,31 @@ impl WriteTransaction {
         let sql = "INSERT OR REPLACE INTO mismatch (product, warehouse_id, exchange_id, written, shown, since_ms) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let shown = shown.map(|shown| shown.0);
-        let query = sqlx::query(sql).bind(row.product).bind(row.warehouse_id).bind(row.exchange_id);
-        let done = query.bind(row.written).bind(shown).bind(at.0).execute(&mut *self.tx).await;
-        done.context("open a conflict")?;
+        let values = (row.product, row.warehouse_id, row.exchange_id, row.written, shown, at.0);
+        self.execute(sql, values, "open a conflict").await?;
         let (sku, warehouse_id, written) = (row.sku.clone(), row.warehouse_id, row.written);
         Ok(MismatchRow { sku, warehouse_id, written, shown })
     }
 
     /// Closes the conflicts of stock levels that now show the written quantity, and returns their number.
     pub(super) async fn mismatch_close_agreed(&mut self, page: &BalancePage<'_>) -> Result<u64, StoreError> {
-        let open = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM mismatch)").fetch_one(&mut *self.tx);
-        if !open.await.context("see whether conflicts are open")? {
+        let sql = "SELECT EXISTS (SELECT 1 FROM mismatch)";
+        let (is_open,): (bool,) = self.fetch_one(sql, (), "see whether conflicts are open").await?;
+        if !is_open {
             return Ok(0);
         }
         let levels = page.products.iter().flat_map(|p| p.stock_levels.iter().map(move |c| (p, c)));
         let levels: Vec<Value> = levels.map(|(p, c)| value!([p.sku, c.warehouse_id, c.quantity])).collect();
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id, written) IN ( \
                        SELECT p.id, value->>1, value->>2 FROM json_each(?1) JOIN product p ON p.sku = value->>0)";
-        let done = sqlx::query(sql).bind(json_rows(&levels)).execute(&mut *self.tx).await;
-        Ok(done.context("close conflicts that the platform settled")?.rows_affected())
+        self.execute_counting(sql, (json_rows(&levels),), "close conflicts that the platform settled").await
     }
 
     /// Closes the conflicts of stock levels (product, warehouse) that a later change decided.
     pub async fn mismatch_close(&mut self, levels: &[(i64, i64)]) -> Result<(), StoreError> {
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id) IN ( \
                        SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(levels)).execute(&mut *self.tx).await;
-        done.map(drop).context("close conflicts that a later change settled")
+        self.execute(sql, (json_rows(levels),), "close conflicts that a later change settled").await
     }
 
     /// Marks the writes of an exchange as accepted, before they end, and schedules checks of those that need
@@ -278,9 +265,11 @@ impl WriteTransaction {
         }
         let sql = "SELECT product, warehouse_id FROM stock_level_write \
                    WHERE exchange_id = ?1 AND ended IS NULL AND is_proven";
-        let query = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
-        let proven: BTreeSet<(i64, i64)> =
-            query.context("read which stock levels followed before")?.into_iter().collect();
+        let proven: BTreeSet<(i64, i64)> = self
+            .fetch_all(sql, (exchange.0,), "read which stock levels followed before")
+            .await?
+            .into_iter()
+            .collect();
         let row = |write: &&StockLevelWrite| {
             let (product, warehouse_id) = (write.product, write.warehouse_id);
             let is_proven = proven.contains(&(product, warehouse_id));
@@ -294,9 +283,8 @@ impl WriteTransaction {
         let sql = "UPDATE stock_level_write \
                    SET is_unconfirmed = 1, check_due_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
-        let query =
-            sqlx::query(sql).bind(json_rows(&rows)).bind(exchange.0).bind(sent_at.plus(READS_APART).0);
-        query.execute(&mut *self.tx).await.map(drop).context("note which writes are to be looked for")
+        let values = (json_rows(&rows), exchange.0, sent_at.plus(READS_APART).0);
+        self.execute(sql, values, "note which writes are to be looked for").await
     }
 }
 

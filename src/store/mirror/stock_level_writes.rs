@@ -6,7 +6,6 @@
 
 use super::stock_levels::{PlannedStockLevel, StockLevelWrite, json_rows, stock_level_rows};
 use crate::model::{ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
-use crate::store::engine::error::SqlContext;
 use crate::store::outbox::changes::outbox_open_changes;
 use crate::store::{StoreError, WriteTransaction};
 use serde_json::json as value;
@@ -55,8 +54,9 @@ impl WriteTransaction {
                    FROM json_each(?1) e JOIN product p ON p.sku = e.value->>0 \
                    LEFT JOIN balance b ON b.product = p.id AND b.warehouse_id = CAST(e.value->>1 AS INTEGER) \
                        AND b.unlinked_ms IS NULL ORDER BY e.key";
-        let rows = sqlx::query_as(sql).bind(json_rows(entries)).fetch_all(&mut *self.tx).await;
-        Ok(writes_from_rows(rows.context("find the stock levels that a call writes")?))
+        Ok(writes_from_rows(
+            self.fetch_all(sql, (json_rows(entries),), "find the stock levels that a call writes").await?,
+        ))
     }
 
     /// Returns the writes of a product update: each stock level with its present quantity.
@@ -69,9 +69,9 @@ impl WriteTransaction {
                    JOIN balance b ON b.product = coalesce(q.alias_of, q.id) AND b.unlinked_ms IS NULL \
                    WHERE q.sku = coalesce((SELECT sku FROM product WHERE product_id = ?1 \
                        AND missing_since_ms IS NULL ORDER BY id LIMIT 1), ?2) ORDER BY b.warehouse_id";
-        let query = sqlx::query_as(sql).bind(id.0).bind(sku.as_str());
-        let rows = query.fetch_all(&mut *self.tx).await;
-        Ok(writes_from_rows(rows.context("find the stock levels that an update writes")?))
+        Ok(writes_from_rows(
+            self.fetch_all(sql, (id.0, sku.as_str()), "find the stock levels that an update writes").await?,
+        ))
     }
 
     /// Returns the open writes of a call.
@@ -81,8 +81,9 @@ impl WriteTransaction {
     ) -> Result<Vec<StockLevelWrite>, StoreError> {
         let sql = "SELECT product, warehouse_id, before, written FROM stock_level_write \
                    WHERE exchange_id = ?1 AND ended IS NULL ORDER BY product, warehouse_id";
-        let rows = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
-        Ok(writes_from_rows(rows.context("find the stock levels that a call wrote")?))
+        Ok(writes_from_rows(
+            self.fetch_all(sql, (exchange.0,), "find the stock levels that a call wrote").await?,
+        ))
     }
 
     /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send and counts in the
@@ -127,10 +128,8 @@ impl WriteTransaction {
                              SELECT 1 FROM product p JOIN product q ON q.case_key = p.case_key \
                              WHERE p.id = stock_level_write.product AND q.sku = o.sku)))) \
                    ORDER BY exchange_id, product, warehouse_id";
-        let free: Vec<(i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(sql)
-            .fetch_all(&mut *self.tx)
-            .await
-            .context("find the stock levels a person decided on")?;
+        let free: Vec<(i64, i64, i64, Option<i64>, i64)> =
+            self.fetch_all(sql, (), "find the stock levels a person decided on").await?;
         for (exchange, product, warehouse, before, written) in free {
             for write in writes_from_rows(vec![(product, warehouse, before, written)]) {
                 self.stock_level_write_had_no_effect(ExchangeId(exchange), &write, at).await?;
@@ -151,11 +150,8 @@ impl WriteTransaction {
                    JOIN stock_level_write w ON w.product = p.id \
                    AND w.warehouse_id = d.value->>'warehouse_id' \
                    WHERE w.exchange_id = d.value->>'exchange_id' AND w.ended IS NULL";
-        let found: Option<(i64, i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(sql)
-            .bind(detail)
-            .fetch_optional(&mut *self.tx)
-            .await
-            .context("find the stock level of an event")?;
+        let found: Option<(i64, i64, i64, i64, Option<i64>, i64)> =
+            self.fetch_optional(sql, (detail,), "find the stock level of an event").await?;
         let Some((exchange, sent_ms, product, warehouse, before, written)) = found else { return Ok(()) };
         for write in writes_from_rows(vec![(product, warehouse, before, written)]) {
             match kind {
@@ -197,9 +193,8 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let sql = "UPDATE stock_level_write SET ended = ?4 \
                    WHERE exchange_id = ?1 AND product = ?2 AND warehouse_id = ?3 AND ended IS NULL";
-        let query = sqlx::query(sql).bind(exchange.0).bind(write.product).bind(write.warehouse_id);
-        let done = query.bind(ended.0).execute(&mut *self.tx).await;
-        done.map(drop).context("end the write of a stock level")
+        let values = (exchange.0, write.product, write.warehouse_id, ended.0);
+        self.execute(sql, values, "end the write of a stock level").await
     }
 
     /// Appends an event with the platform's names, because a replay has other row ids.
@@ -211,12 +206,8 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<Position, StoreError> {
         let sql = "SELECT p.sku, e.sent_ms FROM product p, exchange e WHERE p.id = ?1 AND e.id = ?2";
-        let (sku, sent_ms): (String, i64) = sqlx::query_as(sql)
-            .bind(write.product)
-            .bind(exchange.0)
-            .fetch_one(&mut *self.tx)
-            .await
-            .context("name the stock level of a write")?;
+        let (sku, sent_ms): (String, i64) =
+            self.fetch_one(sql, (write.product, exchange.0), "name the stock level of a write").await?;
         let detail = value!({
             "exchange_id": exchange, "sent_ms": sent_ms, "sku": sku, "warehouse_id": write.warehouse_id,
             "before": write.before, "written": write.written,

@@ -2,8 +2,8 @@
 //!
 //! The platform lists none, so people and programs name them; more are discovered in answers.
 
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{Store, StoreError, WriteTransaction};
 
@@ -57,11 +57,8 @@ impl Store {
         let sql = "SELECT sku, origin, CAST(sku AS BLOB) FROM tracked_sku WHERE sku > CAST(?1 AS TEXT) ORDER BY sku LIMIT ?2";
         let mut after: Vec<u8> = Vec::new();
         loop {
-            let query = sqlx::query_as(sql).bind(after).bind(LISTING_PAGE);
-            let rows: Vec<(LossyText, String, Vec<u8>)> = query
-                .fetch_all(&mut *self.read_connection().await?)
-                .await
-                .context("list the tracked SKUs")?;
+            let rows: Vec<(LossyText, String, Vec<u8>)> =
+                self.fetch_all(sql, (after, LISTING_PAGE), "list the tracked SKUs").await?;
             let Some((.., last)) = rows.last() else { return Ok(()) };
             after = last.clone();
             let is_last = rows.len() < LISTING_PAGE as usize;
@@ -73,10 +70,9 @@ impl Store {
 
     /// Returns the number of tracked SKUs.
     pub async fn tracked_sku_count(&self) -> Result<i64, StoreError> {
-        let count = sqlx::query_scalar("SELECT count(*) FROM tracked_sku")
-            .fetch_one(&mut *self.read_connection().await?)
-            .await;
-        count.context("count the tracked SKUs")
+        let (count,) =
+            self.fetch_one("SELECT count(*) FROM tracked_sku", (), "count the tracked SKUs").await?;
+        Ok(count)
     }
 
     /// Returns the next tracked SKUs of a run, at most `limit`, and advances `stands`.
@@ -95,10 +91,8 @@ impl Store {
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                            WHERE t.sku > CAST(?1 AS TEXT) AND p.read_batch_id IS NULL \
                            ORDER BY t.sku LIMIT ?2)";
-            let query = sqlx::query_as(sql).bind(after).bind(limit);
-            let never = query.fetch_one(&mut *self.read_connection().await?).await;
             let (skus, last, count): (LossyText, Option<Vec<u8>>, u32) =
-                never.context("find the SKUs that were never read")?;
+                self.fetch_one(sql, (after, limit), "find the SKUs that were never read").await?;
             page = parse_rows(&String::from(skus));
             // The platform can have no SKU that is not UTF-8.
             page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
@@ -125,15 +119,8 @@ impl Store {
                        WHERE r.exchange_id < ?1 AND (r.exchange_id, r.id, p.sku) > (?3, ?4, ?5) \
                        ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";
         let (exchange, reading, sku) = &stands.last_read;
-        let found: String = sqlx::query_scalar(sql)
-            .bind(before.0)
-            .bind(limit)
-            .bind(exchange)
-            .bind(reading)
-            .bind(sku)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("find the stalest SKUs")?;
+        let values = (before.0, limit, exchange, reading, sku);
+        let (found,): (String,) = self.fetch_one(sql, values, "find the stalest SKUs").await?;
         let found: Vec<(String, i64, i64)> = parse_rows(&found);
         if let Some((sku, exchange, reading)) = found.last() {
             stands.last_read = (*exchange, *reading, sku.clone());
@@ -145,18 +132,14 @@ impl Store {
 impl WriteTransaction {
     /// Tracks SKUs and returns the number of new ones.
     pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json_rows(skus);
         let sql = "INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("track SKUs")?;
-        Ok(done.rows_affected())
+        self.execute_counting(sql, (json_rows(skus),), "track SKUs").await
     }
 
     /// Stops tracking SKUs; a later discovery does not track them again.
     pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json_rows(skus);
         let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("stop tracking SKUs")?;
-        Ok(done.rows_affected())
+        self.execute_counting(sql, (json_rows(skus),), "stop tracking SKUs").await
     }
 
     /// Records discovered SKUs; they are tracked unless a person removed them.
@@ -165,10 +148,8 @@ impl WriteTransaction {
         exchange: ExchangeId,
         skus: &[Sku],
     ) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json_rows(skus);
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
-        let done = sqlx::query(sql).bind(json).bind(exchange.0).execute(&mut *self.tx).await;
-        Ok(done.context("note the SKUs that were met")?.rows_affected())
+        self.execute_counting(sql, (json_rows(skus), exchange.0), "note the SKUs that were met").await
     }
 
     /// Records the SKU of a product that a create in doubt created, with its event for a replay.
@@ -186,7 +167,6 @@ impl WriteTransaction {
     /// Applies the event [`SKU_DISCOVERED`] in a replay.
     pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
-        let done = sqlx::query(sql).bind(sku).bind(detail).execute(&mut *self.tx).await;
-        done.map(drop).context("note a SKU that was made")
+        self.execute(sql, (sku, detail), "note a SKU that was made").await
     }
 }

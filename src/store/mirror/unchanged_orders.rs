@@ -12,7 +12,6 @@
 
 use super::work_queue::{counts_since, order_counts_differ};
 use crate::model::{JobKind, Operation, OrderId, RunId, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use std::collections::BTreeSet;
 
@@ -50,22 +49,15 @@ impl Store {
                        SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running' AND input IS NULL) \
                      AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
                                      AND l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
-        let query = sqlx::query_as(sql).bind(run.0).bind(JobKind::OrderLines.as_str());
-        query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find the orders the last run read")
+        self.fetch_all(sql, (run.0, JobKind::OrderLines.as_str()), "find the orders the last run read").await
     }
 
     /// Returns id and time of the newest applied read of the counts, if it is after `position`.
     async fn counts_checked_after(&self, position: i64) -> Result<Option<(i64, i64)>, StoreError> {
         let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
                    AND verdict = 'accepted' AND NOT is_ignored ORDER BY id DESC LIMIT 1";
-        let query = sqlx::query_as(sql).bind(position).bind(Operation::WorkQueue.as_str());
-        query
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("find the last look at the work queue")
+        let values = (position, Operation::WorkQueue.as_str());
+        self.fetch_optional(sql, values, "find the last look at the work queue").await
     }
 }
 

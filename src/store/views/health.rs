@@ -4,7 +4,6 @@
 //! index and reads only open rows or the last hours of the journal.
 
 use crate::model::{Operation, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels;
 use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Store, StoreError};
 use sqlx::FromRow;
@@ -240,8 +239,7 @@ impl Store {
                    FROM (SELECT session_id, max(0, id - 200) AS first FROM run WHERE trigger <> 'operator' \
                          ORDER BY id DESC LIMIT 1) n \
                    JOIN session s ON s.id = n.session_id";
-        let worked = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
-        worked.context("read who worked last")
+        self.fetch_optional(sql, (), "read who worked last").await
     }
 
     /// Returns the rows of the view `job_health` as of `now`, because the view reads the host's clock.
@@ -251,15 +249,13 @@ impl Store {
                           interval_ms IS NOT NULL AND ?1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
                           strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
                           last_outcome FROM job_state WHERE enabled ORDER BY job";
-        let jobs = sqlx::query_as(sql).bind(now.0).fetch_all(&mut *self.read_connection().await?).await;
-        jobs.context("read the health of the jobs")
+        self.fetch_all(sql, (now.0,), "read the health of the jobs").await
     }
 
     async fn health_backup(&self) -> Result<Option<BackupRow>, StoreError> {
         let sql = "SELECT last_good_ms, since_ms, coalesce(interval_ms, 0) AS interval_ms \
                    FROM job_state WHERE job = 'backup' AND enabled";
-        let backup = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
-        backup.context("read when the last copy was made")
+        self.fetch_optional(sql, (), "read when the last copy was made").await
     }
 
     /// Returns the last run of `prune` if it was partial and no snapshot was taken since. A run of `prune` is
@@ -269,8 +265,7 @@ impl Store {
         let sql = "SELECT outcome, summary, started_ms \
                    FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) \
                    WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
-        let run = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
-        run.context("read how the last pruning went")
+        self.fetch_optional(sql, (), "read how the last pruning went").await
     }
 
     async fn health_waiting(&self) -> Result<Vec<WaitingRow>, StoreError> {
@@ -294,8 +289,7 @@ impl Store {
                    GROUP BY kind, why) w \
              ORDER BY w.since_ms"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read which changes wait")
+        self.fetch_all(sqlx::AssertSqlSafe(sql), (), "read which changes wait").await
     }
 
     async fn health_orphans(&self) -> Result<Vec<OrphanTrackingRow>, StoreError> {
@@ -304,11 +298,7 @@ impl Store {
                     unixepoch(o.created_at) * 1000 AS since_ms \
              FROM outbox o WHERE o.state = 'pending' AND {IS_ORPHAN} ORDER BY o.id LIMIT 1000"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("look for tracking numbers without a shipment")
+        self.fetch_all(sqlx::AssertSqlSafe(sql), (), "look for tracking numbers without a shipment").await
     }
 
     /// Returns the rejected changes to report. Rejections by a person or by the configured policy need no
@@ -320,10 +310,7 @@ impl Store {
                          FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL \
                            AND reason NOT IN ('operator', 'remote_wins')) n \
                    JOIN outbox o ON o.id = n.newest";
-        sqlx::query_as(sql)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read the rejected changes that nobody has acknowledged")
+        self.fetch_optional(sql, (), "read the rejected changes that nobody has acknowledged").await
     }
 
     /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.
@@ -335,19 +322,14 @@ impl Store {
         let writes =
             Operation::ALL.iter().filter(|operation| operation.effect() == crate::model::CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(now.minus(CALLS_MAX_AGE).0).bind(CALLS_MAX);
-        let query = if which.contains("?3") { query.bind(stock_levels::json_rows(&writes)) } else { query };
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read how the last calls went")
+        let values = (now.minus(CALLS_MAX_AGE).0, CALLS_MAX, stock_levels::json_rows(&writes));
+        self.fetch_all(sqlx::AssertSqlSafe(sql), values, "read how the last calls went").await
     }
 
     async fn health_pushes(&self) -> Result<Vec<EndedRunRow>, StoreError> {
         let sql = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
                    ORDER BY id DESC LIMIT ?1";
-        sqlx::query_as(sql)
-            .bind(PUSHES_MAX)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read how the last pushes went")
+        self.fetch_all(sql, (PUSHES_MAX,), "read how the last pushes went").await
     }
 
     /// Returns the records that at least two polls could not read and no poll has read since. A record is
@@ -370,10 +352,6 @@ impl Store {
                                      WHERE d.sku = odd.subject AND odd.job = 'balances' \
                                        AND g.exchange_id > odd.newest) \
                    ORDER BY job, subject";
-        sqlx::query_as(sql)
-            .bind(now.minus(PARKED_MAX_AGE).0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read which records no poll can read")
+        self.fetch_all(sql, (now.minus(PARKED_MAX_AGE).0,), "read which records no poll can read").await
     }
 }

@@ -17,7 +17,6 @@ use crate::model::time::whole_millis;
 use crate::model::{Moment, Operation, Sku, Timestamp, case_key};
 use crate::reconcile::ProductLack;
 use crate::reconcile::proof::{ABSENCE_CHECKS_APART, CheckTime, TRUSTED_PAGE_SKUS};
-use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::{json_rows, link_is_unproved};
 use crate::store::{Store, StoreError, WriteTransaction};
@@ -73,11 +72,8 @@ impl Store {
                          AND sku NOT IN (SELECT value FROM json_each(?1))) \
                    FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                      AND sku IN (SELECT value FROM json_each(?1))";
-        let (count, others): (i64, bool) = sqlx::query_as(sql)
-            .bind(json_rows(skus))
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("count the known SKUs of a page")?;
+        let (count, others): (i64, bool) =
+            self.fetch_one(sql, (json_rows(skus),), "count the known SKUs of a page").await?;
         Ok((count.unsigned_abs(), others))
     }
 
@@ -129,11 +125,8 @@ impl Store {
         let sql = "SELECT json_group_array(t.sku) FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                    WHERE p.product_id IS NULL AND p.alias_of IS NULL AND p.missing_since_ms IS NULL \
                      AND t.sku NOT IN (SELECT value FROM json_each(?1))";
-        let query = sqlx::query_scalar(sql)
-            .bind(json_rows(skus))
-            .fetch_one(&mut *self.read_connection().await?)
-            .await;
-        let found: LossyText = query.context("find the tracked SKUs that no answer decided")?;
+        let (found,): (LossyText,) =
+            self.fetch_one(sql, (json_rows(skus),), "find the tracked SKUs that no answer decided").await?;
         let found: Vec<String> =
             serde_json::from_str(&String::from(found)).expect("SQLite wrote the list, from texts");
         let keys: BTreeSet<String> = skus.iter().map(Sku::case_key).collect();
@@ -142,12 +135,10 @@ impl Store {
     }
 
     async fn witness_skus_from(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
-        let query = sqlx::query_scalar(sql).bind(json_rows(beside));
-        let query = query.bind(Operation::GetProductBalances.as_str());
-        let query = query.bind(i64::try_from(WITNESSES).unwrap_or(i64::MAX));
-        let skus: Vec<String> =
-            query.fetch_all(&mut *self.read_connection().await?).await.context("find SKUs that are there")?;
-        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
+        let limit = i64::try_from(WITNESSES).unwrap_or(i64::MAX);
+        let values = (json_rows(beside), Operation::GetProductBalances.as_str(), limit);
+        let skus: Vec<(String,)> = self.fetch_all(sql, values, "find SKUs that are there").await?;
+        Ok(skus.into_iter().filter_map(|(sku,)| Sku::new(sku).ok()).collect())
     }
 
     /// Returns the changes held because no answer showed a fact that they depend on.
@@ -178,9 +169,8 @@ impl Store {
                    WHERE m.spelling = h.asked) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id"
         );
-        let query = sqlx::query_as(sql).bind(whole_millis(ABSENCE_CHECKS_APART));
-        let rows = query.fetch_all(&mut *self.read_connection().await?).await;
-        let mut rows: Vec<UnshownRow> = rows.context("read which changes lack a fact")?;
+        let values = (whole_millis(ABSENCE_CHECKS_APART),);
+        let mut rows: Vec<UnshownRow> = self.fetch_all(sql, values, "read which changes lack a fact").await?;
         let missing = rows.iter().filter(|row| row.is_missing);
         let missing: Vec<Sku> = missing.filter_map(|row| Sku::new(row.sku.as_str()).ok()).collect();
         let undecided = self.undecided_spellings(&missing).await?;
@@ -221,9 +211,8 @@ impl WriteTransaction {
                      AND balance.product IN (SELECT value FROM json_each(?1)) \
                      AND (balance.product, balance.warehouse_id) NOT IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?2))";
-        let done =
-            sqlx::query(sql).bind(json_rows(&products)).bind(json_rows(&shown)).execute(&mut *self.tx).await;
-        done.context("keep the age of what an answer does not show")?;
+        let values = (json_rows(&products), json_rows(&shown));
+        self.execute(sql, values, "keep the age of what an answer does not show").await?;
         self.digests_clear(&products).await
     }
 
@@ -249,15 +238,14 @@ impl WriteTransaction {
     /// Discards all earlier checks, because the platform left out an existing record.
     pub(super) async fn absence_checks_discard(&mut self) -> Result<(), StoreError> {
         let sql = "UPDATE product SET absent_ms = NULL, absent_moment = NULL WHERE absent_ms IS NOT NULL";
-        sqlx::query(sql).execute(&mut *self.tx).await.map(drop).context("forget when SKUs were first lacked")
+        self.execute(sql, (), "forget when SKUs were first lacked").await
     }
 
     /// Records that a record came incomplete; it is then no absence.
     async fn lack_store(&mut self, skus: &[&Sku], lack: ProductLack) -> Result<(), StoreError> {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
                        missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(skus)).bind(lack.as_str()).execute(&mut *self.tx).await;
-        done.map(drop).context("note what an answer does not show")
+        self.execute(sql, (json_rows(skus), lack.as_str()), "note what an answer does not show").await
     }
 
     /// Counts the SKUs that an answer lacks, and marks those it proves missing. Returns the SKUs for which
@@ -271,8 +259,8 @@ impl WriteTransaction {
                           product_id IS NOT NULL AS is_known, \
                           product_id IS NOT NULL AND missing_since_ms IS NULL AND lack IS NOT 'absent' AS was_shown \
                    FROM product WHERE sku IN (SELECT value FROM json_each(?1)) ORDER BY id";
-        let query = sqlx::query_as(sql).bind(json_rows(&members.absent)).fetch_all(&mut *self.tx);
-        let found: Vec<AbsentSku> = query.await.context("read what is known of absent SKUs")?;
+        let values = (json_rows(&members.absent),);
+        let found: Vec<AbsentSku> = self.fetch_all(sql, values, "read what is known of absent SKUs").await?;
         let lack = match (page.has_unnamed_record, members.any_came) {
             (true, _) => ProductLack::Unreadable,
             (false, true) => ProductLack::Absent,
@@ -302,8 +290,8 @@ impl WriteTransaction {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = m.value->>1, absent_ms = m.value->>2, \
                        absent_moment = m.value->>3, missing_since_ms = m.value->>4 \
                    FROM json_each(?1) m WHERE product.id = m.value->>0";
-        let query = sqlx::query(sql).bind(json_rows(&marked)).bind(lack.as_str());
-        query.execute(&mut *self.tx).await.context("mark the SKUs the platform did not return")?;
+        let values = (json_rows(&marked), lack.as_str());
+        self.execute(sql, values, "mark the SKUs the platform did not return").await?;
         Ok(unsure)
     }
 }

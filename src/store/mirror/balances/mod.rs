@@ -33,7 +33,7 @@ use page::{
 use serde_json::{Value, json as value};
 use sqlx::Arguments as _;
 use std::sync::OnceLock;
-use unchanged::PARSER_VERSION;
+use unchanged::{PARSER_VERSION, page_is_evidence};
 
 /// Result of recording a page.
 #[derive(Clone, Debug, Default)]
@@ -143,8 +143,7 @@ impl WriteTransaction {
         let sql = "UPDATE product SET name = coalesce(?2, name), type = coalesce(?3, type), \
                        type_exchange_id = iif(?3 IS NULL, type_exchange_id, ?4), \
                        kit_guess_id = iif(?3 IS NULL, kit_guess_id, NULL) WHERE sku = ?1";
-        let query = sqlx::query(sql).bind(sku.as_str()).bind(name).bind(kind).bind(exchange.0);
-        query.execute(&mut *self.tx).await.map(drop).context("record a product's name and type")
+        self.execute(sql, (sku.as_str(), name, kind, exchange.0), "record a product's name and type").await
     }
 
     /// Returns the known members of a page, with `is_evidence` if writes or conflicts require a judgement.
@@ -155,17 +154,15 @@ impl WriteTransaction {
         members: &PageMembers<'_>,
     ) -> Result<KnownProducts, StoreError> {
         // One row of text, because a row per member would cross to the connection's thread one by one.
-        let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
-                           p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
-                       (SELECT coalesce(max(id), 0) FROM product), \
-                       EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
-                           OR EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
-                           OR EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
-                           OR EXISTS (SELECT 1 FROM mismatch) \
-                   FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value";
-        let query = sqlx::query_as(sql).bind(json_rows(&members.skus)).bind(exchange.0);
-        let found: KnownProductsRow =
-            query.fetch_one(&mut *self.tx).await.context("look for the products of a page")?;
+        let sql = concat!(
+            "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
+                 p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
+                 (SELECT coalesce(max(id), 0) FROM product), ",
+            page_is_evidence!(),
+            " FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value"
+        );
+        let values = (json_rows(&members.skus), exchange.0);
+        let found: KnownProductsRow = self.fetch_one(sql, values, "look for the products of a page").await?;
         Ok(KnownProducts::from_row(found, members))
     }
 
@@ -199,14 +196,11 @@ impl WriteTransaction {
         let sql = "INSERT INTO product (sku, case_key) SELECT value->>0, value->>1 FROM json_each(?1) \
                    WHERE true \
                    ON CONFLICT (sku) DO NOTHING";
-        let done = sqlx::query(sql).bind(json_rows(&others)).execute(&mut *self.tx).await;
-        done.context("record the SKUs that were asked for")?;
+        self.execute(sql, (json_rows(&others),), "record the SKUs that were asked for").await?;
         for (asked, returned) in &members.aliases {
             let sql = "UPDATE product SET alias_of = (SELECT id FROM product WHERE sku = ?2), digest = NULL \
                        WHERE sku = ?1";
-            let done =
-                sqlx::query(sql).bind(asked.as_str()).bind(returned.as_str()).execute(&mut *self.tx).await;
-            done.context("record another spelling")?;
+            self.execute(sql, (asked.as_str(), returned.as_str()), "record another spelling").await?;
         }
         Ok(())
     }
@@ -222,8 +216,7 @@ impl WriteTransaction {
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND (balance.product, balance.warehouse_id) IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(no_fact)).execute(&mut *self.tx).await;
-        done.context("keep the facts that a write overlaps")?;
+        self.execute(sql, (json_rows(no_fact),), "keep the facts that a write overlaps").await?;
         let products: Vec<i64> = no_fact.iter().map(|(product, _)| *product).collect();
         self.digests_clear(&products).await
     }
@@ -231,8 +224,7 @@ impl WriteTransaction {
     /// Clears the digests of products whose rows no longer equal their last record.
     pub(super) async fn digests_clear(&mut self, products: &[i64]) -> Result<(), StoreError> {
         let sql = "UPDATE product SET digest = NULL WHERE id IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(products)).execute(&mut *self.tx).await;
-        done.map(drop).context("forget the digests of products")
+        self.execute(sql, (json_rows(products),), "forget the digests of products").await
     }
 
     /// Creates a reading of this exchange; `None` where one older reading has exactly these members and is
@@ -245,8 +237,8 @@ impl WriteTransaction {
     ) -> Result<Option<i64>, StoreError> {
         if let Some(reading) = known.read_batch {
             let sql = "SELECT count(*) FROM product WHERE read_batch_id = ?1";
-            let query = sqlx::query_scalar(sql).bind(reading).fetch_one(&mut *self.tx);
-            let members: i64 = query.await.context("count the members of a reading")?;
+            let (members,): (i64,) =
+                self.fetch_one(sql, (reading,), "count the members of a reading").await?;
             if members.unsigned_abs() == known.member_count() {
                 return Ok(None);
             }
@@ -254,8 +246,9 @@ impl WriteTransaction {
         let told_by = (is_told && known.is_nothing()).then_some(PARSER_VERSION);
         let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES (?1, ?2, ?3) \
                    RETURNING id";
-        let query = sqlx::query_scalar(sql).bind(page.exchange_id.0).bind(page.observed_at.0).bind(told_by);
-        query.fetch_one(&mut *self.tx).await.map(Some).context("begin a reading")
+        let values = (page.exchange_id.0, page.observed_at.0, told_by);
+        let (batch,) = self.fetch_one(sql, values, "begin a reading").await?;
+        Ok(Some(batch))
     }
 
     /// Points the members to the new reading, or moves their old reading: an unchanged page costs one row.
@@ -268,21 +261,18 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let Some(reading) = reading else {
             let sql = "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1";
-            let query =
-                sqlx::query(sql).bind(known.read_batch).bind(page.exchange_id.0).bind(page.observed_at.0);
-            return query.execute(&mut *self.tx).await.map(drop).context("move a reading on");
+            let values = (known.read_batch, page.exchange_id.0, page.observed_at.0);
+            return self.execute(sql, values, "move a reading on").await;
         };
         let elsewhere = known.outside_batch(members);
         if elsewhere.is_empty() {
             return Ok(());
         }
         let sql = "UPDATE product SET read_batch_id = ?2 WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(&elsewhere)).bind(reading).execute(&mut *self.tx).await;
-        done.context("point products to their reading")?;
+        self.execute(sql, (json_rows(&elsewhere), reading), "point products to their reading").await?;
         let sql = "DELETE FROM read_batch WHERE id IN (SELECT value FROM json_each(?1)) \
                    AND NOT EXISTS (SELECT 1 FROM product WHERE product.read_batch_id = read_batch.id)";
-        let done = sqlx::query(sql).bind(json_rows(&known.read_batches)).execute(&mut *self.tx).await;
-        done.map(drop).context("drop readings nothing points to")
+        self.execute(sql, (json_rows(&known.read_batches),), "drop readings nothing points to").await
     }
 
     async fn stock_levels_write(
@@ -339,8 +329,7 @@ impl WriteTransaction {
                        WHERE p.id = balance.product) \
                    WHERE unlinked_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
                      AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
-        let query = sqlx::query(sql).bind(json_rows(&ids)).bind(json_rows(&stay)).bind(page.observed_at.0);
-        let query = query.bind(page.exchange_id.0);
-        query.execute(&mut *self.tx).await.map(drop).context("mark vanished stock levels")
+        let values = (json_rows(&ids), json_rows(&stay), page.observed_at.0, page.exchange_id.0);
+        self.execute(sql, values, "mark vanished stock levels").await
     }
 }
