@@ -2,9 +2,8 @@
 //!
 //! The live database is read as of one moment. No lock is taken and no call is made.
 
-use super::apply;
+use super::{ProjectionError, apply};
 use crate::model::{Position, Timestamp};
-use crate::projection::ProjectionError;
 use crate::store::{Durability, FACT_TABLES, FactRow, JournalReader, Store, TableComparison};
 use std::path::Path;
 
@@ -65,7 +64,7 @@ impl JournalReplay {
     pub async fn project_to(
         &mut self,
         to: Position,
-        answer: &mut (dyn FnMut(Position) + Send),
+        report_step: &mut (dyn FnMut(Position) + Send),
     ) -> Result<(), ProjectionError> {
         if self.at == Position(0) {
             self.restore_snapshot(to).await?;
@@ -80,7 +79,7 @@ impl JournalReplay {
             write.position_set(step).await?;
             write.commit().await?;
             self.at = step;
-            answer(step);
+            report_step(step);
         }
         Ok(())
     }
@@ -116,9 +115,8 @@ impl JournalReplay {
 
     /// Returns the differences between the facts at two positions.
     pub fn changed_facts(before: &MirrorFacts, after: &MirrorFacts) -> Vec<TableComparison> {
-        let pairs = FACT_TABLES.iter().zip(before.iter().zip(after));
-        let compared =
-            pairs.map(|(table, (before, after))| TableComparison::compare(table.name, before, after));
+        let pairs = FACT_TABLES.iter().zip(before).zip(after);
+        let compared = pairs.map(|((table, old), new)| TableComparison::compare(table.name, old, new));
         compared.filter(|compared| !compared.is_equal()).collect()
     }
 

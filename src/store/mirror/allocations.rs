@@ -122,7 +122,7 @@ impl WriteTransaction {
             page.allocations.is_some(),
             page.allocations.is_some() && page.is_complete,
         );
-        self.execute(sql, values, "note that the allocation of a line was asked for").await
+        self.execute(sql, values, "record that the allocation of a line was requested").await
     }
 
     /// Returns the known SKU and product of a line.
@@ -133,7 +133,7 @@ impl WriteTransaction {
     ) -> Result<(Option<String>, Option<ProductId>), StoreError> {
         let sql = "SELECT sku, product_id FROM order_line_item WHERE order_id = ?1 AND line_item_id = ?2";
         let row: Option<(Option<String>, Option<i64>)> =
-            self.fetch_optional(sql, (order.0, line.0), "look what a line sold").await?;
+            self.fetch_optional(sql, (order.0, line.0), "read the product of an order line").await?;
         Ok(row.map_or((None, None), |(sku, product)| (sku, product.map(ProductId))))
     }
 }

@@ -93,7 +93,7 @@ impl Store {
     pub async fn product_id_by_sku(&self, sku: &str) -> Result<Option<ProductId>, StoreError> {
         let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
                    LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = ?1";
-        let id: Option<(Option<i64>,)> = self.fetch_optional(sql, (sku,), "look for a product").await?;
+        let id: Option<(Option<i64>,)> = self.fetch_optional(sql, (sku,), "find a product").await?;
         Ok(id.and_then(|(id,)| id).map(ProductId))
     }
 
@@ -106,7 +106,7 @@ impl Store {
         let sql = "SELECT max(id) FROM exchange WHERE run_id = ?1 AND operation = ?2 AND target = ?3";
         let target = Operation::KitComponents.path().replace("{productid}", &product.to_string());
         let values = (run.0, Operation::KitComponents.as_str(), target);
-        let (id,): (Option<i64>,) = self.fetch_one(sql, values, "find the answer about a kit").await?;
+        let (id,): (Option<i64>,) = self.fetch_one(sql, values, "find the last exchange about a kit").await?;
         Ok(id.map(ExchangeId))
     }
 
@@ -145,14 +145,15 @@ impl WriteTransaction {
                        coalesce(excluded.upc, upc)))";
         let row = |p: &ProductFact| value!([p.sku, p.sku.case_key(), p.product_id, p.name, p.upc, p.kind]);
         let rows: Vec<Value> = products.iter().map(row).collect();
-        self.execute_counting(sql, (json_rows(&rows), exchange.0), "record products met on the way").await
+        self.execute_counting(sql, (json_rows(&rows), exchange.0), "record products that answers mention")
+            .await
     }
 
     /// Marks a product as a possible kit.
     pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<(), StoreError> {
         let sql =
             "UPDATE product SET kit_guess_id = ?2 WHERE sku = ?1 AND alias_of IS NULL AND type IS NOT 'Kit'";
-        self.execute(sql, (sku.as_str(), exchange.0), "note that a product may be a kit").await
+        self.execute(sql, (sku.as_str(), exchange.0), "mark a product as a possible kit").await
     }
 
     /// Records that a product is no kit, because the platform refused its components with a working key.
@@ -168,7 +169,7 @@ impl WriteTransaction {
         let sql = "SELECT EXISTS (SELECT 1 FROM product WHERE product_id = ?1 \
                    AND (type = 'Kit' OR kit_guess_id IS NOT NULL))";
         let (was_kit,): (bool,) =
-            self.fetch_one(sql, (product.0,), "look whether a product passes for a kit").await?;
+            self.fetch_one(sql, (product.0,), "read the kit state of a product").await?;
         if was_kit {
             let detail = value!({"exchange_id": exchange.0}).to_string();
             self.event_append(at, KIT_DENIED, &product.to_string(), Some(&detail)).await?;
@@ -252,6 +253,6 @@ impl WriteTransaction {
                    WHERE kit_id = ?2 AND missing_since_ms IS NULL \
                      AND component_id NOT IN (SELECT value->>'component_id' FROM json_each(?1))";
         let values = (rows, page.kit.0, page.observed_at.0);
-        self.execute_counting(sql, values, "mark the components a kit no longer has").await
+        self.execute_counting(sql, values, "mark the missing components of a kit").await
     }
 }

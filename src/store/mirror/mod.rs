@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `allocations` | warehouse allocations of order lines |
 //! | `balances` | pages of balances, compared with the mirror and recorded |
-//! | `cached_facts` | facts for previews that make no call |
 //! | `kits` | kits and their components |
 //! | `orders` | lines of tracked orders |
 //! | `platform_lists` | common parts of all lists |
@@ -26,7 +25,6 @@
 
 pub(super) mod allocations;
 pub(super) mod balances;
-mod cached_facts;
 pub(super) mod kits;
 pub(super) mod orders;
 pub(super) mod platform_lists;

@@ -1,10 +1,12 @@
 //! Lines of tracked orders.
 
 use super::stock_levels::json_rows;
-use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
+use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, Sku, Timestamp, WarehouseId};
 use crate::reconcile::proof;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row as _};
 
 /// An answer to *Get line items of a sales order*.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +23,39 @@ pub struct OrderPage<'a> {
     pub is_complete: bool,
 }
 
+impl FromRow<'_, SqliteRow> for OrderLine {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let sku: Option<String> = row.try_get("sku")?;
+        let product_id: Option<i64> = row.try_get("product_id")?;
+        let warehouse_id: Option<i64> = row.try_get("warehouse_id")?;
+        Ok(Self {
+            order_id: OrderId(row.try_get("order_id")?),
+            line_item_id: LineItemId(row.try_get("line_item_id")?),
+            sku: sku.and_then(|sku| Sku::new(sku).ok()),
+            product_id: product_id.map(ProductId),
+            quantity_sold: row.try_get("quantity_sold")?,
+            quantity_left: row.try_get("quantity_left")?,
+            unit_price: row.try_get("unit_price")?,
+            warehouse_id: warehouse_id.map(WarehouseId),
+        })
+    }
+}
+
 impl Store {
+    /// Returns an order's stored lines for a preview, and true if they are all; `None`: the order was never
+    /// read. A push reads the order again just before it sends.
+    pub async fn order_cached_lines(
+        &self,
+        order: OrderId,
+    ) -> Result<Option<(Vec<OrderLine>, bool)>, StoreError> {
+        let sql = "SELECT is_complete FROM sales_order WHERE id = ?1";
+        let known: Option<(bool,)> = self.fetch_optional(sql, (order.0,), "read an order").await?;
+        let Some((is_complete,)) = known else { return Ok(None) };
+        let sql = "SELECT * FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
+                   ORDER BY line_item_id";
+        Ok(Some((self.fetch_all(sql, (order.0,), "read an order's lines").await?, is_complete)))
+    }
+
     /// Returns the lines of an order, as the view `order_line` shows them.
     pub async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>, StoreError> {
         let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
@@ -93,7 +127,7 @@ impl WriteTransaction {
         self.execute(sql, (order.0,), "find the shipments of an order").await?;
         let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
                    WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
-        let (is_open,) = self.fetch_one(sql, (order.0,), "look for open shipments of an order").await?;
+        let (is_open,) = self.fetch_one(sql, (order.0,), "find the open shipments of an order").await?;
         Ok(is_open)
     }
 
@@ -102,7 +136,7 @@ impl WriteTransaction {
         let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
                    WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
                      AND line_item_id IN (SELECT value->>0 FROM json_each(?1))";
-        self.execute(sql, (rows, page.order_id.0), "note that lines of an order came again").await
+        self.execute(sql, (rows, page.order_id.0), "reset the age of order lines").await
     }
 
     /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
@@ -113,7 +147,7 @@ impl WriteTransaction {
                    WHERE order_id = ?2 AND missing_since_ms IS NULL \
                      AND line_item_id NOT IN (SELECT value->>0 FROM json_each(?1))";
         let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
-            self.fetch_all(sql, (rows, page.order_id.0), "find the lines that an answer lacks").await?;
+            self.fetch_all(sql, (rows, page.order_id.0), "find the lines that are not in the answer").await?;
         if lacking.is_empty() {
             return Ok(0);
         }
@@ -125,7 +159,7 @@ impl WriteTransaction {
                    WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
         let values =
             (json_rows(&lines), page.order_id.0, page.observed_at.0, page.exchange_id.0, page.is_complete);
-        self.execute(sql, values, "keep the age of the lines that an answer lacks").await?;
+        self.execute(sql, values, "keep the age of absent lines").await?;
         if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
     }
 
@@ -148,7 +182,7 @@ impl WriteTransaction {
         let sql = "UPDATE order_line_item SET missing_since_ms = ?3 \
                    WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
         let values = (json_rows(&absent), page.order_id.0, page.observed_at.0);
-        self.execute_counting(sql, values, "mark the lines an order no longer has").await
+        self.execute_counting(sql, values, "mark the missing lines of an order").await
     }
 
     /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
@@ -157,8 +191,7 @@ impl WriteTransaction {
         let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
                        SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
                          AND l.missing_since_ms IS NULL))";
-        let (came,) =
-            self.fetch_one(sql, (first, order.0), "look whether other orders were answered").await?;
+        let (came,) = self.fetch_one(sql, (first, order.0), "read the answers about other orders").await?;
         Ok(came)
     }
 
@@ -166,7 +199,7 @@ impl WriteTransaction {
     async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
                    FROM order_line_item WHERE order_id = ?1";
-        let (nothing_left,) = self.fetch_one(sql, (order.0,), "look what is left of an order").await?;
+        let (nothing_left,) = self.fetch_one(sql, (order.0,), "read the units left of an order").await?;
         Ok(nothing_left)
     }
 }

@@ -94,7 +94,8 @@ impl Store {
     pub async fn list_known_count(&self, list: PlatformList) -> Result<i64, StoreError> {
         let ListTable { table, scope, owner, .. } = list.list_table();
         let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
-        let (count,) = self.fetch_one(AssertSqlSafe(sql), (owner,), "count what is known of a list").await?;
+        let (count,) =
+            self.fetch_one(AssertSqlSafe(sql), (owner,), "count the known records of a list").await?;
         Ok(count)
     }
 }
@@ -119,7 +120,7 @@ impl WriteTransaction {
         );
         let values = (owner, json_rows(listed));
         let gone: Vec<(i64,)> =
-            self.fetch_all(AssertSqlSafe(sql), values, "find what a complete list no longer has").await?;
+            self.fetch_all(AssertSqlSafe(sql), values, "find the missing records of a list").await?;
         let gone: Vec<i64> = gone.into_iter().map(|(id,)| id).collect();
         if !gone.is_empty() {
             self.event_append(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&gone))).await?;
@@ -159,14 +160,13 @@ impl WriteTransaction {
             "UPDATE {table} SET missing_since_ms = ?3 \
              WHERE {scope} AND {id} IN (SELECT value FROM json_each(?2))"
         );
-        self.execute(AssertSqlSafe(sql), (owner, gone, at.0), "mark what a complete list no longer has").await
+        self.execute(AssertSqlSafe(sql), (owner, gone, at.0), "mark the missing records of a list").await
     }
 
     /// Records that all items of the shipment are known, with an event if that is new.
     async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<(), StoreError> {
         let sql = "SELECT is_complete FROM shipment WHERE id = ?1";
-        let known: Option<(bool,)> =
-            self.fetch_optional(sql, (shipment.0,), "look whether a shipment's items were all known").await?;
+        let known: Option<(bool,)> = self.fetch_optional(sql, (shipment.0,), "read a shipment").await?;
         if known != Some((false,)) {
             return Ok(());
         }

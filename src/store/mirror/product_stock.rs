@@ -23,15 +23,8 @@ pub struct ProductStock {
     pub stock_levels: Vec<ProductStockRow>,
 }
 
-#[derive(FromRow)]
-struct ProductHeadRow {
-    id: i64,
-    product_id: Option<i64>,
-    total: Option<i64>,
-    read_exchange_id: Option<i64>,
-    lack: Option<String>,
-    is_missing: bool,
-}
+/// Row id, platform's id, total, exchange of the last request, code of the lack, and true if missing.
+type ProductColumns = (i64, Option<i64>, Option<i64>, Option<i64>, Option<String>, bool);
 
 /// Stock level of a product.
 #[derive(Clone, Debug, FromRow)]
@@ -74,7 +67,7 @@ impl Store {
         let sql =
             "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
         let values = (product.0,);
-        let sku: Option<(String,)> = self.fetch_optional(sql, values, "look for a product by its id").await?;
+        let sku: Option<(String,)> = self.fetch_optional(sql, values, "find a product by its id").await?;
         Ok(sku.map(|(sku,)| sku))
     }
 
@@ -82,20 +75,18 @@ impl Store {
     pub async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>, StoreError> {
         let sql = "SELECT product_id, sku FROM product \
                    WHERE case_key = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
-        self.fetch_all(sql, (case_key,), "look for products by SKU").await
+        self.fetch_all(sql, (case_key,), "find products by case key").await
     }
 
     /// Returns a product with its stock levels; empty if it is unknown.
     pub async fn product_stock(&self, sku: &Sku) -> Result<ProductStock, StoreError> {
-        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id AS read_exchange_id, p.lack, \
-                          p.missing_since_ms IS NOT NULL AS is_missing FROM product q \
+        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id, p.lack, p.missing_since_ms IS NOT NULL \
+                   FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = ?1";
-        let head: Option<ProductHeadRow> =
+        let found: Option<ProductColumns> =
             self.fetch_optional(sql, (sku.as_str(),), "read a product").await?;
-        let Some(ProductHeadRow { id, product_id, total, read_exchange_id: read_by, lack, is_missing }) =
-            head
-        else {
+        let Some((id, product_id, total, read_exchange_id, lack, is_missing)) = found else {
             return Ok(ProductStock::default());
         };
         let lack = lack.as_deref().and_then(ProductLack::from_code);
@@ -108,7 +99,7 @@ impl Store {
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                    WHERE b.product = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
         let stock_levels = self.fetch_all(sql, (id,), "read the stock levels of a product").await?;
-        Ok(ProductStock { product_id, total, read_exchange_id: read_by, lack, is_missing, stock_levels })
+        Ok(ProductStock { product_id, total, read_exchange_id, lack, is_missing, stock_levels })
     }
 }
 
@@ -122,6 +113,6 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let sql = "UPDATE product SET missing_since_ms = ?3, digest = NULL \
                    WHERE product_id = ?1 AND sku <> ?2 AND missing_since_ms IS NULL AND alias_of IS NULL";
-        self.execute(sql, (product.0, sku.as_str(), at.0), "mark the SKU that a product had before").await
+        self.execute(sql, (product.0, sku.as_str(), at.0), "mark the old SKU of a renamed product").await
     }
 }

@@ -47,8 +47,7 @@ impl Store {
                    JOIN read_batch r ON r.id = p.read_batch_id WHERE p.missing_since_ms IS NULL \
                        AND NOT EXISTS (SELECT 1 FROM mover m WHERE m.product = low.product) \
                    ORDER BY r.exchange_id LIMIT ?3)";
-        let values = (HISTORY_ENTRIES_MAX, since.0, NEAR_ZERO_MAX);
-        self.fetch_all(sql, values, "find what is worth a read before its turn").await
+        self.fetch_all(sql, (HISTORY_ENTRIES_MAX, since.0, NEAR_ZERO_MAX), "find the SKUs to prefetch").await
     }
 
     /// Returns the proved page size, if it was proved under the present configuration.
@@ -66,6 +65,6 @@ impl WriteTransaction {
         let sql = "INSERT INTO page_size (id, configured, size) VALUES (1, ?1, ?2) \
                    ON CONFLICT (id) DO UPDATE SET configured = excluded.configured, size = excluded.size";
         let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
-        self.execute(sql, (number(configured), number(size)), "remember the page size").await
+        self.execute(sql, (number(configured), number(size)), "store the page size").await
     }
 }

@@ -163,7 +163,7 @@ impl WriteTransaction {
                        ON m.report = ?2 AND m.year = value->>0 AND m.month = value->>1 \
                    WHERE m.payload IS NOT value->>2";
         let (changed,): (i64,) = self
-            .fetch_one(sql, (&rows, report.as_str()), "compare a report with what it said before")
+            .fetch_one(sql, (&rows, report.as_str()), "compare a report with its previous values")
             .await?;
         let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
                    observed_ms) \

@@ -9,6 +9,7 @@ use super::tracked_orders::{QUIET_AFTER, QUIET_READ_INTERVAL};
 use crate::model::{
     ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,
 };
+use crate::reconcile::tracking::ItemFact;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -112,6 +113,27 @@ impl Store {
         Ok(ids.into_iter().map(|(id,)| ShipmentId(id)).collect())
     }
 
+    /// Returns a shipment's stored items for a preview; `None`: they were never all read. A push reads the
+    /// shipment again just before it sends.
+    pub async fn shipment_cached_items(
+        &self,
+        shipment: ShipmentId,
+    ) -> Result<Option<Vec<ItemFact>>, StoreError> {
+        let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, 0), i.tracking_number \
+                   FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id \
+                   WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
+        let rows = self.fetch_all(sql, (shipment.0,), "read the items of a shipment").await?;
+        let item =
+            |(item_id, line_item_id, is_shipped, tracking_number): (i64, Option<i64>, bool, _)| ItemFact {
+                item_id: ShipmentItemId(item_id),
+                line_item_id: line_item_id.map(LineItemId),
+                is_shipped,
+                tracking_number,
+            };
+        let items: Vec<ItemFact> = rows.into_iter().map(item).collect();
+        Ok((!items.is_empty()).then_some(items))
+    }
+
     /// Returns the shipment items of an order.
     pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>, StoreError> {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
@@ -182,7 +204,7 @@ impl WriteTransaction {
                        coalesce(observed_ms, (SELECT s.observed_ms FROM shipment s WHERE s.id = ?2))) \
                    WHERE shipment_id = ?2 AND (observed_ms IS NOT NULL \
                        OR item_id NOT IN (SELECT value->>'item_id' FROM json_each(?1)))";
-        self.execute(sql, (rows, shipment.0), "keep the age of a shipment's items").await
+        self.execute(sql, (rows, shipment.0), "keep the age of shipment items").await
     }
 
     async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {

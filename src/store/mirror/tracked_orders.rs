@@ -177,8 +177,7 @@ impl Store {
                        JOIN tracked_order e ON e.order_id = l.order_id \
                        WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
         let values = (json_rows(without),);
-        let id: Option<(i64,)> =
-            self.fetch_optional(sql, values, "find an order that vouches for the platform").await?;
+        let id: Option<(i64,)> = self.fetch_optional(sql, values, "find a control order").await?;
         Ok(id.map(|(id,)| OrderId(id)))
     }
 
@@ -189,7 +188,7 @@ impl Store {
     ) -> Result<Option<RequestedOrder>, StoreError> {
         let sql = "SELECT a.id, a.order_id FROM order_read_request a \
                    WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
-        self.fetch_optional(sql, (json_rows(without),), "find the order that was named last").await
+        self.fetch_optional(sql, (json_rows(without),), "find the newest read request for an order").await
     }
 
     /// Lists the tracked orders with their known state.
@@ -200,7 +199,7 @@ impl Store {
     /// Returns the known state of an order, tracked or not; `None`: it was never read.
     pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>, StoreError> {
         let sql = ORDER_ROWS.replace("tracked_order t", "(SELECT id AS order_id FROM sales_order) t");
-        self.fetch_optional(sqlx::AssertSqlSafe(sql), (order.0,), "look how an order stands").await
+        self.fetch_optional(sqlx::AssertSqlSafe(sql), (order.0,), "read the state of an order").await
     }
 }
 
@@ -225,13 +224,13 @@ impl WriteTransaction {
         let sql = "INSERT OR REPLACE INTO order_read_request (order_id) \
                    SELECT t.order_id FROM tracked_order t \
                    WHERE t.order_id IN (SELECT value FROM json_each(?1)) ORDER BY t.order_id";
-        self.execute(sql, (json_rows(orders),), "ask for orders").await
+        self.execute(sql, (json_rows(orders),), "request reads of orders").await
     }
 
     /// Removes the request for an order that was read; a request that came later stays.
     pub async fn order_read_request_done(&mut self, asked: RequestedOrder) -> Result<(), StoreError> {
         let sql = "DELETE FROM order_read_request WHERE order_id = ?1 AND id <= ?2";
-        self.execute(sql, (asked.order_id, asked.id), "note that an order was read").await
+        self.execute(sql, (asked.order_id, asked.id), "remove the read request of an order").await
     }
 
     /// Stops tracking orders and returns their number.

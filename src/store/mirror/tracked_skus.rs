@@ -149,7 +149,7 @@ impl WriteTransaction {
         skus: &[Sku],
     ) -> Result<u64, StoreError> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
-        self.execute_counting(sql, (json_rows(skus), exchange.0), "note the SKUs that were met").await
+        self.execute_counting(sql, (json_rows(skus), exchange.0), "record discovered SKUs").await
     }
 
     /// Records the SKU of a product that a create in doubt created, with its event for a replay.
@@ -167,6 +167,6 @@ impl WriteTransaction {
     /// Applies the event [`SKU_DISCOVERED`] in a replay.
     pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
-        self.execute(sql, (sku, detail), "note a SKU that was made").await
+        self.execute(sql, (sku, detail), "record a created SKU").await
     }
 }

@@ -49,7 +49,7 @@ impl Store {
                        SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running' AND input IS NULL) \
                      AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
                                      AND l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
-        self.fetch_all(sql, (run.0, JobKind::OrderLines.as_str()), "find the orders the last run read").await
+        self.fetch_all(sql, (run.0, JobKind::OrderLines.as_str()), "find the orders of the last run").await
     }
 
     /// Returns id and time of the newest applied read of the counts, if it is after `position`.
@@ -57,7 +57,7 @@ impl Store {
         let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
                    AND verdict = 'accepted' AND NOT is_ignored ORDER BY id DESC LIMIT 1";
         let values = (position, Operation::WorkQueue.as_str());
-        self.fetch_optional(sql, values, "find the last look at the work queue").await
+        self.fetch_optional(sql, values, "find the last read of the work queue").await
     }
 }
 

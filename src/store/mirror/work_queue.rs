@@ -41,7 +41,7 @@ pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<Cou
         "SELECT exchange_id, json_array({COUNT_COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
              (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
     );
-    store.fetch_all(sqlx::AssertSqlSafe(sql), (position,), "read the changes of the work queue").await
+    store.fetch_all(sqlx::AssertSqlSafe(sql), (position,), "read the differences of the work queue").await
 }
 
 pub(super) fn order_counts_differ(one: &CountsRow, other: &CountsRow) -> bool {

@@ -176,7 +176,7 @@ impl Store {
                    SELECT c.quantity, c.own_delta, c.position, c.since_ms, e.id AS exchange_id, \
                    e.operation \
                    FROM came c LEFT JOIN exchange e ON e.ended = c.position ORDER BY c.until";
-        self.fetch_all(sql, (product, warehouse), "read the facts a stock level had").await
+        self.fetch_all(sql, (product, warehouse), "read the history of a stock level").await
     }
 
     /// Returns the changes of a stock level under these spellings, by id.
@@ -210,6 +210,6 @@ impl Store {
                        WHERE e.subject IN (SELECT key FROM change) \
                           OR (e.kind = 'brake.released' AND e.at_ms IN (SELECT released_ms FROM change)) \
                    ORDER BY at_ms, position";
-        self.fetch_all(sql, (json_rows(changes),), "read what happened to changes").await
+        self.fetch_all(sql, (json_rows(changes),), "read the events of changes").await
     }
 }

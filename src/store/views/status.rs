@@ -118,7 +118,7 @@ impl Store {
                           (SELECT count(*) FROM exchange) AS exchanges, \
                           (SELECT count(*) FROM run) AS runs \
                    FROM (SELECT count(product_id) AS skus, count(missing_since_ms) AS missing_skus FROM product) p";
-        self.fetch_one(sql, (), "count what is there").await
+        self.fetch_one(sql, (), "read the mirror's counts").await
     }
 
     /// Returns the units that others added to each stock level since its first read, negative if they took
@@ -132,7 +132,7 @@ impl Store {
                             WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
                             ORDER BY past.position LIMIT 1), b.quantity - b.own_delta) AS moved \
                        FROM balance b JOIN product p ON p.id = b.product) WHERE moved <> 0";
-        self.fetch_all(sql, (), "count what others moved").await
+        self.fetch_all(sql, (), "read the units that others moved").await
     }
 
     /// Returns true if the platform refused the key at the last call that was answered.
@@ -145,10 +145,8 @@ impl Store {
 
     /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
     pub async fn call_counts_by_lane(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
-        let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
+        let sql = "SELECT lane, count(*), sum(status IS 429) FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";
-        let values = (since_ms,);
-        let rows: Vec<(String, i64, Option<i64>)> = self.fetch_all(sql, values, "count the calls").await?;
-        Ok(rows.into_iter().map(|(lane, calls, throttled)| (lane, calls, throttled.unwrap_or(0))).collect())
+        self.fetch_all(sql, (since_ms,), "count the calls").await
     }
 }

@@ -10,7 +10,7 @@ use crate::outbox::{self, ChangeBody, ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::settle;
 use crate::store::{
-    CandidateShipment, ChangeRow, DecisionRow, ExchangeRow, InDoubtRow, Store, TransitionRow,
+    CandidateShipment, ChangeRow, ExchangeRow, InDoubtRow, JournalEvent, Store, TransitionRow,
 };
 use serde_json::{Value, json as value};
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json as value};
 struct ShownChange {
     change: ChangeRow,
     transitions: Vec<TransitionRow>,
-    decisions: Vec<DecisionRow>,
+    decisions: Vec<JournalEvent>,
     exchanges: Vec<ExchangeRow>,
     /// The data it was last sent with.
     sent: Option<InDoubtRow>,
@@ -81,7 +81,7 @@ impl ShownChange {
             value!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
                     "exchange_id": row.exchange_id})
         };
-        let decided = |row: &DecisionRow| value!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": decision_detail(row)});
+        let decided = |row: &JournalEvent| value!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": decision_detail(row)});
         let mut all = change_json(&self.change);
         all["what_to_do"] = self.what_to_do().into();
         all["moves"] = self.transitions.iter().map(moved).collect();
@@ -124,7 +124,7 @@ impl ShownChange {
     }
 
     fn transitions_text(&self) -> String {
-        let decided = |row: &DecisionRow| {
+        let decided = |row: &JournalEvent| {
             let levels = [
                 time_text(row.at_ms),
                 row.kind.clone(),
@@ -225,7 +225,7 @@ impl ShownChange {
     }
 }
 
-fn decision_detail(row: &DecisionRow) -> Value {
+fn decision_detail(row: &JournalEvent) -> Value {
     row.detail.as_deref().and_then(|detail| serde_json::from_str(detail).ok()).unwrap_or_default()
 }
 

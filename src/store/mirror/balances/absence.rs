@@ -137,7 +137,7 @@ impl Store {
     async fn witness_skus_from(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
         let limit = i64::try_from(WITNESSES).unwrap_or(i64::MAX);
         let values = (json_rows(beside), Operation::GetProductBalances.as_str(), limit);
-        let skus: Vec<(String,)> = self.fetch_all(sql, values, "find SKUs that are there").await?;
+        let skus: Vec<(String,)> = self.fetch_all(sql, values, "find witness SKUs").await?;
         Ok(skus.into_iter().filter_map(|(sku,)| Sku::new(sku).ok()).collect())
     }
 
@@ -170,7 +170,8 @@ impl Store {
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id"
         );
         let values = (whole_millis(ABSENCE_CHECKS_APART),);
-        let mut rows: Vec<UnshownRow> = self.fetch_all(sql, values, "read which changes lack a fact").await?;
+        let mut rows: Vec<UnshownRow> =
+            self.fetch_all(sql, values, "read the changes held for a missing fact").await?;
         let missing = rows.iter().filter(|row| row.is_missing);
         let missing: Vec<Sku> = missing.filter_map(|row| Sku::new(row.sku.as_str()).ok()).collect();
         let undecided = self.undecided_spellings(&missing).await?;
@@ -212,7 +213,7 @@ impl WriteTransaction {
                      AND (balance.product, balance.warehouse_id) NOT IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?2))";
         let values = (json_rows(&products), json_rows(&shown));
-        self.execute(sql, values, "keep the age of what an answer does not show").await?;
+        self.execute(sql, values, "keep the age of absent stock levels").await?;
         self.digests_clear(&products).await
     }
 
@@ -238,14 +239,14 @@ impl WriteTransaction {
     /// Discards all earlier checks, because the platform left out an existing record.
     pub(super) async fn absence_checks_discard(&mut self) -> Result<(), StoreError> {
         let sql = "UPDATE product SET absent_ms = NULL, absent_moment = NULL WHERE absent_ms IS NOT NULL";
-        self.execute(sql, (), "forget when SKUs were first lacked").await
+        self.execute(sql, (), "clear the absence checks").await
     }
 
     /// Records that a record came incomplete; it is then no absence.
     async fn lack_store(&mut self, skus: &[&Sku], lack: ProductLack) -> Result<(), StoreError> {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
                        missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
-        self.execute(sql, (json_rows(skus), lack.as_str()), "note what an answer does not show").await
+        self.execute(sql, (json_rows(skus), lack.as_str()), "record an incomplete answer").await
     }
 
     /// Counts the SKUs that an answer lacks, and marks those it proves missing. Returns the SKUs for which
@@ -291,7 +292,7 @@ impl WriteTransaction {
                        absent_moment = m.value->>3, missing_since_ms = m.value->>4 \
                    FROM json_each(?1) m WHERE product.id = m.value->>0";
         let values = (json_rows(&marked), lack.as_str());
-        self.execute(sql, values, "mark the SKUs the platform did not return").await?;
+        self.execute(sql, values, "mark the SKUs that the platform did not return").await?;
         Ok(unsure)
     }
 }

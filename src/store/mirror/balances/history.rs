@@ -37,12 +37,12 @@ impl WriteTransaction {
         let sql = "SELECT DISTINCT p.sku, k.value->>1 AS warehouse_id FROM json_each(?1) k \
                    JOIN product p ON p.case_key = k.value->>0 ORDER BY p.sku, warehouse_id";
         let spared: Vec<(String, i64)> =
-            self.fetch_all(sql, (json_rows(&keys),), "find the stock levels with an unsettled count").await?;
+            self.fetch_all(sql, (json_rows(&keys),), "find the stock levels with an open count").await?;
         let detail = value!({"to": to, "newest": NEWEST_RETAINED, "spared": spared}).to_string();
         let sql = format!("SELECT count(*) {PRUNED_ROWS}");
         let values = (&detail,);
         let (count,): (i64,) =
-            self.fetch_one(sqlx::AssertSqlSafe(sql), values, "count the earlier facts that may go").await?;
+            self.fetch_one(sqlx::AssertSqlSafe(sql), values, "count the history entries to delete").await?;
         if count > 0 {
             self.event_append(at, HISTORY_PRUNED, "balance_history", Some(&detail)).await?;
             self.apply_history_event(&detail).await?;
@@ -53,6 +53,6 @@ impl WriteTransaction {
     /// Applies the event [`HISTORY_PRUNED`], live and in a replay.
     pub async fn apply_history_event(&mut self, detail: &str) -> Result<(), StoreError> {
         let sql = format!("DELETE {PRUNED_ROWS}");
-        self.execute(sqlx::AssertSqlSafe(sql), (detail,), "forget earlier facts of stock levels").await
+        self.execute(sqlx::AssertSqlSafe(sql), (detail,), "delete history entries").await
     }
 }

@@ -67,7 +67,7 @@ impl Store {
     pub async fn read_batch_may_be_unchanged(&self, unread: &UnparsedAnswer<'_>) -> Result<bool, StoreError> {
         let sql = verified_batch!();
         let batch: Option<(i64,)> =
-            self.fetch_optional(sql, unread.sql_values(), "see whether an answer is known").await?;
+            self.fetch_optional(sql, unread.sql_values(), "compare an answer with the stored one").await?;
         Ok(batch.is_some())
     }
 }
@@ -98,6 +98,6 @@ impl WriteTransaction {
         let sql = "UPDATE read_batch SET verified_by = ?1 WHERE exchange_id = ?2 \
                    AND id = (SELECT read_batch_id FROM product WHERE sku = ?3)";
         let values = (PARSER_VERSION, page.exchange_id.0, first.as_str());
-        self.execute(sql, values, "note what a reading was told").await
+        self.execute(sql, values, "mark a read batch as verified").await
     }
 }
