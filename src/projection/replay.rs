@@ -37,16 +37,14 @@ pub struct ReplayReport {
 impl JournalReplay {
     /// Starts with an empty mirror in the new file `into`, over the journal of `live`.
     pub async fn start_empty(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
-        let mut journal = JournalReader::open(live).await?;
-        Self::check_version(&mut journal).await?;
+        let journal = Self::open_journal(live).await?;
         let mirror = Store::create_unlocked(into).await?;
         Ok(Self { journal, mirror, at: Position(0) })
     }
 
     /// Continues with the mirror in `into` of an earlier replay of the same journal.
     pub async fn resume(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
-        let mut journal = JournalReader::open(live).await?;
-        Self::check_version(&mut journal).await?;
+        let journal = Self::open_journal(live).await?;
         let mirror = Store::open_unlocked(into).await?;
         let at = mirror.journal_position().await?;
         Ok(Self { journal, mirror, at })

@@ -10,6 +10,7 @@ use super::{JournalReplay, PROJECTION_VERSION, ProjectionError, apply};
 use crate::model::Timestamp;
 use crate::store::{JournalReader, PROJECTION_CHANGED, Store, WriteTransaction};
 use serde_json::json;
+use std::path::Path;
 
 /// An upgrade of the mirror to another projection version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +50,11 @@ pub async fn upgrade_projection(
 }
 
 impl JournalReplay {
-    /// Refuses a journal of another projection version.
-    pub(super) async fn check_version(journal: &mut JournalReader) -> Result<(), ProjectionError> {
+    /// Opens the journal of a live database; refuses one of another projection version.
+    pub(super) async fn open_journal(live: &Path) -> Result<JournalReader, ProjectionError> {
+        let mut journal = JournalReader::open(live).await?;
         match journal.projection_version().await?.filter(|by| *by != PROJECTION_VERSION) {
-            None => Ok(()),
+            None => Ok(journal),
             Some(by) => Err(ProjectionError::Damaged(format!(
                 "cannot replay the journal: projection version {by} recorded it, and this tallyd has version \
                  {PROJECTION_VERSION}; start the daemon once, which upgrades the mirror behind a snapshot, or use the \

@@ -62,8 +62,7 @@ pub use mirror::balances::unchanged::UnparsedAnswer;
 pub use mirror::kits::{ComponentFact, ComponentRow, KIT_DENIED, KIT_TYPE, KitPage, ProductFact};
 pub use mirror::orders::OrderPage;
 pub use mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING, PlatformList};
-pub use mirror::product_list::{ProductRow, WarehouseQuantity};
-pub use mirror::product_stock::{ProductStock, ProductStockRow};
+pub use mirror::products::{ProductRow, ProductStock, ProductStockRow, WarehouseQuantity};
 pub use mirror::readback::MismatchRow;
 pub use mirror::refresh_priority::PrefetchRow;
 pub use mirror::reports::{

@@ -211,7 +211,7 @@ impl WriteTransaction {
     pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64, StoreError> {
         let rows = json_rows(page.components);
         let written = self.components_write(page, &rows).await?;
-        let gone = self.components_missing(page, &rows).await?;
+        let missing = self.components_missing(page, &rows).await?;
         let is_empty = page.components.is_empty() && page.is_complete;
         let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete, empty_ms) \
                    VALUES (?1, ?2, ?3, ?4, iif(?5, ?3, NULL)) \
@@ -229,7 +229,7 @@ impl WriteTransaction {
             // If this is wrong, it costs one write, which the readback then finds missing.
             self.kit_deny_apply(page.exchange_id.0, page.kit, page.observed_at).await?;
         }
-        Ok(written + gone)
+        Ok(written + missing)
     }
 
     async fn components_write(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64, StoreError> {

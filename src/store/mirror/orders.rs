@@ -4,7 +4,7 @@ use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, Sku, Timestamp, WarehouseId};
 use crate::reconcile::proof;
 use crate::store::{Store, StoreError, WriteTransaction};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 
@@ -78,8 +78,7 @@ impl WriteTransaction {
     /// is left to ship and its known shipments are shipped or cancelled. It also closes when all its lines
     /// are missing.
     pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
-        let rows: Vec<Value> = page.lines.iter().map(order_line_json).collect();
-        let rows = json_rows(&rows);
+        let rows = json_rows(page.lines);
         let written = self.order_lines_write(page, &rows).await?;
         self.order_lines_returned(page, &rows).await?;
         let changed = written + self.order_lines_absent(page, &rows).await?;
@@ -102,8 +101,9 @@ impl WriteTransaction {
     async fn order_lines_write(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
         let sql = "INSERT INTO order_line_item (order_id, line_item_id, sku, product_id, quantity_sold, \
                        quantity_left, unit_price, warehouse_id, exchange_id) \
-                   SELECT ?2, value->>0, value->>1, value->>2, value->>3, value->>4, \
-                          CAST(value->>5 AS REAL), value->>6, ?3 FROM json_each(?1) WHERE true \
+                   SELECT ?2, value->>'line_item_id', value->>'sku', value->>'product_id', \
+                          value->>'quantity_sold', value->>'quantity_left', CAST(value->>'unit_price' AS REAL), \
+                          value->>'warehouse_id', ?3 FROM json_each(?1) WHERE true \
                    ON CONFLICT (order_id, line_item_id) DO UPDATE SET sku = excluded.sku, \
                        product_id = excluded.product_id, quantity_sold = excluded.quantity_sold, \
                        quantity_left = excluded.quantity_left, unit_price = excluded.unit_price, \
@@ -135,7 +135,7 @@ impl WriteTransaction {
     async fn order_lines_returned(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
         let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
                    WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
-                     AND line_item_id IN (SELECT value->>0 FROM json_each(?1))";
+                     AND line_item_id IN (SELECT value->>'line_item_id' FROM json_each(?1))";
         self.execute(sql, (rows, page.order_id.0), "reset the age of order lines").await
     }
 
@@ -145,7 +145,7 @@ impl WriteTransaction {
     async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
         let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
                    WHERE order_id = ?2 AND missing_since_ms IS NULL \
-                     AND line_item_id NOT IN (SELECT value->>0 FROM json_each(?1))";
+                     AND line_item_id NOT IN (SELECT value->>'line_item_id' FROM json_each(?1))";
         let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
             self.fetch_all(sql, (rows, page.order_id.0), "find the lines that are not in the answer").await?;
         if lacking.is_empty() {
@@ -202,16 +202,4 @@ impl WriteTransaction {
         let (nothing_left,) = self.fetch_one(sql, (order.0,), "read the units left of an order").await?;
         Ok(nothing_left)
     }
-}
-
-fn order_line_json(line: &OrderLine) -> Value {
-    json!([
-        line.line_item_id,
-        line.sku,
-        line.product_id,
-        line.quantity_sold,
-        line.quantity_left,
-        line.unit_price,
-        line.warehouse_id
-    ])
 }

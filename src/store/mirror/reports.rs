@@ -155,8 +155,8 @@ impl WriteTransaction {
         observed_at: Timestamp,
         months: &[(Month, Value)],
     ) -> Result<u64, StoreError> {
-        let row = |(month, said): &(Month, Value)| {
-            json!([month.year(), month.number(), said.to_string(), month.end()])
+        let row = |(month, payload): &(Month, Value)| {
+            json!([month.year(), month.number(), payload.to_string(), month.end()])
         };
         let rows = json_rows(&months.iter().map(row).collect::<Vec<_>>());
         let sql = "SELECT count(*) FROM json_each(?1) LEFT JOIN report_month m \

@@ -227,8 +227,7 @@ impl WriteTransaction {
                        IS NOT (excluded.line_item_id, excluded.sku, excluded.product_id, excluded.quantity, \
                                excluded.is_shipped, excluded.is_confirmed, excluded.carrier_id, \
                                excluded.carrier_name, excluded.tracking_number, excluded.tracking_url, \
-                               excluded.estimated_delivery_ms) \
-                       OR missing_since_ms IS NOT NULL";
+                               excluded.estimated_delivery_ms) OR missing_since_ms IS NOT NULL";
         let values = (rows, page.shipment_id.0, page.exchange_id.0);
         self.execute_counting(sql, values, "record the items of a shipment").await
     }

@@ -228,9 +228,9 @@ impl WriteTransaction {
     }
 
     /// Removes the request for an order that was read; a request that came later stays.
-    pub async fn order_read_request_done(&mut self, asked: RequestedOrder) -> Result<(), StoreError> {
+    pub async fn order_read_request_done(&mut self, request: RequestedOrder) -> Result<(), StoreError> {
         let sql = "DELETE FROM order_read_request WHERE order_id = ?1 AND id <= ?2";
-        self.execute(sql, (asked.order_id, asked.id), "remove the read request of an order").await
+        self.execute(sql, (request.order_id, request.id), "remove the read request of an order").await
     }
 
     /// Stops tracking orders and returns their number.

@@ -20,7 +20,7 @@ const LISTING_PAGE: u32 = 1_000;
 pub struct StalestProgress {
     /// Bytes of the last SKU taken from those never read; `None`: all were taken.
     never_read: Option<Vec<u8>>,
-    /// Exchange and id of the reading, and SKU, of the last one taken from those read before.
+    /// Exchange and id of the read batch, and SKU, of the last one taken from those read before.
     last_read: (i64, i64, String),
 }
 
@@ -47,9 +47,6 @@ impl Store {
     ///
     /// An account may have a million SKUs. `each` returns false to stop. Bytes that are not UTF-8 are
     /// replaced by U+FFFD.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn tracked_sku_each(
         &self,
         mut each: impl FnMut(Vec<(String, String)>) -> bool,
@@ -75,18 +72,18 @@ impl Store {
         Ok(count)
     }
 
-    /// Returns the next tracked SKUs of a run, at most `limit`, and advances `stands`.
+    /// Returns the next tracked SKUs of a run, at most `limit`, and advances `progress`.
     ///
-    /// First come the SKUs never requested, in order. SKUs whose reading is older than `before`, the position
-    /// at which the run began, follow by the age of the reading.
+    /// First come the SKUs never requested, in order. SKUs whose read batch is older than `before`, the position
+    /// at which the run began, follow by the age of the batch.
     pub async fn tracked_sku_stalest(
         &self,
         before: Position,
-        stands: &mut StalestProgress,
+        progress: &mut StalestProgress,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
         let mut page: Vec<String> = Vec::new();
-        while let (Some(after), true) = (&stands.never_read, page.is_empty()) {
+        while let (Some(after), true) = (&progress.never_read, page.is_empty()) {
             let sql = "SELECT json_group_array(sku), CAST(max(sku) AS BLOB), count(*) FROM ( \
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                            WHERE t.sku > CAST(?1 AS TEXT) AND p.read_batch_id IS NULL \
@@ -97,35 +94,27 @@ impl Store {
             // The platform can have no SKU that is not UTF-8.
             page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
             // A short page is the last one; a further query would scan all tracked SKUs for each page.
-            stands.never_read = last.filter(|_| count >= limit);
+            progress.never_read = last.filter(|_| count >= limit);
         }
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
-        if rest > 0 && stands.never_read.is_none() {
-            page.extend(self.tracked_sku_next_stale(before, stands, rest).await?);
+        if rest == 0 || progress.never_read.is_some() {
+            return Ok(page);
         }
-        Ok(page)
-    }
-
-    async fn tracked_sku_next_stale(
-        &self,
-        before: Position,
-        stands: &mut StalestProgress,
-        limit: u32,
-    ) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \
                        SELECT p.sku, r.exchange_id, r.id FROM read_batch r \
                        JOIN product p ON p.read_batch_id = r.id \
                        JOIN tracked_sku t ON t.sku = p.sku \
                        WHERE r.exchange_id < ?1 AND (r.exchange_id, r.id, p.sku) > (?3, ?4, ?5) \
                        ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";
-        let (exchange, reading, sku) = &stands.last_read;
-        let values = (before.0, limit, exchange, reading, sku);
+        let (exchange, batch, sku) = &progress.last_read;
+        let values = (before.0, rest, exchange, batch, sku);
         let (found,): (String,) = self.fetch_one(sql, values, "find the stalest SKUs").await?;
         let found: Vec<(String, i64, i64)> = parse_rows(&found);
-        if let Some((sku, exchange, reading)) = found.last() {
-            stands.last_read = (*exchange, *reading, sku.clone());
+        if let Some((sku, exchange, batch)) = found.last() {
+            progress.last_read = (*exchange, *batch, sku.clone());
         }
-        Ok(found.into_iter().map(|(sku, ..)| sku).collect())
+        page.extend(found.into_iter().map(|(sku, ..)| sku));
+        Ok(page)
     }
 }
 

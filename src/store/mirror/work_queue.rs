@@ -45,9 +45,13 @@ pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<Cou
 }
 
 pub(super) fn order_counts_differ(one: &CountsRow, other: &CountsRow) -> bool {
-    let counts = |row: &CountsRow| serde_json::from_str::<WorkQueueCounts>(&row.counts).ok();
-    let orders = |row: &CountsRow| counts(row).map(|counts| ORDER_COUNTS.map(|place| counts[place]));
-    orders(one) != orders(other)
+    order_counts(&one.counts) != order_counts(&other.counts)
+}
+
+/// Returns the counts of sales orders in a JSON list of all counts.
+fn order_counts(json: &str) -> Option<[Option<i64>; 6]> {
+    let counts: WorkQueueCounts = serde_json::from_str(json).ok()?;
+    Some(ORDER_COUNTS.map(|index| counts[index]))
 }
 
 /// Counts at one time, as `report work-queue` prints them; `None`: the answer lacked the count.
@@ -113,12 +117,9 @@ impl WriteTransaction {
         let insert = format!(
             "INSERT INTO work_queue (exchange_id, observed_ms, {COUNT_COLUMNS}) VALUES (?1, ?2{values})"
         );
-        let values = (exchange.0, observed_at.0, json);
+        let values = (exchange.0, observed_at.0, &json);
         self.execute(sqlx::AssertSqlSafe(insert), values, "record the work queue").await?;
-        let known: Option<Vec<Option<i64>>> = known.and_then(|known| serde_json::from_str(&known).ok());
-        let moved = |known: &Vec<Option<i64>>| {
-            ORDER_COUNTS.iter().any(|place| known.get(*place) != counts.get(*place))
-        };
-        Ok(WorkQueueDifference { any_differs: true, orders_differ: known.as_ref().is_some_and(moved) })
+        let orders_differ = known.is_some_and(|known| order_counts(&known) != order_counts(&json));
+        Ok(WorkQueueDifference { any_differs: true, orders_differ })
     }
 }

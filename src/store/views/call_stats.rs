@@ -36,13 +36,13 @@ impl Store {
                    WHERE sent_ms > ?1 - 60000 * ?2 AND sent_ms <= ?1 GROUP BY 1";
         let values = (now.0, i64::try_from(minutes).unwrap_or(i64::MAX));
         let rows: Vec<(i64, u32)> = self.fetch_all(sql, values, "count the calls by minute").await?;
-        let mut spent = vec![0; minutes];
+        let mut counts = vec![0; minutes];
         for (ago, calls) in rows {
-            let place = usize::try_from(ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));
-            if let Some(minute) = place.and_then(|place| spent.get_mut(place)) {
+            let index = usize::try_from(ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));
+            if let Some(minute) = index.and_then(|index| counts.get_mut(index)) {
                 *minute = calls;
             }
         }
-        Ok(spent)
+        Ok(counts)
     }
 }

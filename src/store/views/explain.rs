@@ -146,8 +146,7 @@ impl Store {
                            AND warehouse_id IS NOT NULL) \
                    SELECT c.warehouse_id, w.name AS warehouse_name, b.quantity, b.own_delta, \
                           coalesce(b.fact_ms, r.observed_ms) AS fact_ms, \
-                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
-                              b.unlinked_ms, \
+                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, b.unlinked_ms, \
                           (SELECT s.pending_quantity FROM stock s WHERE s.sku = p.sku \
                            AND s.warehouse_id = c.warehouse_id) AS pending_quantity, \
                           (SELECT cw.written FROM stock_level_write cw WHERE cw.product = p.id \
@@ -173,8 +172,7 @@ impl Store {
                    came AS (SELECT pair.*, coalesce(lag(until) OVER (ORDER BY until), \
                                 (SELECT min(f.ended) FROM exchange f WHERE f.sent_ms = pair.since_ms)) AS position \
                             FROM pair) \
-                   SELECT c.quantity, c.own_delta, c.position, c.since_ms, e.id AS exchange_id, \
-                   e.operation \
+                   SELECT c.quantity, c.own_delta, c.position, c.since_ms, e.id AS exchange_id, e.operation \
                    FROM came c LEFT JOIN exchange e ON e.ended = c.position ORDER BY c.until";
         self.fetch_all(sql, (product, warehouse), "read the history of a stock level").await
     }
@@ -189,8 +187,7 @@ impl Store {
             "SELECT o.id, o.key, o.kind, ",
             body_column!(),
             ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, \
-             o.base_own_delta, o.written, \
-               o.state_changed_ms, o.exchange_id, e.operation, e.sent_ms, \
+             o.base_own_delta, o.written, o.state_changed_ms, o.exchange_id, e.operation, e.sent_ms, \
                    e.ended, e.verdict \
              FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
              WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id"

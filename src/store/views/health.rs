@@ -264,9 +264,6 @@ const UNREADABLE: &str = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record
 
 impl Store {
     /// Returns all rows for the health judgement.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows, StoreError> {
         let parked_since = now.minus(PARKED_MAX_AGE);
         Ok(HealthRows {
@@ -295,8 +292,7 @@ impl Store {
             "SELECT w.kind, w.why, w.changes, w.since_ms, w.key, w.detail, \
                     (SELECT min(s.started_ms) FROM session s WHERE s.started_ms >= w.since_ms) AS first_session_ms \
              FROM (SELECT kind, why, count(*) AS changes, min(since_ms) AS since_ms, key, detail \
-                   FROM (SELECT o.kind, o.key, o.detail, {WAITING_SINCE} AS since_ms, \
-                                coalesce( \
+                   FROM (SELECT o.kind, o.key, o.detail, {WAITING_SINCE} AS since_ms, coalesce( \
                                     CASE WHEN EXISTS (SELECT 1 FROM quarantine) AND EXISTS ( \
                                         SELECT 1 FROM quarantine q WHERE q.subject = {QUARANTINE_SUBJECT} COLLATE NOCASE) \
                                     THEN 'quarantined' END, \
@@ -305,8 +301,7 @@ impl Store {
                                                         AND h.state IN ('held', 'in_doubt')) \
                                          AND coalesce(o.reason, 'awaits_other') = 'awaits_other' \
                                     THEN {BLOCKER_REASON} END, \
-                                    CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, \
-                                    o.reason) AS why \
+                                    CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, o.reason) AS why \
                          FROM outbox o WHERE o.state = 'pending') \
                    GROUP BY kind, why) w \
              ORDER BY w.since_ms"

@@ -78,9 +78,6 @@ impl Store {
     /// Passes the stock to `each` in pages, because an account may have a million SKUs.
     ///
     /// `each` returns false to stop.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn stock_each(
         &self,
         skus: &[String],
@@ -115,8 +112,7 @@ impl Store {
         let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS stock_levels, \
                           (SELECT count(*) FROM tracked_order) AS orders, \
                           (SELECT count(*) FROM parked) AS parked, \
-                          (SELECT count(*) FROM exchange) AS exchanges, \
-                          (SELECT count(*) FROM run) AS runs \
+                          (SELECT count(*) FROM exchange) AS exchanges, (SELECT count(*) FROM run) AS runs \
                    FROM (SELECT count(product_id) AS skus, count(missing_since_ms) AS missing_skus FROM product) p";
         self.fetch_one(sql, (), "read the mirror's counts").await
     }

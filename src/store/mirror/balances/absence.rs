@@ -1,7 +1,7 @@
 //! Products that an answer lacks: the age of their stock levels, and the proof that a SKU is missing.
 //!
 //! A quantity is as old as the last answer that held it. The stock levels of an absent product keep their age
-//! while the reading moves on. So do those that an incompletely read record does not show. A reading holds
+//! while its read batch is updated. So do those that an incompletely read record does not show. A read batch holds
 //! only when a product was requested; `product.lack` holds the way in which the answer lacked it.
 //!
 //! A SKU becomes missing only on proof ([`crate::reconcile::proof`]). A check counts if the answer is small
@@ -155,8 +155,7 @@ impl Store {
                               AND NOT EXISTS (SELECT 1 FROM balance b WHERE b.product = p.id \
                                   AND b.warehouse_id = h.warehouse_id AND ",
             link_is_unproved!("?1"),
-            ") AS is_decidable, \
-                          p.missing_since_ms IS NOT NULL AS is_missing \
+            ") AS is_decidable, p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
                                     SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
                                       AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
@@ -184,7 +183,7 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Fixes the age of stock levels that a page does not show, before its reading moves on.
+    /// Fixes the age of stock levels that a page does not show, before its read batch is updated.
     pub(super) async fn unshown_keep(
         &mut self,
         members: &PageMembers<'_>,
@@ -193,11 +192,7 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let partial: Vec<&ProductWrite<'_>> =
             rows.iter().filter(|row| !row.is_new && !row.fact.is_whole).collect();
-        if partial.is_empty()
-            && members.absent.is_empty()
-            && members.unreadable.is_empty()
-            && members.aliases.is_empty()
-        {
+        if partial.is_empty() && members.all_matched() {
             return Ok(());
         }
         let mut products = known.not_returned(members);
@@ -268,19 +263,19 @@ impl WriteTransaction {
             (false, false) => ProductLack::Silent,
         };
         let is_small = page.requested.len() <= TRUSTED_PAGE_SKUS;
-        let look = page.moment.filter(|_| is_small && lack == ProductLack::Absent);
-        let look = look.map(|moment| CheckTime { at: page.observed_at, moment });
-        let fresh = found.iter().filter(|row| row.was_shown).count();
+        let check = page.moment.filter(|_| is_small && lack == ProductLack::Absent);
+        let check = check.map(|moment| CheckTime { at: page.observed_at, moment });
+        let shown_before = found.iter().filter(|row| row.was_shown).count();
         let mut unsure = Vec::new();
         let mut marked: Vec<Value> = Vec::new();
         for mut row in found {
             row.absent += i64::from(lack == ProductLack::Absent);
-            let rest_came = fresh == usize::from(row.was_shown);
-            if let Some(look) = look.filter(|_| rest_came) {
-                row.count_absence(look);
+            let rest_came = shown_before == usize::from(row.was_shown);
+            if let Some(check) = check.filter(|_| rest_came) {
+                row.count_absence(check);
             }
-            let first = (row.absent_ms, row.absent_moment);
-            marked.push(value!([row.id, row.absent, first.0, first.1, row.missing_since_ms]));
+            let AbsentSku { id, absent, absent_ms, absent_moment, missing_since_ms, .. } = &row;
+            marked.push(value!([id, absent, absent_ms, absent_moment, missing_since_ms]));
             if row.missing_since_ms.is_none()
                 && lack != ProductLack::Unreadable
                 && (!is_small || !row.is_known)
@@ -298,14 +293,14 @@ impl WriteTransaction {
 }
 
 impl AbsentSku {
-    fn count_absence(&mut self, look: CheckTime) {
+    fn count_absence(&mut self, check: CheckTime) {
         let first = self.absent_ms.zip(self.absent_moment);
         let first = first.map(|(at, moment)| CheckTime { at: Timestamp(at), moment: Moment(moment) });
-        let is_missing = if self.is_known { look.proves_absent(first, true) } else { self.absent > 1 };
-        let first = look.measured_from(first);
+        let is_missing = if self.is_known { check.proves_absent(first, true) } else { self.absent > 1 };
+        let first = check.measured_from(first);
         (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));
         if is_missing {
-            self.missing_since_ms.get_or_insert(look.at.0);
+            self.missing_since_ms.get_or_insert(check.at.0);
         }
     }
 }

@@ -132,20 +132,6 @@ impl WriteTransaction {
         })
     }
 
-    /// Records the name and type of a product from its own record.
-    pub async fn mirror_product_kind(
-        &mut self,
-        exchange: ExchangeId,
-        sku: &Sku,
-        name: Option<&str>,
-        kind: Option<&str>,
-    ) -> Result<(), StoreError> {
-        let sql = "UPDATE product SET name = coalesce(?2, name), type = coalesce(?3, type), \
-                       type_exchange_id = iif(?3 IS NULL, type_exchange_id, ?4), \
-                       kit_guess_id = iif(?3 IS NULL, kit_guess_id, NULL) WHERE sku = ?1";
-        self.execute(sql, (sku.as_str(), name, kind, exchange.0), "record a product's name and type").await
-    }
-
     /// Returns the known members of a page, with `is_evidence` if writes or conflicts require a judgement.
     /// Mostly none do, and the page's stock levels need no scan.
     async fn products_known(
@@ -187,7 +173,7 @@ impl WriteTransaction {
 
     /// Records requested SKUs that did not come under their own spelling.
     async fn unmatched_skus_write(&mut self, members: &PageMembers<'_>) -> Result<(), StoreError> {
-        if members.aliases.is_empty() && members.absent.is_empty() && members.unreadable.is_empty() {
+        if members.all_matched() {
             return Ok(());
         }
         let others = members.aliases.iter().map(|(asked, _)| *asked);

@@ -108,7 +108,12 @@ impl<'a> PageMembers<'a> {
     pub(super) fn are_as_requested(&self, page: &BalancePage<'_>) -> bool {
         let is_one_each =
             self.skus.len() == page.requested.len() && self.skus.len() == self.sku_indexes.len();
-        is_one_each && self.aliases.is_empty() && self.absent.is_empty() && self.unreadable.is_empty()
+        is_one_each && self.all_matched()
+    }
+
+    /// Returns true if each requested SKU came under the requested spelling and could be read.
+    pub(super) fn all_matched(&self) -> bool {
+        self.aliases.is_empty() && self.absent.is_empty() && self.unreadable.is_empty()
     }
 
     /// Returns for each member whether a record came for it.

@@ -26,7 +26,7 @@ pub struct UnparsedAnswer<'a> {
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// First requested SKU; its reading leads to the others.
+    /// First requested SKU; its read batch leads to the others.
     pub first_sku: &'a Sku,
     /// Digest of the answer's body.
     pub digest: BodyDigest,
@@ -73,7 +73,7 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Moves the reading to this finished exchange if its answer equals the mirror's state.
+    /// Updates the read batch to this finished exchange if its answer equals the mirror's state.
     ///
     /// Returns false if the answer must be parsed; then nothing changes.
     pub async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool, StoreError> {
@@ -83,13 +83,11 @@ impl WriteTransaction {
             ") AND NOT ",
             page_is_evidence!()
         );
-        let moved = self
-            .execute_counting(sql, unread.sql_values(), "move on a read batch with an equal answer")
-            .await?;
+        let moved = self.execute_counting(sql, unread.sql_values(), "update an unchanged read batch").await?;
         Ok(moved > 0)
     }
 
-    /// Marks the page's reading as exactly equal to its answer; called after the page was recorded.
+    /// Marks the read batch of the page as exactly equal to its answer; called after the page was recorded.
     pub(super) async fn read_batch_mark_verified(
         &mut self,
         page: &BalancePage<'_>,
