@@ -1,9 +1,10 @@
 //! Order lines, as decisions need them.
 
 use super::{LineItemId, OrderId, ProductId, Sku, WarehouseId};
+use serde::Serialize;
 
 /// A line of a tracked order (`Order line item`).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OrderLine {
     /// Order.
     pub order_id: OrderId,

@@ -2,7 +2,7 @@
 //!
 //! It reads no configuration, clock or change (docs/rules.md 37). Times come from the exchange, the subject
 //! of a request from the request, and decisions of the live path about facts from events. An accepted answer
-//! that the live path did not apply is marked in the journal (`exchange.set_aside`); such an answer is left
+//! that the live path did not apply is marked in the journal (`exchange.is_ignored`); such an answer is left
 //! out here.
 
 use crate::client::wire::{self, MalformedBody, ParsedRequest};
@@ -26,20 +26,18 @@ pub(super) async fn apply_entry(
 ) -> Result<(), ProjectionError> {
     write.position_set(entry.position()).await?;
     match entry {
-        JournalEntry::Begun(asking) => {
-            let asked = parse_request(asking)?;
-            projection::project_claim(write, asking.id, &asked).await?;
+        JournalEntry::Begun(request) => {
+            projection::project_claim(write, request.id, &parse_request(request)?).await.map(drop)?;
         }
-        JournalEntry::Ended(asking, ending) => {
-            let asked = parse_request(asking)?;
-            match apply_answer(write, asking, ending, &asked).await {
-                Err(ApplyError::Unreadable(why)) => return Err(damaged_exchange(asking, &why)),
-                Err(ApplyError::Store(error)) => return Err(error.into()),
-                Ok(()) => {}
-            }
+        JournalEntry::Ended(request, end) => {
+            let parsed = parse_request(request)?;
+            apply_answer(write, request, end, &parsed).await.map_err(|error| match error {
+                ApplyError::Unreadable(why) => damaged_exchange(request, &why),
+                ApplyError::Store(error) => error.into(),
+            })?;
         }
         JournalEntry::Event(event) => apply_event(write, event).await?,
-        JournalEntry::Reapplied(asking, ending, _) => apply_again(write, asking, ending).await?,
+        JournalEntry::Reapplied(request, end, _) => apply_again(write, request, end).await?,
     }
     Ok(())
 }
@@ -47,78 +45,97 @@ pub(super) async fn apply_entry(
 /// Applies an exchange again whose parked records this version may understand.
 pub(super) async fn apply_again(
     write: &mut WriteTransaction,
-    asking: &RecordedRequest,
-    ending: &RecordedEnd,
+    request: &RecordedRequest,
+    end: &RecordedEnd,
 ) -> Result<(), ProjectionError> {
-    let asked = parse_request(asking)?;
-    let parked = write.parked_remove(asking.id).await?;
-    match apply_answer(write, asking, ending, &asked).await {
+    let parsed = parse_request(request)?;
+    let parked = write.parked_remove(request.id).await?;
+    match apply_answer(write, request, end, &parsed).await {
         Ok(()) => Ok(()),
         Err(ApplyError::Store(error)) => Err(error.into()),
         // Nothing of the answer is applied, and its records stay parked.
         Err(ApplyError::Unreadable(_)) => {
             for row in parked {
                 let record = usize::try_from(row.record).unwrap_or(usize::MAX);
-                write.exchange_park(asking.id, record, &row.why, &row.raw).await?;
+                write.exchange_park(request.id, record, &row.why, &row.raw).await?;
             }
             Ok(())
         }
     }
 }
 
-fn parse_request(asking: &RecordedRequest) -> Result<ParsedRequest, ProjectionError> {
-    ParsedRequest::parse_request(asking.operation, &asking.target, &asking.body)
-        .map_err(|why| damaged_exchange(asking, &why))
+fn parse_request(request: &RecordedRequest) -> Result<ParsedRequest, ProjectionError> {
+    ParsedRequest::parse_request(request.operation, &request.target, &request.body)
+        .map_err(|why| damaged_exchange(request, &why))
 }
 
-fn damaged_exchange(asking: &RecordedRequest, why: &MalformedBody) -> ProjectionError {
+fn damaged_exchange(request: &RecordedRequest, why: &MalformedBody) -> ProjectionError {
     ProjectionError::Damaged(format!(
-        "cannot fold exchange {} ({}) in again: {why}; its body is missing or the database is damaged: \
+        "cannot project exchange {} ({}): {why}; its body is missing or the database is damaged: \
          see tallyd journal show {}",
-        asking.id, asking.operation, asking.id
+        request.id, request.operation, request.id
     ))
 }
 
 /// Failure to apply an answer.
+#[derive(Debug, thiserror::Error)]
 enum ApplyError {
-    Unreadable(MalformedBody),
-    Store(StoreError),
+    #[error(transparent)]
+    Unreadable(#[from] MalformedBody),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
-impl From<MalformedBody> for ApplyError {
-    fn from(why: MalformedBody) -> Self {
-        Self::Unreadable(why)
-    }
-}
-
-impl From<StoreError> for ApplyError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
+/// Applies an answer. An unreadable answer to a create left its change in doubt and brings no fact.
 async fn apply_answer(
     write: &mut WriteTransaction,
-    asking: &RecordedRequest,
-    ending: &RecordedEnd,
-    asked: &ParsedRequest,
+    request: &RecordedRequest,
+    end: &RecordedEnd,
+    parsed: &ParsedRequest,
 ) -> Result<(), ApplyError> {
-    let accepted = ending.verdict == ExchangeOutcome::Accepted.as_str();
-    match asked {
-        ParsedRequest::Allocation(order, line) if ending.status == Some(404) => {
-            projection::project_allocations(write, asking.id, asking.sent_at, (*order, *line), None).await?;
+    let (id, at, body) = (request.id, request.sent_at, &end.body);
+    let is_accepted = end.verdict == ExchangeOutcome::Accepted.as_str();
+    match parsed {
+        ParsedRequest::Allocation(order, line) if end.status == Some(404) => {
+            projection::project_allocations(write, id, at, (*order, *line), None).await?;
         }
-        ParsedRequest::Quantities(_) | ParsedRequest::Product(..) if !accepted => {
-            apply_no_effect(write, asking, ending).await?
+        ParsedRequest::Quantities(_) | ParsedRequest::Product(..) if !is_accepted => {
+            apply_no_effect(write, request, end).await?;
         }
-        _ if !accepted => {}
-        ParsedRequest::Quantities(_) | ParsedRequest::Product(..) => {
-            apply_write_answer(write, asking, ending, asked).await?
+        _ if !is_accepted => {}
+        ParsedRequest::Quantities(entries) => {
+            let open = write.stock_level_writes_open(id).await?;
+            let skus: Vec<_> = entries.iter().map(|entry| entry.sku.clone()).collect();
+            let answer = projection::ParsedQuantityAnswer::parse(body, &skus);
+            let levels = projection::levels_in_order(write, entries, &open).await?;
+            projection::project_quantity_answer(write, id, (end.position, at), &levels, &answer).await?;
         }
-        ParsedRequest::Shipments(_) | ParsedRequest::NewProduct | ParsedRequest::NewWarehouse => {
-            apply_create_answer(write, asking, ending, asked).await?;
+        ParsedRequest::Product(..) => {
+            let open = write.stock_level_writes_open(id).await?;
+            if let Ok(answer) = wire::decode_product_answer(body) {
+                projection::project_product_answer(write, id, (end.position, at), &open, &answer).await?;
+            }
         }
-        _ => apply_read_answer(write, asking, ending, asked).await?,
+        ParsedRequest::Shipments(orders) => {
+            let records = wire::decode_created_shipments(body).map(|decoded| decoded.records);
+            let records = records.unwrap_or_default();
+            projection::project_created_shipments(write, id, at, orders, &records).await?;
+        }
+        ParsedRequest::NewProduct => {
+            if let Ok(answer) = wire::decode_product_answer(body)
+                && let Some(product) = answer.applied_record()
+            {
+                projection::project_product(write, id, at, product).await?;
+            }
+        }
+        ParsedRequest::NewWarehouse => {
+            if let Ok(answer) = wire::decode_created_warehouse(body)
+                && let Some(warehouse) = answer.applied_record()
+            {
+                projection::project_created_warehouse(write, id, warehouse).await?;
+            }
+        }
+        _ => apply_read_answer(write, request, end, parsed).await?,
     }
     Ok(())
 }
@@ -127,8 +144,8 @@ async fn apply_answer(
 /// claim.
 async fn apply_no_effect(
     write: &mut WriteTransaction,
-    asking: &RecordedRequest,
-    ending: &RecordedEnd,
+    request: &RecordedRequest,
+    end: &RecordedEnd,
 ) -> Result<(), StoreError> {
     let proved = [
         ExchangeOutcome::Rejected,
@@ -136,79 +153,24 @@ async fn apply_no_effect(
         ExchangeOutcome::Refused,
         ExchangeOutcome::NotSent,
     ];
-    if proved.iter().any(|outcome| outcome.as_str() == ending.verdict) {
-        write.stock_level_writes_complete(asking.id, ending.position, asking.sent_at, &[]).await?;
+    if proved.iter().any(|outcome| outcome.as_str() == end.verdict) {
+        write.stock_level_writes_complete(request.id, end.position, request.sent_at, &[]).await?;
     }
     Ok(())
 }
 
-/// Applies answers to writes of stock levels.
-async fn apply_write_answer(
-    write: &mut WriteTransaction,
-    asking: &RecordedRequest,
-    ending: &RecordedEnd,
-    asked: &ParsedRequest,
-) -> Result<(), StoreError> {
-    let when: (Position, Timestamp) = (ending.position, asking.sent_at);
-    let open = write.stock_level_writes_open(asking.id).await?;
-    match asked {
-        ParsedRequest::Quantities(entries) => {
-            let skus: Vec<_> = entries.iter().map(|entry| entry.sku.clone()).collect();
-            let answer = projection::ParsedQuantityAnswer::parse(&ending.body, &skus);
-            let levels = projection::levels_in_order(write, entries, &open).await?;
-            projection::project_quantity_answer(write, asking.id, when, &levels, &answer).await
-        }
-        _ => match wire::decode_product_answer(&ending.body) {
-            Ok(answer) => projection::project_product_answer(write, asking.id, when, &open, &answer).await,
-            Err(_) => Ok(()),
-        },
-    }
-}
-
-/// Applies answers to creates. An unreadable one left its change in doubt and brings no fact.
-async fn apply_create_answer(
-    write: &mut WriteTransaction,
-    asking: &RecordedRequest,
-    ending: &RecordedEnd,
-    asked: &ParsedRequest,
-) -> Result<(), StoreError> {
-    let (id, at, body) = (asking.id, asking.sent_at, &ending.body);
-    match asked {
-        ParsedRequest::Shipments(orders) => {
-            let records = wire::decode_created_shipments(body).map(|decoded| decoded.records);
-            projection::project_created_shipments(write, id, at, orders, &records.unwrap_or_default()).await
-        }
-        ParsedRequest::NewProduct => {
-            match wire::decode_product_answer(body).ok().as_ref().and_then(|answer| answer.applied_record()) {
-                Some(product) => projection::project_product(write, id, at, product).await,
-                None => Ok(()),
-            }
-        }
-        _ => {
-            match wire::decode_created_warehouse(body)
-                .ok()
-                .as_ref()
-                .and_then(|answer| answer.applied_record())
-            {
-                Some(warehouse) => projection::project_created_warehouse(write, id, warehouse).await,
-                None => Ok(()),
-            }
-        }
-    }
-}
-
-/// Applies answers to reads.
+/// Applies answers to reads. Answers to trackings and new templates bring no facts; the next read does.
 async fn apply_read_answer(
     write: &mut WriteTransaction,
-    asking: &RecordedRequest,
-    ending: &RecordedEnd,
-    asked: &ParsedRequest,
+    request: &RecordedRequest,
+    end: &RecordedEnd,
+    parsed: &ParsedRequest,
 ) -> Result<(), ApplyError> {
-    let (id, at, body) = (asking.id, asking.sent_at, &ending.body);
-    match asked {
+    let (id, at, body) = (request.id, request.sent_at, &end.body);
+    match parsed {
         ParsedRequest::Balances(skus) => {
             let page = projection::balance_facts(wire::decode_balances(body)?);
-            projection::project_balances(write, id, (at, Some(asking.sent_moment)), skus, &page).await?;
+            projection::project_balances(write, id, (at, Some(request.sent_moment)), skus, &page).await?;
         }
         ParsedRequest::Products => {
             projection::project_found_products(write, id, at, wire::decode_products(body)?).await?;
@@ -238,20 +200,6 @@ async fn apply_read_answer(
         ParsedRequest::WorkQueue => {
             projection::project_work_queue(write, id, at, &wire::decode_work_queue(body)?).await?;
         }
-        _ => apply_list_page(write, asking, ending, asked).await?,
-    }
-    Ok(())
-}
-
-/// Applies pages of lists. Answers to trackings and new templates bring no facts; the next read does.
-async fn apply_list_page(
-    write: &mut WriteTransaction,
-    asking: &RecordedRequest,
-    ending: &RecordedEnd,
-    asked: &ParsedRequest,
-) -> Result<(), ApplyError> {
-    let (id, body) = (asking.id, &ending.body);
-    match asked {
         ParsedRequest::Warehouses => {
             projection::project_warehouses(write, id, &wire::decode_warehouses(body)?).await?;
         }

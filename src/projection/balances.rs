@@ -15,7 +15,7 @@ pub(crate) async fn project_balances(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     (observed_at, moment): (Timestamp, Option<Moment>),
-    asked: &[Sku],
+    requested: &[Sku],
     decoded: &DecodedAnswer<BalanceFact<'_>>,
 ) -> Result<BalancesRecorded, StoreError> {
     park_records(write, exchange_id, decoded).await?;
@@ -25,7 +25,7 @@ pub(crate) async fn project_balances(
         exchange_id,
         observed_at,
         moment,
-        requested: asked,
+        requested,
         products,
         unreadable: &unreadable,
         has_unnamed_record: hides,

@@ -1,5 +1,6 @@
 //! Projection of answers to deliveries: shipments with their items, created products and warehouses.
 
+use super::kits::product_fact;
 use super::lists::warehouse_fact;
 use super::orders::shipment_item_fact;
 use super::project_balances;
@@ -12,8 +13,8 @@ use std::borrow::Cow;
 
 /// Returns the record of an order. `None` if there is none, or more than one.
 pub(crate) fn shipment_record(records: &[CreatedShipment], order: OrderId) -> Option<&CreatedShipment> {
-    let mut ours = records.iter().filter(|record| record.order_id() == Some(order));
-    ours.next().filter(|_| ours.next().is_none())
+    let mut found = records.iter().filter(|record| record.order_id() == Some(order));
+    found.next().filter(|_| found.next().is_none())
 }
 
 /// Returns the created shipment of an order's record. `None` if the shipment names another order.
@@ -22,8 +23,8 @@ pub(crate) fn created_shipment(record: &CreatedShipment, order: OrderId) -> Opti
     made.order_id().is_none_or(|named| named == order).then_some(made)
 }
 
-/// Projects an answer to the creation of shipments. Each order is matched by the request that its record
-/// echoes.
+/// Projects an answer to the creation of shipments, which holds all items of each. Each order is matched by
+/// the request that its record echoes.
 pub(crate) async fn project_created_shipments(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
@@ -33,35 +34,23 @@ pub(crate) async fn project_created_shipments(
 ) -> Result<(), StoreError> {
     for order in orders {
         let record = shipment_record(records, *order);
-        if let Some(made) = record.and_then(|record| created_shipment(record, *order)) {
-            project_created_shipment(write, exchange_id, observed_at, *order, made).await?;
-        }
+        let Some(made) = record.and_then(|record| created_shipment(record, *order)) else { continue };
+        let fact = ShipmentFact {
+            id: made.id,
+            order_id: made.order_id().or(Some(*order)),
+            number: made.number.clone(),
+            status: made.status().map(status_text),
+            warehouse_id: made.fulfillment_warehouse_id,
+            items: made.items.iter().map(shipment_item_fact).collect(),
+            is_complete: !made.items.is_empty(),
+        };
+        write.mirror_shipment(exchange_id, observed_at, &fact).await?;
     }
     Ok(())
 }
 
-/// Projects a created shipment with all its items.
-async fn project_created_shipment(
-    write: &mut WriteTransaction,
-    exchange_id: ExchangeId,
-    observed_at: Timestamp,
-    asked: OrderId,
-    made: &Shipment,
-) -> Result<(), StoreError> {
-    let fact = ShipmentFact {
-        id: made.id,
-        order_id: made.order_id().or(Some(asked)),
-        number: made.number.clone(),
-        status: made.status().map(status_text),
-        warehouse_id: made.fulfillment_warehouse_id,
-        items: made.items.iter().map(shipment_item_fact).collect(),
-        is_complete: !made.items.is_empty(),
-    };
-    write.mirror_shipment(exchange_id, observed_at, &fact).await
-}
-
 /// Projects the product in an answer to its creation or update. Its SKU becomes a discovered SKU. Its stock
-/// levels are facts unless a write of ours overlaps.
+/// levels are facts unless an own write overlaps.
 pub(crate) async fn project_product(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
@@ -77,21 +66,20 @@ pub(crate) async fn project_product(
         // The answer may leave out links; only a read of balances removes a link.
         is_whole: false,
     };
-    let (asked, products) = ([made.sku.clone()], [fact]);
+    let (skus, products) = ([made.sku.clone()], [fact]);
     let page = BalancePage {
         exchange_id,
         observed_at,
         moment: None,
-        requested: &asked,
+        requested: &skus,
         products: &products,
         unreadable: &[],
         has_unnamed_record: false,
         is_whole: false,
     };
     write.mirror_balances(&page).await?;
-    write.product_renamed(&made.sku, made.id, observed_at).await?;
-    write.mirror_product_kind(exchange_id, &made.sku, made.name.as_deref(), made.kind.as_deref()).await?;
-    write.discovered_sku_add(exchange_id, &asked).await.map(drop)
+    write.mirror_product_record(exchange_id, observed_at, &product_fact(made)).await?;
+    write.discovered_sku_add(exchange_id, &skus).await.map(drop)
 }
 
 /// Projects the products found by a lookup and returns their SKUs. An absent product is no fact here, because
@@ -132,6 +120,6 @@ fn status_text(status: ShipmentStatus) -> String {
         ShipmentStatus::PartiallyShipped => "PartiallyShipped".into(),
         ShipmentStatus::Shipped => "Shipped".into(),
         ShipmentStatus::Unshipped => "Unshipped".into(),
-        ShipmentStatus::Unknown(word) => word,
+        ShipmentStatus::Unknown(status) => status,
     }
 }

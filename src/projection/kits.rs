@@ -15,7 +15,7 @@ pub(crate) async fn project_kit_components(
 ) -> Result<u64, StoreError> {
     park_records(write, exchange_id, decoded).await?;
     let products: Vec<&Product> = decoded.records.iter().filter_map(|c| c.product.as_ref()).collect();
-    self::project_products(write, exchange_id, &products).await?;
+    project_products(write, exchange_id, &products).await?;
     let components: Vec<ComponentFact> = decoded.records.iter().map(component_fact).collect();
     let is_complete = decoded.is_complete();
     let page = KitPage { exchange_id, observed_at, kit, components: &components, is_complete };
@@ -40,13 +40,16 @@ pub(super) async fn project_products(
 ) -> Result<(), StoreError> {
     let skus: Vec<Sku> = products.iter().map(|product| product.sku.clone()).collect();
     write.discovered_sku_add(exchange, &skus).await?;
-    let fact = |product: &&Product| ProductFact {
+    let facts: Vec<ProductFact> = products.iter().map(|product| product_fact(product)).collect();
+    write.mirror_products(exchange, &facts).await.map(drop)
+}
+
+pub(super) fn product_fact(product: &Product) -> ProductFact {
+    ProductFact {
         sku: product.sku.clone(),
         product_id: Some(product.id),
         name: product.name.clone(),
         upc: product.identifiers.as_ref().and_then(|identifiers| identifiers.upc.clone()),
         kind: product.kind.clone(),
-    };
-    let facts: Vec<ProductFact> = products.iter().map(fact).collect();
-    write.mirror_products(exchange, &facts).await.map(drop)
+    }
 }

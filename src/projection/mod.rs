@@ -14,7 +14,6 @@
 mod apply;
 mod balances;
 mod creates;
-mod error;
 mod kits;
 mod lists;
 mod orders;
@@ -25,7 +24,6 @@ mod upgrade;
 mod writes;
 
 pub use apply::PROJECTION_VERSION;
-pub use error::ProjectionError;
 pub use replay::{JournalReplay, MirrorFacts, ReplayReport};
 pub use upgrade::{ProjectionChanged, upgrade_projection};
 
@@ -44,4 +42,16 @@ pub(crate) use writes::{
     ParsedQuantityAnswer, levels_in_order, project_claim, project_product_answer, project_quantity_answer,
 };
 
+use crate::store::StoreError;
 use park::park_records;
+
+/// Error of a projection of the journal.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectionError {
+    /// The journal is damaged, or another projection version recorded it.
+    #[error("{0}")]
+    Damaged(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

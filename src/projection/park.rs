@@ -22,7 +22,7 @@ pub(super) async fn park_records<T>(
             event = event::RECORD_PARKED,
             exchange = exchange.0,
             records = decoded.parked.len(),
-            "{} record(s) of an answer made no sense and were kept aside; the first: {}",
+            "{} record(s) of an answer could not be read and were parked; the first: {}",
             decoded.parked.len(),
             crate::model::cut_reason(first.why.as_str())
         );

@@ -2,9 +2,8 @@
 //!
 //! The live database is read as of one moment. No lock is taken and no call is made.
 
-use super::apply;
+use super::{ProjectionError, apply};
 use crate::model::{Position, Timestamp};
-use crate::projection::ProjectionError;
 use crate::store::{Durability, FACT_TABLES, FactRow, JournalReader, Store, TableComparison};
 use std::path::Path;
 
@@ -38,16 +37,14 @@ pub struct ReplayReport {
 impl JournalReplay {
     /// Starts with an empty mirror in the new file `into`, over the journal of `live`.
     pub async fn start_empty(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
-        let mut journal = JournalReader::open(live).await?;
-        Self::check_version(&mut journal).await?;
+        let journal = Self::open_journal(live).await?;
         let mirror = Store::create_unlocked(into).await?;
         Ok(Self { journal, mirror, at: Position(0) })
     }
 
     /// Continues with the mirror in `into` of an earlier replay of the same journal.
     pub async fn resume(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
-        let mut journal = JournalReader::open(live).await?;
-        Self::check_version(&mut journal).await?;
+        let journal = Self::open_journal(live).await?;
         let mirror = Store::open_unlocked(into).await?;
         let at = mirror.journal_position().await?;
         Ok(Self { journal, mirror, at })
@@ -65,7 +62,7 @@ impl JournalReplay {
     pub async fn project_to(
         &mut self,
         to: Position,
-        answer: &mut (dyn FnMut(Position) + Send),
+        report_step: &mut (dyn FnMut(Position) + Send),
     ) -> Result<(), ProjectionError> {
         if self.at == Position(0) {
             self.restore_snapshot(to).await?;
@@ -80,7 +77,7 @@ impl JournalReplay {
             write.position_set(step).await?;
             write.commit().await?;
             self.at = step;
-            answer(step);
+            report_step(step);
         }
         Ok(())
     }
@@ -116,9 +113,8 @@ impl JournalReplay {
 
     /// Returns the differences between the facts at two positions.
     pub fn changed_facts(before: &MirrorFacts, after: &MirrorFacts) -> Vec<TableComparison> {
-        let pairs = FACT_TABLES.iter().zip(before.iter().zip(after));
-        let compared =
-            pairs.map(|(table, (before, after))| TableComparison::compare(table.name, before, after));
+        let pairs = FACT_TABLES.iter().zip(before).zip(after);
+        let compared = pairs.map(|((table, old), new)| TableComparison::compare(table.name, old, new));
         compared.filter(|compared| !compared.is_equal()).collect()
     }
 

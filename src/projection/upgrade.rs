@@ -6,12 +6,11 @@
 //! upgrade. An event follows the snapshot, and the exchanges that it names, with parked records, are
 //! projected again. A replay starts at that snapshot and does the same.
 
-use super::JournalReplay;
-use super::{PROJECTION_VERSION, apply};
+use super::{JournalReplay, PROJECTION_VERSION, ProjectionError, apply};
 use crate::model::Timestamp;
-use crate::projection::ProjectionError;
 use crate::store::{JournalReader, PROJECTION_CHANGED, Store, WriteTransaction};
 use serde_json::json;
+use std::path::Path;
 
 /// An upgrade of the mirror to another projection version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,22 +42,23 @@ pub async fn upgrade_projection(
     let detail = json!({"from": from, "to": PROJECTION_VERSION, "exchanges": ids});
     write.event_append(at, PROJECTION_CHANGED, "fold", Some(&detail.to_string())).await?;
     for id in &ids {
-        for (asking, ending) in journal.exchanges_by_ids(&json!([id]).to_string()).await? {
-            apply::apply_again(write, &asking, &ending).await?;
+        for (request, end) in journal.exchanges_by_ids(&json!([id]).to_string()).await? {
+            apply::apply_again(write, &request, &end).await?;
         }
     }
     Ok(Some(ProjectionChanged { from, to: PROJECTION_VERSION, projected_again: ids.len() }))
 }
 
 impl JournalReplay {
-    /// Refuses a journal of another projection version.
-    pub(super) async fn check_version(journal: &mut JournalReader) -> Result<(), ProjectionError> {
+    /// Opens the journal of a live database; refuses one of another projection version.
+    pub(super) async fn open_journal(live: &Path) -> Result<JournalReader, ProjectionError> {
+        let mut journal = JournalReader::open(live).await?;
         match journal.projection_version().await?.filter(|by| *by != PROJECTION_VERSION) {
-            None => Ok(()),
+            None => Ok(journal),
             Some(by) => Err(ProjectionError::Damaged(format!(
-                "cannot fold the journal: version {by} of the fold recorded the mirror, and this tallyd folds by \
-                 version {PROJECTION_VERSION}; start the daemon once, which takes a snapshot to go on from, or use the tallyd that \
-                 recorded it"
+                "cannot replay the journal: projection version {by} recorded it, and this tallyd has version \
+                 {PROJECTION_VERSION}; start the daemon once, which upgrades the mirror behind a snapshot, or use the \
+                 tallyd that recorded the journal"
             ))),
         }
     }

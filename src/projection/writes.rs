@@ -15,25 +15,18 @@ use crate::store::{StockLevelWrite, StoreError, WriteTransaction};
 pub(crate) async fn project_claim(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
-    asked: &ParsedRequest,
+    request: &ParsedRequest,
 ) -> Result<Option<Vec<StockLevelWrite>>, StoreError> {
-    let levels = written_levels(write, asked).await?;
-    let is_claimed = levels.is_empty() || write.stock_level_claim(exchange, &levels).await?;
-    Ok(is_claimed.then_some(levels))
-}
-
-async fn written_levels(
-    write: &mut WriteTransaction,
-    asked: &ParsedRequest,
-) -> Result<Vec<StockLevelWrite>, StoreError> {
-    match asked {
+    let levels = match request {
         ParsedRequest::Quantities(entries) => {
             let entries: Vec<_> = entries.iter().map(|e| (&e.sku, e.warehouse_id, e.quantity)).collect();
-            write.stock_level_writes_of_entries(&entries).await
+            write.stock_level_writes_of_entries(&entries).await?
         }
-        ParsedRequest::Product(id, sku) => write.stock_level_writes_of_update(*id, sku).await,
-        _ => Ok(Vec::new()),
-    }
+        ParsedRequest::Product(id, sku) => write.stock_level_writes_of_update(*id, sku).await?,
+        _ => Vec::new(),
+    };
+    let is_claimed = levels.is_empty() || write.stock_level_claim(exchange, &levels).await?;
+    Ok(is_claimed.then_some(levels))
 }
 
 /// Parsed answer to a quantity update.

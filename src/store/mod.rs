@@ -61,8 +61,7 @@ pub use mirror::balances::unchanged::UnparsedAnswer;
 pub use mirror::kits::{ComponentFact, ComponentRow, KIT_DENIED, KIT_TYPE, KitPage, ProductFact};
 pub use mirror::orders::OrderPage;
 pub use mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING, PlatformList};
-pub use mirror::product_list::{ProductRow, WarehouseQuantity};
-pub use mirror::product_stock::{ProductStock, ProductStockRow};
+pub use mirror::products::{ProductRow, ProductStock, ProductStockRow, WarehouseQuantity};
 pub use mirror::readback::MismatchRow;
 pub use mirror::refresh_priority::PrefetchRow;
 pub use mirror::reports::{
@@ -89,7 +88,7 @@ pub use outbox::in_doubt::{AdoptionRow, InDoubtRow};
 pub use outbox::resolve::{DecisionResult, ResolutionEffect};
 pub use outbox::suspected_absence::SuspectedAbsenceRow;
 pub use views::call_stats::CallCount;
-pub use views::change_history::{CandidateShipment, DecisionRow, TransitionRow};
+pub use views::change_history::{CandidateShipment, TransitionRow};
 pub use views::explain::{CurrentStockLevel, ExplainedChange, ExplainedEvent, KnownSku, QuantityStateRow};
 pub use views::health::{
     BackupRow, CallRow, EndedRunRow, HealthRows, LastSessionRow, OrphanTrackingRow, RejectedRow,

@@ -2,7 +2,6 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Sku, Timestamp, WarehouseId, time};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -75,13 +74,13 @@ impl Store {
                    WHERE l.missing_since_ms IS NULL AND (?3 IS NULL OR t.order_id = ?3) \
                      AND (r.order_id IS NULL OR (NOT r.is_found AND ?1 - r.observed_ms >= ?2)) \
                    ORDER BY l.order_id, l.line_item_id";
-        let rows: Vec<(i64, i64)> = sqlx::query_as(sql)
-            .bind(now.0)
-            .bind(time::whole_millis(super::tracked_orders::QUIET_READ_INTERVAL))
-            .bind(only.map(|order| order.0))
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find the lines whose allocation is not known")?;
+        let values = (
+            now.0,
+            time::whole_millis(super::tracked_orders::QUIET_READ_INTERVAL),
+            only.map(|order| order.0),
+        );
+        let rows: Vec<(i64, i64)> =
+            self.fetch_all(sql, values, "find the lines whose allocation is not known").await?;
         Ok(rows.into_iter().map(|(order, line)| (OrderId(order), LineItemId(line))).collect())
     }
 
@@ -93,11 +92,7 @@ impl Store {
                    JOIN allocation_read r ON r.order_id = a.order_id AND r.line_item_id = a.line_item_id \
                    LEFT JOIN warehouse w ON w.id = a.warehouse_id \
                    WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.ordinal";
-        sqlx::query_as(sql)
-            .bind(order.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the allocations of an order")
+        self.fetch_all(sql, (order.0,), "read the allocations of an order").await
     }
 }
 
@@ -105,31 +100,29 @@ impl WriteTransaction {
     /// Records the allocation of a line.
     pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<(), StoreError> {
         let sql = "DELETE FROM order_line_allocation WHERE order_id = ?1 AND line_item_id = ?2";
-        let query = sqlx::query(sql).bind(page.order_id.0).bind(page.line_item_id.0);
-        query.execute(&mut *self.tx).await.context("clear the allocation of a line")?;
+        self.execute(sql, (page.order_id.0, page.line_item_id.0), "clear the allocation of a line").await?;
         let sql = "INSERT INTO order_line_allocation \
                        (order_id, line_item_id, ordinal, allocation_id, product_id, sku, warehouse_id, \
                            quantity) \
                    SELECT ?2, ?3, key, value->>'allocation_id', value->>'product_id', value->>'sku', \
                           value->>'warehouse_id', value->>'quantity' FROM json_each(?1)";
         let rows = json_rows(page.allocations.unwrap_or_default());
-        let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.line_item_id.0);
-        query.execute(&mut *self.tx).await.context("record the allocation of a line")?;
+        let values = (rows, page.order_id.0, page.line_item_id.0);
+        self.execute(sql, values, "record the allocation of a line").await?;
         let sql = "INSERT INTO allocation_read \
                        (order_id, line_item_id, exchange_id, observed_ms, is_found, is_complete) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        is_found = excluded.is_found, is_complete = excluded.is_complete";
-        let done = sqlx::query(sql)
-            .bind(page.order_id.0)
-            .bind(page.line_item_id.0)
-            .bind(page.exchange_id.0)
-            .bind(page.observed_at.0)
-            .bind(page.allocations.is_some())
-            .bind(page.allocations.is_some() && page.is_complete)
-            .execute(&mut *self.tx)
-            .await;
-        done.map(drop).context("note that the allocation of a line was asked for")
+        let values = (
+            page.order_id.0,
+            page.line_item_id.0,
+            page.exchange_id.0,
+            page.observed_at.0,
+            page.allocations.is_some(),
+            page.allocations.is_some() && page.is_complete,
+        );
+        self.execute(sql, values, "record that the allocation of a line was requested").await
     }
 
     /// Returns the known SKU and product of a line.
@@ -139,12 +132,8 @@ impl WriteTransaction {
         line: LineItemId,
     ) -> Result<(Option<String>, Option<ProductId>), StoreError> {
         let sql = "SELECT sku, product_id FROM order_line_item WHERE order_id = ?1 AND line_item_id = ?2";
-        let row: Option<(Option<String>, Option<i64>)> = sqlx::query_as(sql)
-            .bind(order.0)
-            .bind(line.0)
-            .fetch_optional(&mut *self.tx)
-            .await
-            .context("look what a line sold")?;
+        let row: Option<(Option<String>, Option<i64>)> =
+            self.fetch_optional(sql, (order.0, line.0), "read the product of an order line").await?;
         Ok(row.map_or((None, None), |(sku, product)| (sku, product.map(ProductId))))
     }
 }

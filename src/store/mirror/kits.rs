@@ -9,7 +9,6 @@
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Operation, ProductId, RunId, Sku, Timestamp};
 use crate::reconcile::proof;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json as value};
@@ -86,23 +85,16 @@ impl Store {
         let sql = "SELECT DISTINCT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
                    WHERE (p.type = 'Kit' OR p.kit_guess_id IS NOT NULL) AND p.product_id IS NOT NULL \
                      AND p.missing_since_ms IS NULL ORDER BY k.exchange_id, p.product_id";
-        let ids: Vec<i64> = sqlx::query_scalar(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find the kits")?;
-        Ok(ids.into_iter().map(ProductId).collect())
+        let ids: Vec<(i64,)> = self.fetch_all(sql, (), "find the kits").await?;
+        Ok(ids.into_iter().map(|(id,)| ProductId(id)).collect())
     }
 
     /// Returns the platform's id of a product, by its SKU or by a spelling under which it was requested.
     pub async fn product_id_by_sku(&self, sku: &str) -> Result<Option<ProductId>, StoreError> {
         let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
                    LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = ?1";
-        let id: Option<Option<i64>> = sqlx::query_scalar(sql)
-            .bind(sku)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("look for a product")?;
-        Ok(id.flatten().map(ProductId))
+        let id: Option<(Option<i64>,)> = self.fetch_optional(sql, (sku,), "find a product").await?;
+        Ok(id.and_then(|(id,)| id).map(ProductId))
     }
 
     /// Returns a run's last exchange about the components of a product.
@@ -112,13 +104,9 @@ impl Store {
         product: ProductId,
     ) -> Result<Option<ExchangeId>, StoreError> {
         let sql = "SELECT max(id) FROM exchange WHERE run_id = ?1 AND operation = ?2 AND target = ?3";
-        let id: Option<i64> = sqlx::query_scalar(sql)
-            .bind(run.0)
-            .bind(Operation::KitComponents.as_str())
-            .bind(Operation::KitComponents.path().replace("{productid}", &product.to_string()))
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("find the answer about a kit")?;
+        let target = Operation::KitComponents.path().replace("{productid}", &product.to_string());
+        let values = (run.0, Operation::KitComponents.as_str(), target);
+        let (id,): (Option<i64>,) = self.fetch_one(sql, values, "find the last exchange about a kit").await?;
         Ok(id.map(ExchangeId))
     }
 
@@ -129,11 +117,7 @@ impl Store {
                    FROM kit_component c JOIN kit k ON k.product_id = c.kit_id \
                    LEFT JOIN product p ON p.sku = c.sku \
                    WHERE c.kit_id = ?1 AND c.missing_since_ms IS NULL ORDER BY c.component_id";
-        sqlx::query_as(sql)
-            .bind(kit.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the components of a kit")
+        self.fetch_all(sql, (kit.0,), "read the components of a kit").await
     }
 }
 
@@ -161,16 +145,15 @@ impl WriteTransaction {
                        coalesce(excluded.upc, upc)))";
         let row = |p: &ProductFact| value!([p.sku, p.sku.case_key(), p.product_id, p.name, p.upc, p.kind]);
         let rows: Vec<Value> = products.iter().map(row).collect();
-        let done = sqlx::query(sql).bind(json_rows(&rows)).bind(exchange.0).execute(&mut *self.tx).await;
-        Ok(done.context("record products met on the way")?.rows_affected())
+        self.execute_counting(sql, (json_rows(&rows), exchange.0), "record products that answers mention")
+            .await
     }
 
     /// Marks a product as a possible kit.
     pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<(), StoreError> {
         let sql =
             "UPDATE product SET kit_guess_id = ?2 WHERE sku = ?1 AND alias_of IS NULL AND type IS NOT 'Kit'";
-        let done = sqlx::query(sql).bind(sku.as_str()).bind(exchange.0).execute(&mut *self.tx).await;
-        done.map(drop).context("note that a product may be a kit")
+        self.execute(sql, (sku.as_str(), exchange.0), "mark a product as a possible kit").await
     }
 
     /// Records that a product is no kit, because the platform refused its components with a working key.
@@ -185,11 +168,8 @@ impl WriteTransaction {
     ) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM product WHERE product_id = ?1 \
                    AND (type = 'Kit' OR kit_guess_id IS NOT NULL))";
-        let was_kit: bool = sqlx::query_scalar(sql)
-            .bind(product.0)
-            .fetch_one(&mut *self.tx)
-            .await
-            .context("look whether a product passes for a kit")?;
+        let (was_kit,): (bool,) =
+            self.fetch_one(sql, (product.0,), "read the kit state of a product").await?;
         if was_kit {
             let detail = value!({"exchange_id": exchange.0}).to_string();
             self.event_append(at, KIT_DENIED, &product.to_string(), Some(&detail)).await?;
@@ -221,19 +201,17 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let sql = "UPDATE product SET type = iif(type = 'Kit', NULL, type), type_exchange_id = ?2, \
                        kit_guess_id = NULL WHERE product_id = ?1";
-        let done = sqlx::query(sql).bind(product.0).bind(exchange).execute(&mut *self.tx).await;
-        done.context("note that a product is no kit")?;
+        self.execute(sql, (product.0, exchange), "note that a product is no kit").await?;
         let sql =
             "UPDATE kit_component SET missing_since_ms = ?2 WHERE kit_id = ?1 AND missing_since_ms IS NULL";
-        let done = sqlx::query(sql).bind(product.0).bind(at.0).execute(&mut *self.tx).await;
-        done.map(drop).context("mark the components of a product that is no kit")
+        self.execute(sql, (product.0, at.0), "mark the components of a product that is no kit").await
     }
 
     /// Records a kit's components and returns the number of new, changed or removed ones.
     pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64, StoreError> {
         let rows = json_rows(page.components);
         let written = self.components_write(page, &rows).await?;
-        let gone = self.components_missing(page, &rows).await?;
+        let missing = self.components_missing(page, &rows).await?;
         let is_empty = page.components.is_empty() && page.is_complete;
         let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete, empty_ms) \
                    VALUES (?1, ?2, ?3, ?4, iif(?5, ?3, NULL)) \
@@ -241,20 +219,17 @@ impl WriteTransaction {
                        observed_ms = excluded.observed_ms, is_complete = excluded.is_complete, \
                        empty_ms = iif(?5, coalesce(empty_ms, excluded.empty_ms), NULL) \
                    RETURNING empty_ms";
-        let query =
-            sqlx::query_scalar(sql).bind(page.kit.0).bind(page.exchange_id.0).bind(page.observed_at.0);
-        let query = query.bind(page.is_complete).bind(is_empty);
-        let empty_ms: Option<i64> = query.fetch_one(&mut *self.tx).await.context("record a kit")?;
+        let values = (page.kit.0, page.exchange_id.0, page.observed_at.0, page.is_complete, is_empty);
+        let (empty_ms,): (Option<i64>,) = self.fetch_one(sql, values, "record a kit").await?;
         if !page.components.is_empty() {
             let sql = "UPDATE product SET type = 'Kit', type_exchange_id = ?2, kit_guess_id = NULL \
                        WHERE product_id = ?1";
-            let query = sqlx::query(sql).bind(page.kit.0).bind(page.exchange_id.0);
-            query.execute(&mut *self.tx).await.context("note that a product is a kit")?;
+            self.execute(sql, (page.kit.0, page.exchange_id.0), "note that a product is a kit").await?;
         } else if proof::is_absent(empty_ms.map(Timestamp), page.observed_at, is_empty) {
             // If this is wrong, it costs one write, which the readback then finds missing.
             self.kit_deny_apply(page.exchange_id.0, page.kit, page.observed_at).await?;
         }
-        Ok(written + gone)
+        Ok(written + missing)
     }
 
     async fn components_write(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64, StoreError> {
@@ -266,8 +241,8 @@ impl WriteTransaction {
                        missing_since_ms = NULL \
                    WHERE (product_id, sku, quantity) IS NOT (excluded.product_id, excluded.sku, excluded.quantity) \
                        OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(rows).bind(page.kit.0).bind(page.exchange_id.0);
-        Ok(query.execute(&mut *self.tx).await.context("record the components of a kit")?.rows_affected())
+        let values = (rows, page.kit.0, page.exchange_id.0);
+        self.execute_counting(sql, values, "record the components of a kit").await
     }
 
     async fn components_missing(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64, StoreError> {
@@ -277,8 +252,7 @@ impl WriteTransaction {
         let sql = "UPDATE kit_component SET missing_since_ms = ?3 \
                    WHERE kit_id = ?2 AND missing_since_ms IS NULL \
                      AND component_id NOT IN (SELECT value->>'component_id' FROM json_each(?1))";
-        let query = sqlx::query(sql).bind(rows).bind(page.kit.0).bind(page.observed_at.0);
-        let done = query.execute(&mut *self.tx).await;
-        Ok(done.context("mark the components a kit no longer has")?.rows_affected())
+        let values = (rows, page.kit.0, page.observed_at.0);
+        self.execute_counting(sql, values, "mark the missing components of a kit").await
     }
 }

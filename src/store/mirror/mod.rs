@@ -4,12 +4,10 @@
 //! | --- | --- |
 //! | `allocations` | warehouse allocations of order lines |
 //! | `balances` | pages of balances, compared with the mirror and recorded |
-//! | `cached_facts` | facts for previews that make no call |
 //! | `kits` | kits and their components |
 //! | `orders` | lines of tracked orders |
 //! | `platform_lists` | common parts of all lists |
-//! | `product_list` | products with their stock levels, as `product find` shows them |
-//! | `product_stock` | one product with its stock levels, for the preflight and for updates |
+//! | `products` | products with their stock levels, for `product find`, the preflight and updates |
 //! | `readback` | accepted writes and the quantities that the platform shows afterwards |
 //! | `refresh_priority` | input of adaptive reading |
 //! | `reports` | monthly reports |
@@ -26,12 +24,10 @@
 
 pub(super) mod allocations;
 pub(super) mod balances;
-mod cached_facts;
 pub(super) mod kits;
 pub(super) mod orders;
 pub(super) mod platform_lists;
-pub(super) mod product_list;
-pub(super) mod product_stock;
+pub(super) mod products;
 pub(super) mod readback;
 pub(super) mod refresh_priority;
 pub(super) mod reports;

@@ -1,10 +1,12 @@
 //! Lines of tracked orders.
 
-use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
+use super::stock_levels::json_rows;
+use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, Sku, Timestamp, WarehouseId};
 use crate::reconcile::proof;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
-use serde_json::{Value, json};
+use serde_json::Value;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row as _};
 
 /// An answer to *Get line items of a sales order*.
 #[derive(Clone, Copy, Debug)]
@@ -21,19 +23,47 @@ pub struct OrderPage<'a> {
     pub is_complete: bool,
 }
 
+impl FromRow<'_, SqliteRow> for OrderLine {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let sku: Option<String> = row.try_get("sku")?;
+        let product_id: Option<i64> = row.try_get("product_id")?;
+        let warehouse_id: Option<i64> = row.try_get("warehouse_id")?;
+        Ok(Self {
+            order_id: OrderId(row.try_get("order_id")?),
+            line_item_id: LineItemId(row.try_get("line_item_id")?),
+            sku: sku.and_then(|sku| Sku::new(sku).ok()),
+            product_id: product_id.map(ProductId),
+            quantity_sold: row.try_get("quantity_sold")?,
+            quantity_left: row.try_get("quantity_left")?,
+            unit_price: row.try_get("unit_price")?,
+            warehouse_id: warehouse_id.map(WarehouseId),
+        })
+    }
+}
+
 impl Store {
+    /// Returns an order's stored lines for a preview, and true if they are all; `None`: the order was never
+    /// read. A push reads the order again just before it sends.
+    pub async fn order_cached_lines(
+        &self,
+        order: OrderId,
+    ) -> Result<Option<(Vec<OrderLine>, bool)>, StoreError> {
+        let sql = "SELECT is_complete FROM sales_order WHERE id = ?1";
+        let known: Option<(bool,)> = self.fetch_optional(sql, (order.0,), "read an order").await?;
+        let Some((is_complete,)) = known else { return Ok(None) };
+        let sql = "SELECT * FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
+                   ORDER BY line_item_id";
+        Ok(Some((self.fetch_all(sql, (order.0,), "read an order's lines").await?, is_complete)))
+    }
+
     /// Returns the lines of an order, as the view `order_line` shows them.
     pub async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>, StoreError> {
         let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
                        'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
                        'unit_price', unit_price, 'warehouse_id', warehouse_id, 'observed_at', observed_at) \
                    FROM order_line WHERE order_id = ?1 ORDER BY line_item_id";
-        let rows: Vec<String> = sqlx::query_scalar(sql)
-            .bind(order.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the lines of an order")?;
-        let line = |row: String| {
+        let rows: Vec<(String,)> = self.fetch_all(sql, (order.0,), "read the lines of an order").await?;
+        let line = |(row,): (String,)| {
             serde_json::from_str(&row)
                 .map_err(|_| StoreError::UnknownValue { value_kind: "an order's line", value: row })
         };
@@ -48,8 +78,7 @@ impl WriteTransaction {
     /// is left to ship and its known shipments are shipped or cancelled. It also closes when all its lines
     /// are missing.
     pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
-        let rows: Vec<Value> = page.lines.iter().map(order_line_json).collect();
-        let rows = super::stock_levels::json_rows(&rows);
+        let rows = json_rows(page.lines);
         let written = self.order_lines_write(page, &rows).await?;
         self.order_lines_returned(page, &rows).await?;
         let changed = written + self.order_lines_absent(page, &rows).await?;
@@ -63,24 +92,18 @@ impl WriteTransaction {
                        observed_ms = excluded.observed_ms, is_complete = excluded.is_complete, \
                        changed_ms = iif(?6, excluded.changed_ms, changed_ms), \
                        closed_ms = iif(excluded.closed_ms IS NULL, NULL, coalesce(closed_ms, excluded.closed_ms))";
-        let done = sqlx::query(sql)
-            .bind(page.order_id.0)
-            .bind(page.exchange_id.0)
-            .bind(page.observed_at.0)
-            .bind(page.is_complete)
-            .bind(closed)
-            .bind(changed > 0)
-            .execute(&mut *self.tx)
-            .await;
-        done.context("record an order")?;
+        let values =
+            (page.order_id.0, page.exchange_id.0, page.observed_at.0, page.is_complete, closed, changed > 0);
+        self.execute(sql, values, "record an order").await?;
         Ok(changed)
     }
 
     async fn order_lines_write(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
         let sql = "INSERT INTO order_line_item (order_id, line_item_id, sku, product_id, quantity_sold, \
                        quantity_left, unit_price, warehouse_id, exchange_id) \
-                   SELECT ?2, value->>0, value->>1, value->>2, value->>3, value->>4, \
-                          CAST(value->>5 AS REAL), value->>6, ?3 FROM json_each(?1) WHERE true \
+                   SELECT ?2, value->>'line_item_id', value->>'sku', value->>'product_id', \
+                          value->>'quantity_sold', value->>'quantity_left', CAST(value->>'unit_price' AS REAL), \
+                          value->>'warehouse_id', ?3 FROM json_each(?1) WHERE true \
                    ON CONFLICT (order_id, line_item_id) DO UPDATE SET sku = excluded.sku, \
                        product_id = excluded.product_id, quantity_sold = excluded.quantity_sold, \
                        quantity_left = excluded.quantity_left, unit_price = excluded.unit_price, \
@@ -91,8 +114,8 @@ impl WriteTransaction {
                        OR quantity_left IS NOT excluded.quantity_left \
                        OR unit_price IS NOT excluded.unit_price OR warehouse_id IS NOT excluded.warehouse_id \
                        OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.exchange_id.0);
-        Ok(query.execute(&mut *self.tx).await.context("record the lines of an order")?.rows_affected())
+        let values = (rows, page.order_id.0, page.exchange_id.0);
+        self.execute_counting(sql, values, "record the lines of an order").await
     }
 
     /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment
@@ -101,21 +124,19 @@ impl WriteTransaction {
         let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
                        SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
                        WHERE i.shipment_id = shipment.id AND l.order_id = ?1)";
-        let done = sqlx::query(sql).bind(order.0).execute(&mut *self.tx).await;
-        done.context("find the shipments of an order")?;
+        self.execute(sql, (order.0,), "find the shipments of an order").await?;
         let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
                    WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
-        let open = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
-        open.context("look for open shipments of an order")
+        let (is_open,) = self.fetch_one(sql, (order.0,), "find the open shipments of an order").await?;
+        Ok(is_open)
     }
 
     /// Gives the lines of this answer the age of the order's last answer again.
     async fn order_lines_returned(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
         let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
                    WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
-                     AND line_item_id IN (SELECT value->>0 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(rows).bind(page.order_id.0).execute(&mut *self.tx).await;
-        done.map(drop).context("note that lines of an order came again")
+                     AND line_item_id IN (SELECT value->>'line_item_id' FROM json_each(?1))";
+        self.execute(sql, (rows, page.order_id.0), "reset the age of order lines").await
     }
 
     /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
@@ -124,10 +145,9 @@ impl WriteTransaction {
     async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
         let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
                    WHERE order_id = ?2 AND missing_since_ms IS NULL \
-                     AND line_item_id NOT IN (SELECT value->>0 FROM json_each(?1))";
-        let query = sqlx::query_as(sql).bind(rows).bind(page.order_id.0);
+                     AND line_item_id NOT IN (SELECT value->>'line_item_id' FROM json_each(?1))";
         let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
-            query.fetch_all(&mut *self.tx).await.context("find the lines that an answer lacks")?;
+            self.fetch_all(sql, (rows, page.order_id.0), "find the lines that are not in the answer").await?;
         if lacking.is_empty() {
             return Ok(0);
         }
@@ -137,15 +157,9 @@ impl WriteTransaction {
                        absent_ms = iif(?5, coalesce(absent_ms, ?3), absent_ms), \
                        absent_exchange_id = iif(?5, coalesce(absent_exchange_id, ?4), absent_exchange_id) \
                    WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql)
-            .bind(super::stock_levels::json_rows(&lines))
-            .bind(page.order_id.0)
-            .bind(page.observed_at.0)
-            .bind(page.exchange_id.0)
-            .bind(page.is_complete)
-            .execute(&mut *self.tx)
-            .await;
-        done.context("keep the age of the lines that an answer lacks")?;
+        let values =
+            (json_rows(&lines), page.order_id.0, page.observed_at.0, page.exchange_id.0, page.is_complete);
+        self.execute(sql, values, "keep the age of absent lines").await?;
         if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
     }
 
@@ -167,9 +181,8 @@ impl WriteTransaction {
         let absent: Vec<i64> = absent.map(|(line, ..)| *line).collect();
         let sql = "UPDATE order_line_item SET missing_since_ms = ?3 \
                    WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
-        let query = sqlx::query(sql).bind(super::stock_levels::json_rows(&absent)).bind(page.order_id.0);
-        let done = query.bind(page.observed_at.0).execute(&mut *self.tx).await;
-        Ok(done.context("mark the lines an order no longer has")?.rows_affected())
+        let values = (json_rows(&absent), page.order_id.0, page.observed_at.0);
+        self.execute_counting(sql, values, "mark the missing lines of an order").await
     }
 
     /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
@@ -178,27 +191,15 @@ impl WriteTransaction {
         let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
                        SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
                          AND l.missing_since_ms IS NULL))";
-        let came = sqlx::query_scalar(sql).bind(first).bind(order.0).fetch_one(&mut *self.tx).await;
-        came.context("look whether other orders were answered")
+        let (came,) = self.fetch_one(sql, (first, order.0), "read the answers about other orders").await?;
+        Ok(came)
     }
 
     /// Returns true if the order has lines and none of those not missing has units left.
     async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
                    FROM order_line_item WHERE order_id = ?1";
-        let nothing = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
-        nothing.context("look what is left of an order")
+        let (nothing_left,) = self.fetch_one(sql, (order.0,), "read the units left of an order").await?;
+        Ok(nothing_left)
     }
-}
-
-fn order_line_json(line: &OrderLine) -> Value {
-    json!([
-        line.line_item_id,
-        line.sku,
-        line.product_id,
-        line.quantity_sold,
-        line.quantity_left,
-        line.unit_price,
-        line.warehouse_id
-    ])
 }

@@ -5,7 +5,6 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ShipmentId, StorefrontId, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::AssertSqlSafe;
 
@@ -41,52 +40,43 @@ struct ListTable {
 
 impl PlatformList {
     fn event_subject(self) -> String {
-        let stock = self.list_table();
-        stock.owner.map_or_else(|| stock.table.to_owned(), |owner| format!("{}/{owner}", stock.table))
+        let ListTable { table, owner, .. } = self.list_table();
+        owner.map_or_else(|| table.to_owned(), |owner| format!("{table}/{owner}"))
     }
 
     /// Parses a list's name in the journal; business health is none, because its months never become missing.
     fn from_subject(subject: &str) -> Option<Self> {
-        let (table, owner) = match subject.split_once('/') {
-            Some((table, owner)) => (table, owner.parse().ok()),
-            None => (subject, None),
-        };
-        let owned = [
-            Self::Templates(StorefrontId(owner.unwrap_or(0))),
-            Self::ShipmentItems(ShipmentId(owner.unwrap_or(0))),
+        let (table, owner) = subject.split_once('/').unwrap_or((subject, ""));
+        let owner: Option<i64> = owner.parse().ok();
+        let owner_id = owner.unwrap_or(0);
+        let lists = [
+            Self::Warehouses,
+            Self::Suppliers,
+            Self::Storefronts,
+            Self::Templates(StorefrontId(owner_id)),
+            Self::ShipmentItems(ShipmentId(owner_id)),
         ];
-        let whole = [Self::Warehouses, Self::Suppliers, Self::Storefronts];
-        let lists = if owner.is_some() { &owned[..] } else { &whole[..] };
-        lists.iter().copied().find(|list| list.list_table().table == table)
+        lists.into_iter().find(|list| {
+            let known = list.list_table();
+            (known.table, known.owner) == (table, owner)
+        })
     }
 
     fn list_table(self) -> ListTable {
-        let whole = |table| ListTable {
-            table,
-            id: "id",
-            scope: "missing_since_ms IS NULL AND ?1 IS NULL",
-            owner: None,
-        };
-        match self {
-            Self::Warehouses => whole("warehouse"),
-            Self::Suppliers => whole("supplier"),
-            Self::Storefronts => whole("storefront"),
-            Self::Templates(storefront) => ListTable {
-                table: "listing_template",
-                id: "id",
-                scope: "missing_since_ms IS NULL AND storefront_id = ?1",
-                owner: Some(storefront.0),
-            },
-            Self::ShipmentItems(shipment) => ListTable {
-                table: "shipment_line",
-                id: "item_id",
-                scope: "missing_since_ms IS NULL AND shipment_id = ?1",
-                owner: Some(shipment.0),
-            },
-            Self::HealthMonths => {
-                ListTable { table: "business_health", id: "month", scope: "?1 IS NULL", owner: None }
+        const ALL: &str = "missing_since_ms IS NULL AND ?1 IS NULL";
+        let (table, id, scope, owner) = match self {
+            Self::Warehouses => ("warehouse", "id", ALL, None),
+            Self::Suppliers => ("supplier", "id", ALL, None),
+            Self::Storefronts => ("storefront", "id", ALL, None),
+            Self::Templates(StorefrontId(owner)) => {
+                ("listing_template", "id", "missing_since_ms IS NULL AND storefront_id = ?1", Some(owner))
             }
-        }
+            Self::ShipmentItems(ShipmentId(owner)) => {
+                ("shipment_line", "item_id", "missing_since_ms IS NULL AND shipment_id = ?1", Some(owner))
+            }
+            Self::HealthMonths => ("business_health", "month", "?1 IS NULL", None),
+        };
+        ListTable { table, id, scope, owner }
     }
 }
 
@@ -95,11 +85,9 @@ impl Store {
     pub async fn list_known_count(&self, list: PlatformList) -> Result<i64, StoreError> {
         let ListTable { table, scope, owner, .. } = list.list_table();
         let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
-        let count = sqlx::query_scalar(AssertSqlSafe(sql))
-            .bind(owner)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await;
-        count.context("count what is known of a list")
+        let (count,) =
+            self.fetch_one(AssertSqlSafe(sql), (owner,), "count the known records of a list").await?;
+        Ok(count)
     }
 }
 
@@ -121,17 +109,18 @@ impl WriteTransaction {
             "SELECT {id} FROM {table} WHERE {scope} AND {id} \
              NOT IN (SELECT value FROM json_each(?2)) ORDER BY {id}"
         );
-        let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).bind(json_rows(listed));
-        let gone: Vec<i64> =
-            query.fetch_all(&mut *self.tx).await.context("find what a complete list no longer has")?;
-        if !gone.is_empty() {
-            self.event_append(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&gone))).await?;
-            self.list_mark_missing(list, &json_rows(&gone), at).await?;
+        let values = (owner, json_rows(listed));
+        let missing: Vec<(i64,)> =
+            self.fetch_all(AssertSqlSafe(sql), values, "find the missing records of a list").await?;
+        let missing: Vec<i64> = missing.into_iter().map(|(id,)| id).collect();
+        if !missing.is_empty() {
+            self.event_append(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&missing))).await?;
+            self.list_mark_missing(list, &json_rows(&missing), at).await?;
         }
         if let PlatformList::ShipmentItems(shipment) = list {
             self.shipment_complete(shipment, at).await?;
         }
-        Ok(gone.len() as u64)
+        Ok(missing.len() as u64)
     }
 
     /// Applies an event of a list in a replay.
@@ -154,7 +143,7 @@ impl WriteTransaction {
     async fn list_mark_missing(
         &mut self,
         list: PlatformList,
-        gone: &str,
+        missing: &str,
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let ListTable { table, id, scope, owner } = list.list_table();
@@ -162,19 +151,14 @@ impl WriteTransaction {
             "UPDATE {table} SET missing_since_ms = ?3 \
              WHERE {scope} AND {id} IN (SELECT value FROM json_each(?2))"
         );
-        let query = sqlx::query(AssertSqlSafe(sql)).bind(owner).bind(gone).bind(at.0);
-        query.execute(&mut *self.tx).await.map(drop).context("mark what a complete list no longer has")
+        self.execute(AssertSqlSafe(sql), (owner, missing, at.0), "mark the missing records of a list").await
     }
 
     /// Records that all items of the shipment are known, with an event if that is new.
     async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<(), StoreError> {
         let sql = "SELECT is_complete FROM shipment WHERE id = ?1";
-        let known: Option<bool> = sqlx::query_scalar(sql)
-            .bind(shipment.0)
-            .fetch_optional(&mut *self.tx)
-            .await
-            .context("look whether a shipment's items were all known")?;
-        if known != Some(false) {
+        let known: Option<(bool,)> = self.fetch_optional(sql, (shipment.0,), "read a shipment").await?;
+        if known != Some((false,)) {
             return Ok(());
         }
         self.event_append(at, LIST_COMPLETE, &PlatformList::ShipmentItems(shipment).event_subject(), None)
@@ -184,7 +168,6 @@ impl WriteTransaction {
 
     async fn shipment_complete_apply(&mut self, shipment: ShipmentId) -> Result<(), StoreError> {
         let sql = "UPDATE shipment SET is_complete = 1 WHERE id = ?1";
-        let done = sqlx::query(sql).bind(shipment.0).execute(&mut *self.tx).await;
-        done.map(drop).context("note that all items of a shipment are known")
+        self.execute(sql, (shipment.0,), "note that all items of a shipment are known").await
     }
 }

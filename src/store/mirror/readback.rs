@@ -9,7 +9,6 @@ use crate::model::{ExchangeId, Position, Quantity, Sku, Timestamp, time};
 use crate::reconcile::read_admission::{
     AcceptedWrite, LastWrite, READS_APART, ReadAdmission, StockLevelRead, admit_read, needs_read_back,
 };
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::balances::page::{BalanceFact, BalancePage};
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde_json::{Value, json as value};
@@ -83,20 +82,12 @@ impl StockLevelWriteRow {
     /// Returns the row after a check: unconfirmed, proven, time of the first mismatch, next check.
     fn updated_values(
         &self,
-        unseen: bool,
-        proven: bool,
-        doubted: Option<Timestamp>,
-        look: Option<Timestamp>,
+        is_unconfirmed: bool,
+        is_proven: bool,
+        first_mismatch: Option<Timestamp>,
+        check_due: Option<Timestamp>,
     ) -> Value {
-        let flags = (i64::from(unseen), i64::from(proven));
-        value!([
-            self.product,
-            self.warehouse_id,
-            flags.0,
-            flags.1,
-            doubted.map(|at| at.0),
-            look.map(|at| at.0)
-        ])
+        value!([self.product, self.warehouse_id, is_unconfirmed, is_proven, first_mismatch, check_due])
     }
 }
 
@@ -108,12 +99,9 @@ impl Store {
                    FROM stock_level_write \
                    WHERE check_due_ms IS NOT NULL AND product NOT IN \
                        (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?2)))";
-        let due: Option<i64> = sqlx::query_scalar(sql)
-            .bind(time::whole_millis(SHARED_CHECK_DELAY))
-            .bind(super::stock_levels::json_rows(left_out))
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("read when accepted writes are to be looked for")?;
+        let values = (time::whole_millis(SHARED_CHECK_DELAY), json_rows(left_out));
+        let (due,): (Option<i64>,) =
+            self.fetch_one(sql, values, "read the time of the next check of accepted writes").await?;
         Ok(due.map(Timestamp))
     }
 
@@ -121,26 +109,20 @@ impl Store {
     ///
     /// SKUs with true come first.
     pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>, StoreError> {
-        let sql = "SELECT p.sku, max(w.first_mismatch_ms IS NOT NULL) AS doubted FROM stock_level_write w \
+        let sql = "SELECT p.sku, max(w.first_mismatch_ms IS NOT NULL) AS is_urgent FROM stock_level_write w \
                    JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
                    AND w.check_due_ms <= ?1 \
-                   GROUP BY p.id ORDER BY doubted DESC, min(w.check_due_ms), p.sku";
-        let rows: Vec<(String, bool)> = sqlx::query_as(sql)
-            .bind(now.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read which accepted writes are to be looked for")?;
-        Ok(rows.into_iter().filter_map(|(sku, doubted)| Some((Sku::new(sku).ok()?, doubted))).collect())
+                   GROUP BY p.id ORDER BY is_urgent DESC, min(w.check_due_ms), p.sku";
+        let rows: Vec<(String, bool)> =
+            self.fetch_all(sql, (now.0,), "read the accepted writes to check").await?;
+        Ok(rows.into_iter().filter_map(|(sku, is_urgent)| Some((Sku::new(sku).ok()?, is_urgent))).collect())
     }
 
     /// Returns the accepted writes that the platform does not show.
     pub async fn mismatch_list(&self) -> Result<Vec<MismatchRow>, StoreError> {
         let sql = "SELECT p.sku, m.warehouse_id, m.written, m.shown FROM mismatch m \
                    JOIN product p ON p.id = m.product ORDER BY m.since_ms, p.sku, m.warehouse_id";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read what the platform does not show")
+        self.fetch_all(sql, (), "read the open conflicts").await
     }
 }
 
@@ -150,15 +132,14 @@ impl WriteTransaction {
         &mut self,
         page: &BalancePage<'_>,
     ) -> Result<WriteJudgement, StoreError> {
-        let (mut judged, mut kept) = (WriteJudgement::default(), Vec::new());
+        let (mut judged, mut updates) = (WriteJudgement::default(), Vec::new());
         let shown = ShownQuantities::from_page(page);
         for row in self.writes_to_judge(page).await? {
             let last = row.last_write();
             let quantity = shown.of_stock_level(&row);
-            let kept_before = kept.len();
-            let began = Position(page.exchange_id.0);
+            let updates_before = updates.len();
             let read = StockLevelRead {
-                began,
+                began: Position(page.exchange_id.0),
                 sent_at: page.observed_at,
                 quantity: quantity.unwrap_or(Some(last.target)),
             };
@@ -167,34 +148,30 @@ impl WriteTransaction {
                 (ReadAdmission::Evidence, _) => judged.no_fact.push((row.product, row.warehouse_id)),
                 // The answer lacks the stock level: a due check has no result, and any later read judges the
                 // write.
-                (
-                    ReadAdmission::Fact | ReadAdmission::Contradiction | ReadAdmission::ReadAgain { .. },
-                    None,
-                ) => {
+                (_, None) => {
                     let was_due = row.check_due_ms.is_some_and(|at| at <= page.observed_at.0);
                     if was_due && page.requested.iter().any(|sku| sku.as_str() == row.sku) {
-                        kept.push(row.updated_values(row.is_unconfirmed, row.is_proven, None, None));
+                        updates.push(row.updated_values(row.is_unconfirmed, row.is_proven, None, None));
                     }
                 }
-                (ReadAdmission::Fact, Some(_)) => kept.push(row.updated_values(false, proven, None, None)),
+                (ReadAdmission::Fact, Some(_)) => updates.push(row.updated_values(false, proven, None, None)),
                 (ReadAdmission::ReadAgain { not_before }, Some(_)) => {
                     judged.no_fact.push((row.product, row.warehouse_id));
-                    let doubted =
-                        last.first_mismatch_at.map_or(page.observed_at, |first| first.min(page.observed_at));
-                    kept.push(row.updated_values(true, row.is_proven, Some(doubted), Some(not_before)));
+                    let first = last.first_mismatch_at.unwrap_or(page.observed_at).min(page.observed_at);
+                    updates.push(row.updated_values(true, row.is_proven, Some(first), Some(not_before)));
                 }
                 (ReadAdmission::Contradiction, Some(shown)) => {
-                    kept.push(row.updated_values(false, false, None, None));
+                    updates.push(row.updated_values(false, false, None, None));
                     if needs_read_back(&row.accepted_write()) {
                         judged.mismatches.push(self.mismatch_open(&row, shown, page.observed_at).await?);
                     }
                 }
             }
             let is_judged =
-                kept.len() > kept_before && !judged.no_fact.contains(&(row.product, row.warehouse_id));
+                updates.len() > updates_before && !judged.no_fact.contains(&(row.product, row.warehouse_id));
             judged.stock_levels_unblocked += u64::from(is_judged && row.first_mismatch_ms.is_some());
         }
-        self.writes_store(&kept).await?;
+        self.writes_store(&updates).await?;
         Ok(judged)
     }
 
@@ -210,8 +187,8 @@ impl WriteTransaction {
                    FROM stock_level_write w JOIN product p ON p.id = w.product \
                    WHERE p.sku IN (SELECT value FROM json_each(?1)) \
                      AND (w.ended IS NULL OR w.ended > ?2 OR w.is_unconfirmed)";
-        let query = sqlx::query_as(sql).bind(json_rows(&skus)).bind(page.exchange_id.0);
-        query.fetch_all(&mut *self.tx).await.context("read what we wrote to the stock levels of a page")
+        let values = (json_rows(&skus), page.exchange_id.0);
+        self.fetch_all(sql, values, "read the writes to the stock levels of a page").await
     }
 
     async fn writes_store(&mut self, rows: &[Value]) -> Result<(), StoreError> {
@@ -221,8 +198,7 @@ impl WriteTransaction {
         let sql = "UPDATE stock_level_write SET is_unconfirmed = m.value->>2, is_proven = m.value->>3, \
                        first_mismatch_ms = m.value->>4, check_due_ms = m.value->>5 FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1";
-        let done = sqlx::query(sql).bind(json_rows(rows)).execute(&mut *self.tx).await;
-        done.map(drop).context("keep what a page shows of accepted writes")
+        self.execute(sql, (json_rows(rows),), "store the checks of accepted writes").await
     }
 
     async fn mismatch_open(
@@ -234,33 +210,31 @@ impl WriteTransaction {
         let sql = "INSERT OR REPLACE INTO mismatch (product, warehouse_id, exchange_id, written, shown, since_ms) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let shown = shown.map(|shown| shown.0);
-        let query = sqlx::query(sql).bind(row.product).bind(row.warehouse_id).bind(row.exchange_id);
-        let done = query.bind(row.written).bind(shown).bind(at.0).execute(&mut *self.tx).await;
-        done.context("open a conflict")?;
+        let values = (row.product, row.warehouse_id, row.exchange_id, row.written, shown, at.0);
+        self.execute(sql, values, "open a conflict").await?;
         let (sku, warehouse_id, written) = (row.sku.clone(), row.warehouse_id, row.written);
         Ok(MismatchRow { sku, warehouse_id, written, shown })
     }
 
     /// Closes the conflicts of stock levels that now show the written quantity, and returns their number.
     pub(super) async fn mismatch_close_agreed(&mut self, page: &BalancePage<'_>) -> Result<u64, StoreError> {
-        let open = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM mismatch)").fetch_one(&mut *self.tx);
-        if !open.await.context("see whether conflicts are open")? {
+        let sql = "SELECT EXISTS (SELECT 1 FROM mismatch)";
+        let (is_open,): (bool,) = self.fetch_one(sql, (), "see whether conflicts are open").await?;
+        if !is_open {
             return Ok(0);
         }
         let levels = page.products.iter().flat_map(|p| p.stock_levels.iter().map(move |c| (p, c)));
         let levels: Vec<Value> = levels.map(|(p, c)| value!([p.sku, c.warehouse_id, c.quantity])).collect();
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id, written) IN ( \
                        SELECT p.id, value->>1, value->>2 FROM json_each(?1) JOIN product p ON p.sku = value->>0)";
-        let done = sqlx::query(sql).bind(json_rows(&levels)).execute(&mut *self.tx).await;
-        Ok(done.context("close conflicts that the platform settled")?.rows_affected())
+        self.execute_counting(sql, (json_rows(&levels),), "close conflicts that the platform resolved").await
     }
 
     /// Closes the conflicts of stock levels (product, warehouse) that a later change decided.
     pub async fn mismatch_close(&mut self, levels: &[(i64, i64)]) -> Result<(), StoreError> {
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id) IN ( \
                        SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(levels)).execute(&mut *self.tx).await;
-        done.map(drop).context("close conflicts that a later change settled")
+        self.execute(sql, (json_rows(levels),), "close conflicts that a later change resolved").await
     }
 
     /// Marks the writes of an exchange as accepted, before they end, and schedules checks of those that need
@@ -278,15 +252,14 @@ impl WriteTransaction {
         }
         let sql = "SELECT product, warehouse_id FROM stock_level_write \
                    WHERE exchange_id = ?1 AND ended IS NULL AND is_proven";
-        let query = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
         let proven: BTreeSet<(i64, i64)> =
-            query.context("read which stock levels followed before")?.into_iter().collect();
+            self.fetch_all(sql, (exchange.0,), "read the proven stock levels").await?.into_iter().collect();
         let row = |write: &&StockLevelWrite| {
             let (product, warehouse_id) = (write.product, write.warehouse_id);
             let is_proven = proven.contains(&(product, warehouse_id));
             let (before, target) = (write.before, write.written);
             let accepted = AcceptedWrite { exchange_id: exchange, warehouse_id, before, target, is_proven };
-            value!([product, warehouse_id, i64::from(needs_read_back(&accepted))])
+            value!([product, warehouse_id, needs_read_back(&accepted)])
         };
         let rows: Vec<Value> = changing.iter().map(row).collect();
         // Counted from the send time, which a replay knows too. Two checks decide, at least [`READS_APART`]
@@ -294,9 +267,8 @@ impl WriteTransaction {
         let sql = "UPDATE stock_level_write \
                    SET is_unconfirmed = 1, check_due_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
-        let query =
-            sqlx::query(sql).bind(json_rows(&rows)).bind(exchange.0).bind(sent_at.plus(READS_APART).0);
-        query.execute(&mut *self.tx).await.map(drop).context("note which writes are to be looked for")
+        let values = (json_rows(&rows), exchange.0, sent_at.plus(READS_APART).0);
+        self.execute(sql, values, "schedule checks of accepted writes").await
     }
 }
 

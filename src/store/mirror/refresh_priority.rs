@@ -1,7 +1,6 @@
 //! Input of adaptive reading: the proved page size, recently moved SKUs, SKUs near zero.
 
 use crate::model::Timestamp;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 
@@ -48,22 +47,15 @@ impl Store {
                    JOIN read_batch r ON r.id = p.read_batch_id WHERE p.missing_since_ms IS NULL \
                        AND NOT EXISTS (SELECT 1 FROM mover m WHERE m.product = low.product) \
                    ORDER BY r.exchange_id LIMIT ?3)";
-        let query = sqlx::query_as(sql).bind(HISTORY_ENTRIES_MAX).bind(since.0).bind(NEAR_ZERO_MAX);
-        query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find what is worth a read before its turn")
+        self.fetch_all(sql, (HISTORY_ENTRIES_MAX, since.0, NEAR_ZERO_MAX), "find the SKUs to prefetch").await
     }
 
     /// Returns the proved page size, if it was proved under the present configuration.
     pub async fn page_size(&self, configured: usize) -> Result<Option<usize>, StoreError> {
         let sql = "SELECT size FROM page_size WHERE configured = ?1";
-        let size: Option<i64> = sqlx::query_scalar(sql)
-            .bind(i64::try_from(configured).unwrap_or(i64::MAX))
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read the page size")?;
-        Ok(size.and_then(|size| usize::try_from(size).ok()))
+        let values = (i64::try_from(configured).unwrap_or(i64::MAX),);
+        let size: Option<(i64,)> = self.fetch_optional(sql, values, "read the page size").await?;
+        Ok(size.and_then(|(size,)| usize::try_from(size).ok()))
     }
 }
 
@@ -73,7 +65,6 @@ impl WriteTransaction {
         let sql = "INSERT INTO page_size (id, configured, size) VALUES (1, ?1, ?2) \
                    ON CONFLICT (id) DO UPDATE SET configured = excluded.configured, size = excluded.size";
         let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
-        let query = sqlx::query(sql).bind(number(configured)).bind(number(size));
-        query.execute(&mut *self.tx).await.map(drop).context("remember the page size")
+        self.execute(sql, (number(configured), number(size)), "store the page size").await
     }
 }

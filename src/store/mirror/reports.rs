@@ -3,8 +3,8 @@
 //! A month's report is stored as one JSON document, because reports are compared as a whole. Two equal reads
 //! after the month's end make the month agreed. Views provide the columns.
 
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Month, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -122,11 +122,8 @@ impl Store {
         months: &[Month],
     ) -> Result<Vec<Month>, StoreError> {
         let sql = "SELECT year, month FROM report_month WHERE report = ?1 AND is_agreed";
-        let rows: Vec<(u16, u8)> = sqlx::query_as(sql)
-            .bind(report.as_str())
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find the months that are agreed")?;
+        let values = (report.as_str(),);
+        let rows: Vec<(u16, u8)> = self.fetch_all(sql, values, "find the months that are agreed").await?;
         let known: Vec<Month> =
             rows.into_iter().filter_map(|(year, month)| Month::new(year, month)).collect();
         Ok(months.iter().copied().filter(|month| known.contains(month)).collect())
@@ -137,21 +134,13 @@ impl Store {
         let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
                        SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT ?1) \
                    ORDER BY year DESC, month DESC, rank";
-        sqlx::query_as(sql)
-            .bind(months)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the top sellers")
+        self.fetch_all(sql, (months,), "read the top sellers").await
     }
 
     /// Returns the business health of the newest `months` months, newest first.
     pub async fn business_health(&self, months: u32) -> Result<Vec<BusinessHealthRow>, StoreError> {
         let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT ?1";
-        sqlx::query_as(sql)
-            .bind(months)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the business health")
+        self.fetch_all(sql, (months,), "read the business health").await
     }
 }
 
@@ -166,19 +155,16 @@ impl WriteTransaction {
         observed_at: Timestamp,
         months: &[(Month, Value)],
     ) -> Result<u64, StoreError> {
-        let row = |(month, said): &(Month, Value)| {
-            json!([month.year(), month.number(), said.to_string(), month.end()])
+        let row = |(month, payload): &(Month, Value)| {
+            json!([month.year(), month.number(), payload.to_string(), month.end()])
         };
-        let rows = super::stock_levels::json_rows(&months.iter().map(row).collect::<Vec<_>>());
+        let rows = json_rows(&months.iter().map(row).collect::<Vec<_>>());
         let sql = "SELECT count(*) FROM json_each(?1) LEFT JOIN report_month m \
                        ON m.report = ?2 AND m.year = value->>0 AND m.month = value->>1 \
                    WHERE m.payload IS NOT value->>2";
-        let changed: i64 = sqlx::query_scalar(sql)
-            .bind(&rows)
-            .bind(report.as_str())
-            .fetch_one(&mut *self.tx)
-            .await
-            .context("compare a report with what it said before")?;
+        let (changed,): (i64,) = self
+            .fetch_one(sql, (&rows, report.as_str()), "compare a report with its previous values")
+            .await?;
         let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
                    observed_ms) \
                    SELECT ?2, value->>0, value->>1, value->>2, 0, ?3, ?4 FROM json_each(?1) WHERE true \
@@ -187,8 +173,7 @@ impl WriteTransaction {
                            (SELECT value->>3 FROM json_each(?1) WHERE (value->>0, value->>1) = (year, month))), \
                        payload = excluded.payload, exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms";
-        let query = sqlx::query(sql).bind(&rows).bind(report.as_str()).bind(exchange.0).bind(observed_at.0);
-        query.execute(&mut *self.tx).await.context("record a report")?;
+        self.execute(sql, (&rows, report.as_str(), exchange.0, observed_at.0), "record a report").await?;
         Ok(changed.unsigned_abs())
     }
 }

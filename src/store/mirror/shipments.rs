@@ -9,7 +9,7 @@ use super::tracked_orders::{QUIET_AFTER, QUIET_READ_INTERVAL};
 use crate::model::{
     ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,
 };
-use crate::store::engine::error::SqlContext;
+use crate::reconcile::tracking::ItemFact;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -108,14 +108,30 @@ impl Store {
                    WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
                      AND (?1 - coalesce(s.changed_ms, s.observed_ms) < ?2 OR ?1 - s.observed_ms >= ?3) \
                    ORDER BY s.exchange_id, s.id";
-        let ids: Vec<i64> = sqlx::query_scalar(sql)
-            .bind(now.0)
-            .bind(time::whole_millis(QUIET_AFTER))
-            .bind(time::whole_millis(QUIET_READ_INTERVAL))
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find the open shipments")?;
-        Ok(ids.into_iter().map(ShipmentId).collect())
+        let values = (now.0, time::whole_millis(QUIET_AFTER), time::whole_millis(QUIET_READ_INTERVAL));
+        let ids: Vec<(i64,)> = self.fetch_all(sql, values, "find the open shipments").await?;
+        Ok(ids.into_iter().map(|(id,)| ShipmentId(id)).collect())
+    }
+
+    /// Returns a shipment's stored items for a preview; `None`: they were never all read. A push reads the
+    /// shipment again just before it sends.
+    pub async fn shipment_cached_items(
+        &self,
+        shipment: ShipmentId,
+    ) -> Result<Option<Vec<ItemFact>>, StoreError> {
+        let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, 0), i.tracking_number \
+                   FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id \
+                   WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
+        let rows = self.fetch_all(sql, (shipment.0,), "read the items of a shipment").await?;
+        let item =
+            |(item_id, line_item_id, is_shipped, tracking_number): (i64, Option<i64>, bool, _)| ItemFact {
+                item_id: ShipmentItemId(item_id),
+                line_item_id: line_item_id.map(LineItemId),
+                is_shipped,
+                tracking_number,
+            };
+        let items: Vec<ItemFact> = rows.into_iter().map(item).collect();
+        Ok((!items.is_empty()).then_some(items))
     }
 
     /// Returns the shipment items of an order.
@@ -123,11 +139,7 @@ impl Store {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
                           tracking_number, tracking_url, observed_at \
                    FROM shipment_item WHERE order_id = ?1 ORDER BY shipment_id, item_id";
-        sqlx::query_as(sql)
-            .bind(order.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the shipments of an order")
+        self.fetch_all(sql, (order.0,), "read the shipments of an order").await
     }
 }
 
@@ -148,15 +160,8 @@ impl WriteTransaction {
                    ON CONFLICT (id) DO UPDATE SET order_id = coalesce(order_id, excluded.order_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        changed_ms = iif(?5, excluded.changed_ms, coalesce(changed_ms, observed_ms))";
-        let done = sqlx::query(sql)
-            .bind(&rows)
-            .bind(page.shipment_id.0)
-            .bind(page.exchange_id.0)
-            .bind(page.observed_at.0)
-            .bind(changed > 0)
-            .execute(&mut *self.tx)
-            .await;
-        done.context("record a shipment")?;
+        let values = (&rows, page.shipment_id.0, page.exchange_id.0, page.observed_at.0, changed > 0);
+        self.execute(sql, values, "record a shipment").await?;
         Ok(changed)
     }
 
@@ -175,18 +180,17 @@ impl WriteTransaction {
                        warehouse_id = coalesce(excluded.warehouse_id, warehouse_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        is_complete = excluded.is_complete";
-        let done = sqlx::query(sql)
-            .bind(fact.id.0)
-            .bind(fact.order_id.map(|id| id.0))
-            .bind(&fact.number)
-            .bind(&fact.status)
-            .bind(fact.warehouse_id.map(|id| id.0))
-            .bind(exchange.0)
-            .bind(observed_at.0)
-            .bind(fact.is_complete)
-            .execute(&mut *self.tx)
-            .await;
-        done.context("record a shipment")?;
+        let values = (
+            fact.id.0,
+            fact.order_id.map(|id| id.0),
+            &fact.number,
+            &fact.status,
+            fact.warehouse_id.map(|id| id.0),
+            exchange.0,
+            observed_at.0,
+            fact.is_complete,
+        );
+        self.execute(sql, values, "record a shipment").await?;
         let page =
             ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
         self.shipment_items_write(&page, &json_rows(&fact.items)).await.map(drop)
@@ -200,8 +204,7 @@ impl WriteTransaction {
                        coalesce(observed_ms, (SELECT s.observed_ms FROM shipment s WHERE s.id = ?2))) \
                    WHERE shipment_id = ?2 AND (observed_ms IS NOT NULL \
                        OR item_id NOT IN (SELECT value->>'item_id' FROM json_each(?1)))";
-        let done = sqlx::query(sql).bind(rows).bind(shipment.0).execute(&mut *self.tx).await;
-        done.map(drop).context("keep the age of a shipment's items")
+        self.execute(sql, (rows, shipment.0), "keep the age of shipment items").await
     }
 
     async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {
@@ -224,9 +227,8 @@ impl WriteTransaction {
                        IS NOT (excluded.line_item_id, excluded.sku, excluded.product_id, excluded.quantity, \
                                excluded.is_shipped, excluded.is_confirmed, excluded.carrier_id, \
                                excluded.carrier_name, excluded.tracking_number, excluded.tracking_url, \
-                               excluded.estimated_delivery_ms) \
-                       OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(rows).bind(page.shipment_id.0).bind(page.exchange_id.0);
-        Ok(query.execute(&mut *self.tx).await.context("record the items of a shipment")?.rows_affected())
+                               excluded.estimated_delivery_ms) OR missing_since_ms IS NOT NULL";
+        let values = (rows, page.shipment_id.0, page.exchange_id.0);
+        self.execute_counting(sql, values, "record the items of a shipment").await
     }
 }

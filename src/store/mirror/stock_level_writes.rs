@@ -5,13 +5,12 @@
 //! stock level before the stock level changes (docs/rules.md 37).
 
 use super::stock_levels::{PlannedStockLevel, StockLevelWrite, json_rows, stock_level_rows};
-use crate::model::{
-    ChangeId, ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
-};
-use crate::store::engine::error::SqlContext;
+use crate::model::{ChangeId, ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::store::outbox::changes::outbox_open_revisions;
 use crate::store::{StoreError, WriteTransaction};
 use serde_json::json as value;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row as _};
 use std::collections::BTreeMap;
 
 /// Event of a write in doubt that took effect.
@@ -19,17 +18,26 @@ pub const WRITE_TOOK_EFFECT: &str = "write.took_effect";
 /// Event of a write in doubt that had no effect, or whose outcome nothing depends on any more.
 pub const WRITE_ENDED: &str = "write.ended";
 
-/// Write as stored: product row, warehouse, fact, written quantity.
-type WriteColumns = (i64, i64, Option<i64>, i64);
+impl FromRow<'_, SqliteRow> for StockLevelWrite {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let before: Option<i64> = row.try_get("before")?;
+        Ok(Self {
+            product: row.try_get("product")?,
+            warehouse_id: row.try_get("warehouse_id")?,
+            before: before.map(Quantity),
+            written: Quantity(row.try_get("written")?),
+        })
+    }
+}
 
-fn writes_from_rows(rows: Vec<WriteColumns>) -> Vec<StockLevelWrite> {
-    let write = |(product, warehouse_id, before, written): WriteColumns| StockLevelWrite {
-        product,
-        warehouse_id,
-        before: before.map(Quantity),
-        written: Quantity(written),
-    };
-    rows.into_iter().map(write).collect()
+#[derive(FromRow)]
+struct OpenWriteRow {
+    exchange_id: i64,
+    /// Time of the send, for the event of a replay only.
+    #[sqlx(default)]
+    sent_ms: i64,
+    #[sqlx(flatten)]
+    write: StockLevelWrite,
 }
 
 impl WriteTransaction {
@@ -53,12 +61,12 @@ impl WriteTransaction {
         &mut self,
         entries: &[(&Sku, WarehouseId, Quantity)],
     ) -> Result<Vec<StockLevelWrite>, StoreError> {
-        let sql = "SELECT p.id, CAST(e.value->>1 AS INTEGER), b.quantity, e.value->>2 \
+        let sql = "SELECT p.id AS product, CAST(e.value->>1 AS INTEGER) AS warehouse_id, b.quantity AS before, \
+                       e.value->>2 AS written \
                    FROM json_each(?1) e JOIN product p ON p.sku = e.value->>0 \
                    LEFT JOIN balance b ON b.product = p.id AND b.warehouse_id = CAST(e.value->>1 AS INTEGER) \
                        AND b.unlinked_ms IS NULL ORDER BY e.key";
-        let rows = sqlx::query_as(sql).bind(json_rows(entries)).fetch_all(&mut *self.tx).await;
-        Ok(writes_from_rows(rows.context("find the stock levels that a call writes")?))
+        self.fetch_all(sql, (json_rows(entries),), "find the stock levels that a call writes").await
     }
 
     /// Returns the writes of a product update: each stock level with its present quantity.
@@ -67,13 +75,11 @@ impl WriteTransaction {
         id: ProductId,
         sku: &Sku,
     ) -> Result<Vec<StockLevelWrite>, StoreError> {
-        let sql = "SELECT b.product, b.warehouse_id, b.quantity, b.quantity FROM product q \
+        let sql = "SELECT b.product, b.warehouse_id, b.quantity AS before, b.quantity AS written FROM product q \
                    JOIN balance b ON b.product = coalesce(q.alias_of, q.id) AND b.unlinked_ms IS NULL \
                    WHERE q.sku = coalesce((SELECT sku FROM product WHERE product_id = ?1 \
                        AND missing_since_ms IS NULL ORDER BY id LIMIT 1), ?2) ORDER BY b.warehouse_id";
-        let query = sqlx::query_as(sql).bind(id.0).bind(sku.as_str());
-        let rows = query.fetch_all(&mut *self.tx).await;
-        Ok(writes_from_rows(rows.context("find the stock levels that an update writes")?))
+        self.fetch_all(sql, (id.0, sku.as_str()), "find the stock levels that an update writes").await
     }
 
     /// Returns the open writes of a call.
@@ -83,8 +89,7 @@ impl WriteTransaction {
     ) -> Result<Vec<StockLevelWrite>, StoreError> {
         let sql = "SELECT product, warehouse_id, before, written FROM stock_level_write \
                    WHERE exchange_id = ?1 AND ended IS NULL ORDER BY product, warehouse_id";
-        let rows = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
-        Ok(writes_from_rows(rows.context("find the stock levels that a call wrote")?))
+        self.fetch_all(sql, (exchange.0,), "read the open writes of a call").await
     }
 
     /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send and counts in the
@@ -102,7 +107,8 @@ impl WriteTransaction {
             return Ok(());
         }
         let ended = self.stock_level_write_event(WRITE_TOOK_EFFECT, exchange, write, at).await?;
-        self.stock_level_write_apply(exchange, sent_at, write, ended).await
+        self.stock_levels_written(exchange, sent_at, std::slice::from_ref(write)).await?;
+        self.stock_level_write_end(exchange, write, ended).await
     }
 
     /// Ends a write in doubt that had no effect; the fact stays. Does nothing if the write has ended.
@@ -129,14 +135,10 @@ impl WriteTransaction {
                              SELECT 1 FROM product p JOIN product q ON q.case_key = p.case_key \
                              WHERE p.id = stock_level_write.product AND q.sku = o.sku)))) \
                    ORDER BY exchange_id, product, warehouse_id";
-        let free: Vec<(i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(sql)
-            .fetch_all(&mut *self.tx)
-            .await
-            .context("find the stock levels a person decided on")?;
-        for (exchange, product, warehouse, before, written) in free {
-            for write in writes_from_rows(vec![(product, warehouse, before, written)]) {
-                self.stock_level_write_had_no_effect(ExchangeId(exchange), &write, at).await?;
-            }
+        let orphaned: Vec<OpenWriteRow> =
+            self.fetch_all(sql, (), "find the open writes without an undecided change").await?;
+        for row in orphaned {
+            self.stock_level_write_had_no_effect(ExchangeId(row.exchange_id), &row.write, at).await?;
         }
         Ok(())
     }
@@ -148,27 +150,19 @@ impl WriteTransaction {
         detail: &str,
         position: Position,
     ) -> Result<(), StoreError> {
-        let sql = "SELECT w.exchange_id, d.value->>'sent_ms', w.product, w.warehouse_id, w.before, w.written \
+        let sql = "SELECT w.exchange_id, d.value->>'sent_ms' AS sent_ms, w.product, w.warehouse_id, w.before, w.written \
                    FROM (SELECT json(?1) AS value) d JOIN product p ON p.sku = d.value->>'sku' \
                    JOIN stock_level_write w ON w.product = p.id \
                    AND w.warehouse_id = d.value->>'warehouse_id' \
                    WHERE w.exchange_id = d.value->>'exchange_id' AND w.ended IS NULL";
-        let found: Option<(i64, i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(sql)
-            .bind(detail)
-            .fetch_optional(&mut *self.tx)
-            .await
-            .context("find the stock level of an event")?;
-        let Some((exchange, sent_ms, product, warehouse, before, written)) = found else { return Ok(()) };
-        for write in writes_from_rows(vec![(product, warehouse, before, written)]) {
-            match kind {
-                WRITE_TOOK_EFFECT => {
-                    self.stock_level_write_apply(ExchangeId(exchange), Timestamp(sent_ms), &write, position)
-                        .await?;
-                }
-                _ => self.stock_level_write_end(ExchangeId(exchange), &write, position).await?,
-            }
+        let found: Option<OpenWriteRow> =
+            self.fetch_optional(sql, (detail,), "find the stock level of an event").await?;
+        let Some(OpenWriteRow { exchange_id, sent_ms, write }) = found else { return Ok(()) };
+        let exchange = ExchangeId(exchange_id);
+        if kind == WRITE_TOOK_EFFECT {
+            self.stock_levels_written(exchange, Timestamp(sent_ms), std::slice::from_ref(&write)).await?;
         }
-        Ok(())
+        self.stock_level_write_end(exchange, &write, position).await
     }
 
     async fn stock_level_write_is_open(
@@ -180,17 +174,6 @@ impl WriteTransaction {
         Ok(open.iter().any(|open| open.is_same_stock_level(write)))
     }
 
-    async fn stock_level_write_apply(
-        &mut self,
-        exchange: ExchangeId,
-        sent_at: Timestamp,
-        write: &StockLevelWrite,
-        ended: Position,
-    ) -> Result<(), StoreError> {
-        self.stock_levels_written(exchange, sent_at, std::slice::from_ref(write)).await?;
-        self.stock_level_write_end(exchange, write, ended).await
-    }
-
     async fn stock_level_write_end(
         &mut self,
         exchange: ExchangeId,
@@ -199,9 +182,8 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let sql = "UPDATE stock_level_write SET ended = ?4 \
                    WHERE exchange_id = ?1 AND product = ?2 AND warehouse_id = ?3 AND ended IS NULL";
-        let query = sqlx::query(sql).bind(exchange.0).bind(write.product).bind(write.warehouse_id);
-        let done = query.bind(ended.0).execute(&mut *self.tx).await;
-        done.map(drop).context("end the write of a stock level")
+        let values = (exchange.0, write.product, write.warehouse_id, ended.0);
+        self.execute(sql, values, "end the write of a stock level").await
     }
 
     /// Appends an event with the platform's names, because a replay has other row ids.
@@ -213,12 +195,8 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<Position, StoreError> {
         let sql = "SELECT p.sku, e.sent_ms FROM product p, exchange e WHERE p.id = ?1 AND e.id = ?2";
-        let (sku, sent_ms): (String, i64) = sqlx::query_as(sql)
-            .bind(write.product)
-            .bind(exchange.0)
-            .fetch_one(&mut *self.tx)
-            .await
-            .context("name the stock level of a write")?;
+        let (sku, sent_ms): (String, i64) =
+            self.fetch_one(sql, (write.product, exchange.0), "name the stock level of a write").await?;
         let detail = value!({
             "exchange_id": exchange, "sent_ms": sent_ms, "sku": sku, "warehouse_id": write.warehouse_id,
             "before": write.before, "written": write.written,

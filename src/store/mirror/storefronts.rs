@@ -1,7 +1,7 @@
 //! Active storefronts and their listing templates.
 
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, StorefrontId};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -71,20 +71,14 @@ impl Store {
         let sql = "SELECT id, name, type AS kind, is_active, properties, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM storefront ORDER BY id";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("list the storefronts")
+        self.fetch_all(sql, (), "list the storefronts").await
     }
 
     /// Returns the storefronts that the platform lists.
     pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>, StoreError> {
         let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
-        let ids: Vec<i64> = sqlx::query_scalar(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the storefronts")?;
-        Ok(ids.into_iter().map(StorefrontId).collect())
+        let ids: Vec<(i64,)> = self.fetch_all(sql, (), "read the storefronts").await?;
+        Ok(ids.into_iter().map(|(id,)| StorefrontId(id)).collect())
     }
 
     /// Lists the listing templates of a storefront or of all, also those that the platform no longer lists.
@@ -92,8 +86,7 @@ impl Store {
         let sql = "SELECT id, storefront_id, name, body, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM listing_template WHERE ?1 IS NULL OR storefront_id = ?1 ORDER BY storefront_id, id";
-        let query = sqlx::query_as(sql).bind(of.map(|id| id.0));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("list the listing templates")
+        self.fetch_all(sql, (of.map(|id| id.0),), "list the listing templates").await
     }
 }
 
@@ -113,8 +106,7 @@ impl WriteTransaction {
                    WHERE (name, is_active, type, properties) \
                        IS NOT (excluded.name, excluded.is_active, excluded.type, excluded.properties) \
                        OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(super::stock_levels::json_rows(storefronts)).bind(exchange.0);
-        Ok(query.execute(&mut *self.tx).await.context("record storefronts")?.rows_affected())
+        self.execute_counting(sql, (json_rows(storefronts), exchange.0), "record storefronts").await
     }
 
     /// Records a page of a storefront's templates and returns the number of new or changed ones.
@@ -131,10 +123,7 @@ impl WriteTransaction {
                    WHERE (storefront_id, name, body) \
                        IS NOT (excluded.storefront_id, excluded.name, excluded.body) \
                        OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql)
-            .bind(super::stock_levels::json_rows(templates))
-            .bind(exchange.0)
-            .bind(storefront.0);
-        Ok(query.execute(&mut *self.tx).await.context("record listing templates")?.rows_affected())
+        let values = (json_rows(templates), exchange.0, storefront.0);
+        self.execute_counting(sql, values, "record listing templates").await
     }
 }

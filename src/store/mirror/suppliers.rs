@@ -1,7 +1,7 @@
 //! Suppliers.
 
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, SupplierId};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -44,7 +44,7 @@ impl Store {
         let sql = "SELECT id, name, account_number, is_active, url AS supplier_url, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM supplier ORDER BY id";
-        sqlx::query_as(sql).fetch_all(&mut *self.read_connection().await?).await.context("list the suppliers")
+        self.fetch_all(sql, (), "list the suppliers").await
     }
 }
 
@@ -64,7 +64,6 @@ impl WriteTransaction {
                    WHERE (name, account_number, is_active, url) \
                        IS NOT (excluded.name, excluded.account_number, excluded.is_active, excluded.url) \
                        OR missing_since_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(super::stock_levels::json_rows(suppliers)).bind(exchange.0);
-        Ok(query.execute(&mut *self.tx).await.context("record suppliers")?.rows_affected())
+        self.execute_counting(sql, (json_rows(suppliers), exchange.0), "record suppliers").await
     }
 }

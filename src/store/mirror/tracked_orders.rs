@@ -6,8 +6,8 @@
 //! again. A closed order is therefore read again with growing delays, and once if the work queue's counts of
 //! unshipped orders rose since its last read. Orders that a person names come first.
 
+use super::stock_levels::json_rows;
 use crate::model::{OrderId, Timestamp, time};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use sqlx::FromRow;
 use std::time::Duration;
@@ -141,16 +141,15 @@ impl Store {
                        ELSE ?1 - o.closed_ms < ?5 AND (o.exchange_id < rise.id \
                            OR ?1 - o.observed_ms >= min(?3, max(?4, o.observed_ms - o.closed_ms))) END \
                    ORDER BY o.exchange_id, t.order_id";
-        let rows: Vec<(i64, bool, bool)> = sqlx::query_as(sql)
-            .bind(now.0)
-            .bind(time::whole_millis(QUIET_AFTER))
-            .bind(time::whole_millis(QUIET_READ_INTERVAL))
-            .bind(time::whole_millis(CLOSED_READ_DELAY))
-            .bind(time::whole_millis(CLOSED_READ_PERIOD))
-            .bind(COUNTS_ROWS_MAX)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find the orders to be read")?;
+        let values = (
+            now.0,
+            time::whole_millis(QUIET_AFTER),
+            time::whole_millis(QUIET_READ_INTERVAL),
+            time::whole_millis(CLOSED_READ_DELAY),
+            time::whole_millis(CLOSED_READ_PERIOD),
+            COUNTS_ROWS_MAX,
+        );
+        let rows: Vec<(i64, bool, bool)> = self.fetch_all(sql, values, "find the orders to be read").await?;
         let mut due = OrdersDue::default();
         for (order, is_named, is_closed) in rows {
             let queue = match (is_named, is_closed) {
@@ -177,12 +176,9 @@ impl Store {
                    WHERE exchange_id < (SELECT max(l.absent_exchange_id) FROM order_line_item l \
                        JOIN tracked_order e ON e.order_id = l.order_id \
                        WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
-        let id: Option<i64> = sqlx::query_scalar(sql)
-            .bind(super::stock_levels::json_rows(without))
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("find an order that vouches for the platform")?;
-        Ok(id.map(OrderId))
+        let values = (json_rows(without),);
+        let id: Option<(i64,)> = self.fetch_optional(sql, values, "find a control order").await?;
+        Ok(id.map(|(id,)| OrderId(id)))
     }
 
     /// Returns the order that was named last and is not among `without`.
@@ -192,25 +188,18 @@ impl Store {
     ) -> Result<Option<RequestedOrder>, StoreError> {
         let sql = "SELECT a.id, a.order_id FROM order_read_request a \
                    WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
-        let query = sqlx::query_as(sql).bind(super::stock_levels::json_rows(without));
-        query
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("find the order that was named last")
+        self.fetch_optional(sql, (json_rows(without),), "find the newest read request for an order").await
     }
 
     /// Lists the tracked orders with their known state.
     pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
-        let rows =
-            sqlx::query_as(ORDER_ROWS).bind(None::<i64>).fetch_all(&mut *self.read_connection().await?).await;
-        rows.context("list the tracked orders")
+        self.fetch_all(ORDER_ROWS, (None::<i64>,), "list the tracked orders").await
     }
 
     /// Returns the known state of an order, tracked or not; `None`: it was never read.
     pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>, StoreError> {
         let sql = ORDER_ROWS.replace("tracked_order t", "(SELECT id AS order_id FROM sales_order) t");
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(order.0);
-        query.fetch_optional(&mut *self.read_connection().await?).await.context("look how an order stands")
+        self.fetch_optional(sqlx::AssertSqlSafe(sql), (order.0,), "read the state of an order").await
     }
 }
 
@@ -226,10 +215,8 @@ const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.obser
 impl WriteTransaction {
     /// Tracks orders, which are read at the next free call, and returns the number of new ones.
     pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json_rows(orders);
         let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("track orders")?;
-        Ok(done.rows_affected())
+        self.execute_counting(sql, (json_rows(orders),), "track orders").await
     }
 
     /// Requests that tracked orders, also closed ones, are read at the next free call.
@@ -237,23 +224,18 @@ impl WriteTransaction {
         let sql = "INSERT OR REPLACE INTO order_read_request (order_id) \
                    SELECT t.order_id FROM tracked_order t \
                    WHERE t.order_id IN (SELECT value FROM json_each(?1)) ORDER BY t.order_id";
-        let done = sqlx::query(sql).bind(super::stock_levels::json_rows(orders)).execute(&mut *self.tx).await;
-        done.map(drop).context("ask for orders")
+        self.execute(sql, (json_rows(orders),), "request reads of orders").await
     }
 
     /// Removes the request for an order that was read; a request that came later stays.
-    pub async fn order_read_request_done(&mut self, asked: RequestedOrder) -> Result<(), StoreError> {
+    pub async fn order_read_request_done(&mut self, request: RequestedOrder) -> Result<(), StoreError> {
         let sql = "DELETE FROM order_read_request WHERE order_id = ?1 AND id <= ?2";
-        let done = sqlx::query(sql).bind(asked.order_id).bind(asked.id).execute(&mut *self.tx).await;
-        done.map(drop).context("note that an order was read")
+        self.execute(sql, (request.order_id, request.id), "remove the read request of an order").await
     }
 
     /// Stops tracking orders and returns their number.
     pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json_rows(orders);
         let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";
-        let done =
-            sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("stop tracking orders")?;
-        Ok(done.rows_affected())
+        self.execute_counting(sql, (json_rows(orders),), "stop tracking orders").await
     }
 }

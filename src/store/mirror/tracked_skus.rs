@@ -2,8 +2,8 @@
 //!
 //! The platform lists none, so people and programs name them; more are discovered in answers.
 
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{Store, StoreError, WriteTransaction};
 
@@ -20,7 +20,7 @@ const LISTING_PAGE: u32 = 1_000;
 pub struct StalestProgress {
     /// Bytes of the last SKU taken from those never read; `None`: all were taken.
     never_read: Option<Vec<u8>>,
-    /// Exchange and id of the reading, and SKU, of the last one taken from those read before.
+    /// Exchange and id of the read batch, and SKU, of the last one taken from those read before.
     last_read: (i64, i64, String),
 }
 
@@ -47,9 +47,6 @@ impl Store {
     ///
     /// An account may have a million SKUs. `each` returns false to stop. Bytes that are not UTF-8 are
     /// replaced by U+FFFD.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn tracked_sku_each(
         &self,
         mut each: impl FnMut(Vec<(String, String)>) -> bool,
@@ -57,11 +54,8 @@ impl Store {
         let sql = "SELECT sku, origin, CAST(sku AS BLOB) FROM tracked_sku WHERE sku > CAST(?1 AS TEXT) ORDER BY sku LIMIT ?2";
         let mut after: Vec<u8> = Vec::new();
         loop {
-            let query = sqlx::query_as(sql).bind(after).bind(LISTING_PAGE);
-            let rows: Vec<(LossyText, String, Vec<u8>)> = query
-                .fetch_all(&mut *self.read_connection().await?)
-                .await
-                .context("list the tracked SKUs")?;
+            let rows: Vec<(LossyText, String, Vec<u8>)> =
+                self.fetch_all(sql, (after, LISTING_PAGE), "list the tracked SKUs").await?;
             let Some((.., last)) = rows.last() else { return Ok(()) };
             after = last.clone();
             let is_last = rows.len() < LISTING_PAGE as usize;
@@ -73,90 +67,68 @@ impl Store {
 
     /// Returns the number of tracked SKUs.
     pub async fn tracked_sku_count(&self) -> Result<i64, StoreError> {
-        let count = sqlx::query_scalar("SELECT count(*) FROM tracked_sku")
-            .fetch_one(&mut *self.read_connection().await?)
-            .await;
-        count.context("count the tracked SKUs")
+        let (count,) =
+            self.fetch_one("SELECT count(*) FROM tracked_sku", (), "count the tracked SKUs").await?;
+        Ok(count)
     }
 
-    /// Returns the next tracked SKUs of a run, at most `limit`, and advances `stands`.
+    /// Returns the next tracked SKUs of a run, at most `limit`, and advances `progress`.
     ///
-    /// First come the SKUs never requested, in order. SKUs whose reading is older than `before`, the position
-    /// at which the run began, follow by the age of the reading.
+    /// First come the SKUs never requested, in order. SKUs whose read batch is older than `before`, the position
+    /// at which the run began, follow by the age of the batch.
     pub async fn tracked_sku_stalest(
         &self,
         before: Position,
-        stands: &mut StalestProgress,
+        progress: &mut StalestProgress,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
         let mut page: Vec<String> = Vec::new();
-        while let (Some(after), true) = (&stands.never_read, page.is_empty()) {
+        while let (Some(after), true) = (&progress.never_read, page.is_empty()) {
             let sql = "SELECT json_group_array(sku), CAST(max(sku) AS BLOB), count(*) FROM ( \
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                            WHERE t.sku > CAST(?1 AS TEXT) AND p.read_batch_id IS NULL \
                            ORDER BY t.sku LIMIT ?2)";
-            let query = sqlx::query_as(sql).bind(after).bind(limit);
-            let never = query.fetch_one(&mut *self.read_connection().await?).await;
             let (skus, last, count): (LossyText, Option<Vec<u8>>, u32) =
-                never.context("find the SKUs that were never read")?;
+                self.fetch_one(sql, (after, limit), "find the SKUs that were never read").await?;
             page = parse_rows(&String::from(skus));
             // The platform can have no SKU that is not UTF-8.
             page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
             // A short page is the last one; a further query would scan all tracked SKUs for each page.
-            stands.never_read = last.filter(|_| count >= limit);
+            progress.never_read = last.filter(|_| count >= limit);
         }
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
-        if rest > 0 && stands.never_read.is_none() {
-            page.extend(self.tracked_sku_next_stale(before, stands, rest).await?);
+        if rest == 0 || progress.never_read.is_some() {
+            return Ok(page);
         }
-        Ok(page)
-    }
-
-    async fn tracked_sku_next_stale(
-        &self,
-        before: Position,
-        stands: &mut StalestProgress,
-        limit: u32,
-    ) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \
                        SELECT p.sku, r.exchange_id, r.id FROM read_batch r \
                        JOIN product p ON p.read_batch_id = r.id \
                        JOIN tracked_sku t ON t.sku = p.sku \
                        WHERE r.exchange_id < ?1 AND (r.exchange_id, r.id, p.sku) > (?3, ?4, ?5) \
                        ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";
-        let (exchange, reading, sku) = &stands.last_read;
-        let found: String = sqlx::query_scalar(sql)
-            .bind(before.0)
-            .bind(limit)
-            .bind(exchange)
-            .bind(reading)
-            .bind(sku)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("find the stalest SKUs")?;
+        let (exchange, batch, sku) = &progress.last_read;
+        let values = (before.0, rest, exchange, batch, sku);
+        let (found,): (String,) = self.fetch_one(sql, values, "find the stalest SKUs").await?;
         let found: Vec<(String, i64, i64)> = parse_rows(&found);
-        if let Some((sku, exchange, reading)) = found.last() {
-            stands.last_read = (*exchange, *reading, sku.clone());
+        if let Some((sku, exchange, batch)) = found.last() {
+            progress.last_read = (*exchange, *batch, sku.clone());
         }
-        Ok(found.into_iter().map(|(sku, ..)| sku).collect())
+        page.extend(found.into_iter().map(|(sku, ..)| sku));
+        Ok(page)
     }
 }
 
 impl WriteTransaction {
     /// Tracks SKUs and returns the number of new ones.
     pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json_rows(skus);
         let sql = "INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("track SKUs")?;
-        Ok(done.rows_affected())
+        self.execute_counting(sql, (json_rows(skus),), "track SKUs").await
     }
 
     /// Stops tracking SKUs; a later discovery does not track them again.
     pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json_rows(skus);
         let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.context("stop tracking SKUs")?;
-        Ok(done.rows_affected())
+        self.execute_counting(sql, (json_rows(skus),), "stop tracking SKUs").await
     }
 
     /// Records discovered SKUs; they are tracked unless a person removed them.
@@ -165,10 +137,8 @@ impl WriteTransaction {
         exchange: ExchangeId,
         skus: &[Sku],
     ) -> Result<u64, StoreError> {
-        let json = super::stock_levels::json_rows(skus);
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
-        let done = sqlx::query(sql).bind(json).bind(exchange.0).execute(&mut *self.tx).await;
-        Ok(done.context("note the SKUs that were met")?.rows_affected())
+        self.execute_counting(sql, (json_rows(skus), exchange.0), "record discovered SKUs").await
     }
 
     /// Records the SKU of a product that a create in doubt created, with its event for a replay.
@@ -186,7 +156,6 @@ impl WriteTransaction {
     /// Applies the event [`SKU_DISCOVERED`] in a replay.
     pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
-        let done = sqlx::query(sql).bind(sku).bind(detail).execute(&mut *self.tx).await;
-        done.map(drop).context("note a SKU that was made")
+        self.execute(sql, (sku, detail), "record a created SKU").await
     }
 }

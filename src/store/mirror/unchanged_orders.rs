@@ -12,7 +12,6 @@
 
 use super::work_queue::{counts_since, order_counts_differ};
 use crate::model::{JobKind, Operation, OrderId, RunId, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use std::collections::BTreeSet;
 
@@ -30,15 +29,15 @@ impl Store {
     pub async fn orders_unchanged(&self, run: RunId) -> Result<Option<UnchangedOrders>, StoreError> {
         let read = self.orders_read_before(run).await?;
         let Some(first) = read.iter().map(|(_, exchange)| *exchange).min() else { return Ok(None) };
-        let Some((look, looked_ms)) = self.counts_checked_after(first).await? else { return Ok(None) };
+        let Some((check, checked_ms)) = self.counts_checked_after(first).await? else { return Ok(None) };
         let counts = counts_since(self, first).await?;
         // Without a row before them the counts at the time of the order reads are unknown.
         let is_quiet = counts.split_first().is_some_and(|(before, later)| {
             before.exchange_id < first && !later.iter().any(|row| order_counts_differ(before, row))
         });
-        let seen = read.into_iter().filter(|(_, exchange)| is_quiet && *exchange < look);
-        let orders = seen.map(|(order, _)| OrderId(order)).collect();
-        Ok(Some(UnchangedOrders { orders, checked_at: Timestamp(looked_ms) }))
+        let confirmed = read.into_iter().filter(|(_, exchange)| is_quiet && *exchange < check);
+        let orders = confirmed.map(|(order, _)| OrderId(order)).collect();
+        Ok(Some(UnchangedOrders { orders, checked_at: Timestamp(checked_ms) }))
     }
 
     /// Returns the open orders read in the previous run or later, each with the exchange that read it. A run
@@ -50,22 +49,15 @@ impl Store {
                        SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running' AND input IS NULL) \
                      AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
                                      AND l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
-        let query = sqlx::query_as(sql).bind(run.0).bind(JobKind::OrderLines.as_str());
-        query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find the orders the last run read")
+        self.fetch_all(sql, (run.0, JobKind::OrderLines.as_str()), "find the orders of the last run").await
     }
 
     /// Returns id and time of the newest applied read of the counts, if it is after `position`.
     async fn counts_checked_after(&self, position: i64) -> Result<Option<(i64, i64)>, StoreError> {
         let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
                    AND verdict = 'accepted' AND NOT is_ignored ORDER BY id DESC LIMIT 1";
-        let query = sqlx::query_as(sql).bind(position).bind(Operation::WorkQueue.as_str());
-        query
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("find the last look at the work queue")
+        let values = (position, Operation::WorkQueue.as_str());
+        self.fetch_optional(sql, values, "find the last read of the work queue").await
     }
 }
 
@@ -164,8 +156,8 @@ mod tests {
         /// Begins the next run and returns true if the counts confirm the order for it.
         async fn is_unchanged(&mut self) -> bool {
             self.next_run().await;
-            let vouched = self.store.orders_unchanged(self.run).await.unwrap();
-            vouched.is_some_and(|vouched| vouched.orders.contains(&ORDER))
+            let unchanged = self.store.orders_unchanged(self.run).await.unwrap();
+            unchanged.is_some_and(|unchanged| unchanged.orders.contains(&ORDER))
         }
     }
 
@@ -188,20 +180,20 @@ mod tests {
             ("they moved and moved back", "5 order 6 5", false),
             ("they moved before it was read, in an earlier run", "5 6 run order 6", true),
             ("they moved, and it was read after that", "5 order 6 order 6", true),
-            ("the last look is older than the read", "5 order", false),
-            ("no look was before the read", "order 5", false),
-            ("the work queue is not looked at", "order", false),
+            ("the last read of the counts is older than the read", "5 order", false),
+            ("no read of the counts was before the read", "order 5", false),
+            ("the work queue is not read", "order", false),
             ("only the key was probed since", "5 order probe", false),
             ("it was never read", "5 5", false),
             ("the last run left it out", "5 order run 5", false),
         ];
         for (what, script, expected) in cases {
             let mut scene = OrderScene::begin().await;
-            for word in script.split(' ') {
-                match word.trim_end_matches('*').parse() {
-                    Ok(count) => scene.read_counts(count, i64::from(word.ends_with('*'))).await,
-                    Err(_) if word == "order" => scene.read_order().await,
-                    Err(_) if word == "probe" => scene.probe().await,
+            for step in script.split(' ') {
+                match step.trim_end_matches('*').parse() {
+                    Ok(count) => scene.read_counts(count, i64::from(step.ends_with('*'))).await,
+                    Err(_) if step == "order" => scene.read_order().await,
+                    Err(_) if step == "probe" => scene.probe().await,
                     Err(_) => scene.next_run().await,
                 }
             }

@@ -1,13 +1,13 @@
 //! Warehouses.
 
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, WarehouseId};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
 /// Warehouse of an answer (*Warehouse*).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct WarehouseFact {
     /// `Id`.
     pub id: WarehouseId,
@@ -51,20 +51,14 @@ impl Store {
         let sql = "SELECT id, name, type AS kind, is_active, account_number, is_system_generated, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM warehouse ORDER BY id";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("list the warehouses")
+        self.fetch_all(sql, (), "list the warehouses").await
     }
 
     /// Returns the ids of the warehouses that the platform lists.
     pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>, StoreError> {
         let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
-        let ids: Vec<i64> = sqlx::query_scalar(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the warehouses")?;
-        Ok(ids.into_iter().map(WarehouseId).collect())
+        let ids: Vec<(i64,)> = self.fetch_all(sql, (), "read the warehouses").await?;
+        Ok(ids.into_iter().map(|(id,)| WarehouseId(id)).collect())
     }
 }
 
@@ -75,34 +69,19 @@ impl WriteTransaction {
         exchange: ExchangeId,
         warehouses: &[WarehouseFact],
     ) -> Result<u64, StoreError> {
-        let mut changed = 0;
-        for warehouse in warehouses {
-            let done = sqlx::query(
-                "INSERT INTO warehouse (id, name, is_active, account_number, is_system_generated, type, contact, \
-                                        exchange_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
-                 ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_active = excluded.is_active, \
-                     account_number = excluded.account_number, \
-                     is_system_generated = excluded.is_system_generated, type = excluded.type, \
-                     contact = excluded.contact, exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                 WHERE name <> excluded.name OR is_active IS NOT excluded.is_active \
-                     OR account_number IS NOT excluded.account_number \
-                     OR is_system_generated IS NOT excluded.is_system_generated \
-                     OR type IS NOT excluded.type OR contact IS NOT excluded.contact \
-                     OR missing_since_ms IS NOT NULL",
-            )
-            .bind(warehouse.id.0)
-            .bind(&warehouse.name)
-            .bind(warehouse.is_active)
-            .bind(&warehouse.account_number)
-            .bind(warehouse.is_system_generated)
-            .bind(&warehouse.kind)
-            .bind(&warehouse.contact)
-            .bind(exchange.0)
-            .execute(&mut *self.tx)
-            .await
-            .context("record a warehouse")?;
-            changed += done.rows_affected();
-        }
-        Ok(changed)
+        let sql = "INSERT INTO warehouse (id, name, is_active, account_number, is_system_generated, type, contact, \
+                       exchange_id) \
+                   SELECT value->>'id', value->>'name', value->>'is_active', value->>'account_number', \
+                          value->>'is_system_generated', value->>'kind', value->>'contact', ?2 \
+                   FROM json_each(?1) WHERE true \
+                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_active = excluded.is_active, \
+                       account_number = excluded.account_number, \
+                       is_system_generated = excluded.is_system_generated, type = excluded.type, \
+                       contact = excluded.contact, exchange_id = excluded.exchange_id, missing_since_ms = NULL \
+                   WHERE (name, is_active, account_number, is_system_generated, type, contact) \
+                       IS NOT (excluded.name, excluded.is_active, excluded.account_number, \
+                               excluded.is_system_generated, excluded.type, excluded.contact) \
+                       OR missing_since_ms IS NOT NULL";
+        self.execute_counting(sql, (json_rows(warehouses), exchange.0), "record warehouses").await
     }
 }

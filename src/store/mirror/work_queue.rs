@@ -1,7 +1,7 @@
 //! Counts of the work queue, as a time series with a row for each difference.
 
+use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -41,14 +41,17 @@ pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<Cou
         "SELECT exchange_id, json_array({COUNT_COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
              (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
     );
-    let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(position);
-    query.fetch_all(&mut *store.read_connection().await?).await.context("read the changes of the work queue")
+    store.fetch_all(sqlx::AssertSqlSafe(sql), (position,), "read the differences of the work queue").await
 }
 
 pub(super) fn order_counts_differ(one: &CountsRow, other: &CountsRow) -> bool {
-    let counts = |row: &CountsRow| serde_json::from_str::<WorkQueueCounts>(&row.counts).ok();
-    let orders = |row: &CountsRow| counts(row).map(|counts| ORDER_COUNTS.map(|place| counts[place]));
-    orders(one) != orders(other)
+    order_counts(&one.counts) != order_counts(&other.counts)
+}
+
+/// Returns the counts of sales orders in a JSON list of all counts.
+fn order_counts(json: &str) -> Option<[Option<i64>; 6]> {
+    let counts: WorkQueueCounts = serde_json::from_str(json).ok()?;
+    Some(ORDER_COUNTS.map(|index| counts[index]))
 }
 
 /// Counts at one time, as `report work-queue` prints them; `None`: the answer lacked the count.
@@ -89,8 +92,7 @@ impl Store {
             "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COUNT_COLUMNS} \
              FROM work_queue ORDER BY exchange_id DESC LIMIT ?1"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(limit);
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the work queue")
+        self.fetch_all(sqlx::AssertSqlSafe(sql), (limit,), "read the work queue").await
     }
 }
 
@@ -104,24 +106,20 @@ impl WriteTransaction {
     ) -> Result<WorkQueueDifference, StoreError> {
         let newest =
             format!("SELECT json_array({COUNT_COLUMNS}) FROM work_queue ORDER BY exchange_id DESC LIMIT 1");
-        let known: Option<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(newest))
-            .fetch_optional(&mut *self.tx)
-            .await
-            .context("read the newest work queue")?;
-        let json = super::stock_levels::json_rows(counts);
-        if known.as_deref() == Some(json.as_str()) {
+        let known: Option<(String,)> =
+            self.fetch_optional(sqlx::AssertSqlSafe(newest), (), "read the newest work queue").await?;
+        let json = json_rows(counts);
+        let known = known.map(|(counts,)| counts);
+        if known.as_ref() == Some(&json) {
             return Ok(WorkQueueDifference::default());
         }
         let values: String = (0..counts.len()).map(|i| format!(", ?3->>{i}")).collect();
         let insert = format!(
             "INSERT INTO work_queue (exchange_id, observed_ms, {COUNT_COLUMNS}) VALUES (?1, ?2{values})"
         );
-        let query = sqlx::query(sqlx::AssertSqlSafe(insert)).bind(exchange.0).bind(observed_at.0).bind(json);
-        query.execute(&mut *self.tx).await.context("record the work queue")?;
-        let known: Option<Vec<Option<i64>>> = known.and_then(|known| serde_json::from_str(&known).ok());
-        let moved = |known: &Vec<Option<i64>>| {
-            ORDER_COUNTS.iter().any(|place| known.get(*place) != counts.get(*place))
-        };
-        Ok(WorkQueueDifference { any_differs: true, orders_differ: known.as_ref().is_some_and(moved) })
+        let values = (exchange.0, observed_at.0, &json);
+        self.execute(sqlx::AssertSqlSafe(insert), values, "record the work queue").await?;
+        let orders_differ = known.is_some_and(|known| order_counts(&known) != order_counts(&json));
+        Ok(WorkQueueDifference { any_differs: true, orders_differ })
     }
 }

@@ -1,7 +1,6 @@
 //! Call statistics from the journal.
 
 use crate::model::Timestamp;
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -24,11 +23,7 @@ impl Store {
     pub async fn call_counts(&self, since: Timestamp) -> Result<Vec<CallCount>, StoreError> {
         let sql = "SELECT lane, operation, count(*) AS calls, sum(status IS 429) AS throttled FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
-        sqlx::query_as(sql)
-            .bind(since.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("count the calls by operation")
+        self.fetch_all(sql, (since.0,), "count the calls by operation").await
     }
 
     /// Returns the number of calls in each of the `minutes` minutes before `now`, oldest first.
@@ -39,19 +34,15 @@ impl Store {
     ) -> Result<Vec<u32>, StoreError> {
         let sql = "SELECT (?1 - sent_ms) / 60000, count(*) FROM exchange \
                    WHERE sent_ms > ?1 - 60000 * ?2 AND sent_ms <= ?1 GROUP BY 1";
-        let rows: Vec<(i64, u32)> = sqlx::query_as(sql)
-            .bind(now.0)
-            .bind(i64::try_from(minutes).unwrap_or(i64::MAX))
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("count the calls by minute")?;
-        let mut spent = vec![0; minutes];
+        let values = (now.0, i64::try_from(minutes).unwrap_or(i64::MAX));
+        let rows: Vec<(i64, u32)> = self.fetch_all(sql, values, "count the calls by minute").await?;
+        let mut counts = vec![0; minutes];
         for (ago, calls) in rows {
-            let place = usize::try_from(ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));
-            if let Some(minute) = place.and_then(|place| spent.get_mut(place)) {
+            let index = usize::try_from(ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));
+            if let Some(minute) = index.and_then(|index| counts.get_mut(index)) {
                 *minute = calls;
             }
         }
-        Ok(spent)
+        Ok(counts)
     }
 }

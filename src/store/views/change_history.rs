@@ -1,10 +1,9 @@
 //! History of one change, for people: its transitions, decisions, exchanges and possible shipments.
 
 use crate::model::{ChangeId, LineItemId, OrderId};
-use crate::store::engine::error::SqlContext;
 use crate::store::journal::run::ExchangeRow;
 use crate::store::outbox::in_doubt;
-use crate::store::{InDoubtRow, Store, StoreError};
+use crate::store::{InDoubtRow, JournalEvent, Store, StoreError};
 use sqlx::FromRow;
 
 /// State transition of a change.
@@ -24,19 +23,6 @@ pub struct TransitionRow {
     pub exchange_id: Option<i64>,
 }
 
-/// Decision on a change in the journal, by `settle` or by a person.
-#[derive(Clone, Debug, FromRow)]
-pub struct DecisionRow {
-    /// Position.
-    pub position: i64,
-    /// Time.
-    pub at_ms: i64,
-    /// Kind.
-    pub kind: String,
-    /// Detail, as JSON.
-    pub detail: Option<String>,
-}
-
 /// Known shipment of an order that no change is known to have created.
 #[derive(Clone, Debug)]
 pub struct CandidateShipment {
@@ -51,21 +37,14 @@ impl Store {
     pub async fn change_transitions(&self, change: ChangeId) -> Result<Vec<TransitionRow>, StoreError> {
         let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM change_transition \
                    WHERE change_id = ?1 ORDER BY revision";
-        sqlx::query_as(sql)
-            .bind(change.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the moves of a change")
+        self.fetch_all(sql, (change.0,), "read the transitions of a change").await
     }
 
-    /// Returns the decisions on a change, oldest first.
-    pub async fn change_decisions(&self, key: &str) -> Result<Vec<DecisionRow>, StoreError> {
-        let sql = "SELECT position, at_ms, kind, detail FROM event WHERE subject = ?1 ORDER BY position";
-        sqlx::query_as(sql)
-            .bind(key)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the decisions on a change")
+    /// Returns the decisions on a change, of `settle` or of a person, oldest first.
+    pub async fn change_decisions(&self, key: &str) -> Result<Vec<JournalEvent>, StoreError> {
+        let sql =
+            "SELECT position, at_ms, kind, subject, detail FROM event WHERE subject = ?1 ORDER BY position";
+        self.fetch_all(sql, (key,), "read the decisions on a change").await
     }
 
     /// Returns the exchanges that carried a change, in order.
@@ -73,21 +52,13 @@ impl Store {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE id IN (SELECT exchange_id FROM change_transition WHERE change_id = ?1 \
                                               UNION SELECT exchange_id FROM outbox WHERE id = ?1) ORDER BY id";
-        sqlx::query_as(sql)
-            .bind(change.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the exchanges of a change")
+        self.fetch_all(sql, (change.0,), "read the exchanges of a change").await
     }
 
     /// Returns the change with its last request; `None`: it was never sent.
     pub async fn change_last_request(&self, change: ChangeId) -> Result<Option<InDoubtRow>, StoreError> {
         let sql = format!("{} WHERE o.id = ?1", in_doubt::IN_DOUBT_ROWS);
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(change.0);
-        query
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read what a change was sent with")
+        self.fetch_optional(sqlx::AssertSqlSafe(sql), (change.0,), "read the last request of a change").await
     }
 
     /// Returns the shipments of an order that a change in doubt may have created.
@@ -103,11 +74,8 @@ impl Store {
                      AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.kind = 'shipment.create' \
                      AND d.created_id = s.id) \
                    GROUP BY i.shipment_id ORDER BY i.shipment_id";
-        let rows: Vec<(i64, String)> = sqlx::query_as(sql)
-            .bind(order.0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("look for the shipments of an order")?;
+        let rows: Vec<(i64, String)> =
+            self.fetch_all(sql, (order.0,), "read the shipments of an order").await?;
         let candidate = |(shipment_id, items): (i64, String)| match serde_json::from_str(&items) {
             Ok(items) => Ok(CandidateShipment { shipment_id, items }),
             Err(_) => Err(StoreError::UnknownValue { value_kind: "the items of a shipment", value: items }),

@@ -3,7 +3,6 @@
 //! Read-only; a few queries for each stock level. The command line makes the sentences.
 
 use crate::outbox::StoredBody;
-use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Store, StoreError};
@@ -133,11 +132,7 @@ impl Store {
         let sql = "SELECT p.id, p.sku, m.product AS target_product, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
                    FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = ?1 \
                    ORDER BY p.id";
-        sqlx::query_as(sql)
-            .bind(case_key)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read a SKU")
+        self.fetch_all(sql, (case_key,), "read a SKU").await
     }
 
     /// Returns the stock levels of a product and those that changes under these spellings name.
@@ -151,8 +146,7 @@ impl Store {
                            AND warehouse_id IS NOT NULL) \
                    SELECT c.warehouse_id, w.name AS warehouse_name, b.quantity, b.own_delta, \
                           coalesce(b.fact_ms, r.observed_ms) AS fact_ms, \
-                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
-                              b.unlinked_ms, \
+                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, b.unlinked_ms, \
                           (SELECT s.pending_quantity FROM stock s WHERE s.sku = p.sku \
                            AND s.warehouse_id = c.warehouse_id) AS pending_quantity, \
                           (SELECT cw.written FROM stock_level_write cw WHERE cw.product = p.id \
@@ -161,8 +155,7 @@ impl Store {
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                    LEFT JOIN balance b ON b.product = ?1 AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN warehouse w ON w.id = c.warehouse_id ORDER BY c.warehouse_id";
-        let query = sqlx::query_as(sql).bind(product).bind(json_rows(spellings));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the stock levels of a SKU")
+        self.fetch_all(sql, (product, json_rows(spellings)), "read the stock levels of a SKU").await
     }
 
     /// Returns all pairs of a stock level, oldest first.
@@ -179,11 +172,9 @@ impl Store {
                    came AS (SELECT pair.*, coalesce(lag(until) OVER (ORDER BY until), \
                                 (SELECT min(f.ended) FROM exchange f WHERE f.sent_ms = pair.since_ms)) AS position \
                             FROM pair) \
-                   SELECT c.quantity, c.own_delta, c.position, c.since_ms, e.id AS exchange_id, \
-                   e.operation \
+                   SELECT c.quantity, c.own_delta, c.position, c.since_ms, e.id AS exchange_id, e.operation \
                    FROM came c LEFT JOIN exchange e ON e.ended = c.position ORDER BY c.until";
-        let query = sqlx::query_as(sql).bind(product).bind(warehouse);
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the facts a stock level had")
+        self.fetch_all(sql, (product, warehouse), "read the history of a stock level").await
     }
 
     /// Returns the changes of a stock level under these spellings, by id.
@@ -196,17 +187,12 @@ impl Store {
             "SELECT o.id, o.key, o.kind, ",
             body_column!(),
             ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, \
-             o.base_own_delta, o.written, \
-               o.state_changed_ms, o.exchange_id, e.operation, e.sent_ms, \
+             o.base_own_delta, o.written, o.state_changed_ms, o.exchange_id, e.operation, e.sent_ms, \
                    e.ended, e.verdict \
              FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
              WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id"
         );
-        let query = sqlx::query_as(sql).bind(json_rows(spellings)).bind(warehouse);
-        query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the changes of a stock level")
+        self.fetch_all(sql, (json_rows(spellings), warehouse), "read the changes of a stock level").await
     }
 
     /// Returns checks, trips and events of these changes, and the events of their release.
@@ -221,7 +207,6 @@ impl Store {
                        WHERE e.subject IN (SELECT key FROM change) \
                           OR (e.kind = 'brake.released' AND e.at_ms IN (SELECT released_ms FROM change)) \
                    ORDER BY at_ms, position";
-        let query = sqlx::query_as(sql).bind(json_rows(changes));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read what happened to changes")
+        self.fetch_all(sql, (json_rows(changes),), "read the events of changes").await
     }
 }

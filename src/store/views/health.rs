@@ -3,9 +3,9 @@
 //! The daemon reads them each minute, also in a database that is years old. Every statement therefore uses an
 //! index and reads only open rows or the last hours of the journal.
 
-use crate::model::{Operation, Timestamp};
-use crate::store::engine::error::SqlContext;
-use crate::store::mirror::stock_levels;
+use crate::model::{CallEffect, Operation, Timestamp};
+use crate::store::engine::lossy_text::LossyText;
+use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Store, StoreError};
 use sqlx::FromRow;
 use std::time::Duration;
@@ -88,7 +88,7 @@ pub struct BackupRow {
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct WaitingRow {
     /// Kind, as inserted.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
+    #[sqlx(try_from = "LossyText")]
     pub kind: String,
     /// Code of the reason: a reason of the outbox, or `quarantined`, `awaits_nobody`, `behind_held`,
     /// `behind_in_doubt`.
@@ -100,7 +100,7 @@ pub struct WaitingRow {
     /// Start of the first session since then, in milliseconds since 1970.
     pub first_session_ms: Option<i64>,
     /// Key of the oldest.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
+    #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// Reason of the oldest, as a sentence.
     pub detail: Option<String>,
@@ -110,10 +110,10 @@ pub struct WaitingRow {
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct OrphanTrackingRow {
     /// Key of the change.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
+    #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// Key that the change names and that no change has.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
+    #[sqlx(try_from = "LossyText")]
     pub shipment_key: String,
     /// Time of the insertion, in milliseconds since 1970.
     pub since_ms: i64,
@@ -125,7 +125,7 @@ pub struct RejectedRow {
     /// Number of changes.
     pub changes: i64,
     /// Key of the newest.
-    #[sqlx(try_from = "crate::store::engine::lossy_text::LossyText")]
+    #[sqlx(try_from = "LossyText")]
     pub key: String,
     /// Reason of the newest, as a code.
     pub reason: Option<String>,
@@ -202,25 +202,83 @@ const IS_ORPHAN: &str = "o.kind = 'tracking.submit' AND o.reason = 'awaits_shipm
     AND json_type(o.body, '$.shipment_key') = 'text' \
     AND NOT EXISTS (SELECT 1 FROM outbox n WHERE n.key = json_extract(o.body, '$.shipment_key'))";
 
+/// SQL: the session of the newest run with a trigger other than `operator`. A command beside the
+/// schedule, such as `verify`, does not show that a daemon works.
+const LAST_SESSION: &str = "SELECT s.started_ms, s.ended_ms, \
+                      EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
+                              AND r.trigger = 'once') AS is_once, \
+                      NOT EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
+                                  AND r.outcome <> 'ok') AS is_good \
+               FROM (SELECT session_id, max(0, id - 200) AS first FROM run WHERE trigger <> 'operator' \
+                     ORDER BY id DESC LIMIT 1) n \
+               JOIN session s ON s.id = n.session_id";
+
+/// SQL: the rows of the view `job_health` as of `now`, because the view reads the host's clock.
+const JOBS: &str = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
+                      (?1 - last_good_ms) / 1000 AS age_seconds, \
+                      interval_ms IS NOT NULL AND ?1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
+                      strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
+                      last_outcome FROM job_state WHERE enabled ORDER BY job";
+
+const BACKUP: &str = "SELECT last_good_ms, since_ms, coalesce(interval_ms, 0) AS interval_ms \
+               FROM job_state WHERE job = 'backup' AND enabled";
+
+/// SQL: the last run of `prune` if it was partial and no snapshot was taken since. A run of `prune` is
+/// partial only where a jump of the clock kept it from its work. `journal prune` leaves a snapshot and no
+/// run.
+const UNPRUNED: &str = "SELECT outcome, summary, started_ms \
+               FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) \
+               WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
+
+/// SQL: the rejected changes to report. Rejections by a person or by the configured policy need no
+/// acknowledgement and are left out.
+const REJECTED: &str = "SELECT n.changes, n.since_ms, o.key, o.reason, o.detail \
+               FROM (SELECT count(*) AS changes, min(coalesce(state_changed_ms, 0)) AS since_ms, \
+               max(id) AS newest \
+                     FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL \
+                       AND reason NOT IN ('operator', 'remote_wins')) n \
+               JOIN outbox o ON o.id = n.newest";
+
+const PUSHES: &str = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
+               ORDER BY id DESC LIMIT ?1";
+
+/// SQL: the records that at least two polls could not read and no poll has read since. A record is
+/// left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`, passed without
+/// it. Runs triggered by the outbox or an operator do not count.
+const UNREADABLE: &str = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, p.why, \
+                                   max(p.exchange_id) AS newest, max(r.id) AS newest_run, \
+                                   count(DISTINCT p.exchange_id) AS polls, min(e.sent_ms) AS since_ms \
+                            FROM parked p JOIN exchange e ON e.id = p.exchange_id JOIN run r ON r.id = e.run_id \
+                            LEFT JOIN parked_subject n ON n.exchange_id = p.exchange_id AND n.record = p.record \
+                            WHERE p.exchange_id >= (SELECT id FROM exchange WHERE sent_ms >= ?1 \
+                                                    ORDER BY sent_ms LIMIT 1) \
+                              AND r.job NOT IN ('push', 'settle') \
+                            GROUP BY r.job, 2 HAVING polls > 1) \
+               SELECT job, subject, why, polls, since_ms FROM odd \
+               WHERE NOT EXISTS (SELECT 1 FROM run l WHERE l.job = odd.job AND l.id > odd.newest_run \
+                                 AND l.outcome IN ('ok', 'partial') AND l.trigger NOT IN ('outbox', 'operator')) \
+                 AND NOT EXISTS (SELECT 1 FROM product d JOIN read_batch g ON g.id = d.read_batch_id \
+                                 WHERE d.sku = odd.subject AND odd.job = 'balances' \
+                                   AND g.exchange_id > odd.newest) \
+               ORDER BY job, subject";
+
 impl Store {
     /// Returns all rows for the health judgement.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows, StoreError> {
+        let parked_since = now.minus(PARKED_MAX_AGE);
         Ok(HealthRows {
-            last_session: self.health_last_session().await?,
-            jobs: self.health_jobs(now).await?,
-            backup: self.health_backup().await?,
-            unpruned: self.health_unpruned().await?,
+            last_session: self.fetch_optional(LAST_SESSION, (), "read the last session").await?,
+            jobs: self.fetch_all(JOBS, (now.0,), "read the health of the jobs").await?,
+            backup: self.fetch_optional(BACKUP, (), "read when the last copy was made").await?,
+            unpruned: self.fetch_optional(UNPRUNED, (), "read the last run of prune").await?,
             changes: self.outbox_counts().await?,
             waiting: self.health_waiting().await?,
             orphans: self.health_orphans().await?,
-            rejected: self.health_rejected().await?,
+            rejected: self.fetch_optional(REJECTED, (), "read the rejected changes").await?,
             calls: self.health_calls(now, "1").await?,
             writes: self.health_calls(now, "operation IN (SELECT value FROM json_each(?3))").await?,
-            pushes: self.health_pushes().await?,
-            unreadable: self.health_unreadable(now).await?,
+            pushes: self.fetch_all(PUSHES, (PUSHES_MAX,), "read the last runs of push").await?,
+            unreadable: self.fetch_all(UNREADABLE, (parked_since.0,), "read the unreadable records").await?,
             quarantined: self.quarantine_list().await?,
             mismatches: self.mismatch_list().await?,
             is_refused: self.key_is_refused().await?,
@@ -229,57 +287,12 @@ impl Store {
         })
     }
 
-    /// Returns the session of the newest run with a trigger other than `operator`. A command beside the
-    /// schedule, such as `verify`, does not show that a daemon works.
-    async fn health_last_session(&self) -> Result<Option<LastSessionRow>, StoreError> {
-        let sql = "SELECT s.started_ms, s.ended_ms, \
-                          EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
-                                  AND r.trigger = 'once') AS is_once, \
-                          NOT EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
-                                      AND r.outcome <> 'ok') AS is_good \
-                   FROM (SELECT session_id, max(0, id - 200) AS first FROM run WHERE trigger <> 'operator' \
-                         ORDER BY id DESC LIMIT 1) n \
-                   JOIN session s ON s.id = n.session_id";
-        let worked = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
-        worked.context("read who worked last")
-    }
-
-    /// Returns the rows of the view `job_health` as of `now`, because the view reads the host's clock.
-    async fn health_jobs(&self, now: Timestamp) -> Result<Vec<JobHealthRow>, StoreError> {
-        let sql = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
-                          (?1 - last_good_ms) / 1000 AS age_seconds, \
-                          interval_ms IS NOT NULL AND ?1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
-                          strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
-                          last_outcome FROM job_state WHERE enabled ORDER BY job";
-        let jobs = sqlx::query_as(sql).bind(now.0).fetch_all(&mut *self.read_connection().await?).await;
-        jobs.context("read the health of the jobs")
-    }
-
-    async fn health_backup(&self) -> Result<Option<BackupRow>, StoreError> {
-        let sql = "SELECT last_good_ms, since_ms, coalesce(interval_ms, 0) AS interval_ms \
-                   FROM job_state WHERE job = 'backup' AND enabled";
-        let backup = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
-        backup.context("read when the last copy was made")
-    }
-
-    /// Returns the last run of `prune` if it was partial and no snapshot was taken since. A run of `prune` is
-    /// partial only where a jump of the clock kept it from its work. `journal prune` leaves a snapshot and no
-    /// run.
-    async fn health_unpruned(&self) -> Result<Option<EndedRunRow>, StoreError> {
-        let sql = "SELECT outcome, summary, started_ms \
-                   FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) \
-                   WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
-        let run = sqlx::query_as(sql).fetch_optional(&mut *self.read_connection().await?).await;
-        run.context("read how the last pruning went")
-    }
-
     async fn health_waiting(&self) -> Result<Vec<WaitingRow>, StoreError> {
         let sql = format!(
             "SELECT w.kind, w.why, w.changes, w.since_ms, w.key, w.detail, \
                     (SELECT min(s.started_ms) FROM session s WHERE s.started_ms >= w.since_ms) AS first_session_ms \
              FROM (SELECT kind, why, count(*) AS changes, min(since_ms) AS since_ms, key, detail \
-                   FROM (SELECT o.kind, o.key, o.detail, {WAITING_SINCE} AS since_ms, \
-                                coalesce( \
+                   FROM (SELECT o.kind, o.key, o.detail, {WAITING_SINCE} AS since_ms, coalesce( \
                                     CASE WHEN EXISTS (SELECT 1 FROM quarantine) AND EXISTS ( \
                                         SELECT 1 FROM quarantine q WHERE q.subject = {QUARANTINE_SUBJECT} COLLATE NOCASE) \
                                     THEN 'quarantined' END, \
@@ -288,14 +301,12 @@ impl Store {
                                                         AND h.state IN ('held', 'in_doubt')) \
                                          AND coalesce(o.reason, 'awaits_other') = 'awaits_other' \
                                     THEN {BLOCKER_REASON} END, \
-                                    CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, \
-                                    o.reason) AS why \
+                                    CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, o.reason) AS why \
                          FROM outbox o WHERE o.state = 'pending') \
                    GROUP BY kind, why) w \
              ORDER BY w.since_ms"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read which changes wait")
+        self.fetch_all(sqlx::AssertSqlSafe(sql), (), "read the pending changes").await
     }
 
     async fn health_orphans(&self) -> Result<Vec<OrphanTrackingRow>, StoreError> {
@@ -304,26 +315,7 @@ impl Store {
                     unixepoch(o.created_at) * 1000 AS since_ms \
              FROM outbox o WHERE o.state = 'pending' AND {IS_ORPHAN} ORDER BY o.id LIMIT 1000"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("look for tracking numbers without a shipment")
-    }
-
-    /// Returns the rejected changes to report. Rejections by a person or by the configured policy need no
-    /// acknowledgement and are left out.
-    async fn health_rejected(&self) -> Result<Option<RejectedRow>, StoreError> {
-        let sql = "SELECT n.changes, n.since_ms, o.key, o.reason, o.detail \
-                   FROM (SELECT count(*) AS changes, min(coalesce(state_changed_ms, 0)) AS since_ms, \
-                   max(id) AS newest \
-                         FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL \
-                           AND reason NOT IN ('operator', 'remote_wins')) n \
-                   JOIN outbox o ON o.id = n.newest";
-        sqlx::query_as(sql)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read the rejected changes that nobody has acknowledged")
+        self.fetch_all(sqlx::AssertSqlSafe(sql), (), "find tracking numbers without a shipment").await
     }
 
     /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.
@@ -332,48 +324,9 @@ impl Store {
             "SELECT operation, verdict, status, message, sent_ms FROM exchange \
              WHERE sent_ms >= ?1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT ?2"
         );
-        let writes =
-            Operation::ALL.iter().filter(|operation| operation.effect() == crate::model::CallEffect::Write);
+        let writes = Operation::ALL.iter().filter(|operation| operation.effect() == CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(now.minus(CALLS_MAX_AGE).0).bind(CALLS_MAX);
-        let query = if which.contains("?3") { query.bind(stock_levels::json_rows(&writes)) } else { query };
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read how the last calls went")
-    }
-
-    async fn health_pushes(&self) -> Result<Vec<EndedRunRow>, StoreError> {
-        let sql = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
-                   ORDER BY id DESC LIMIT ?1";
-        sqlx::query_as(sql)
-            .bind(PUSHES_MAX)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read how the last pushes went")
-    }
-
-    /// Returns the records that at least two polls could not read and no poll has read since. A record is
-    /// left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`, passed without
-    /// it. Runs triggered by the outbox or an operator do not count.
-    async fn health_unreadable(&self, now: Timestamp) -> Result<Vec<UnreadableRow>, StoreError> {
-        let sql = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, p.why, \
-                                       max(p.exchange_id) AS newest, max(r.id) AS newest_run, \
-                                       count(DISTINCT p.exchange_id) AS polls, min(e.sent_ms) AS since_ms \
-                                FROM parked p JOIN exchange e ON e.id = p.exchange_id JOIN run r ON r.id = e.run_id \
-                                LEFT JOIN parked_subject n ON n.exchange_id = p.exchange_id AND n.record = p.record \
-                                WHERE p.exchange_id >= (SELECT id FROM exchange WHERE sent_ms >= ?1 \
-                                                        ORDER BY sent_ms LIMIT 1) \
-                                  AND r.job NOT IN ('push', 'settle') \
-                                GROUP BY r.job, 2 HAVING polls > 1) \
-                   SELECT job, subject, why, polls, since_ms FROM odd \
-                   WHERE NOT EXISTS (SELECT 1 FROM run l WHERE l.job = odd.job AND l.id > odd.newest_run \
-                                     AND l.outcome IN ('ok', 'partial') AND l.trigger NOT IN ('outbox', 'operator')) \
-                     AND NOT EXISTS (SELECT 1 FROM product d JOIN read_batch g ON g.id = d.read_batch_id \
-                                     WHERE d.sku = odd.subject AND odd.job = 'balances' \
-                                       AND g.exchange_id > odd.newest) \
-                   ORDER BY job, subject";
-        sqlx::query_as(sql)
-            .bind(now.minus(PARKED_MAX_AGE).0)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read which records no poll can read")
+        let values = (now.minus(CALLS_MAX_AGE).0, CALLS_MAX, json_rows(&writes));
+        self.fetch_all(sqlx::AssertSqlSafe(sql), values, "read the last calls").await
     }
 }

@@ -1,6 +1,5 @@
 //! Rows for `status` and `stock`.
 
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels;
 use crate::store::{Store, StoreError};
 use serde::Serialize;
@@ -73,19 +72,12 @@ impl Store {
     pub async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>, StoreError> {
         let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
                    OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
-        sqlx::query_as(sql)
-            .bind(stock_levels::json_rows(skus))
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the stock")
+        self.fetch_all(sql, (stock_levels::json_rows(skus),), "read the stock").await
     }
 
     /// Passes the stock to `each` in pages, because an account may have a million SKUs.
     ///
     /// `each` returns false to stop.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
     pub async fn stock_each(
         &self,
         skus: &[String],
@@ -98,9 +90,8 @@ impl Store {
         let sql = "SELECT sku FROM product WHERE sku > ?1 ORDER BY sku LIMIT ?2";
         let mut after = String::new();
         loop {
-            let query = sqlx::query_scalar(sql).bind(&after).bind(STOCK_PAGE);
-            let page: Vec<String> =
-                query.fetch_all(&mut *self.read_connection().await?).await.context("read the SKUs")?;
+            let page: Vec<(String,)> = self.fetch_all(sql, (&after, STOCK_PAGE), "read the SKUs").await?;
+            let page: Vec<String> = page.into_iter().map(|(sku,)| sku).collect();
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(last);
             if !each(self.stock_list(&page).await?) || page.len() < STOCK_PAGE as usize {
@@ -112,10 +103,7 @@ impl Store {
     /// Returns the health of every enabled job.
     pub async fn job_health(&self) -> Result<Vec<JobHealthRow>, StoreError> {
         let sql = "SELECT * FROM job_health ORDER BY job";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the health of the jobs")
+        self.fetch_all(sql, (), "read the health of the jobs").await
     }
 
     /// Returns the counts of the summary lines.
@@ -124,13 +112,9 @@ impl Store {
         let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS stock_levels, \
                           (SELECT count(*) FROM tracked_order) AS orders, \
                           (SELECT count(*) FROM parked) AS parked, \
-                          (SELECT count(*) FROM exchange) AS exchanges, \
-                          (SELECT count(*) FROM run) AS runs \
+                          (SELECT count(*) FROM exchange) AS exchanges, (SELECT count(*) FROM run) AS runs \
                    FROM (SELECT count(product_id) AS skus, count(missing_since_ms) AS missing_skus FROM product) p";
-        sqlx::query_as(sql)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("count what is there")
+        self.fetch_one(sql, (), "read the mirror's counts").await
     }
 
     /// Returns the units that others added to each stock level since its first read, negative if they took
@@ -144,32 +128,21 @@ impl Store {
                             WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
                             ORDER BY past.position LIMIT 1), b.quantity - b.own_delta) AS moved \
                        FROM balance b JOIN product p ON p.id = b.product) WHERE moved <> 0";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("count what others moved")
+        self.fetch_all(sql, (), "read the units that others moved").await
     }
 
     /// Returns true if the platform refused the key at the last call that was answered.
     pub async fn key_is_refused(&self) -> Result<bool, StoreError> {
         let sql =
             "SELECT verdict = 'refused' FROM exchange WHERE status IS NOT NULL ORDER BY id DESC LIMIT 1";
-        let last: Option<bool> = sqlx::query_scalar(sql)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("read the last call")?;
-        Ok(last.unwrap_or(false))
+        let last: Option<(bool,)> = self.fetch_optional(sql, (), "read the last call").await?;
+        Ok(last == Some((true,)))
     }
 
     /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
     pub async fn call_counts_by_lane(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
-        let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
+        let sql = "SELECT lane, count(*), sum(status IS 429) FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";
-        let rows: Vec<(String, i64, Option<i64>)> = sqlx::query_as(sql)
-            .bind(since_ms)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("count the calls")?;
-        Ok(rows.into_iter().map(|(lane, calls, throttled)| (lane, calls, throttled.unwrap_or(0))).collect())
+        self.fetch_all(sql, (since_ms,), "count the calls").await
     }
 }

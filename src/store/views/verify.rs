@@ -1,7 +1,6 @@
 //! Rows that `verify` compares: the stalest SKUs, their stock levels, and the open changes for them.
 
 use crate::model::{ExchangeId, Sku, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Store, StoreError};
 use sqlx::FromRow;
@@ -59,12 +58,10 @@ impl Store {
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    JOIN read_batch r ON r.id = p.read_batch_id \
                    GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
-        let skus: Vec<String> = sqlx::query_scalar(sql)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("find the SKUs that were read longest ago")?;
-        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let skus: Vec<(String,)> =
+            self.fetch_all(sql, (limit,), "find the SKUs that were read longest ago").await?;
+        Ok(skus.into_iter().filter_map(|(sku,)| Sku::new(sku).ok()).collect())
     }
 
     /// Returns the stock levels of these SKUs in the mirror, after an exchange.
@@ -73,8 +70,7 @@ impl Store {
         skus: &[Sku],
         exchange: ExchangeId,
     ) -> Result<Vec<VerifyRow>, StoreError> {
-        let query = sqlx::query_as(VERIFY_ROWS).bind(json_rows(skus)).bind(exchange.0);
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the stock levels to compare")
+        self.fetch_all(VERIFY_ROWS, (json_rows(skus), exchange.0), "read the stock levels to compare").await
     }
 
     /// Returns size and age of the mirror.
@@ -85,10 +81,7 @@ impl Store {
                    SELECT count(*) AS stock_levels, min(at) AS oldest_ms, \
                           (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
                    FROM fact";
-        sqlx::query_as(sql)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("read the age of the mirror")
+        self.fetch_one(sql, (), "read the age of the mirror").await
     }
 }
 

@@ -10,7 +10,7 @@ use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::settle;
 use crate::store::{
-    CandidateShipment, ChangeRow, DecisionRow, ExchangeRow, InDoubtRow, Store, TransitionRow,
+    CandidateShipment, ChangeRow, ExchangeRow, InDoubtRow, JournalEvent, Store, TransitionRow,
 };
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 struct ShownChange {
     change: ChangeRow,
     transitions: Vec<TransitionRow>,
-    decisions: Vec<DecisionRow>,
+    decisions: Vec<JournalEvent>,
     exchanges: Vec<ExchangeRow>,
     /// The data it was last sent with.
     sent: Option<InDoubtRow>,
@@ -76,7 +76,7 @@ impl ShownChange {
             json!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
                     "exchange_id": row.exchange_id})
         };
-        let decision = |row: &DecisionRow| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": parse_json(row.detail.as_deref())});
+        let decision = |row: &JournalEvent| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": parse_json(row.detail.as_deref())});
         let mut all = change_json(&self.change);
         all["what_to_do"] = self.what_to_do().into();
         all["moves"] = self.transitions.iter().map(transition).collect();
@@ -120,7 +120,7 @@ impl ShownChange {
     }
 
     fn transitions_text(&self) -> String {
-        let decision = |row: &DecisionRow| {
+        let decision = |row: &JournalEvent| {
             let columns = [
                 time_text(row.at_ms),
                 row.kind.clone(),

@@ -1,7 +1,7 @@
 //! Products that an answer lacks: the age of their stock levels, and the proof that a SKU is missing.
 //!
 //! A quantity is as old as the last answer that held it. The stock levels of an absent product keep their age
-//! while the reading moves on. So do those that an incompletely read record does not show. A reading holds
+//! while its read batch is updated. So do those that an incompletely read record does not show. A read batch holds
 //! only when a product was requested; `product.lack` holds the way in which the answer lacked it.
 //!
 //! A SKU becomes missing only on proof ([`crate::reconcile::proof`]). A check counts if the answer is small
@@ -17,7 +17,6 @@ use crate::model::time::whole_millis;
 use crate::model::{Moment, Operation, Sku, Timestamp, case_key};
 use crate::reconcile::ProductLack;
 use crate::reconcile::proof::{ABSENCE_CHECKS_APART, CheckTime, TRUSTED_PAGE_SKUS};
-use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::{json_rows, link_is_unproved};
 use crate::store::{Store, StoreError, WriteTransaction};
@@ -73,11 +72,8 @@ impl Store {
                          AND sku NOT IN (SELECT value FROM json_each(?1))) \
                    FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                      AND sku IN (SELECT value FROM json_each(?1))";
-        let (count, others): (i64, bool) = sqlx::query_as(sql)
-            .bind(json_rows(skus))
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("count the known SKUs of a page")?;
+        let (count, others): (i64, bool) =
+            self.fetch_one(sql, (json_rows(skus),), "count the known SKUs of a page").await?;
         Ok((count.unsigned_abs(), others))
     }
 
@@ -129,11 +125,8 @@ impl Store {
         let sql = "SELECT json_group_array(t.sku) FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                    WHERE p.product_id IS NULL AND p.alias_of IS NULL AND p.missing_since_ms IS NULL \
                      AND t.sku NOT IN (SELECT value FROM json_each(?1))";
-        let query = sqlx::query_scalar(sql)
-            .bind(json_rows(skus))
-            .fetch_one(&mut *self.read_connection().await?)
-            .await;
-        let found: LossyText = query.context("find the tracked SKUs that no answer decided")?;
+        let (found,): (LossyText,) =
+            self.fetch_one(sql, (json_rows(skus),), "find the tracked SKUs that no answer decided").await?;
         let found: Vec<String> =
             serde_json::from_str(&String::from(found)).expect("SQLite wrote the list, from texts");
         let keys: BTreeSet<String> = skus.iter().map(Sku::case_key).collect();
@@ -142,12 +135,10 @@ impl Store {
     }
 
     async fn witness_skus_from(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
-        let query = sqlx::query_scalar(sql).bind(json_rows(beside));
-        let query = query.bind(Operation::GetProductBalances.as_str());
-        let query = query.bind(i64::try_from(WITNESSES).unwrap_or(i64::MAX));
-        let skus: Vec<String> =
-            query.fetch_all(&mut *self.read_connection().await?).await.context("find SKUs that are there")?;
-        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
+        let limit = i64::try_from(WITNESSES).unwrap_or(i64::MAX);
+        let values = (json_rows(beside), Operation::GetProductBalances.as_str(), limit);
+        let skus: Vec<(String,)> = self.fetch_all(sql, values, "find witness SKUs").await?;
+        Ok(skus.into_iter().filter_map(|(sku,)| Sku::new(sku).ok()).collect())
     }
 
     /// Returns the changes held because no answer showed a fact that they depend on.
@@ -164,8 +155,7 @@ impl Store {
                               AND NOT EXISTS (SELECT 1 FROM balance b WHERE b.product = p.id \
                                   AND b.warehouse_id = h.warehouse_id AND ",
             link_is_unproved!("?1"),
-            ") AS is_decidable, \
-                          p.missing_since_ms IS NOT NULL AS is_missing \
+            ") AS is_decidable, p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
                                     SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
                                       AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
@@ -178,9 +168,9 @@ impl Store {
                    WHERE m.spelling = h.asked) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id"
         );
-        let query = sqlx::query_as(sql).bind(whole_millis(ABSENCE_CHECKS_APART));
-        let rows = query.fetch_all(&mut *self.read_connection().await?).await;
-        let mut rows: Vec<UnshownRow> = rows.context("read which changes lack a fact")?;
+        let values = (whole_millis(ABSENCE_CHECKS_APART),);
+        let mut rows: Vec<UnshownRow> =
+            self.fetch_all(sql, values, "read the changes held for a missing fact").await?;
         let missing = rows.iter().filter(|row| row.is_missing);
         let missing: Vec<Sku> = missing.filter_map(|row| Sku::new(row.sku.as_str()).ok()).collect();
         let undecided = self.undecided_spellings(&missing).await?;
@@ -193,7 +183,7 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Fixes the age of stock levels that a page does not show, before its reading moves on.
+    /// Fixes the age of stock levels that a page does not show, before its read batch is updated.
     pub(super) async fn unshown_keep(
         &mut self,
         members: &PageMembers<'_>,
@@ -202,11 +192,7 @@ impl WriteTransaction {
     ) -> Result<(), StoreError> {
         let partial: Vec<&ProductWrite<'_>> =
             rows.iter().filter(|row| !row.is_new && !row.fact.is_whole).collect();
-        if partial.is_empty()
-            && members.absent.is_empty()
-            && members.unreadable.is_empty()
-            && members.aliases.is_empty()
-        {
+        if partial.is_empty() && members.all_matched() {
             return Ok(());
         }
         let mut products = known.not_returned(members);
@@ -221,9 +207,8 @@ impl WriteTransaction {
                      AND balance.product IN (SELECT value FROM json_each(?1)) \
                      AND (balance.product, balance.warehouse_id) NOT IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?2))";
-        let done =
-            sqlx::query(sql).bind(json_rows(&products)).bind(json_rows(&shown)).execute(&mut *self.tx).await;
-        done.context("keep the age of what an answer does not show")?;
+        let values = (json_rows(&products), json_rows(&shown));
+        self.execute(sql, values, "keep the age of absent stock levels").await?;
         self.digests_clear(&products).await
     }
 
@@ -249,15 +234,14 @@ impl WriteTransaction {
     /// Discards all earlier checks, because the platform left out an existing record.
     pub(super) async fn absence_checks_discard(&mut self) -> Result<(), StoreError> {
         let sql = "UPDATE product SET absent_ms = NULL, absent_moment = NULL WHERE absent_ms IS NOT NULL";
-        sqlx::query(sql).execute(&mut *self.tx).await.map(drop).context("forget when SKUs were first lacked")
+        self.execute(sql, (), "clear the absence checks").await
     }
 
     /// Records that a record came incomplete; it is then no absence.
     async fn lack_store(&mut self, skus: &[&Sku], lack: ProductLack) -> Result<(), StoreError> {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
                        missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(skus)).bind(lack.as_str()).execute(&mut *self.tx).await;
-        done.map(drop).context("note what an answer does not show")
+        self.execute(sql, (json_rows(skus), lack.as_str()), "record an incomplete answer").await
     }
 
     /// Counts the SKUs that an answer lacks, and marks those it proves missing. Returns the SKUs for which
@@ -271,27 +255,27 @@ impl WriteTransaction {
                           product_id IS NOT NULL AS is_known, \
                           product_id IS NOT NULL AND missing_since_ms IS NULL AND lack IS NOT 'absent' AS was_shown \
                    FROM product WHERE sku IN (SELECT value FROM json_each(?1)) ORDER BY id";
-        let query = sqlx::query_as(sql).bind(json_rows(&members.absent)).fetch_all(&mut *self.tx);
-        let found: Vec<AbsentSku> = query.await.context("read what is known of absent SKUs")?;
+        let values = (json_rows(&members.absent),);
+        let found: Vec<AbsentSku> = self.fetch_all(sql, values, "read what is known of absent SKUs").await?;
         let lack = match (page.has_unnamed_record, members.any_came) {
             (true, _) => ProductLack::Unreadable,
             (false, true) => ProductLack::Absent,
             (false, false) => ProductLack::Silent,
         };
         let is_small = page.requested.len() <= TRUSTED_PAGE_SKUS;
-        let look = page.moment.filter(|_| is_small && lack == ProductLack::Absent);
-        let look = look.map(|moment| CheckTime { at: page.observed_at, moment });
-        let fresh = found.iter().filter(|row| row.was_shown).count();
+        let check = page.moment.filter(|_| is_small && lack == ProductLack::Absent);
+        let check = check.map(|moment| CheckTime { at: page.observed_at, moment });
+        let shown_before = found.iter().filter(|row| row.was_shown).count();
         let mut unsure = Vec::new();
         let mut marked: Vec<Value> = Vec::new();
         for mut row in found {
             row.absent += i64::from(lack == ProductLack::Absent);
-            let rest_came = fresh == usize::from(row.was_shown);
-            if let Some(look) = look.filter(|_| rest_came) {
-                row.count_absence(look);
+            let rest_came = shown_before == usize::from(row.was_shown);
+            if let Some(check) = check.filter(|_| rest_came) {
+                row.count_absence(check);
             }
-            let first = (row.absent_ms, row.absent_moment);
-            marked.push(value!([row.id, row.absent, first.0, first.1, row.missing_since_ms]));
+            let AbsentSku { id, absent, absent_ms, absent_moment, missing_since_ms, .. } = &row;
+            marked.push(value!([id, absent, absent_ms, absent_moment, missing_since_ms]));
             if row.missing_since_ms.is_none()
                 && lack != ProductLack::Unreadable
                 && (!is_small || !row.is_known)
@@ -302,21 +286,21 @@ impl WriteTransaction {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = m.value->>1, absent_ms = m.value->>2, \
                        absent_moment = m.value->>3, missing_since_ms = m.value->>4 \
                    FROM json_each(?1) m WHERE product.id = m.value->>0";
-        let query = sqlx::query(sql).bind(json_rows(&marked)).bind(lack.as_str());
-        query.execute(&mut *self.tx).await.context("mark the SKUs the platform did not return")?;
+        let values = (json_rows(&marked), lack.as_str());
+        self.execute(sql, values, "mark the SKUs that the platform did not return").await?;
         Ok(unsure)
     }
 }
 
 impl AbsentSku {
-    fn count_absence(&mut self, look: CheckTime) {
+    fn count_absence(&mut self, check: CheckTime) {
         let first = self.absent_ms.zip(self.absent_moment);
         let first = first.map(|(at, moment)| CheckTime { at: Timestamp(at), moment: Moment(moment) });
-        let is_missing = if self.is_known { look.proves_absent(first, true) } else { self.absent > 1 };
-        let first = look.measured_from(first);
+        let is_missing = if self.is_known { check.proves_absent(first, true) } else { self.absent > 1 };
+        let first = check.measured_from(first);
         (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));
         if is_missing {
-            self.missing_since_ms.get_or_insert(look.at.0);
+            self.missing_since_ms.get_or_insert(check.at.0);
         }
     }
 }

@@ -6,10 +6,9 @@
 //! an event holds all that a replay needs to delete these entries.
 
 use crate::model::{self, Position, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{StoreError, WriteTransaction};
-use serde_json::{Value, json as value};
+use serde_json::json as value;
 
 /// Event of deleted history entries.
 pub const HISTORY_PRUNED: &str = "past.forgotten";
@@ -33,19 +32,17 @@ impl WriteTransaction {
     pub async fn history_prune(&mut self, to: Position, at: Timestamp) -> Result<u64, StoreError> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set'";
-        let named = sqlx::query_as(sql).fetch_all(&mut *self.tx).await;
-        let named: Vec<(String, i64)> = named.context("read the unsettled counts")?;
+        let named: Vec<(String, i64)> = self.fetch_all(sql, (), "read the unsettled counts").await?;
         let keys: Vec<(String, i64)> = named.iter().map(|(sku, id)| (model::case_key(sku), *id)).collect();
         let sql = "SELECT DISTINCT p.sku, k.value->>1 AS warehouse_id FROM json_each(?1) k \
                    JOIN product p ON p.case_key = k.value->>0 ORDER BY p.sku, warehouse_id";
-        let open = sqlx::query_as(sql).bind(json_rows(&keys)).fetch_all(&mut *self.tx).await;
-        let spared: Vec<(String, i64)> = open.context("find the stock levels with an unsettled count")?;
-        let detail: Value = value!({"to": to, "newest": NEWEST_RETAINED, "spared": spared});
-        let detail = detail.to_string();
+        let spared: Vec<(String, i64)> =
+            self.fetch_all(sql, (json_rows(&keys),), "find the stock levels with an open count").await?;
+        let detail = value!({"to": to, "newest": NEWEST_RETAINED, "spared": spared}).to_string();
         let sql = format!("SELECT count(*) {PRUNED_ROWS}");
-        let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(&detail);
-        let count: i64 =
-            query.fetch_one(&mut *self.tx).await.context("count the earlier facts that may go")?;
+        let values = (&detail,);
+        let (count,): (i64,) =
+            self.fetch_one(sqlx::AssertSqlSafe(sql), values, "count the history entries to delete").await?;
         if count > 0 {
             self.event_append(at, HISTORY_PRUNED, "balance_history", Some(&detail)).await?;
             self.apply_history_event(&detail).await?;
@@ -56,7 +53,6 @@ impl WriteTransaction {
     /// Applies the event [`HISTORY_PRUNED`], live and in a replay.
     pub async fn apply_history_event(&mut self, detail: &str) -> Result<(), StoreError> {
         let sql = format!("DELETE {PRUNED_ROWS}");
-        let done = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(detail).execute(&mut *self.tx).await;
-        done.map(drop).context("forget earlier facts of stock levels")
+        self.execute(sqlx::AssertSqlSafe(sql), (detail,), "delete history entries").await
     }
 }

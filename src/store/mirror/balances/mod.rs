@@ -33,7 +33,7 @@ use page::{
 use serde_json::{Value, json as value};
 use sqlx::Arguments as _;
 use std::sync::OnceLock;
-use unchanged::PARSER_VERSION;
+use unchanged::{PARSER_VERSION, page_is_evidence};
 
 /// Result of recording a page.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +57,7 @@ pub struct BalancesRecorded {
     pub is_silent: bool,
 }
 
-/// Insertion of products. New ones get the reading of their page, known ones when the reading moves. A SKU
+/// Insertion of products. New ones get the read batch of their page, known ones later. A SKU
 /// that now belongs to another product loses its type.
 static PRODUCT_INSERT: BulkInsert = BulkInsert {
     target: "product (read_batch_id, id, sku, case_key, product_id, upc, total, digest)",
@@ -101,27 +101,27 @@ impl WriteTransaction {
         let known = known?;
         let judged =
             if known.is_evidence { self.writes_judge(page).await? } else { WriteJudgement::default() };
-        let is_told = page.is_whole && members.are_as_requested(page) && judged.no_fact.is_empty();
-        let reading = self.read_batch_create(page, &known, is_told).await?;
+        let is_exact = page.is_whole && members.are_as_requested(page) && judged.no_fact.is_empty();
+        let batch = self.read_batch_create(page, &known, is_exact).await?;
         let rows = known.records_to_write(page, &members, &digests, &judged.no_fact);
-        self.products_write(&rows, reading).await?;
+        self.products_write(&rows, batch).await?;
         self.unmatched_skus_write(&members).await?;
         self.older_facts_keep(&judged.no_fact).await?;
         self.unshown_keep(&members, &known, &rows).await?;
-        // Before the reading moves on: the history stores the old pair with the time it was last seen.
-        let cells_changed = self.stock_levels_write(page, &rows, &judged.no_fact).await?;
+        // Before the read batch is updated: the history stores the old pair with the time it was last seen.
+        let stock_levels_changed = self.stock_levels_write(page, &rows, &judged.no_fact).await?;
         self.stock_levels_unlink(page, &rows, &judged.no_fact).await?;
-        self.read_batch_move(page, &members, &known, reading).await?;
+        self.read_batch_move(page, &members, &known, batch).await?;
         let agreed = if known.is_evidence { self.mismatch_close_agreed(page).await? } else { 0 };
         if known.any_returned_again(&members) {
             self.absence_checks_discard().await?;
         }
         let unsure = self.unshown_mark(page, &members, &rows).await?;
-        if is_told && !known.is_nothing() {
+        if is_exact && !known.is_nothing() {
             self.read_batch_mark_verified(page).await?;
         }
         Ok(BalancesRecorded {
-            stock_levels_changed: cells_changed,
+            stock_levels_changed,
             stock_levels_overlapped: judged.no_fact.len() as u64,
             mismatched: judged.mismatches,
             conflicts_closed: agreed,
@@ -132,21 +132,6 @@ impl WriteTransaction {
         })
     }
 
-    /// Records the name and type of a product from its own record.
-    pub async fn mirror_product_kind(
-        &mut self,
-        exchange: ExchangeId,
-        sku: &Sku,
-        name: Option<&str>,
-        kind: Option<&str>,
-    ) -> Result<(), StoreError> {
-        let sql = "UPDATE product SET name = coalesce(?2, name), type = coalesce(?3, type), \
-                       type_exchange_id = iif(?3 IS NULL, type_exchange_id, ?4), \
-                       kit_guess_id = iif(?3 IS NULL, kit_guess_id, NULL) WHERE sku = ?1";
-        let query = sqlx::query(sql).bind(sku.as_str()).bind(name).bind(kind).bind(exchange.0);
-        query.execute(&mut *self.tx).await.map(drop).context("record a product's name and type")
-    }
-
     /// Returns the known members of a page, with `is_evidence` if writes or conflicts require a judgement.
     /// Mostly none do, and the page's stock levels need no scan.
     async fn products_known(
@@ -155,28 +140,26 @@ impl WriteTransaction {
         members: &PageMembers<'_>,
     ) -> Result<KnownProducts, StoreError> {
         // One row of text, because a row per member would cross to the connection's thread one by one.
-        let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
-                           p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
-                       (SELECT coalesce(max(id), 0) FROM product), \
-                       EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
-                           OR EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
-                           OR EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
-                           OR EXISTS (SELECT 1 FROM mismatch) \
-                   FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value";
-        let query = sqlx::query_as(sql).bind(json_rows(&members.skus)).bind(exchange.0);
-        let found: KnownProductsRow =
-            query.fetch_one(&mut *self.tx).await.context("look for the products of a page")?;
+        let sql = concat!(
+            "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
+                 p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
+                 (SELECT coalesce(max(id), 0) FROM product), ",
+            page_is_evidence!(),
+            " FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value"
+        );
+        let values = (json_rows(&members.skus), exchange.0);
+        let found: KnownProductsRow = self.fetch_one(sql, values, "read the products of a page").await?;
         Ok(KnownProducts::from_row(found, members))
     }
 
     async fn products_write(
         &mut self,
         rows: &[ProductWrite<'_>],
-        reading: Option<i64>,
+        batch: Option<i64>,
     ) -> Result<(), StoreError> {
         let are =
             if rows.iter().all(|row| row.is_new) { RowConflicts::Impossible } else { RowConflicts::Possible };
-        let done = PRODUCT_INSERT.insert_rows(&mut self.tx, reading, (rows, are), |row, bound| {
+        let done = PRODUCT_INSERT.insert_rows(&mut self.tx, batch, (rows, are), |row, bound| {
             bound.add(row.id)?;
             bound.add(shared_text(row.fact.sku.as_str()))?;
             bound.add(shared_text(&row.fact.sku.case_key()))?;
@@ -190,7 +173,7 @@ impl WriteTransaction {
 
     /// Records requested SKUs that did not come under their own spelling.
     async fn unmatched_skus_write(&mut self, members: &PageMembers<'_>) -> Result<(), StoreError> {
-        if members.aliases.is_empty() && members.absent.is_empty() && members.unreadable.is_empty() {
+        if members.all_matched() {
             return Ok(());
         }
         let others = members.aliases.iter().map(|(asked, _)| *asked);
@@ -199,19 +182,16 @@ impl WriteTransaction {
         let sql = "INSERT INTO product (sku, case_key) SELECT value->>0, value->>1 FROM json_each(?1) \
                    WHERE true \
                    ON CONFLICT (sku) DO NOTHING";
-        let done = sqlx::query(sql).bind(json_rows(&others)).execute(&mut *self.tx).await;
-        done.context("record the SKUs that were asked for")?;
+        self.execute(sql, (json_rows(&others),), "record the requested SKUs").await?;
         for (asked, returned) in &members.aliases {
             let sql = "UPDATE product SET alias_of = (SELECT id FROM product WHERE sku = ?2), digest = NULL \
                        WHERE sku = ?1";
-            let done =
-                sqlx::query(sql).bind(asked.as_str()).bind(returned.as_str()).execute(&mut *self.tx).await;
-            done.context("record another spelling")?;
+            self.execute(sql, (asked.as_str(), returned.as_str()), "record an alias of a SKU").await?;
         }
         Ok(())
     }
 
-    /// Fixes the age of stock levels that keep their older fact, before the reading moves on.
+    /// Fixes the age of stock levels that keep their older fact, before the read batch is updated.
     async fn older_facts_keep(&mut self, no_fact: &[(i64, i64)]) -> Result<(), StoreError> {
         if no_fact.is_empty() {
             return Ok(());
@@ -222,8 +202,7 @@ impl WriteTransaction {
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND (balance.product, balance.warehouse_id) IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(no_fact)).execute(&mut *self.tx).await;
-        done.context("keep the facts that a write overlaps")?;
+        self.execute(sql, (json_rows(no_fact),), "keep the age of facts that a write overlaps").await?;
         let products: Vec<i64> = no_fact.iter().map(|(product, _)| *product).collect();
         self.digests_clear(&products).await
     }
@@ -231,58 +210,55 @@ impl WriteTransaction {
     /// Clears the digests of products whose rows no longer equal their last record.
     pub(super) async fn digests_clear(&mut self, products: &[i64]) -> Result<(), StoreError> {
         let sql = "UPDATE product SET digest = NULL WHERE id IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(products)).execute(&mut *self.tx).await;
-        done.map(drop).context("forget the digests of products")
+        self.execute(sql, (json_rows(products),), "clear the digests of products").await
     }
 
-    /// Creates a reading of this exchange; `None` where one older reading has exactly these members and is
-    /// moved. Where all members are new, no later step of the page can clear `told_by`, so it is set here.
+    /// Creates a read batch of this exchange; `None` where one older batch has exactly these members and is
+    /// moved. Where all members are new, no later step of the page can clear `verified_by`, so it is set here.
     async fn read_batch_create(
         &mut self,
         page: &BalancePage<'_>,
         known: &KnownProducts,
-        is_told: bool,
+        is_exact: bool,
     ) -> Result<Option<i64>, StoreError> {
-        if let Some(reading) = known.read_batch {
+        if let Some(batch) = known.read_batch {
             let sql = "SELECT count(*) FROM product WHERE read_batch_id = ?1";
-            let query = sqlx::query_scalar(sql).bind(reading).fetch_one(&mut *self.tx);
-            let members: i64 = query.await.context("count the members of a reading")?;
+            let (members,): (i64,) =
+                self.fetch_one(sql, (batch,), "count the products of a read batch").await?;
             if members.unsigned_abs() == known.member_count() {
                 return Ok(None);
             }
         }
-        let told_by = (is_told && known.is_nothing()).then_some(PARSER_VERSION);
+        let verified_by = (is_exact && known.is_nothing()).then_some(PARSER_VERSION);
         let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES (?1, ?2, ?3) \
                    RETURNING id";
-        let query = sqlx::query_scalar(sql).bind(page.exchange_id.0).bind(page.observed_at.0).bind(told_by);
-        query.fetch_one(&mut *self.tx).await.map(Some).context("begin a reading")
+        let values = (page.exchange_id.0, page.observed_at.0, verified_by);
+        let (batch,) = self.fetch_one(sql, values, "create a read batch").await?;
+        Ok(Some(batch))
     }
 
-    /// Points the members to the new reading, or moves their old reading: an unchanged page costs one row.
+    /// Points the members to the new read batch, or updates their old one: an unchanged page costs one row.
     async fn read_batch_move(
         &mut self,
         page: &BalancePage<'_>,
         members: &PageMembers<'_>,
         known: &KnownProducts,
-        reading: Option<i64>,
+        batch: Option<i64>,
     ) -> Result<(), StoreError> {
-        let Some(reading) = reading else {
+        let Some(batch) = batch else {
             let sql = "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1";
-            let query =
-                sqlx::query(sql).bind(known.read_batch).bind(page.exchange_id.0).bind(page.observed_at.0);
-            return query.execute(&mut *self.tx).await.map(drop).context("move a reading on");
+            let values = (known.read_batch, page.exchange_id.0, page.observed_at.0);
+            return self.execute(sql, values, "update a read batch").await;
         };
         let elsewhere = known.outside_batch(members);
         if elsewhere.is_empty() {
             return Ok(());
         }
         let sql = "UPDATE product SET read_batch_id = ?2 WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(&elsewhere)).bind(reading).execute(&mut *self.tx).await;
-        done.context("point products to their reading")?;
+        self.execute(sql, (json_rows(&elsewhere), batch), "assign products to their read batch").await?;
         let sql = "DELETE FROM read_batch WHERE id IN (SELECT value FROM json_each(?1)) \
                    AND NOT EXISTS (SELECT 1 FROM product WHERE product.read_batch_id = read_batch.id)";
-        let done = sqlx::query(sql).bind(json_rows(&known.read_batches)).execute(&mut *self.tx).await;
-        done.map(drop).context("drop readings nothing points to")
+        self.execute(sql, (json_rows(&known.read_batches),), "delete unused read batches").await
     }
 
     async fn stock_levels_write(
@@ -317,7 +293,7 @@ impl WriteTransaction {
     }
 
     /// Marks the stock levels that their product's record no longer holds as vanished. The answer did not
-    /// show them, so each keeps its age. The caller must therefore do this before the reading moves on.
+    /// show them, so each keeps its age. The caller must therefore do this before the read batch is updated.
     async fn stock_levels_unlink(
         &mut self,
         page: &BalancePage<'_>,
@@ -339,8 +315,7 @@ impl WriteTransaction {
                        WHERE p.id = balance.product) \
                    WHERE unlinked_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
                      AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
-        let query = sqlx::query(sql).bind(json_rows(&ids)).bind(json_rows(&stay)).bind(page.observed_at.0);
-        let query = query.bind(page.exchange_id.0);
-        query.execute(&mut *self.tx).await.map(drop).context("mark vanished stock levels")
+        let values = (json_rows(&ids), json_rows(&stay), page.observed_at.0, page.exchange_id.0);
+        self.execute(sql, values, "mark unlinked stock levels").await
     }
 }

@@ -65,6 +65,7 @@ pub struct BalancePage<'a> {
 }
 
 /// Products of a page: the requested SKUs and the returned ones.
+#[derive(Default)]
 pub(super) struct PageMembers<'a> {
     /// SKUs without duplicates, requested ones first.
     pub(super) skus: Vec<&'a Sku>,
@@ -83,31 +84,21 @@ pub(super) struct PageMembers<'a> {
 impl<'a> PageMembers<'a> {
     pub(super) fn from_page(page: &BalancePage<'a>) -> Self {
         if is_in_order(page) {
-            let (skus, places) = (page.requested.iter().collect(), (0..page.requested.len()).collect());
-            let (absent, unreadable) = (Vec::new(), Vec::new());
-            return Self {
-                skus,
-                sku_indexes: places,
-                aliases: Vec::new(),
-                absent,
-                unreadable,
-                any_came: true,
-            };
+            let (skus, sku_indexes) = (page.requested.iter().collect(), (0..page.requested.len()).collect());
+            return Self { skus, sku_indexes, any_came: true, ..Self::default() };
         }
-        let mut place_of: HashMap<&str, usize> = HashMap::with_capacity(page.requested.len());
+        let mut index_of: HashMap<&str, usize> = HashMap::with_capacity(page.requested.len());
         let mut skus = Vec::with_capacity(page.requested.len());
         for sku in page.requested.iter().chain(page.products.iter().map(|product| &product.sku)) {
-            place_of.entry(sku.as_str()).or_insert_with(|| {
+            index_of.entry(sku.as_str()).or_insert_with(|| {
                 skus.push(sku);
                 skus.len() - 1
             });
         }
-        let places: Vec<usize> = page.products.iter().map(|p| place_of[p.sku.as_str()]).collect();
-        let (absent, unreadable) = (Vec::new(), Vec::new());
-        let mut members =
-            Self { skus, sku_indexes: places, aliases: Vec::new(), absent, unreadable, any_came: false };
+        let sku_indexes = page.products.iter().map(|p| index_of[p.sku.as_str()]).collect();
+        let mut members = Self { skus, sku_indexes, ..Self::default() };
         let came = members.returned_flags();
-        let others: Vec<&Sku> = page.requested.iter().filter(|sku| !came[place_of[sku.as_str()]]).collect();
+        let others: Vec<&Sku> = page.requested.iter().filter(|sku| !came[index_of[sku.as_str()]]).collect();
         members.any_came = others.len() < page.requested.len();
         members.match_spellings(page, &others);
         members
@@ -117,13 +108,18 @@ impl<'a> PageMembers<'a> {
     pub(super) fn are_as_requested(&self, page: &BalancePage<'_>) -> bool {
         let is_one_each =
             self.skus.len() == page.requested.len() && self.skus.len() == self.sku_indexes.len();
-        is_one_each && self.aliases.is_empty() && self.absent.is_empty() && self.unreadable.is_empty()
+        is_one_each && self.all_matched()
+    }
+
+    /// Returns true if each requested SKU came under the requested spelling and could be read.
+    pub(super) fn all_matched(&self) -> bool {
+        self.aliases.is_empty() && self.absent.is_empty() && self.unreadable.is_empty()
     }
 
     /// Returns for each member whether a record came for it.
     fn returned_flags(&self) -> Vec<bool> {
         let mut came = vec![false; self.skus.len()];
-        self.sku_indexes.iter().for_each(|place| came[*place] = true);
+        self.sku_indexes.iter().for_each(|index| came[*index] = true);
         came
     }
 
@@ -159,17 +155,17 @@ fn is_in_order(page: &BalancePage<'_>) -> bool {
 pub(super) struct KnownProducts {
     products: Vec<Option<KnownProduct>>,
     newest: i64,
-    /// Reading of all members; `None` where they differ.
+    /// Read batch of all members; `None` where they differ.
     pub(super) read_batch: Option<i64>,
-    /// All readings of the members.
+    /// All read batches of the members.
     pub(super) read_batches: BTreeSet<i64>,
     /// True if a write overlaps or is unconfirmed, or a conflict is open: the page must be judged against
     /// them.
     pub(super) is_evidence: bool,
 }
 
-/// Result row of SQLite for [`KnownProducts`]. First the found members, as a JSON list of index, id, digest, reading
-/// and 1 where the last answer lacked a known product. Then the largest product id, and `is_evidence`.
+/// Result row of SQLite for [`KnownProducts`]. First the found members, as a JSON list of index, id, digest, read
+/// batch and 1 where the last answer lacked a known product. Then the largest product id, and `is_evidence`.
 pub(super) type KnownProductsRow = (String, i64, bool);
 
 struct KnownProduct {
@@ -199,7 +195,7 @@ impl ProductWrite<'_> {
     }
 }
 
-/// Found product: index in the page, row id, digest, reading, and 1 if the last answer lacked it.
+/// Found product: index in the page, row id, digest, read batch, and 1 if the last answer lacked it.
 type KnownProductColumns = (usize, i64, Option<i64>, Option<i64>, i64);
 
 impl KnownProducts {
@@ -209,17 +205,15 @@ impl KnownProducts {
     ) -> Self {
         let found: Vec<KnownProductColumns> = serde_json::from_str(&found)
             .expect("SQLite wrote the list, from columns it holds to be integers");
-        let mut readings: BTreeSet<Option<i64>> =
-            found.iter().map(|(_, _, _, reading, _)| *reading).collect();
-        let is_one = found.len() == members.skus.len() && readings.len() == 1;
-        let reading = readings.first().copied().flatten().filter(|_| is_one);
-        readings.remove(&None);
+        let batches: BTreeSet<Option<i64>> = found.iter().map(|(_, _, _, batch, _)| *batch).collect();
+        let is_one = found.len() == members.skus.len() && batches.len() == 1;
+        let read_batch = batches.first().copied().flatten().filter(|_| is_one);
         let mut products: Vec<Option<KnownProduct>> = members.skus.iter().map(|_| None).collect();
-        for (place, id, digest, _, was_lacked) in found {
-            products[place] = Some(KnownProduct { id, digest, was_absent: was_lacked == 1 });
+        for (index, id, digest, _, was_absent) in found {
+            products[index] = Some(KnownProduct { id, digest, was_absent: was_absent == 1 });
         }
-        let readings = readings.into_iter().flatten().collect();
-        Self { products, newest, read_batch: reading, read_batches: readings, is_evidence }
+        let read_batches = batches.into_iter().flatten().collect();
+        Self { products, newest, read_batch, read_batches, is_evidence }
     }
 
     /// Returns true if the mirror holds none of the members.
@@ -242,27 +236,22 @@ impl KnownProducts {
         no_fact: &[(i64, i64)],
     ) -> Vec<ProductWrite<'a>> {
         let mut last = vec![0; members.skus.len()];
-        members.sku_indexes.iter().enumerate().for_each(|(record, place)| last[*place] = record);
-        let kept: HashSet<i64> = no_fact.iter().map(|(product, _)| *product).collect();
+        members.sku_indexes.iter().enumerate().for_each(|(record, index)| last[*index] = record);
+        let not_shown: HashSet<i64> = no_fact.iter().map(|(product, _)| *product).collect();
         let mut newest = self.newest;
         let mut rows = Vec::new();
-        for (record, (fact, place)) in page.products.iter().zip(&members.sku_indexes).enumerate() {
-            if last[*place] != record {
+        for (record, (fact, index)) in page.products.iter().zip(&members.sku_indexes).enumerate() {
+            if last[*index] != record {
                 continue;
             }
-            let known = self.products[*place].as_ref();
-            let is_exact = known.is_none_or(|product| !kept.contains(&product.id));
+            let known = self.products[*index].as_ref();
+            let is_exact = known.is_none_or(|product| !not_shown.contains(&product.id));
             let digest = digests[record].filter(|_| is_exact);
             if digest.is_some() && known.and_then(|product| product.digest) == digest {
                 continue;
             }
-            let id = known.map_or_else(
-                || {
-                    newest += 1;
-                    newest
-                },
-                |product| product.id,
-            );
+            newest += i64::from(known.is_none());
+            let id = known.map_or(newest, |product| product.id);
             rows.push(ProductWrite { id, is_new: known.is_none(), fact, digest });
         }
         rows
@@ -270,20 +259,20 @@ impl KnownProducts {
 
     /// Returns true if a record came for a product that the last answer lacked.
     pub(super) fn any_returned_again(&self, members: &PageMembers<'_>) -> bool {
-        let mut places = self.products.iter().zip(members.returned_flags());
-        places.any(|(known, came)| came && known.as_ref().is_some_and(|product| product.was_absent))
+        let mut known = self.products.iter().zip(members.returned_flags());
+        known.any(|(known, came)| came && known.as_ref().is_some_and(|product| product.was_absent))
     }
 
     pub(super) fn not_returned(&self, members: &PageMembers<'_>) -> Vec<i64> {
-        let places = self.products.iter().zip(members.returned_flags()).filter(|(_, came)| !came);
-        places.filter_map(|(known, _)| Some(known.as_ref()?.id)).collect()
+        let absent = self.products.iter().zip(members.returned_flags()).filter(|(_, came)| !came);
+        absent.filter_map(|(known, _)| Some(known.as_ref()?.id)).collect()
     }
 
-    /// Returns the members that must be pointed to the page's new reading. New products are left out, because
-    /// their insertion sets the reading.
+    /// Returns the members that must be pointed to the page's new read batch. New products are left out, because
+    /// their insertion sets it.
     pub(super) fn outside_batch<'a>(&self, members: &PageMembers<'a>) -> Vec<&'a Sku> {
-        let places = self.products.iter().zip(members.returned_flags());
-        let elsewhere = places.zip(&members.skus).filter(|((known, came), _)| known.is_some() || !came);
+        let known = self.products.iter().zip(members.returned_flags());
+        let elsewhere = known.zip(&members.skus).filter(|((known, came), _)| known.is_some() || !came);
         elsewhere.map(|(_, sku)| *sku).collect()
     }
 }

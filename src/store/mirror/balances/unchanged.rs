@@ -14,11 +14,7 @@
 use super::page::BalancePage;
 use crate::journal::BodyDigest;
 use crate::model::{ExchangeId, Sku, Timestamp};
-use crate::store::engine::error::SqlContext;
 use crate::store::{Store, StoreError, WriteTransaction};
-use sqlx::Sqlite;
-use sqlx::query::Query;
-use sqlx::sqlite::SqliteArguments;
 
 /// Version of the program, as the parser of answers.
 pub(super) const PARSER_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -30,13 +26,24 @@ pub struct UnparsedAnswer<'a> {
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// First requested SKU; its reading leads to the others.
+    /// First requested SKU; its read batch leads to the others.
     pub first_sku: &'a Sku,
     /// Digest of the answer's body.
     pub digest: BodyDigest,
 }
 
-/// SQL: the reading with an equal request and answer. ?1 version, ?2 exchange, ?3 first SKU, ?4 digest.
+/// SQL: true if writes or conflicts require that the page of exchange `?2` is judged against them.
+macro_rules! page_is_evidence {
+    () => {
+        "(EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
+          OR EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
+          OR EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
+          OR EXISTS (SELECT 1 FROM mismatch))"
+    };
+}
+pub(super) use page_is_evidence;
+
+/// SQL: the read batch with an equal request and answer. ?1 version, ?2 exchange, ?3 first SKU, ?4 digest.
 macro_rules! verified_batch {
     () => {
         "SELECT r.id FROM product p JOIN read_batch r ON r.id = p.read_batch_id AND r.verified_by = ?1 \
@@ -47,9 +54,9 @@ macro_rules! verified_batch {
 }
 
 impl<'a> UnparsedAnswer<'a> {
-    fn bound_query(&self, sql: &'static str) -> Query<'a, Sqlite, SqliteArguments> {
-        let query = sqlx::query(sql).bind(PARSER_VERSION).bind(self.exchange_id.0);
-        query.bind(self.first_sku.as_str()).bind(self.digest.to_vec())
+    fn sql_values(&self) -> (&'static str, i64, &'a str, Vec<u8>, i64) {
+        let Self { exchange_id, observed_at, first_sku, digest } = self;
+        (PARSER_VERSION, exchange_id.0, first_sku.as_str(), digest.to_vec(), observed_at.0)
     }
 }
 
@@ -58,30 +65,29 @@ impl Store {
     ///
     /// The caller asks before it waits for the writer connection, because most answers do not.
     pub async fn read_batch_may_be_unchanged(&self, unread: &UnparsedAnswer<'_>) -> Result<bool, StoreError> {
-        let answer =
-            unread.bound_query(verified_batch!()).fetch_optional(&mut *self.read_connection().await?).await;
-        Ok(answer.context("see whether an answer is known")?.is_some())
+        let sql = verified_batch!();
+        let batch: Option<(i64,)> =
+            self.fetch_optional(sql, unread.sql_values(), "compare an answer with the stored one").await?;
+        Ok(batch.is_some())
     }
 }
 
 impl WriteTransaction {
-    /// Moves the reading to this finished exchange if its answer equals the mirror's state.
+    /// Updates the read batch to this finished exchange if its answer equals the mirror's state.
     ///
     /// Returns false if the answer must be parsed; then nothing changes.
     pub async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool, StoreError> {
         let sql = concat!(
             "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?5 WHERE id = (",
             verified_batch!(),
-            ") AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
-               AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
-               AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
-               AND NOT EXISTS (SELECT 1 FROM mismatch)"
+            ") AND NOT ",
+            page_is_evidence!()
         );
-        let done = unread.bound_query(sql).bind(unread.observed_at.0).execute(&mut *self.tx).await;
-        Ok(done.context("move a reading on that was told the same")?.rows_affected() > 0)
+        let moved = self.execute_counting(sql, unread.sql_values(), "update an unchanged read batch").await?;
+        Ok(moved > 0)
     }
 
-    /// Marks the page's reading as exactly equal to its answer; called after the page was recorded.
+    /// Marks the read batch of the page as exactly equal to its answer; called after the page was recorded.
     pub(super) async fn read_batch_mark_verified(
         &mut self,
         page: &BalancePage<'_>,
@@ -89,7 +95,7 @@ impl WriteTransaction {
         let Some(first) = page.requested.first() else { return Ok(()) };
         let sql = "UPDATE read_batch SET verified_by = ?1 WHERE exchange_id = ?2 \
                    AND id = (SELECT read_batch_id FROM product WHERE sku = ?3)";
-        let query = sqlx::query(sql).bind(PARSER_VERSION).bind(page.exchange_id.0).bind(first.as_str());
-        query.execute(&mut *self.tx).await.map(drop).context("note what a reading was told")
+        let values = (PARSER_VERSION, page.exchange_id.0, first.as_str());
+        self.execute(sql, values, "mark a read batch as verified").await
     }
 }

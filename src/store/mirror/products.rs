@@ -1,0 +1,195 @@
+//! Products with their stock levels, for `product find`, the preflight and updates.
+
+use super::kits::ProductFact;
+use super::stock_levels::{StockLevelWrite, json_rows};
+use crate::model::{ExchangeId, ProductId, Quantity, Sku, Timestamp, case_key};
+use crate::reconcile::ProductLack;
+use crate::store::{Store, StoreError, WriteTransaction};
+use serde::{Deserialize, Serialize};
+use sqlx::FromRow;
+
+/// Product with its stock levels, as `product find` shows it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ProductRow {
+    /// SKU, in the platform's spelling.
+    pub sku: String,
+    /// Product id at the platform.
+    pub product_id: Option<i64>,
+    /// Name, where an answer held it; balances do not.
+    pub name: Option<String>,
+    /// UPC.
+    pub upc: Option<String>,
+    /// `Product`, `Kit`, `Built` or a type that this version does not know, where an answer held it.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Units over all warehouses, as the platform sums them.
+    pub quantity: Option<i64>,
+    /// Stock levels.
+    pub warehouses: Vec<WarehouseQuantity>,
+    /// Time of the last answer that showed the product, RFC 3339.
+    pub observed_at: Option<String>,
+}
+
+/// Stock level of a product.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct WarehouseQuantity {
+    /// Warehouse.
+    pub warehouse_id: i64,
+    /// Quantity, the fact.
+    pub quantity: i64,
+}
+
+const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product_id, 'name', p.name, 'upc', p.upc, \
+    'type', p.type, 'quantity', p.total, 'warehouses', json(( \
+        SELECT json_group_array(json_object('warehouse_id', b.warehouse_id, 'quantity', b.quantity)) \
+        FROM balance b WHERE b.product = p.id AND b.unlinked_ms IS NULL)), \
+    'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', iif(p.lack IS NULL, r.observed_ms, \
+        (SELECT max(b.fact_ms) FROM balance b WHERE b.product = p.id)) / 1000.0, 'unixepoch')) \
+    FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+    WHERE p.product_id IS NOT NULL AND (CASE ?2 WHEN 'upc' THEN p.upc ELSE p.sku END) \
+        IN (SELECT value FROM json_each(?1)) ORDER BY p.sku";
+
+impl ProductRow {
+    /// Returns true if `id` has the product's case key or equals its UPC.
+    pub fn is_named_by(&self, id: &str) -> bool {
+        case_key(&self.sku) == case_key(id) || self.upc.as_deref().is_some_and(|upc| upc.trim() == id.trim())
+    }
+}
+
+/// Product with its stock levels, as decisions need them.
+#[derive(Clone, Debug, Default)]
+pub struct ProductStock {
+    /// Product id at the platform; `None`: the platform does not return the SKU.
+    pub product_id: Option<i64>,
+    /// Quantity of the product itself, where the platform reported it.
+    pub total: Option<i64>,
+    /// Exchange that last requested it.
+    pub read_exchange_id: Option<i64>,
+    /// Way in which that exchange's answer lacked it; `None`: it showed all of it.
+    pub lack: Option<ProductLack>,
+    /// True if the platform is proved not to have it.
+    pub is_missing: bool,
+    /// Stock levels that have not vanished.
+    pub stock_levels: Vec<ProductStockRow>,
+}
+
+/// Row id, platform's id, total, exchange of the last request, code of the lack, and true if missing.
+type ProductColumns = (i64, Option<i64>, Option<i64>, Option<i64>, Option<String>, bool);
+
+/// Stock level of a product.
+#[derive(Clone, Debug, FromRow)]
+pub struct ProductStockRow {
+    /// Row of the product.
+    pub product: i64,
+    /// Warehouse.
+    pub warehouse_id: i64,
+    /// Quantity, the fact.
+    pub quantity: i64,
+    /// Exchange of the fact.
+    pub fact_exchange_id: Option<i64>,
+    /// True if a write is in flight or in doubt.
+    ///
+    /// Also true if a stale replica may have answered the last read.
+    pub is_busy: bool,
+}
+
+impl ProductStock {
+    /// Returns true if one of the stock levels is busy.
+    pub fn is_busy(&self) -> bool {
+        self.stock_levels.iter().any(|level| level.is_busy)
+    }
+
+    /// Returns writes that leave every stock level as it is, as an update with these quantities does.
+    pub fn unchanged_writes(&self) -> Vec<StockLevelWrite> {
+        let write = |level: &ProductStockRow| StockLevelWrite {
+            product: level.product,
+            warehouse_id: level.warehouse_id,
+            before: Some(Quantity(level.quantity)),
+            written: Quantity(level.quantity),
+        };
+        self.stock_levels.iter().map(write).collect()
+    }
+}
+
+impl Store {
+    /// Returns the known products with these SKUs, in the platform's spelling.
+    pub async fn product_list(&self, skus: &[String]) -> Result<Vec<ProductRow>, StoreError> {
+        self.product_list_by(skus, "sku").await
+    }
+
+    /// Returns the known products with these UPCs.
+    pub async fn product_list_by_upc(&self, upcs: &[String]) -> Result<Vec<ProductRow>, StoreError> {
+        self.product_list_by(upcs, "upc").await
+    }
+
+    async fn product_list_by(&self, ids: &[String], by: &str) -> Result<Vec<ProductRow>, StoreError> {
+        let rows: Vec<(String,)> =
+            self.fetch_all(PRODUCT_LIST, (json_rows(ids), by), "read products").await?;
+        let read = |(row,): (String,)| {
+            serde_json::from_str(&row)
+                .map_err(|_| StoreError::UnknownValue { value_kind: "a product", value: row })
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Returns the SKU of a product by the platform's id.
+    pub async fn product_sku_by_id(&self, product: ProductId) -> Result<Option<String>, StoreError> {
+        let sql =
+            "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
+        let values = (product.0,);
+        let sku: Option<(String,)> = self.fetch_optional(sql, values, "find a product by its id").await?;
+        Ok(sku.map(|(sku,)| sku))
+    }
+
+    /// Returns id and spelling of each product that the platform returned under this case key.
+    pub async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>, StoreError> {
+        let sql = "SELECT product_id, sku FROM product \
+                   WHERE case_key = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
+        self.fetch_all(sql, (case_key,), "find products by case key").await
+    }
+
+    /// Returns a product with its stock levels; empty if it is unknown.
+    pub async fn product_stock(&self, sku: &Sku) -> Result<ProductStock, StoreError> {
+        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id, p.lack, p.missing_since_ms IS NOT NULL \
+                   FROM product q \
+                   JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = ?1";
+        let found: Option<ProductColumns> =
+            self.fetch_optional(sql, (sku.as_str(),), "read a product").await?;
+        let Some((id, product_id, total, read_exchange_id, lack, is_missing)) = found else {
+            return Ok(ProductStock::default());
+        };
+        let lack = lack.as_deref().and_then(ProductLack::from_code);
+        let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
+                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
+                          EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = b.product \
+                                  AND w.warehouse_id = b.warehouse_id \
+                                    AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy \
+                   FROM balance b JOIN product p ON p.id = b.product \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                   WHERE b.product = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
+        let stock_levels = self.fetch_all(sql, (id,), "read the stock levels of a product").await?;
+        Ok(ProductStock { product_id, total, read_exchange_id, lack, is_missing, stock_levels })
+    }
+}
+
+impl WriteTransaction {
+    /// Records name and type of a product from its own record, and marks its other SKUs as missing, because
+    /// one product has one SKU.
+    pub async fn mirror_product_record(
+        &mut self,
+        exchange: ExchangeId,
+        at: Timestamp,
+        fact: &ProductFact,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET missing_since_ms = ?3, digest = NULL \
+                   WHERE product_id = ?1 AND sku <> ?2 AND missing_since_ms IS NULL AND alias_of IS NULL";
+        let values = (fact.product_id.map(|id| id.0), fact.sku.as_str(), at.0);
+        self.execute(sql, values, "mark the old SKU of a renamed product").await?;
+        let sql = "UPDATE product SET name = coalesce(?2, name), type = coalesce(?3, type), \
+                       type_exchange_id = iif(?3 IS NULL, type_exchange_id, ?4), \
+                       kit_guess_id = iif(?3 IS NULL, kit_guess_id, NULL) WHERE sku = ?1";
+        let values = (fact.sku.as_str(), &fact.name, &fact.kind, exchange.0);
+        self.execute(sql, values, "record a product's name and type").await
+    }
+}
