@@ -86,8 +86,6 @@ pub struct PlatformResponse {
     pub status: u16,
     /// The `Retry-After` header as received.
     pub retry_after: Option<String>,
-    /// The `Content-Type` header as received.
-    pub content_type: Option<String>,
     /// The decompressed body.
     pub body: Vec<u8>,
 }

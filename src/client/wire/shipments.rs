@@ -29,15 +29,9 @@ pub struct Shipment {
     /// Time of the shipping.
     #[serde(rename = "ShippedDate", default, deserialize_with = "lenient::opt")]
     pub shipped_at: Option<Timestamp>,
-    /// State of the fulfilment, if another party ships it.
-    #[serde(rename = "FulfillmentStatus", default, deserialize_with = "lenient::opt")]
-    pub fulfillment_status: Option<String>,
     /// The warehouse that ships it.
     #[serde(rename = "FulfillmentWarehouseId", default, deserialize_with = "lenient::opt")]
     pub fulfillment_warehouse_id: Option<WarehouseId>,
-    /// A remark.
-    #[serde(rename = "Comments", default, deserialize_with = "lenient::opt")]
-    pub comments: Option<String>,
     /// The shipment's items.
     #[serde(rename = "Items", default, deserialize_with = "lenient::list")]
     pub items: Vec<ShipmentItem>,
