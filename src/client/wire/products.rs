@@ -1,8 +1,8 @@
-//! Products: *Create product* and *Update product*, and the record of their answers.
+//! Products: *Create product* and *Update product*, the record of their answers, and *Get kit components*.
 
-use super::codec::envelope::MalformedBody;
-use super::codec::fields::RequestFields;
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
+use super::codec::request::RequestFields;
 use super::codec::write_answer::decode_enveloped;
 use super::{InvalidRequest, WriteAnswer};
 use crate::client::PlatformRequest;
@@ -161,6 +161,30 @@ pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
 /// Reads the answer of *Create product* and *Update product*.
 pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, MalformedBody> {
     decode_enveloped::<WriteAnswer<Product>, _>("the product", body)
+}
+
+/// A component of a kit (*Get kit components*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct KitComponent {
+    /// The component.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: i64,
+    /// Units of the component in one kit.
+    #[serde(rename = "QuantityForKit", deserialize_with = "lenient::req")]
+    pub quantity_for_kit: f64,
+    /// The product of the component, if readable.
+    #[serde(rename = "Product", default, deserialize_with = "lenient::nested")]
+    pub product: Option<Product>,
+}
+
+/// Requests a kit's components (*Get kit components*).
+pub fn kit_components(kit: ProductId) -> PlatformRequest {
+    PlatformRequest::with_ids(Operation::KitComponents, &[kit.0])
+}
+
+/// Reads the answer of *Get kit components*.
+pub fn decode_kit_components(body: &[u8]) -> Result<DecodedAnswer<KitComponent>, MalformedBody> {
+    decode_list("the kit's components", body)
 }
 
 /// Checks the rules common to both operations.

@@ -1,8 +1,8 @@
 //! Listing templates: *Create listing template* and *List listing templates*.
 
 use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::fields::RequestFields;
 use super::codec::lenient;
+use super::codec::request::RequestFields;
 use super::codec::write_answer::decode_bare;
 use super::{InvalidRequest, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;

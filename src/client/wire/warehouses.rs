@@ -1,8 +1,8 @@
 //! Warehouses: *List warehouses* and *Create warehouse*.
 
 use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::fields::RequestFields;
 use super::codec::lenient;
+use super::codec::request::RequestFields;
 use super::codec::write_answer::decode_enveloped;
 use super::{InvalidRequest, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;

@@ -85,7 +85,7 @@ pub struct ParkedRecord {
 }
 
 impl ParkedRecord {
-    pub(in crate::client) fn new(index: usize, why: impl ToString, raw: &RawValue) -> Self {
+    pub(crate) fn new(index: usize, why: impl ToString, raw: &RawValue) -> Self {
         let named = serde_json::from_str::<LenientObject<NamedRecord>>(raw.get()).ok();
         let sku = named.and_then(|LenientObject(named)| named.sku.or(named.sku_number));
         Self { index, sku, why: why.to_string(), raw: raw.get().chars().take(RAW_MAX_CHARS).collect() }
@@ -158,13 +158,13 @@ pub struct MalformedBody {
 }
 
 impl MalformedBody {
-    pub(in crate::client) fn new(what: &'static str, why: impl ToString) -> Self {
+    pub(crate) fn new(what: &'static str, why: impl ToString) -> Self {
         Self { what, why: cut_reason(why.to_string()) }
     }
 }
 
 /// Reads an envelope whose `data` is a list.
-pub(in crate::client) fn decode_list<'a, T: Deserialize<'a>>(
+pub(crate) fn decode_list<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
 ) -> Result<DecodedAnswer<T>, MalformedBody> {
@@ -186,7 +186,7 @@ pub(in crate::client) fn decode_list<'a, T: Deserialize<'a>>(
 ///
 /// Equal records of one id count once. Differing records are parked, because none of them is known to be
 /// right.
-pub(in crate::client) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
+pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     what: &'static str,
     body: &'a [u8],
     id: fn(&T) -> i64,
@@ -220,16 +220,13 @@ pub(in crate::client) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
 /// Reads a list as a whole; null is an empty one. Returns `None` if any of it is unreadable.
 ///
 /// Takes text, because one UTF-8 check is faster than one for each string.
-pub(in crate::client) fn read_list<'a, T: Deserialize<'a>>(list: &'a str) -> Option<Vec<T>> {
+pub(crate) fn read_list<'a, T: Deserialize<'a>>(list: &'a str) -> Option<Vec<T>> {
     let records = serde_json::from_str::<Option<Vec<LenientObject<T>>>>(list).ok()?;
     Some(records.unwrap_or_default().into_iter().map(|LenientObject(record)| record).collect())
 }
 
 /// Splits a list into its records.
-pub(in crate::client) fn raw_records<'a>(
-    what: &'static str,
-    list: &'a str,
-) -> Result<Vec<&'a RawValue>, MalformedBody> {
+pub(crate) fn raw_records<'a>(what: &'static str, list: &'a str) -> Result<Vec<&'a RawValue>, MalformedBody> {
     serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))
 }
 

@@ -18,7 +18,7 @@ pub enum WriteOutcome {
 
 impl WriteOutcome {
     /// Classifies `WasSuccessful`. `complete`: the answer contains everything that a success must return.
-    pub(in crate::client) fn from_flag(was_successful: Option<bool>, complete: bool) -> Self {
+    pub(crate) fn from_flag(was_successful: Option<bool>, complete: bool) -> Self {
         match was_successful {
             Some(true) if complete => WriteOutcome::Done,
             Some(false) => WriteOutcome::Refused,
@@ -58,7 +58,7 @@ impl<T> WriteAnswer<T> {
 }
 
 /// Reads a body that is itself a per-item result.
-pub(in crate::client) fn decode_bare<'a, T: Deserialize<'a>>(
+pub(crate) fn decode_bare<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
 ) -> Result<WriteAnswer<T>, MalformedBody> {
@@ -68,7 +68,7 @@ pub(in crate::client) fn decode_bare<'a, T: Deserialize<'a>>(
 }
 
 /// Reads an envelope whose `data` is the result `R`. Without one, the envelope's status may still refuse.
-pub(in crate::client) fn decode_enveloped<'a, R: Deserialize<'a> + Into<WriteAnswer<T>>, T>(
+pub(crate) fn decode_enveloped<'a, R: Deserialize<'a> + Into<WriteAnswer<T>>, T>(
     what: &'static str,
     body: &'a [u8],
 ) -> Result<WriteAnswer<T>, MalformedBody> {
