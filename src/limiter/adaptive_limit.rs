@@ -50,10 +50,10 @@ impl AdaptiveLimit {
         left.saturating_add(RECOVERY_PERMILLE.saturating_mul(recovery_steps(since, now))).min(WHOLE_PERMILLE)
     }
 
-    /// Returns the reservations allowed of `ours`, at least 1.
-    pub(super) fn allowed_calls(&self, ours: u32, now: Moment) -> u32 {
-        let calls = u64::from(ours) * u64::from(self.permille(now)) / u64::from(WHOLE_PERMILLE);
-        u32::try_from(calls).unwrap_or(ours).max(1)
+    /// Returns the reservations allowed of `own` calls a minute, at least 1.
+    pub(super) fn allowed_calls(&self, own: u32, now: Moment) -> u32 {
+        let calls = u64::from(own) * u64::from(self.permille(now)) / u64::from(WHOLE_PERMILLE);
+        u32::try_from(calls).unwrap_or(own).max(1)
     }
 
     /// Returns the time of the next rise, if the limit is reduced.
@@ -68,18 +68,18 @@ impl AdaptiveLimit {
         if is_guarded { GUARD_MARGIN } else { Duration::ZERO }
     }
 
-    /// Records a rate 429 of a call granted at `granted`, with `held` of our `ours` reservations in use.
+    /// Records a rate 429 of a call granted at `granted`, with `held` of our `own` reservations in use.
     ///
     /// Returns true if the limit fell. Calls in flight together are refused together and lower it once.
-    pub(super) fn record_throttle(&mut self, held: u32, ours: u32, granted: Moment, now: Moment) -> bool {
+    pub(super) fn record_throttle(&mut self, held: u32, own: u32, granted: Moment, now: Moment) -> bool {
         self.guarded_since = Some(now);
         let is_known = self.last_reduction.is_some_and(|(_, since)| granted <= since);
-        if held >= ours || is_known {
+        if held >= own || is_known {
             return false;
         }
         let mut left = self.permille(now) * REDUCTION_FACTOR.0 / REDUCTION_FACTOR.1;
         if self.last_reduction.is_some() && !self.is_proved {
-            left = left.min(permille_of(held.saturating_sub(1), ours));
+            left = left.min(permille_of(held.saturating_sub(1), own));
         }
         self.last_reduction = Some((left.max(FLOOR_PERMILLE), now));
         self.is_proved = false;
@@ -97,8 +97,8 @@ impl AdaptiveLimit {
     }
 }
 
-fn permille_of(calls: u32, ours: u32) -> u32 {
-    let part = u64::from(calls) * u64::from(WHOLE_PERMILLE) / u64::from(ours.max(1));
+fn permille_of(calls: u32, own: u32) -> u32 {
+    let part = u64::from(calls) * u64::from(WHOLE_PERMILLE) / u64::from(own.max(1));
     u32::try_from(part).unwrap_or(WHOLE_PERMILLE)
 }
 
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(limit.next_rise_at(minute(10)), Some(minute(11)));
         assert!(!limit.take_recovered(minute(34)));
         assert!(limit.take_recovered(minute(35)));
-        assert!(!limit.take_recovered(minute(35)), "said once");
+        assert!(!limit.take_recovered(minute(35)), "reported once");
         assert_eq!(limit.next_rise_at(minute(35)), None);
     }
 

@@ -43,8 +43,8 @@ pub enum QuotaOutcome {
 pub enum LimiterEvent {
     /// A hold was set (`quota.hold`). [`LimiterState`](super::LimiterState) has changed.
     HoldStarted(Hold),
-    /// Other software uses the account, and the adaptive limit fell (`quota.share`). [`LimiterState`](super::LimiterState)
-    /// has changed.
+    /// Other software uses the account, and the adaptive limit fell (`quota.share`).
+    /// [`LimiterState`](super::LimiterState) has changed.
     LimitReduced {
         /// The adaptive limit, in thousandths of the configured part.
         permille: u32,
@@ -65,7 +65,8 @@ pub enum LimiterEvent {
         /// Answers counted.
         count: u32,
     },
-    /// The platform throttles us for bad requests: only reads are sent. [`LimiterState`](super::LimiterState) has changed.
+    /// The platform throttles us for bad requests: only reads are sent. [`LimiterState`](super::LimiterState)
+    /// has changed.
     BudgetExhausted {
         /// Time at which writes may be sent again.
         until: Timestamp,

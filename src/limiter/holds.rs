@@ -118,7 +118,8 @@ impl ActiveHolds {
         }
     }
 
-    /// Stops the operation until it is [released](Self::release_operation). Returns false if it was held already.
+    /// Stops the operation until it is [released](Self::release_operation). Returns false if it was held
+    /// already.
     pub(super) fn hold_operation(&mut self, operation: Operation, why: String, now: Moment) -> bool {
         let new = !self.judging.contains_key(&operation);
         self.judging.entry(operation).or_insert(OpenEndedHold { since: now, why });

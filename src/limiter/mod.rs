@@ -39,11 +39,12 @@
 //!
 //! - Other software on the account is not noticed before its first 429, and each attempt to regain its part
 //!   costs another 429. Instances that share an account set `limits.share`.
-//! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of [`PersistedState`].
+//! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of
+//!   [`PersistedState`].
 //! - Lanes have no order beyond their guaranteed turns, and a wait has no upper bound: a hold may last a day.
 //!   A caller that cannot wait drops the future, which leaves no trace. Waiting is not a failure.
-//! - The limiter writes no log lines. It returns [`LimiterEvent`]s, because the caller knows the run and must store
-//!   the changed state anyway.
+//! - The limiter writes no log lines. It returns [`LimiterEvent`]s, because the caller knows the run and must
+//!   store the changed state anyway.
 
 mod adaptive_limit;
 mod admission;
@@ -227,8 +228,8 @@ impl Limiter {
         self.shared.lock_admission().holds.is_refused()
     }
 
-    /// Returns the state for the next start. Only [`PersistedState::limiter_state`] must be stored; the rest is in the
-    /// journal.
+    /// Returns the state for the next start. Only [`PersistedState::limiter_state`] must be stored; the rest
+    /// is in the journal.
     pub fn persisted_state(&self) -> PersistedState {
         let now = self.shared.now();
         self.shared.lock_admission().persisted_state(now)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 /// Right to send one call.
 ///
-/// [Complete](Self::complete_call) it with the outcome. A permit dropped without an outcome counts as given up
-/// at that instant. This is safe while the task that waits for the answer owns the permit.
+/// [Complete](Self::complete_call) it with the outcome. A permit dropped without an outcome counts as given
+/// up at that instant. This is safe while the task that waits for the answer owns the permit.
 #[must_use = "a permit dropped unused still costs a reservation for 60 s; call return_unused instead"]
 pub struct Permit {
     shared: Arc<LimiterShared>,
@@ -59,7 +59,8 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // The events are dropped. A call given up causes `LimitRecovered` only, and `QuotaUsage` has the limit.
+        // The events are dropped. A call given up causes `LimitRecovered` only, and `QuotaUsage` has the
+        // limit.
         drop(self.end_grant(QuotaOutcome::TimedOut));
     }
 }

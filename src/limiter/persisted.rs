@@ -20,20 +20,20 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// State of earlier runs.
 ///
 /// `reservations` and `bad_requests` come from the journal, because only the commit before a send survives a
-/// crash. `limiter_state` is stored whenever a [`LimiterEvent`](super::LimiterEvent) reports a change of it. An
-/// empty state is right for a new database only.
+/// crash. `limiter_state` is stored whenever a [`LimiterEvent`](super::LimiterEvent) reports a change of it.
+/// An empty state is right for a new database only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistedState {
     /// Calls of the last minutes.
     ///
     /// *After a restart on the same boot*: every call answered within the last two minutes as
-    /// [`PastReservation::Answered`] with the moment of its answer; older answers are ignored. Every call given up
-    /// without an answer as [`PastReservation::GivenUp`]. Every claimed call without a conclusion as
+    /// [`PastReservation::Answered`] with the moment of its answer; older answers are ignored. Every call
+    /// given up without an answer as [`PastReservation::GivenUp`]. Every claimed call without an outcome as
     /// [`PastReservation::Unanswered`], regardless of its age.
     ///
     /// *On another boot* the journal's moments are meaningless, and the calendar may have been set. Then the
-    /// list is the newest `calls_per_minute` calls of the journal, each as [`PastReservation::Answered`] with the
-    /// moment of the start.
+    /// list is the newest `calls_per_minute` calls of the journal, each as [`PastReservation::Answered`] with
+    /// the moment of the start.
     pub reservations: Vec<PastReservation>,
     /// Answers of 400 in the last 24 h with their operations; older ones are ignored.
     ///

@@ -62,10 +62,9 @@ fn utf8_text(body: Vec<u8>) -> Vec<u8> {
         Some(rest) => rest.to_vec(),
         None => body,
     };
-    match String::from_utf8(body) {
-        Ok(text) => text.into_bytes(),
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned().into_bytes(),
-    }
+    let text = String::from_utf8(body)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    text.into_bytes()
 }
 
 #[cfg(test)]

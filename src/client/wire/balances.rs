@@ -62,7 +62,8 @@ pub struct WarehouseBalance<'a> {
 }
 
 /// Key of *Get products by SKU or UPC* (`idType`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ProductKey {
     /// The SKU.
     Sku,
@@ -91,17 +92,10 @@ pub fn get_products(by: ProductKey, ids: &[String]) -> Result<PlatformRequest, I
         return Err(InvalidRequest::new(operation, "idList", "is empty; name at least one SKU or UPC"));
     }
     if let Some(index) = ids.iter().position(|id| id.trim().is_empty()) {
-        return Err(InvalidRequest::new(
-            operation,
-            format!("idList[{index}]"),
-            "is blank; name a SKU or UPC",
-        ));
+        let field = format!("idList[{index}]");
+        return Err(InvalidRequest::new(operation, field, "is blank; name a SKU or UPC"));
     }
-    let id_type = match by {
-        ProductKey::Sku => "sku",
-        ProductKey::Upc => "upc",
-    };
-    Ok(PlatformRequest::new(operation).with_json(&json!({ "idType": id_type, "idList": ids })))
+    Ok(PlatformRequest::new(operation).with_json(&json!({ "idType": by, "idList": ids })))
 }
 
 /// Reads the answer of *Get product balances*, a bare list.
@@ -212,7 +206,7 @@ fn read_balance<'a>(index: usize, raw: &'a RawValue) -> (Option<ProductBalance<'
         let why = match serde_json::from_str(entry.get()) {
             Ok(LenientObject(warehouse)) => match add_entry(&mut warehouses, &mut differing, warehouse) {
                 Ok(()) => continue,
-                Err(id) => format!("Warehouses[{at}]: warehouse {id} stands twice with different quantities"),
+                Err(id) => format!("Warehouses[{at}]: warehouse {id} occurs twice with different quantities"),
             },
             Err(error) => format!("Warehouses[{at}]: {error}"),
         };

@@ -1,9 +1,9 @@
 //! Requests and answers of the platform's twenty operations, one file per subject.
 //!
-//! Each operation has a function that builds its [`Request`](super::PlatformRequest) and refuses with [`InvalidRequest`]
-//! what the platform would answer with 400. A `decode_…` function reads the body of an accepted answer.
-//! Structs hold the stored fields. Unknown fields are ignored, and unknown enumeration values are kept. Names
-//! in italics are sections of docs/interface.md.
+//! Each operation has a function that builds its [`Request`](super::PlatformRequest) and refuses with
+//! [`InvalidRequest`] what the platform would answer with 400. A `decode_…` function reads the body of an
+//! accepted answer. Structs hold the stored fields. Unknown fields are ignored, and unknown enumeration
+//! values are kept. Names in italics are sections of docs/interface.md.
 
 mod attribution;
 mod balances;

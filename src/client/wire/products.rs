@@ -144,12 +144,12 @@ pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
         Some(identifiers) => identifiers.required_id("ProductId")?,
         None => {
             return Err(
-                fields.invalid_field("Identifiers", "is missing; an update carries the whole product")
+                fields.invalid_field("Identifiers", "is missing; an update contains the whole product")
             );
         }
     };
     if fields.get("Warehouses").is_none() {
-        return Err(fields.invalid_field("Warehouses", "is missing; an update carries the whole product"));
+        return Err(fields.invalid_field("Warehouses", "is missing; an update contains the whole product"));
     }
     for warehouse in fields.nested_objects("Warehouses")? {
         warehouse.required_id("Id")?;

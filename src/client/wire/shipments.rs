@@ -60,13 +60,13 @@ impl Shipment {
 
     /// Returns the state from `Status` or the short `StatusInd`; `None` if both are missing.
     pub fn status(&self) -> Option<ShipmentStatus> {
-        let word = self.status.as_deref().or(self.status_indicator.as_deref())?.trim();
-        Some(match word.to_ascii_lowercase().as_str() {
+        let code = self.status.as_deref().or(self.status_indicator.as_deref())?.trim();
+        Some(match code.to_ascii_lowercase().as_str() {
             "cancelled" | "c" => ShipmentStatus::Cancelled,
             "partiallyshipped" | "p" => ShipmentStatus::PartiallyShipped,
             "shipped" | "s" => ShipmentStatus::Shipped,
             "unshipped" | "u" => ShipmentStatus::Unshipped,
-            _ => ShipmentStatus::Unknown(word.to_owned()),
+            _ => ShipmentStatus::Unknown(code.to_owned()),
         })
     }
 }

@@ -87,9 +87,9 @@ async fn far_less_than_configured_costs_eight_calls_in_35_s_at_most_and_what_is_
         for retry_after in [1, 2, 5, 20, 60] {
             let platform = ForeignPlatform { grants, retry_after: Some(retry_after), blocked_for: 0 };
             let world = run_backlog(platform, 600).await;
-            let (in_vain, taken) = (world.most_in_vain(), world.admitted_after(0));
+            let (in_vain, admitted) = (world.most_in_vain(), world.admitted_after(0));
             assert!(in_vain <= 8, "{grants} a minute, Retry-After {retry_after}: {in_vain} in vain");
-            let used = taken * 10 / grants; // of ten minutes, in percent
+            let used = admitted * 10 / grants; // of ten minutes, in percent
             assert!(used >= 60, "{grants} a minute, Retry-After {retry_after}: {used} % of it used");
         }
     }

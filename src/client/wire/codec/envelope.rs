@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Characters kept of a parked record; the exchange's body has the whole.
+/// Characters stored of a parked record; the exchange's body has the whole.
 const RAW_MAX_CHARS: usize = 2000;
 
 /// Envelope with a raw payload. All fields may be missing.

@@ -1,8 +1,8 @@
-//! Common parts of all requests: the error of an invalid request, the paging parameters, and the checks of bodies
-//! that callers give as the platform's own JSON (product, warehouse, listing template).
+//! Common parts of all requests: the error of an invalid request, the paging parameters, checks of a body.
 //!
-//! Such a body is sent unchanged, so only the rules of the interface are checked. Fields that the interface
-//! does not name pass, except where it accepts no others.
+//! A body that callers give as the platform's own JSON (product, warehouse, listing template) is sent
+//! unchanged. Only the rules of the interface are checked. Fields that the interface does not name pass,
+//! except where it accepts no others.
 
 use crate::client::PlatformRequest;
 use crate::model::{Operation, json_integer};
@@ -58,7 +58,6 @@ impl PageParams {
 }
 
 impl PlatformRequest {
-    /// Adds the parameters of a page.
     pub(crate) fn with_page(self, paging: PageParams) -> Self {
         self.with_query("pageNumber", Some(paging.number)).with_query("resultsPerPage", Some(paging.size))
     }
@@ -80,7 +79,6 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns an error for a field.
     pub(crate) fn invalid_field(&self, field: &str, why: impl Into<String>) -> InvalidRequest {
         InvalidRequest::new(self.operation, format!("{}{field}", self.path), why)
     }
@@ -128,7 +126,6 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns an optional whole number within bounds.
     pub(crate) fn optional_integer(
         &self,
         field: &str,
@@ -142,7 +139,6 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns a required id.
     pub(crate) fn required_id(&self, field: &str) -> Result<i64, InvalidRequest> {
         self.optional_integer(field, 1, i64::MAX)?.ok_or_else(|| self.invalid_field(field, "is missing"))
     }
@@ -160,7 +156,6 @@ impl<'a> RequestFields<'a> {
         Self { operation: self.operation, path: format!("{}{field}.", self.path), fields }
     }
 
-    /// Returns an optional nested object.
     pub(crate) fn nested_object(&self, field: &str) -> Result<Option<Self>, InvalidRequest> {
         match self.get(field) {
             None => Ok(None),
