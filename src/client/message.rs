@@ -27,11 +27,10 @@ pub(super) fn describe_failure(
     operation: Operation,
     outcome: &Result<PlatformResponse, TransportError>,
 ) -> String {
-    let text = match outcome {
-        Err(failure) => failure.what.clone(),
-        Ok(answer) => describe_answer(operation, answer),
-    };
-    one_line(&text)
+    match outcome {
+        Err(failure) => one_line(&failure.what),
+        Ok(answer) => one_line(&describe_answer(operation, answer)),
+    }
 }
 
 fn describe_answer(operation: Operation, answer: &PlatformResponse) -> String {
@@ -42,8 +41,8 @@ fn describe_answer(operation: Operation, answer: &PlatformResponse) -> String {
     if (300..400).contains(&status) {
         return format!("the platform answered {status}; redirects are not followed: check service.base_url");
     }
-    if let Some(words) = platform_message(&answer.body) {
-        return words;
+    if let Some(message) = platform_message(&answer.body) {
+        return message;
     }
     let body = String::from_utf8_lossy(&answer.body);
     match body.trim() {
@@ -62,9 +61,8 @@ fn platform_message(body: &[u8]) -> Option<String> {
 
 /// Replaces runs of whitespace and control characters by one space, and truncates to the limit.
 fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
-    let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    line.chars().take(MESSAGE_MAX_CHARS).collect()
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ").chars().take(MESSAGE_MAX_CHARS).collect()
 }
 
 #[cfg(test)]

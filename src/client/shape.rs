@@ -14,9 +14,10 @@ use std::collections::HashMap;
 pub(super) fn check_shape(operation: Operation, body: &[u8]) -> Result<(), String> {
     match (operation, operation.effect()) {
         (Operation::GetProductBalances, _) => scan_as::<Vec<IgnoredAny>>(body, "a list").map(drop),
-        (Operation::WorkQueue, _) => scan_as::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
         // A write's decoder checks its envelope, because the call was carried out and answered.
-        (_, CallEffect::Write) => scan_as::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
+        (Operation::WorkQueue, _) | (_, CallEffect::Write) => {
+            scan_as::<HashMap<String, IgnoredAny>>(body, "an object").map(drop)
+        }
         (_, CallEffect::Read) => check_list(
             &Envelope::from_body(body).map_err(|error| describe_mismatch(body, "an envelope", &error))?,
         ),

@@ -79,21 +79,21 @@ pub fn classify_outcome(
     outcome: &Result<PlatformResponse, TransportError>,
     now: Timestamp,
 ) -> Verdict {
-    match outcome {
-        Err(failure) if failure.was_sent == WasSent::No => Verdict::NotSent,
-        Err(failure) => failure
-            .status
-            .and_then(|status| classify_refusal(operation, status, failure.retry_after.as_deref(), now))
-            .unwrap_or_else(|| unknown_effect(operation)),
-        Ok(answer) if (200..300).contains(&answer.status) => {
-            match shape::check_shape(operation, &answer.body) {
-                Ok(()) => Verdict::Accepted,
-                Err(_) => unknown_effect(operation),
-            }
+    let (status, retry_after) = match outcome {
+        Err(failure) if failure.was_sent == WasSent::No => return Verdict::NotSent,
+        Err(failure) => (failure.status, &failure.retry_after),
+        Ok(answer)
+            if (200..300).contains(&answer.status) && shape::check_shape(operation, &answer.body).is_ok() =>
+        {
+            return Verdict::Accepted;
         }
-        Ok(answer) => classify_refusal(operation, answer.status, answer.retry_after.as_deref(), now)
-            .unwrap_or_else(|| unknown_effect(operation)),
-    }
+        Ok(answer) => (Some(answer.status), &answer.retry_after),
+    };
+    let refusal = status.and_then(|status| classify_refusal(operation, status, retry_after.as_deref(), now));
+    refusal.unwrap_or(match operation.effect() {
+        CallEffect::Read => Verdict::Transient,
+        CallEffect::Write => Verdict::InDoubt,
+    })
 }
 
 /// Returns the verdict of a status that proves that the call had no effect; `None` for all others.
@@ -115,14 +115,6 @@ fn classify_refusal(
         (400..500, _) => Verdict::Rejected { status },
         _ => return None,
     })
-}
-
-/// Returns the verdict for an unknown effect.
-fn unknown_effect(operation: Operation) -> Verdict {
-    match operation.effect() {
-        CallEffect::Read => Verdict::Transient,
-        CallEffect::Write => Verdict::InDoubt,
-    }
 }
 
 /// Returns the wait of a `Retry-After` header: whole seconds or an HTTP date, limited to 1 s to 24 h.

@@ -16,7 +16,7 @@ use crate::model::Moment;
 use std::time::Duration;
 
 /// The configured part of the quota, in thousandths.
-pub(super) const WHOLE_PERMILLE: u32 = 1000;
+const WHOLE_PERMILLE: u32 = 1000;
 /// Factor by which one 429 lowers the limit: three quarters.
 ///
 /// A smaller one would starve us after one stray 429. A larger one would cause several 429s beside a busy
@@ -30,11 +30,10 @@ const FLOOR_PERMILLE: u32 = 100;
 const RECOVERY_PERMILLE: u32 = 10;
 const RECOVERY_STEP: Duration = Duration::from_secs(60);
 /// Time added to the window by an unexpected 429.
-pub(super) const GUARD_MARGIN: Duration = Duration::from_secs(1);
+const GUARD_MARGIN: Duration = Duration::from_secs(1);
 /// Time for which [`GUARD_MARGIN`] applies. The added second costs 1.6 % of the calls, too much for ever.
 const GUARD_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The adaptive limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AdaptiveLimit {
     /// The last reduction: the limit after it in thousandths, and its time.
@@ -46,16 +45,15 @@ pub(super) struct AdaptiveLimit {
 }
 
 impl AdaptiveLimit {
-    /// Returns the limit in thousandths.
     pub(super) fn permille(&self, now: Moment) -> u32 {
         let Some((left, since)) = self.last_reduction else { return WHOLE_PERMILLE };
         left.saturating_add(RECOVERY_PERMILLE.saturating_mul(recovery_steps(since, now))).min(WHOLE_PERMILLE)
     }
 
-    /// Returns the reservations allowed of `ours`, at least 1.
-    pub(super) fn allowed_calls(&self, ours: u32, now: Moment) -> u32 {
-        let places = u64::from(ours) * u64::from(self.permille(now)) / u64::from(WHOLE_PERMILLE);
-        u32::try_from(places).unwrap_or(ours).max(1)
+    /// Returns the reservations allowed of `own` calls a minute, at least 1.
+    pub(super) fn allowed_calls(&self, own: u32, now: Moment) -> u32 {
+        let calls = u64::from(own) * u64::from(self.permille(now)) / u64::from(WHOLE_PERMILLE);
+        u32::try_from(calls).unwrap_or(own).max(1)
     }
 
     /// Returns the time of the next rise, if the limit is reduced.
@@ -65,25 +63,24 @@ impl AdaptiveLimit {
             .then(|| since.plus(RECOVERY_STEP * (recovery_steps(since, now) + 1)))
     }
 
-    /// Returns the time added to the window.
     pub(super) fn window_margin(&self, now: Moment) -> Duration {
-        let stands = self.guarded_since.is_some_and(|since| now.duration_since(since) < GUARD_LASTS);
-        if stands { GUARD_MARGIN } else { Duration::ZERO }
+        let is_guarded = self.guarded_since.is_some_and(|since| now.duration_since(since) < GUARD_LASTS);
+        if is_guarded { GUARD_MARGIN } else { Duration::ZERO }
     }
 
-    /// Records a rate 429 of a call granted at `granted`, with `held` of our `ours` reservations in use.
+    /// Records a rate 429 of a call granted at `granted`, with `held` of our `own` reservations in use.
     ///
     /// Returns true if the limit fell. Calls in flight together are refused together and lower it once.
-    pub(super) fn record_throttle(&mut self, held: u32, ours: u32, granted: Moment, now: Moment) -> bool {
+    pub(super) fn record_throttle(&mut self, held: u32, own: u32, granted: Moment, now: Moment) -> bool {
         self.guarded_since = Some(now);
-        let known = self.last_reduction.is_some_and(|(_, since)| granted <= since);
-        if held >= ours || known {
+        let is_known = self.last_reduction.is_some_and(|(_, since)| granted <= since);
+        if held >= own || is_known {
             return false;
         }
-        let quarter_less = self.permille(now) * REDUCTION_FACTOR.0 / REDUCTION_FACTOR.1;
-        let again = self.last_reduction.is_some() && !self.is_proved;
-        let left =
-            if again { quarter_less.min(permille_of(held.saturating_sub(1), ours)) } else { quarter_less };
+        let mut left = self.permille(now) * REDUCTION_FACTOR.0 / REDUCTION_FACTOR.1;
+        if self.last_reduction.is_some() && !self.is_proved {
+            left = left.min(permille_of(held.saturating_sub(1), own));
+        }
         self.last_reduction = Some((left.max(FLOOR_PERMILLE), now));
         self.is_proved = false;
         true
@@ -100,8 +97,8 @@ impl AdaptiveLimit {
     }
 }
 
-fn permille_of(places: u32, ours: u32) -> u32 {
-    let part = u64::from(places) * u64::from(WHOLE_PERMILLE) / u64::from(ours.max(1));
+fn permille_of(calls: u32, own: u32) -> u32 {
+    let part = u64::from(calls) * u64::from(WHOLE_PERMILLE) / u64::from(own.max(1));
     u32::try_from(part).unwrap_or(WHOLE_PERMILLE)
 }
 
@@ -119,55 +116,55 @@ mod tests {
 
     #[test]
     fn a_429_below_our_count_takes_a_quarter_and_the_minutes_bring_it_back() {
-        let mut share = AdaptiveLimit::default();
-        assert!(share.record_throttle(50, 120, minute(9), minute(10)));
-        let limits = [10, 11, 20, 34, 35, 90].map(|n| share.allowed_calls(120, minute(n)));
+        let mut limit = AdaptiveLimit::default();
+        assert!(limit.record_throttle(50, 120, minute(9), minute(10)));
+        let limits = [10, 11, 20, 34, 35, 90].map(|n| limit.allowed_calls(120, minute(n)));
         assert_eq!(limits, [90, 91, 102, 118, 120, 120]);
-        assert_eq!(share.next_rise_at(minute(10)), Some(minute(11)));
-        assert!(!share.take_recovered(minute(34)));
-        assert!(share.take_recovered(minute(35)));
-        assert!(!share.take_recovered(minute(35)), "said once");
-        assert_eq!(share.next_rise_at(minute(35)), None);
+        assert_eq!(limit.next_rise_at(minute(10)), Some(minute(11)));
+        assert!(!limit.take_recovered(minute(34)));
+        assert!(limit.take_recovered(minute(35)));
+        assert!(!limit.take_recovered(minute(35)), "reported once");
+        assert_eq!(limit.next_rise_at(minute(35)), None);
     }
 
     #[test]
     fn a_429_at_our_full_count_is_no_sign_of_others_but_lengthens_the_window_for_a_day() {
-        let mut share = AdaptiveLimit::default();
-        assert!(!share.record_throttle(120, 120, minute(9), minute(10)));
-        assert_eq!(share.permille(minute(10)), WHOLE_PERMILLE);
-        assert_eq!(share.window_margin(minute(10)), GUARD_MARGIN);
-        assert_eq!(share.window_margin(minute(10 + 24 * 60)), Duration::ZERO);
+        let mut limit = AdaptiveLimit::default();
+        assert!(!limit.record_throttle(120, 120, minute(9), minute(10)));
+        assert_eq!(limit.permille(minute(10)), WHOLE_PERMILLE);
+        assert_eq!(limit.window_margin(minute(10)), GUARD_MARGIN);
+        assert_eq!(limit.window_margin(minute(10 + 24 * 60)), Duration::ZERO);
     }
 
     #[test]
     fn concurrent_calls_lower_the_adaptive_limit_once() {
-        let mut share = AdaptiveLimit::default();
-        assert!(share.record_throttle(50, 120, minute(9), minute(10)));
-        assert!(!share.record_throttle(50, 120, minute(10), minute(10)));
-        share.record_answer(minute(11));
-        assert!(share.record_throttle(50, 120, minute(12), minute(12)), "a later call is news");
-        assert_eq!(share.permille(minute(12)), 577);
+        let mut limit = AdaptiveLimit::default();
+        assert!(limit.record_throttle(50, 120, minute(9), minute(10)));
+        assert!(!limit.record_throttle(50, 120, minute(10), minute(10)));
+        limit.record_answer(minute(11));
+        assert!(limit.record_throttle(50, 120, minute(12), minute(12)), "a later call is news");
+        assert_eq!(limit.permille(minute(12)), 577);
     }
 
     #[test]
     fn a_call_refused_again_shows_what_the_account_has_for_us() {
-        let mut share = AdaptiveLimit::default();
-        assert!(share.record_throttle(31, 120, minute(9), minute(10)));
-        assert!(share.record_throttle(32, 120, minute(11), minute(11)), "the call after the hold");
-        assert_eq!(share.allowed_calls(120, minute(11)), 30, "258 of 1000");
-        share.record_answer(minute(12));
-        assert!(share.record_throttle(20, 120, minute(13), minute(13)));
-        assert_eq!(share.allowed_calls(120, minute(13)), 24, "an answer between makes it a quarter again");
+        let mut limit = AdaptiveLimit::default();
+        assert!(limit.record_throttle(31, 120, minute(9), minute(10)));
+        assert!(limit.record_throttle(32, 120, minute(11), minute(11)), "the call after the hold");
+        assert_eq!(limit.allowed_calls(120, minute(11)), 30, "258 of 1000");
+        limit.record_answer(minute(12));
+        assert!(limit.record_throttle(20, 120, minute(13), minute(13)));
+        assert_eq!(limit.allowed_calls(120, minute(13)), 24, "an answer between makes it a quarter again");
     }
 
     #[test]
     fn the_adaptive_limit_never_falls_below_its_floor_nor_below_one_call() {
-        let mut share = AdaptiveLimit::default();
+        let mut limit = AdaptiveLimit::default();
         for n in 1..100 {
-            share.record_throttle(0, 120, minute(n), minute(n));
+            limit.record_throttle(0, 120, minute(n), minute(n));
         }
-        assert_eq!(share.permille(minute(99)), FLOOR_PERMILLE);
-        assert_eq!(share.allowed_calls(120, minute(99)), 12);
-        assert_eq!(share.allowed_calls(3, minute(99)), 1);
+        assert_eq!(limit.permille(minute(99)), FLOOR_PERMILLE);
+        assert_eq!(limit.allowed_calls(120, minute(99)), 12);
+        assert_eq!(limit.allowed_calls(3, minute(99)), 1);
     }
 }

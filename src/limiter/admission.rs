@@ -4,6 +4,9 @@
 //! is no scheduler task. Every call that joins, leaves, wakes or completes runs the admission loop for the
 //! whole queue. Only the oldest waiter sets a timer; the others wait on `Notify`. An idle queue costs one
 //! timer, an empty queue none.
+//!
+//! The limiter measures with moments, which calendar steps do not affect. Stored state uses timestamps,
+//! because moments of another boot are meaningless.
 
 use super::PacePayment;
 use super::adaptive_limit::AdaptiveLimit;
@@ -11,14 +14,48 @@ use super::bad_requests::BadRequestBudget;
 use super::holds::ActiveHolds;
 use super::lockout::Lockout;
 use super::pacer::Pacer;
-use super::queue::{CallQueue, LaneTurn, TicketId, Waiter};
+use super::queue::{CallQueue, LaneTurn, TicketId};
 use super::settings::LimiterSettings;
 use super::slots::OperationSlots;
-use super::wait::AdmissionWait;
 use super::window::{SlidingWindow, WINDOW_LENGTH};
-use crate::model::{Lane, Moment, Operation};
+use crate::model::{Clock, Lane, Moment, Operation, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// An instant on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DualInstant {
+    pub(super) moment: Moment,
+    pub(super) timestamp: Timestamp,
+}
+
+impl DualInstant {
+    pub(super) fn from_clock(clock: &dyn Clock) -> Self {
+        Self { moment: clock.moment(), timestamp: clock.now() }
+    }
+
+    /// Returns the calendar time of a moment, past or future.
+    pub(super) fn to_timestamp(self, moment: Moment) -> Timestamp {
+        Timestamp(self.timestamp.0.saturating_add(moment.0.saturating_sub(self.moment.0)))
+    }
+
+    /// Returns the moment of a past timestamp, which may lie before the boot.
+    ///
+    /// A timestamp in the future, after a calendar step back, becomes now. A hold of an hour then ends at
+    /// most an hour from now.
+    pub(super) fn past_moment(self, timestamp: Timestamp) -> Moment {
+        self.moment.minus(self.timestamp.duration_since(timestamp))
+    }
+}
+
+/// Condition that a stopped call waits for. The order is that of the ends: an event is later than any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum AdmissionWait {
+    /// A time: the call checks again then.
+    Until(Moment),
+    /// An event, such as a completed call or a lifted hold. The cause of the event runs the admission loop.
+    Event,
+}
 
 /// The whole state of the limiter.
 #[derive(Debug)]
@@ -90,26 +127,26 @@ impl Admission {
         }
     }
 
-    /// Runs the admission loop and returns the result for `number`.
-    pub(super) fn check_ticket(&mut self, number: TicketId, now: Moment) -> NextStep {
-        self.run_admission(Some(number), now);
+    /// Runs the admission loop and returns the result for one waiting call.
+    pub(super) fn check_ticket(&mut self, ticket: TicketId, now: Moment) -> NextStep {
+        self.run_admission(Some(ticket), now);
         if self.closed {
             return NextStep::Closed;
         }
-        if let Some(grant) = self.granted.remove(&number) {
+        if let Some(grant) = self.granted.remove(&ticket) {
             return NextStep::Granted(grant);
         }
         match self.last_wait {
-            Some((keeper, wait)) if keeper == number => NextStep::Wait(wait),
+            Some((oldest, wait)) if oldest == ticket => NextStep::Wait(wait),
             _ => NextStep::Wait(AdmissionWait::Event),
         }
     }
 
     /// Removes a call that was cancelled while it waited. A grant that was not fetched is given back.
-    pub(super) fn cancel_ticket(&mut self, number: TicketId, now: Moment) {
-        if let Some(grant) = self.granted.remove(&number) {
+    pub(super) fn cancel_ticket(&mut self, ticket: TicketId, now: Moment) {
+        if let Some(grant) = self.granted.remove(&ticket) {
             self.return_grant(grant, now);
-        } else if self.queue.remove_call(number).is_some() {
+        } else if self.queue.remove_call(ticket).is_some() {
             self.run_admission(None, now);
         }
     }
@@ -137,12 +174,6 @@ impl Admission {
         self.queue.notify_all();
     }
 
-    /// Applies other settings. Calls in flight are not affected.
-    pub(super) fn reconfigure(&mut self, settings: LimiterSettings, now: Moment) {
-        self.settings = settings;
-        self.run_admission(None, now);
-    }
-
     /// Grants every call that may be sent, in turn, and updates the oldest waiter's timer.
     pub(super) fn run_admission(&mut self, origin: Option<TicketId>, now: Moment) {
         if self.closed {
@@ -166,7 +197,7 @@ impl Admission {
         self.pacer.set_rate(self.current_limit(now));
     }
 
-    /// Returns the number of reservations allowed now.
+    /// Returns the reservations allowed now.
     pub(super) fn current_limit(&self, now: Moment) -> u32 {
         self.adaptive_limit.allowed_calls(self.settings.own_limit(), now)
     }
@@ -181,7 +212,7 @@ impl Admission {
         for turn in self.queue.next_turns() {
             match self.next_in_lane(turn, now) {
                 Ok(next) => return Ok(next),
-                Err(wait) => soonest = soonest.sooner_of(wait),
+                Err(wait) => soonest = soonest.min(wait),
             }
         }
         Err(soonest)
@@ -192,8 +223,8 @@ impl Admission {
     /// A call whose operation is stopped does not block the calls behind it. The pacer comes last, because
     /// its check takes a pass.
     fn next_in_lane(&mut self, turn: LaneTurn, now: Moment) -> Result<NextGrant, AdmissionWait> {
-        let line = self.queue.lane_calls(turn.lane);
-        if line.is_empty() {
+        let calls = self.queue.lane_calls(turn.lane);
+        if calls.is_empty() {
             return Err(AdmissionWait::Event);
         }
         self.holds.check_lane(turn.lane, now)?;
@@ -203,40 +234,34 @@ impl Admission {
         }
         self.check_reservation(turn, now)?;
         let mut soonest = AdmissionWait::Event;
-        let first = line.iter().find(|waiting| {
-            let go = self.check_operation(waiting.operation, turn.lane, now);
-            go.inspect_err(|wait| soonest = soonest.sooner_of(*wait)).is_ok()
+        let first = calls.iter().find(|waiting| {
+            let checked = self.check_operation(waiting.operation, turn.lane, now);
+            checked.inspect_err(|wait| soonest = soonest.min(*wait)).is_ok()
         });
         let first = first.ok_or(soonest)?;
-        let paced = is_bulk(turn.lane) && !turn.is_owed && first.pace == PacePayment::Paced;
+        let paced = turn.follows_bulk_rules() && first.pace == PacePayment::Paced;
         let next = NextGrant { ticket_id: first.ticket_id, paced };
         if paced && let Err(when) = self.pacer.try_pass(now) {
-            return Err(soonest.sooner_of(AdmissionWait::Until(when)));
+            return Err(soonest.min(AdmissionWait::Until(when)));
         }
         Ok(next)
     }
 
     fn check_reservation(&self, turn: LaneTurn, now: Moment) -> Result<(), AdmissionWait> {
-        let limit = self.current_limit(now);
-        let places =
-            if is_bulk(turn.lane) && !turn.is_owed { self.settings.bulk_limit(limit) } else { limit };
-        self.window.check_limit(places, self.current_window(now)).map_err(|wait| {
-            match self.adaptive_limit.next_rise_at(now) {
-                Some(grows) => wait.sooner_of(AdmissionWait::Until(grows)),
-                None => wait,
-            }
+        let mut limit = self.current_limit(now);
+        if turn.follows_bulk_rules() {
+            limit = self.settings.bulk_limit(limit);
+        }
+        self.window.check_limit(limit, self.current_window(now)).map_err(|wait| {
+            self.adaptive_limit.next_rise_at(now).map_or(wait, |rise| wait.min(AdmissionWait::Until(rise)))
         })
     }
 
     fn check_operation(&self, operation: Operation, lane: Lane, now: Moment) -> Result<(), AdmissionWait> {
         self.holds.check_operation(operation, self.slots.in_flight(operation), now)?;
         self.slots.check_slot(operation, self.settings.slots_per_operation())?;
-        self.bad_requests.check_call(
-            operation,
-            lane,
-            self.calls_in_flight(),
-            self.settings.bad_requests_per_day,
-        )
+        let a_day = self.settings.bad_requests_per_day;
+        self.bad_requests.check_call(operation, lane, self.calls_in_flight(), a_day)
     }
 
     /// Returns the number of calls sent and not answered.
@@ -248,31 +273,41 @@ impl Admission {
     }
 
     fn grant_call(&mut self, next: NextGrant, now: Moment) {
-        let Some(Waiter { operation, lane, notify: bell, .. }) = self.queue.grant_turn(next.ticket_id) else {
-            return;
-        };
+        let Some(call) = self.queue.grant_turn(next.ticket_id) else { return };
         self.window.reserve_call();
-        self.slots.take_slot(operation);
-        self.granted
-            .insert(next.ticket_id, CallGrant { operation, lane, granted_at: now, paced: next.paced });
-        bell.notify_one();
+        self.slots.take_slot(call.operation);
+        let grant =
+            CallGrant { operation: call.operation, lane: call.lane, granted_at: now, paced: next.paced };
+        self.granted.insert(next.ticket_id, grant);
+        call.notify.notify_one();
     }
 
     /// Notifies the oldest waiter if its wait has changed. The caller in `origin` learns its wait from the
     /// return value.
     fn notify_oldest(&mut self, wait: AdmissionWait, origin: Option<TicketId>) {
-        let keeper = self.queue.oldest_waiter();
-        let answer = keeper.map(|keeper| (keeper.ticket_id, wait));
-        if let Some(keeper) = keeper
-            && self.last_wait != answer
-            && origin != Some(keeper.ticket_id)
+        let oldest = self.queue.oldest_waiter();
+        let next_wait = oldest.map(|oldest| (oldest.ticket_id, wait));
+        if let Some(oldest) = oldest
+            && self.last_wait != next_wait
+            && origin != Some(oldest.ticket_id)
         {
-            keeper.notify.notify_one();
+            oldest.notify.notify_one();
         }
-        self.last_wait = answer;
+        self.last_wait = next_wait;
     }
 }
 
-fn is_bulk(lane: Lane) -> bool {
-    matches!(lane, Lane::Push | Lane::Poll)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_written_down_is_found_again_unless_the_calendar_was_set_back() {
+        let now = DualInstant { moment: Moment(500), timestamp: Timestamp(10_000) };
+        assert_eq!(now.to_timestamp(Moment(400)), Timestamp(9_900));
+        assert_eq!(now.to_timestamp(Moment(600)), Timestamp(10_100));
+        assert_eq!(now.past_moment(Timestamp(9_900)), Moment(400));
+        assert_eq!(now.past_moment(Timestamp(9_000)), Moment(-500), "before the boot");
+        assert_eq!(now.past_moment(Timestamp(99_000)), Moment(500), "set back");
+    }
 }

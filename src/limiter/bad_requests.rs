@@ -13,7 +13,8 @@
 //! A 400 whose answer was lost is not counted. The distance between the hard threshold and the platform's
 //! limit covers such answers.
 
-use super::wait::AdmissionWait;
+use super::LimiterEvent;
+use super::admission::AdmissionWait;
 use crate::model::{CallEffect, Lane, Moment, Operation};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,13 +28,6 @@ const SOFT_PERCENT: u64 = 60;
 /// With 500 a day it is 400, minus the calls in flight. With all slots of all operations in use (60),
 /// docs/rules.md 33 holds and 40 are left for lost answers.
 const HARD_PERCENT: u64 = 80;
-
-/// A threshold that was just reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadRequestThreshold {
-    Soft,
-    Hard,
-}
 
 /// Answers of 400 in the last 24 h.
 #[derive(Debug, Default)]
@@ -51,41 +45,41 @@ pub(super) struct ExhaustedBudget {
 }
 
 impl BadRequestBudget {
-    /// Restores the budget of an earlier run.
     pub(super) fn from_persisted(
-        answers: impl IntoIterator<Item = (Moment, Operation)>,
-        full: Option<ExhaustedBudget>,
+        mut answers: Vec<(Moment, Operation)>,
+        exhausted: Option<ExhaustedBudget>,
     ) -> Self {
-        let mut answers: Vec<_> = answers.into_iter().collect();
         answers.sort_unstable();
-        Self { answers: answers.into(), exhausted: full }
+        Self { answers: answers.into(), exhausted }
     }
 
-    /// Counts an answer of 400 towards `a_day`. Returns the threshold that this reached, if any.
+    /// Counts an answer of 400 towards `a_day`. Returns the event of the threshold that this reached, if any.
     pub(super) fn record_bad_request(
         &mut self,
         operation: Operation,
         a_day: u32,
         now: Moment,
-    ) -> Option<BadRequestThreshold> {
+    ) -> Option<LimiterEvent> {
         self.remove_expired(now);
         self.answers.push_back((now, operation));
-        match self.bad_request_count() {
-            count if count == threshold(a_day, HARD_PERCENT) => Some(BadRequestThreshold::Hard),
-            count if count == threshold(a_day, SOFT_PERCENT) => Some(BadRequestThreshold::Soft),
+        let count = self.bad_request_count();
+        match thresholds(a_day) {
+            (_, hard) if count == hard => Some(LimiterEvent::HardThreshold { count }),
+            (soft, _) if count == soft => Some(LimiterEvent::SoftThreshold { count }),
             _ => None,
         }
     }
 
-    /// Records the throttle: only reads for a day, and the first of them alone.
-    pub(super) fn mark_exhausted(&mut self, now: Moment) {
+    /// Records the throttle: only reads for a day, and the first of them alone. Returns the end of that day.
+    pub(super) fn mark_exhausted(&mut self, now: Moment) -> Moment {
         self.exhausted = Some(ExhaustedBudget { since: now, is_proved: false });
+        now.plus(DAY)
     }
 
     /// Records that a call granted at `granted` was answered.
     pub(super) fn record_answered(&mut self, granted: Moment) {
-        if let Some(full) = &mut self.exhausted {
-            full.is_proved |= granted > full.since;
+        if let Some(exhausted) = &mut self.exhausted {
+            exhausted.is_proved |= granted > exhausted.since;
         }
     }
 
@@ -94,7 +88,7 @@ impl BadRequestBudget {
         while self.answers.front().is_some_and(|(at, _)| at.plus(DAY) <= now) {
             self.answers.pop_front();
         }
-        self.exhausted = self.exhausted.filter(|full| full.since.plus(DAY) > now);
+        self.exhausted = self.exhausted.filter(|exhausted| exhausted.since.plus(DAY) > now);
     }
 
     /// Returns the answers of 400 in the last 24 h, as of the last sweep.
@@ -112,11 +106,6 @@ impl BadRequestBudget {
         self.exhausted
     }
 
-    /// Returns the end of the time in which only reads are sent.
-    pub(super) fn reads_only_until(&self) -> Option<Moment> {
-        self.exhausted.map(|full| full.since.plus(DAY))
-    }
-
     /// Checks a call against the budget, with `in_flight` other calls and `a_day` answers of 400 allowed.
     pub(super) fn check_call(
         &self,
@@ -125,17 +114,17 @@ impl BadRequestBudget {
         in_flight: u32,
         a_day: u32,
     ) -> Result<(), AdmissionWait> {
-        if let Some(full) = self.exhausted {
+        if let Some(exhausted) = self.exhausted {
             if operation.effect() == CallEffect::Write {
-                return Err(AdmissionWait::Until(full.since.plus(DAY)));
+                return Err(AdmissionWait::Until(exhausted.since.plus(DAY)));
             }
-            if !full.is_proved && in_flight > 0 {
+            if !exhausted.is_proved && in_flight > 0 {
                 return Err(AdmissionWait::Event);
             }
         }
-        let pushes_stop = lane == Lane::Push && self.bad_request_count() >= threshold(a_day, SOFT_PERCENT);
-        let near = self.exhausted.is_some()
-            || self.bad_request_count().saturating_add(in_flight) >= threshold(a_day, HARD_PERCENT);
+        let (count, (soft, hard)) = (self.bad_request_count(), thresholds(a_day));
+        let pushes_stop = lane == Lane::Push && count >= soft;
+        let near = self.exhausted.is_some() || count.saturating_add(in_flight) >= hard;
         let stopped = pushes_stop || near && self.answers.iter().any(|(_, answered)| *answered == operation);
         match self.answers.front() {
             Some((oldest, _)) if stopped => Err(AdmissionWait::Until(oldest.plus(DAY))),
@@ -144,14 +133,12 @@ impl BadRequestBudget {
     }
 }
 
-/// Returns the soft and the hard threshold for `a_day` answers.
+/// Returns the soft and the hard threshold for `a_day` answers, at least 1.
+///
+/// A threshold of 0 would stop calls before any answer of 400.
 pub(super) fn thresholds(a_day: u32) -> (u32, u32) {
-    (threshold(a_day, SOFT_PERCENT), threshold(a_day, HARD_PERCENT))
-}
-
-/// Returns a threshold of at least 1, because 0 would stop calls before any answer of 400.
-fn threshold(a_day: u32, percent: u64) -> u32 {
-    u32::try_from(u64::from(a_day) * percent / 100).unwrap_or(u32::MAX).max(1)
+    let threshold = |percent| u32::try_from(u64::from(a_day) * percent / 100).unwrap_or(u32::MAX).max(1);
+    (threshold(SOFT_PERCENT), threshold(HARD_PERCENT))
 }
 
 #[cfg(test)]
@@ -167,7 +154,10 @@ mod tests {
     }
 
     fn budget_with(count: u32, operation: Operation) -> BadRequestBudget {
-        BadRequestBudget::from_persisted((0..count).map(|n| (Moment(i64::from(n)), operation)), None)
+        BadRequestBudget::from_persisted(
+            (0..count).map(|n| (Moment(i64::from(n)), operation)).collect(),
+            None,
+        )
     }
 
     #[test]
@@ -197,11 +187,11 @@ mod tests {
     #[test]
     fn a_threshold_is_reported_once() {
         let mut budget = BadRequestBudget::default();
-        let said: Vec<_> = (1..=10).map(|n| budget.record_bad_request(PUSH, 10, Moment(n))).collect();
+        let events: Vec<_> = (1..=10).map(|n| budget.record_bad_request(PUSH, 10, Moment(n))).collect();
         let mut expected = vec![None; 10];
-        expected[5] = Some(BadRequestThreshold::Soft);
-        expected[7] = Some(BadRequestThreshold::Hard);
-        assert_eq!(said, expected);
+        expected[5] = Some(LimiterEvent::SoftThreshold { count: 6 });
+        expected[7] = Some(LimiterEvent::HardThreshold { count: 8 });
+        assert_eq!(events, expected);
     }
 
     #[test]

@@ -1,11 +1,77 @@
-//! Effect of each call outcome on the quota (docs/rules.md 30, 31, 33).
+//! Outcomes of calls, and their effect on the quota (docs/rules.md 30, 31, 33).
 
-use super::admission::{Admission, CallGrant};
-use super::bad_requests::BadRequestThreshold;
-use super::dual_instant::DualInstant;
-use super::hold::{HoldReason, HoldScope};
-use super::outcome::{LimiterEvent, QuotaOutcome};
+use super::admission::{Admission, CallGrant, DualInstant};
+use super::hold::{Hold, HoldReason, HoldScope};
+use crate::model::{Moment, Operation, Timestamp};
 use std::time::Duration;
+
+/// Outcome of a call as far as the quota is concerned.
+///
+/// The call's reservation lasts another 60 s after every outcome (docs/rules.md 30).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaOutcome {
+    /// Any other answer: a success, a 404, a 500, an unreadable body.
+    Answered,
+    /// 400: counted in the bad-request budget.
+    BadRequest,
+    /// 429 with `Retry-After`: the whole account waits for that time.
+    ///
+    /// The wait is at least a second and at most a day. For an unreadable header the client passes 60 s
+    /// (docs/rules.md 31).
+    RateThrottled(Duration),
+    /// 429 without `Retry-After`: the operation waits.
+    ConcurrencyThrottled,
+    /// 403 with `Retry-After`: the account waits for that time, and the bad-request budget is exhausted for a
+    /// day.
+    BadRequestThrottled(Duration),
+    /// 403 without `Retry-After`: the key is refused at once, unless the path carries an id.
+    ///
+    /// The id may be at fault instead (docs/rules.md 34). The caller then makes a work-queue call and reports
+    /// with [`refuse_key`](super::Limiter::refuse_key).
+    RefusedKey,
+    /// Proved not sent.
+    ///
+    /// The reservation lasts nevertheless. During an outage the quota then bounds even a loop without
+    /// backoff, at the cost of a slower first minute afterwards.
+    NotSent,
+    /// Given up without an answer: the slot lingers for a grace time.
+    TimedOut,
+}
+
+/// A change that the caller logs and stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimiterEvent {
+    /// A hold was set (`quota.hold`). [`LimiterState`](super::LimiterState) has changed.
+    HoldStarted(Hold),
+    /// Other software uses the account, and the adaptive limit fell (`quota.share`).
+    /// [`LimiterState`](super::LimiterState) has changed.
+    LimitReduced {
+        /// The adaptive limit, in thousandths of the configured part.
+        permille: u32,
+        /// Reservations allowed from now on.
+        limit: u32,
+        /// Own reservations at the refusal.
+        reservations: u32,
+    },
+    /// The adaptive limit is back at the configured part (`quota.share`).
+    LimitRecovered,
+    /// The answers of 400 in 24 h reached the soft threshold: bulk pushes stop.
+    SoftThreshold {
+        /// Answers counted.
+        count: u32,
+    },
+    /// The answers of 400 reached the hard threshold: every operation that was answered 400 stops.
+    HardThreshold {
+        /// Answers counted.
+        count: u32,
+    },
+    /// The platform throttles us for bad requests: only reads are sent. [`LimiterState`](super::LimiterState)
+    /// has changed.
+    BudgetExhausted {
+        /// Time at which writes may be sent again.
+        until: Timestamp,
+    },
+}
 
 impl Admission {
     /// Records the outcome of a call and returns the changes.
@@ -19,20 +85,21 @@ impl Admission {
         now: DualInstant,
     ) -> Vec<LimiterEvent> {
         self.remove_expired(now.moment);
-        let held = self.window.reservations();
+        // With the call's own.
+        let reservations = self.window.reservations();
         self.window.record_answer(now.moment);
-        self.free_slot(grant, outcome, now);
-        let mut notices = self.apply_outcome(grant, outcome, held, now);
+        self.free_slot(grant, outcome, now.moment);
+        let mut events = self.apply_outcome(grant, outcome, reservations, now);
         if self.adaptive_limit.take_recovered(now.moment) {
-            notices.push(LimiterEvent::LimitRecovered);
+            events.push(LimiterEvent::LimitRecovered);
         }
         self.run_admission(None, now.moment);
-        notices
+        events
     }
 
-    fn free_slot(&mut self, grant: CallGrant, outcome: QuotaOutcome, now: DualInstant) {
+    fn free_slot(&mut self, grant: CallGrant, outcome: QuotaOutcome, now: Moment) {
         if outcome == QuotaOutcome::TimedOut {
-            self.slots.release_slot_late(grant.operation, now.moment);
+            self.slots.release_slot_late(grant.operation, now);
         } else {
             self.slots.release_slot(grant.operation);
         }
@@ -49,99 +116,88 @@ impl Admission {
         }
     }
 
-    /// Applies the outcome. `held`: the reservations in use at the answer, the call's own included.
     fn apply_outcome(
         &mut self,
         grant: CallGrant,
         outcome: QuotaOutcome,
-        held: u32,
+        reservations: u32,
         now: DualInstant,
     ) -> Vec<LimiterEvent> {
+        let (CallGrant { operation, granted_at, .. }, at) = (grant, now.moment);
+        let mut events = Vec::new();
         match outcome {
-            QuotaOutcome::Answered | QuotaOutcome::NotSent | QuotaOutcome::TimedOut => Vec::new(),
-            QuotaOutcome::BadRequest => self.bad_request(grant, now),
-            QuotaOutcome::RateThrottled(wait) => self.rate_throttled(grant, wait, held, now),
-            QuotaOutcome::ConcurrencyThrottled => self.concurrency_throttled(grant, now),
-            QuotaOutcome::BadRequestThrottled(wait) => self.bad_request_throttled(wait, now),
-            QuotaOutcome::RefusedKey if grant.operation.carries_id() => Vec::new(),
+            QuotaOutcome::Answered | QuotaOutcome::NotSent | QuotaOutcome::TimedOut => {}
+            QuotaOutcome::BadRequest => {
+                let a_day = self.settings.bad_requests_per_day;
+                events.extend(self.bad_requests.record_bad_request(operation, a_day, at));
+            }
+            QuotaOutcome::RateThrottled(wait) => {
+                events.extend(self.hold_account(HoldReason::Rate, wait, now));
+                self.refused_since = Some(at);
+                let own = self.settings.own_limit();
+                if self.adaptive_limit.record_throttle(reservations, own, granted_at, at) {
+                    let (permille, limit) = (self.adaptive_limit.permille(at), self.current_limit(at));
+                    events.push(LimiterEvent::LimitReduced { permille, limit, reservations });
+                }
+            }
+            QuotaOutcome::ConcurrencyThrottled => {
+                let others = self.slots.in_flight(operation);
+                let is_new = self.holds.hold_shared_operation(operation, others, granted_at, at);
+                let scope = HoldScope::Operation(operation);
+                events.extend(self.hold_event(is_new, scope, HoldReason::Concurrency, now));
+                if self.refused_since.is_none_or(|since| granted_at > since)
+                    && let Some(wait) = self.lockout.record_refusal(operation)
+                {
+                    events.extend(self.hold_account(HoldReason::Blocked, wait, now));
+                    self.refused_since = Some(at);
+                }
+            }
+            QuotaOutcome::BadRequestThrottled(wait) => {
+                events.extend(self.hold_account(HoldReason::BadRequests, wait, now));
+                let until = now.to_timestamp(self.bad_requests.mark_exhausted(at));
+                events.push(LimiterEvent::BudgetExhausted { until });
+            }
+            QuotaOutcome::RefusedKey if operation.carries_id() => {}
             QuotaOutcome::RefusedKey => {
-                let why = format!("{} was answered 403", grant.operation);
-                let new = self.holds.refuse_key(why, now.moment);
-                self.hold_started(new, HoldScope::Key, HoldReason::RefusedKey, now)
+                events.extend(self.refuse_key(format!("{operation} was answered 403"), now));
             }
         }
+        events
     }
 
-    fn bad_request(&mut self, grant: CallGrant, now: DualInstant) -> Vec<LimiterEvent> {
-        let line = self.bad_requests.record_bad_request(
-            grant.operation,
-            self.settings.bad_requests_per_day,
-            now.moment,
-        );
-        let count = self.bad_requests.bad_request_count();
-        let notice = line.map(|line| match line {
-            BadRequestThreshold::Soft => LimiterEvent::SoftThreshold { count },
-            BadRequestThreshold::Hard => LimiterEvent::HardThreshold { count },
-        });
-        notice.into_iter().collect()
+    fn hold_account(&mut self, reason: HoldReason, wait: Duration, now: DualInstant) -> Option<LimiterEvent> {
+        let is_new = self.holds.hold_account(reason, wait, now.moment);
+        self.hold_event(is_new, HoldScope::Account, reason, now)
     }
 
-    fn rate_throttled(
+    /// Holds all lanes but the probe lane, unless they are held already.
+    pub(super) fn refuse_key(&mut self, why: String, now: DualInstant) -> Option<LimiterEvent> {
+        let is_new = self.holds.refuse_key(why, now.moment);
+        self.hold_event(is_new, HoldScope::Key, HoldReason::RefusedKey, now)
+    }
+
+    /// Holds an operation for its judging, unless it is held already.
+    pub(super) fn hold_operation(
         &mut self,
-        grant: CallGrant,
-        wait: Duration,
-        held: u32,
+        operation: Operation,
+        why: String,
         now: DualInstant,
-    ) -> Vec<LimiterEvent> {
-        let new = self.holds.hold_account(HoldReason::Rate, wait, now.moment);
-        let mut notices = self.hold_started(new, HoldScope::Account, HoldReason::Rate, now);
-        self.refused_since = Some(now.moment);
-        if self.adaptive_limit.record_throttle(held, self.settings.own_limit(), grant.granted_at, now.moment)
-        {
-            let permille = self.adaptive_limit.permille(now.moment);
-            notices.push(LimiterEvent::LimitReduced {
-                permille,
-                limit: self.current_limit(now.moment),
-                reservations: held,
-            });
-        }
-        notices
+    ) -> Option<LimiterEvent> {
+        let is_new = self.holds.hold_operation(operation, why, now.moment);
+        self.hold_event(is_new, HoldScope::Operation(operation), HoldReason::Judging, now)
     }
 
-    fn concurrency_throttled(&mut self, grant: CallGrant, now: DualInstant) -> Vec<LimiterEvent> {
-        let others = self.slots.in_flight(grant.operation);
-        let new = self.holds.hold_shared_operation(grant.operation, others, grant.granted_at, now.moment);
-        let mut notices =
-            self.hold_started(new, HoldScope::Operation(grant.operation), HoldReason::Concurrency, now);
-        if self.refused_since.is_none_or(|since| grant.granted_at > since)
-            && let Some(silence) = self.lockout.record_refusal(grant.operation)
-        {
-            let new = self.holds.hold_account(HoldReason::Blocked, silence, now.moment);
-            self.refused_since = Some(now.moment);
-            notices.extend(self.hold_started(new, HoldScope::Account, HoldReason::Blocked, now));
-        }
-        notices
-    }
-
-    fn bad_request_throttled(&mut self, wait: Duration, now: DualInstant) -> Vec<LimiterEvent> {
-        let new = self.holds.hold_account(HoldReason::BadRequests, wait, now.moment);
-        let mut notices = self.hold_started(new, HoldScope::Account, HoldReason::BadRequests, now);
-        self.bad_requests.mark_exhausted(now.moment);
-        let until = self.bad_requests.reads_only_until().unwrap_or(now.moment);
-        notices.push(LimiterEvent::BudgetExhausted { until: now.to_timestamp(until) });
-        notices
-    }
-
-    /// Returns the notice of a hold that was just set, if `new`.
-    pub(super) fn hold_started(
+    /// Returns the event of a hold that was just set, if it is new.
+    fn hold_event(
         &self,
-        new: bool,
+        is_new: bool,
         scope: HoldScope,
         reason: HoldReason,
         now: DualInstant,
-    ) -> Vec<LimiterEvent> {
-        let holds = self.holds.active_holds(now).into_iter();
-        let set = holds.filter(|hold| new && hold.scope == scope && hold.reason == reason);
-        set.map(LimiterEvent::HoldStarted).collect()
+    ) -> Option<LimiterEvent> {
+        let mut holds = self.holds.active_holds(now).into_iter();
+        holds
+            .find(|hold| is_new && hold.scope == scope && hold.reason == reason)
+            .map(LimiterEvent::HoldStarted)
     }
 }

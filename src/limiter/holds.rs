@@ -12,9 +12,8 @@
 //! A later answer may set a hold that ends later. It never extends the hold in force, which keeps its own
 //! end, also over a restart.
 
-use super::dual_instant::DualInstant;
+use super::admission::{AdmissionWait, DualInstant};
 use super::hold::{Hold, HoldReason, HoldScope};
-use super::wait::AdmissionWait;
 use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +25,6 @@ const ORDERED_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::fr
 /// First and longest wait while another program has the slots (docs/rules.md 31).
 const SHARED_SLOTS_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// All holds in force.
 #[derive(Debug, Default)]
 pub(super) struct ActiveHolds {
     account: Option<(HoldReason, TimedHold)>,
@@ -92,15 +90,15 @@ impl ActiveHolds {
         granted: Moment,
         now: Moment,
     ) -> bool {
-        let before = self.shared_slots.get(&operation).copied();
-        let known = before.is_some_and(|taken| match taken.wait {
-            Some(_) => granted <= taken.since,
+        let before = self.shared_slots.get(&operation);
+        let is_known = before.is_some_and(|held| match held.wait {
+            Some(_) => granted <= held.since,
             None => others > 0,
         });
-        if known {
+        if is_known {
             return false;
         }
-        let waits = before.map_or(0, |taken| taken.waits);
+        let waits = before.map_or(0, |held| held.waits);
         let next = if others > 0 {
             HeldOperation { waits, since: now, wait: None }
         } else {
@@ -114,20 +112,21 @@ impl ActiveHolds {
     /// Records the end of a call. `admitted`: the platform had a slot for the call, so the doubling starts
     /// anew.
     pub(super) fn record_completion(&mut self, operation: Operation, admitted: bool) {
-        let waits_for_this = self.shared_slots.get(&operation).is_some_and(|taken| taken.wait.is_none());
+        let waits_for_this = self.shared_slots.get(&operation).is_some_and(|held| held.wait.is_none());
         if admitted || waits_for_this {
             self.shared_slots.remove(&operation);
         }
     }
 
-    /// Stops the operation until it is [released](Self::release_operation). Returns false if it was held already.
+    /// Stops the operation until it is [released](Self::release_operation). Returns false if it was held
+    /// already.
     pub(super) fn hold_operation(&mut self, operation: Operation, why: String, now: Moment) -> bool {
         let new = !self.judging.contains_key(&operation);
         self.judging.entry(operation).or_insert(OpenEndedHold { since: now, why });
         new
     }
 
-    /// Releases an operation. Returns false if it was not held.
+    /// Returns false if the operation was not held.
     pub(super) fn release_operation(&mut self, operation: Operation) -> bool {
         self.judging.remove(&operation).is_some()
     }
@@ -141,7 +140,7 @@ impl ActiveHolds {
         new
     }
 
-    /// Ends the refusal of the key. Returns false if the key was not refused.
+    /// Returns false if the key was not refused.
     pub(super) fn lift_refusal(&mut self) -> bool {
         self.key.take().is_some()
     }
@@ -151,12 +150,10 @@ impl ActiveHolds {
         self.account.take().filter(|(_, timed)| timed.end_moment() > now).map(|(reason, _)| reason)
     }
 
-    /// Returns true if the key is refused.
     pub(super) fn is_refused(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Checks the holds on a lane.
     pub(super) fn check_lane(&self, lane: Lane, now: Moment) -> Result<(), AdmissionWait> {
         if self.is_refused() && lane != Lane::Probe {
             return Err(AdmissionWait::Event);
@@ -177,8 +174,8 @@ impl ActiveHolds {
         if self.judging.contains_key(&operation) {
             return Err(AdmissionWait::Event);
         }
-        let Some(taken) = self.shared_slots.get(&operation) else { return Ok(()) };
-        match taken.end_moment() {
+        let Some(held) = self.shared_slots.get(&operation) else { return Ok(()) };
+        match held.end_moment() {
             Some(end) if end > now => Err(AdmissionWait::Until(end)),
             // Without a call in flight no completion would ever end the wait.
             None if in_flight > 0 => Err(AdmissionWait::Event),
@@ -199,41 +196,36 @@ impl ActiveHolds {
         if let Some((reason, timed)) = self.account.filter(|(_, timed)| timed.end_moment() > now.moment) {
             holds.push(hold(HoldScope::Account, reason, "", timed.since, Some(timed.duration)));
         }
-        if let Some(answer) = &self.key {
-            holds.push(hold(HoldScope::Key, HoldReason::RefusedKey, &answer.why, answer.since, None));
+        if let Some(open) = &self.key {
+            holds.push(hold(HoldScope::Key, HoldReason::RefusedKey, &open.why, open.since, None));
         }
-        for (operation, answer) in &self.judging {
-            holds.push(hold(
-                HoldScope::Operation(*operation),
-                HoldReason::Judging,
-                &answer.why,
-                answer.since,
-                None,
-            ));
+        for (operation, open) in &self.judging {
+            let scope = HoldScope::Operation(*operation);
+            holds.push(hold(scope, HoldReason::Judging, &open.why, open.since, None));
         }
-        for (operation, taken) in &self.shared_slots {
-            if taken.end_moment().is_none_or(|end| end > now.moment) {
+        for (operation, held) in &self.shared_slots {
+            if held.end_moment().is_none_or(|end| end > now.moment) {
                 let scope = HoldScope::Operation(*operation);
-                holds.push(hold(scope, HoldReason::Concurrency, "", taken.since, taken.wait));
+                holds.push(hold(scope, HoldReason::Concurrency, "", held.since, held.wait));
             }
         }
         holds
     }
 
     /// Restores the holds of an earlier run, each with its original end.
-    pub(super) fn from_persisted(kept: &[Hold], now: DualInstant) -> Self {
+    pub(super) fn from_persisted(stored: &[Hold], now: DualInstant) -> Self {
         let mut holds = Self::default();
-        for hold in kept {
+        for hold in stored {
             let since = now.past_moment(hold.since);
             let wait = hold.duration_ms.map(Duration::from_millis);
-            let answer = || OpenEndedHold { since, why: hold.why.clone() };
+            let open = || OpenEndedHold { since, why: hold.why.clone() };
             match (hold.scope, wait) {
                 (HoldScope::Account, Some(duration)) => {
                     holds.account = Some((hold.reason, TimedHold { since, duration }))
                 }
-                (HoldScope::Key, None) => holds.key = Some(answer()),
+                (HoldScope::Key, None) => holds.key = Some(open()),
                 (HoldScope::Operation(operation), None) if hold.reason == HoldReason::Judging => {
-                    holds.judging.insert(operation, answer());
+                    holds.judging.insert(operation, open());
                 }
                 (HoldScope::Operation(operation), Some(_)) => {
                     holds.shared_slots.insert(operation, HeldOperation { waits: 0, since, wait });
@@ -249,24 +241,13 @@ impl ActiveHolds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Clock, Timestamp};
+    use crate::model::Timestamp;
 
     const PUSH: Operation = Operation::UpdateQuantityOnHand;
     const READ: Operation = Operation::GetProductBalances;
 
-    struct FixedClock(i64);
-
-    impl Clock for FixedClock {
-        fn now(&self) -> Timestamp {
-            Timestamp(1_000_000 + self.0)
-        }
-        fn moment(&self) -> Moment {
-            Moment(self.0)
-        }
-    }
-
     fn now(ms: i64) -> DualInstant {
-        DualInstant::from_clock(&FixedClock(ms))
+        DualInstant { moment: Moment(ms), timestamp: Timestamp(1_000_000 + ms) }
     }
 
     fn second(n: i64) -> Moment {
@@ -283,12 +264,9 @@ mod tests {
         for (asked, waited) in cases {
             let mut holds = ActiveHolds::default();
             assert!(holds.hold_account(HoldReason::Rate, seconds(asked), second(0)));
+            let until = Err(AdmissionWait::Until(second(waited)));
             for lane in Lane::ALL {
-                assert_eq!(
-                    holds.check_lane(lane, second(0)),
-                    Err(AdmissionWait::Until(second(waited))),
-                    "{asked} s"
-                );
+                assert_eq!(holds.check_lane(lane, second(0)), until, "{asked} s");
                 assert_eq!(holds.check_lane(lane, second(waited)), Ok(()), "{asked} s");
             }
         }
@@ -333,16 +311,15 @@ mod tests {
         let mut at = 0;
         for wait in [1, 2, 4, 8, 16, 30, 30] {
             assert!(holds.hold_shared_operation(PUSH, 0, second(at), second(at)));
-            assert_eq!(
-                holds.check_operation(PUSH, 0, second(at)),
-                Err(AdmissionWait::Until(second(at + wait)))
-            );
+            let until = Err(AdmissionWait::Until(second(at + wait)));
+            assert_eq!(holds.check_operation(PUSH, 0, second(at)), until);
             at += wait;
         }
         holds.record_completion(PUSH, true);
         assert!(holds.hold_shared_operation(PUSH, 0, second(at), second(at)));
         assert_eq!(holds.check_operation(PUSH, 0, second(at)), Err(AdmissionWait::Until(second(at + 1))));
     }
+
     #[test]
     fn calls_refused_together_double_the_wait_once() {
         let mut holds = ActiveHolds::default();
@@ -386,13 +363,13 @@ mod tests {
         holds.refuse_key("403".into(), second(1));
         holds.hold_operation(PUSH, "a 400".into(), second(2));
         holds.hold_shared_operation(READ, 0, second(3), second(3));
-        let kept = holds.active_holds(now(3_000));
-        let scopes: Vec<_> = kept.iter().map(|hold| hold.scope).collect();
+        let stored = holds.active_holds(now(3_000));
+        let scopes: Vec<_> = stored.iter().map(|hold| hold.scope).collect();
         let operations = [HoldScope::Operation(PUSH), HoldScope::Operation(READ)];
         assert_eq!(scopes, [&[HoldScope::Account, HoldScope::Key][..], &operations].concat());
 
-        let mut restored = ActiveHolds::from_persisted(&kept, now(300_000));
-        assert_eq!(restored.active_holds(now(3_000)), kept);
+        let mut restored = ActiveHolds::from_persisted(&stored, now(300_000));
+        assert_eq!(restored.active_holds(now(3_000)), stored);
         assert_eq!(restored.check_lane(Lane::Probe, second(300)), Err(AdmissionWait::Until(second(600))));
         assert_eq!(restored.check_operation(PUSH, 0, second(300)), Err(AdmissionWait::Event));
         assert!(restored.lift_refusal());
@@ -406,9 +383,9 @@ mod tests {
     fn a_hold_that_seems_to_lie_ahead_lasts_no_longer_than_it_was_set_for() {
         let mut holds = ActiveHolds::default();
         holds.hold_account(HoldReason::Rate, seconds(60), second(0));
-        let mut kept = holds.active_holds(now(0));
-        kept[0].since = Timestamp(i64::MAX / 2);
-        let restored = ActiveHolds::from_persisted(&kept, now(5_000));
+        let mut stored = holds.active_holds(now(0));
+        stored[0].since = Timestamp(i64::MAX / 2);
+        let restored = ActiveHolds::from_persisted(&stored, now(5_000));
         assert_eq!(restored.check_lane(Lane::Poll, second(5)), Err(AdmissionWait::Until(second(65))));
     }
 }

@@ -31,9 +31,9 @@ impl Lockout {
         if self.refusals < REFUSALS_MIN || self.operations.len() < OPERATIONS_MIN {
             return None;
         }
-        let silence = LOCKOUT_WAIT.0.saturating_mul(1 << self.waits.min(8)).min(LOCKOUT_WAIT.1);
+        let wait = LOCKOUT_WAIT.0.saturating_mul(1 << self.waits.min(8)).min(LOCKOUT_WAIT.1);
         self.waits += 1;
-        Some(silence)
+        Some(wait)
     }
 
     /// Records an admitted call, which ends the lockout.
@@ -51,18 +51,18 @@ mod tests {
 
     #[test]
     fn one_operation_refused_again_and_again_is_no_block() {
-        let mut block = Lockout::default();
-        assert!((0..50).all(|_| block.record_refusal(PUSH).is_none()));
+        let mut lockout = Lockout::default();
+        assert!((0..50).all(|_| lockout.record_refusal(PUSH).is_none()));
     }
 
     #[test]
     fn two_operations_in_a_row_are_one_and_each_silence_is_twice_the_last() {
-        let mut block = Lockout::default();
+        let mut lockout = Lockout::default();
         let seconds: Vec<_> = [PUSH, READ, PUSH, PUSH, READ, PUSH, PUSH, PUSH, PUSH, PUSH]
-            .map(|operation| block.record_refusal(operation).map_or(0, |silence| silence.as_secs()))
+            .map(|operation| lockout.record_refusal(operation).map_or(0, |wait| wait.as_secs()))
             .into();
         assert_eq!(seconds, [0, 0, 5, 10, 20, 40, 80, 160, 300, 300]);
-        block.end_lockout();
-        assert_eq!(block.record_refusal(PUSH), None);
+        lockout.end_lockout();
+        assert_eq!(lockout.record_refusal(PUSH), None);
     }
 }

@@ -39,53 +39,51 @@
 //!
 //! - Other software on the account is not noticed before its first 429, and each attempt to regain its part
 //!   costs another 429. Instances that share an account set `limits.share`.
-//! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of [`PersistedState`].
+//! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of
+//!   [`PersistedState`].
 //! - Lanes have no order beyond their guaranteed turns, and a wait has no upper bound: a hold may last a day.
 //!   A caller that cannot wait drops the future, which leaves no trace. Waiting is not a failure.
-//! - The limiter writes no log lines. It returns [`LimiterEvent`]s, because the caller knows the run and must store
-//!   the changed state anyway.
+//! - The limiter writes no log lines. It returns [`LimiterEvent`]s, because the caller knows the run and must
+//!   store the changed state anyway.
 
 mod adaptive_limit;
 mod admission;
 mod bad_requests;
 mod completion;
-mod dual_instant;
 mod hold;
 mod holds;
 mod lockout;
-mod outcome;
 mod pacer;
 mod permit;
 mod persisted;
 mod queue;
-mod quota_status;
 mod quota_usage;
 mod settings;
 mod slots;
-mod wait;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
+pub use completion::{LimiterEvent, QuotaOutcome};
 pub use hold::{Hold, HoldReason, HoldScope};
-pub use outcome::{LimiterEvent, QuotaOutcome};
 pub use permit::Permit;
-pub use persisted::{LimiterState, PastReservation, PersistedState};
-pub use quota_status::{BadRequestForecast, EndingHold, QuotaStatus, forecast_bad_requests};
+pub use persisted::{
+    BadRequestForecast, EndingHold, LimiterState, PastReservation, PersistedState, QuotaStatus,
+    forecast_bad_requests,
+};
 pub use quota_usage::{QuotaUsage, WaitingCalls};
 pub use settings::LimiterSettings;
 #[cfg(test)]
 pub use tests::TestClock;
 
 use crate::model::{Clock, Lane, Moment, Operation};
-use admission::{Admission, NextStep};
-use dual_instant::DualInstant;
+use admission::{Admission, AdmissionWait, DualInstant, NextStep};
+use holds::ActiveHolds;
 use queue::Waiter;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wait::AdmissionWait;
 
 /// Longest sleep between two admission checks.
 ///
@@ -142,8 +140,8 @@ impl LimiterShared {
 
 impl Limiter {
     /// Creates a limiter from the state of earlier runs; see [`PersistedState`].
-    pub fn new(settings: LimiterSettings, clock: Arc<dyn Clock>, memory: PersistedState) -> Self {
-        let admission = Admission::from_persisted(settings, memory, DualInstant::from_clock(clock.as_ref()));
+    pub fn new(settings: LimiterSettings, clock: Arc<dyn Clock>, state: PersistedState) -> Self {
+        let admission = Admission::from_persisted(settings, state, DualInstant::from_clock(clock.as_ref()));
         Self { shared: Arc::new(LimiterShared { admission: Mutex::new(admission), clock }) }
     }
 
@@ -156,12 +154,12 @@ impl Limiter {
         lane: Lane,
         pace: PacePayment,
     ) -> Result<Permit, LimiterClosed> {
-        let waiting = self.shared.lock_admission().queue.add_call(operation, lane, pace);
-        let ticket = QueueTicket { shared: &self.shared, waiter: waiting };
+        let waiter = self.shared.lock_admission().queue.add_call(operation, lane, pace);
+        let ticket = QueueTicket { shared: &self.shared, waiter };
         loop {
             let now = self.shared.moment();
-            let look = self.shared.lock_admission().check_ticket(ticket.waiter.ticket_id, now);
-            match look {
+            let next = self.shared.lock_admission().check_ticket(ticket.waiter.ticket_id, now);
+            match next {
                 NextStep::Granted(grant) => return Ok(Permit::new(Arc::clone(&self.shared), grant)),
                 NextStep::Closed => return Err(LimiterClosed),
                 NextStep::Wait(wait) => ticket.sleep_until_wake(wait, now).await,
@@ -177,7 +175,9 @@ impl Limiter {
     /// Applies other settings. Calls in flight or in the window stay counted.
     pub fn reconfigure(&self, settings: LimiterSettings) {
         let now = self.shared.moment();
-        self.shared.lock_admission().reconfigure(settings, now);
+        let mut admission = self.shared.lock_admission();
+        admission.settings = settings;
+        admission.run_admission(None, now);
     }
 
     /// Holds an operation until it is [released](Self::release_operation).
@@ -186,19 +186,13 @@ impl Limiter {
     /// is text for an operator. Returns `None` if the operation is held already.
     pub fn hold_operation(&self, operation: Operation, why: impl Into<String>) -> Option<LimiterEvent> {
         let now = self.shared.now();
-        let mut admission = self.shared.lock_admission();
-        let new = admission.holds.hold_operation(operation, why.into(), now.moment);
-        admission.hold_started(new, HoldScope::Operation(operation), HoldReason::Judging, now).pop()
+        self.shared.lock_admission().hold_operation(operation, why.into(), now)
     }
 
     /// Releases an operation held by [`hold_operation`](Self::hold_operation). Returns false if it was not
     /// held.
     pub fn release_operation(&self, operation: Operation) -> bool {
-        let now = self.shared.moment();
-        let mut admission = self.shared.lock_admission();
-        let held = admission.holds.release_operation(operation);
-        admission.run_admission(None, now);
-        held
+        self.end_hold(|holds, _| holds.release_operation(operation))
     }
 
     /// Holds all lanes but the probe lane, because the platform does not accept the key.
@@ -206,29 +200,27 @@ impl Limiter {
     /// `why` is text for an operator and contains no secret. Returns `None` if the key is refused already.
     pub fn refuse_key(&self, why: impl Into<String>) -> Option<LimiterEvent> {
         let now = self.shared.now();
-        let mut admission = self.shared.lock_admission();
-        let new = admission.holds.refuse_key(why.into(), now.moment);
-        admission.hold_started(new, HoldScope::Key, HoldReason::RefusedKey, now).pop()
+        self.shared.lock_admission().refuse_key(why.into(), now)
     }
 
     /// Ends the hold for a refused key, after an answered probe or a new key. Returns false if the key was
     /// not refused.
     pub fn lift_refusal(&self) -> bool {
-        let now = self.shared.moment();
-        let mut admission = self.shared.lock_admission();
-        let refused = admission.holds.lift_refusal();
-        admission.run_admission(None, now);
-        refused
+        self.end_hold(|holds, _| holds.lift_refusal())
     }
 
     /// Ends the wait ordered for the account, by an operator's decision. Returns its reason if one was in
     /// force.
     pub fn lift_order(&self) -> Option<HoldReason> {
+        self.end_hold(ActiveHolds::lift_order)
+    }
+
+    fn end_hold<T>(&self, end: impl FnOnce(&mut ActiveHolds, Moment) -> T) -> T {
         let now = self.shared.moment();
         let mut admission = self.shared.lock_admission();
-        let lifted = admission.holds.lift_order(now);
+        let ended = end(&mut admission.holds, now);
         admission.run_admission(None, now);
-        lifted
+        ended
     }
 
     /// Returns true if the key is refused.
@@ -236,8 +228,8 @@ impl Limiter {
         self.shared.lock_admission().holds.is_refused()
     }
 
-    /// Returns the state for the next start. Only [`PersistedState::limiter_state`] must be stored; the rest is in the
-    /// journal.
+    /// Returns the state for the next start. Only [`PersistedState::limiter_state`] must be stored; the rest
+    /// is in the journal.
     pub fn persisted_state(&self) -> PersistedState {
         let now = self.shared.now();
         self.shared.lock_admission().persisted_state(now)
@@ -266,15 +258,15 @@ struct QueueTicket<'a> {
 impl QueueTicket<'_> {
     /// Sleeps until notified, or until the time in `wait`, for at most [`SLEEP_MAX`].
     async fn sleep_until_wake(&self, wait: AdmissionWait, now: Moment) {
-        let bell = self.waiter.notify.notified();
+        let notified = self.waiter.notify.notified();
         match wait {
-            AdmissionWait::Event => bell.await,
+            AdmissionWait::Event => notified.await,
             AdmissionWait::Until(due) => {
-                let nap = due.duration_since(now).clamp(Duration::from_millis(1), SLEEP_MAX);
+                let sleep = due.duration_since(now).clamp(Duration::from_millis(1), SLEEP_MAX);
                 tokio::select! {
                     biased;
-                    () = bell => {}
-                    () = self.shared.clock.sleep(nap) => {}
+                    () = notified => {}
+                    () = self.shared.clock.sleep(sleep) => {}
                 }
             }
         }

@@ -30,7 +30,6 @@ impl Clock for ManualClock {
 
 type TokenBucket = RateLimiter<NotKeyed, InMemoryState, ManualClock, NoOpMiddleware<Duration>>;
 
-/// Pace of the bulk lanes.
 #[derive(Debug)]
 pub(super) struct Pacer {
     bucket: TokenBucket,

@@ -1,28 +1,27 @@
 //! Right to send one call: a reservation in the window and a slot of its operation.
 
-use super::LimiterShared;
 use super::admission::CallGrant;
-use super::outcome::{LimiterEvent, QuotaOutcome};
+use super::{LimiterEvent, LimiterShared, QuotaOutcome};
 use std::sync::Arc;
 
 /// Right to send one call.
 ///
-/// [Conclude](Self::complete_call) it with the outcome. A permit dropped without a conclusion counts as given up
-/// at that instant. This is safe while the task that waits for the answer owns the permit.
-#[must_use = "a permit dropped unused still costs a place for 60 s; give it back instead"]
+/// [Complete](Self::complete_call) it with the outcome. A permit dropped without an outcome counts as given
+/// up at that instant. This is safe while the task that waits for the answer owns the permit.
+#[must_use = "a permit dropped unused still costs a reservation for 60 s; call return_unused instead"]
 pub struct Permit {
     shared: Arc<LimiterShared>,
-    /// `None` once concluded.
+    /// `None` once completed.
     grant: Option<CallGrant>,
 }
 
 impl Permit {
-    pub(super) fn new(office: Arc<LimiterShared>, grant: CallGrant) -> Self {
-        Self { shared: office, grant: Some(grant) }
+    pub(super) fn new(shared: Arc<LimiterShared>, grant: CallGrant) -> Self {
+        Self { shared, grant: Some(grant) }
     }
 
     /// Records the outcome of the call. Returns the changes, which the caller logs and stores.
-    #[must_use = "what changed has to be logged and kept"]
+    #[must_use = "the events have to be logged and stored"]
     pub fn complete_call(mut self, outcome: QuotaOutcome) -> Vec<LimiterEvent> {
         self.end_grant(outcome)
     }
@@ -60,8 +59,8 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // The notices are dropped. A call given up makes none but `ShareRecovered`, and `Budget` shows the
-        // limit too.
+        // The events are dropped. A call given up causes `LimitRecovered` only, and `QuotaUsage` has the
+        // limit.
         drop(self.end_grant(QuotaOutcome::TimedOut));
     }
 }
@@ -70,12 +69,12 @@ impl Drop for Permit {
 struct KeptReservation<'a>(&'a LimiterShared);
 
 impl<'a> KeptReservation<'a> {
-    fn new(office: &'a LimiterShared) -> Self {
-        let now = office.moment();
-        let mut admission = office.lock_admission();
+    fn new(shared: &'a LimiterShared) -> Self {
+        let now = shared.moment();
+        let mut admission = shared.lock_admission();
         admission.kept_reservations += 1;
         admission.run_admission(None, now);
-        Self(office)
+        Self(shared)
     }
 }
 

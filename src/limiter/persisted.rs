@@ -1,33 +1,39 @@
 //! State that the limiter needs at its start, so that a restart does not evade the quota.
+//!
+//! `status` reads the stored state too, because the limiter may be in another process or not running.
 
 use super::adaptive_limit::AdaptiveLimit;
-use super::admission::Admission;
-use super::bad_requests::{BadRequestBudget, ExhaustedBudget};
-use super::dual_instant::DualInstant;
-use super::hold::Hold;
+use super::admission::{Admission, DualInstant};
+use super::bad_requests::{self, BadRequestBudget, ExhaustedBudget};
+use super::hold::{Hold, HoldReason, HoldScope};
 use super::holds::ActiveHolds;
 use super::settings::LimiterSettings;
 use super::window::SlidingWindow;
 use crate::model::{Moment, Operation, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// State of earlier runs.
 ///
-/// `places` and `bad_requests` come from the journal, because only the commit before a send survives a crash.
-/// `kept` is [`Limiter::memory`](super::Limiter::persisted_state)`().kept`, stored whenever a
-/// [`LimiterEvent`](super::LimiterEvent) reports a change of it. An empty memory is right for a new database only.
+/// `reservations` and `bad_requests` come from the journal, because only the commit before a send survives a
+/// crash. `limiter_state` is stored whenever a [`LimiterEvent`](super::LimiterEvent) reports a change of it.
+/// An empty state is right for a new database only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistedState {
     /// Calls of the last minutes.
     ///
     /// *After a restart on the same boot*: every call answered within the last two minutes as
-    /// [`PastReservation::Answered`] with the moment of its answer; older answers are ignored. Every call given up
-    /// without an answer as [`PastReservation::GivenUp`]. Every claimed call without a conclusion as
+    /// [`PastReservation::Answered`] with the moment of its answer; older answers are ignored. Every call
+    /// given up without an answer as [`PastReservation::GivenUp`]. Every claimed call without an outcome as
     /// [`PastReservation::Unanswered`], regardless of its age.
     ///
     /// *On another boot* the journal's moments are meaningless, and the calendar may have been set. Then the
-    /// list is the newest `calls_per_minute` calls of the journal, each as [`PastReservation::Answered`] with the
-    /// moment of the start.
+    /// list is the newest `calls_per_minute` calls of the journal, each as [`PastReservation::Answered`] with
+    /// the moment of the start.
     pub reservations: Vec<PastReservation>,
     /// Answers of 400 in the last 24 h with their operations; older ones are ignored.
     ///
@@ -71,37 +77,30 @@ pub struct LimiterState {
 
 impl Admission {
     /// Restores the state of a starting program from earlier runs.
-    pub(super) fn from_persisted(
-        settings: LimiterSettings,
-        memory: PersistedState,
-        now: DualInstant,
-    ) -> Self {
+    pub(super) fn from_persisted(settings: LimiterSettings, state: PersistedState, now: DualInstant) -> Self {
         let mut admission = Self::new(settings);
-        let PersistedState { reservations: places, bad_requests, limiter_state: kept } = memory;
-        let answered = places.iter().map(|place| match place {
-            PastReservation::Answered(at) | PastReservation::GivenUp(_, at) => *at,
-            PastReservation::Unanswered(_) => now.moment,
-        });
-        admission.window = SlidingWindow::from_answers(answered, now.moment);
-        for place in &places {
-            match place {
-                PastReservation::Answered(_) => {}
-                PastReservation::GivenUp(operation, at) => {
-                    admission.slots.add_lingering(*operation, (*at).min(now.moment))
-                }
-                PastReservation::Unanswered(operation) => {
-                    admission.slots.add_lingering(*operation, now.moment)
-                }
+        let PersistedState { reservations, bad_requests, limiter_state: stored } = state;
+        let mut answered = Vec::new();
+        for reservation in reservations {
+            let (at, operation) = match reservation {
+                PastReservation::Answered(at) => (at, None),
+                PastReservation::GivenUp(operation, at) => (at.min(now.moment), Some(operation)),
+                PastReservation::Unanswered(operation) => (now.moment, Some(operation)),
+            };
+            answered.push(at);
+            if let Some(operation) = operation {
+                admission.slots.add_lingering(operation, at);
             }
         }
-        let full = kept
+        admission.window = SlidingWindow::from_answers(answered, now.moment);
+        let exhausted = stored
             .budget_exhausted
-            .map(|(since, proved)| ExhaustedBudget { since: now.past_moment(since), is_proved: proved });
-        admission.bad_requests = BadRequestBudget::from_persisted(bad_requests, full);
-        admission.holds = ActiveHolds::from_persisted(&kept.holds, now);
+            .map(|(since, is_proved)| ExhaustedBudget { since: now.past_moment(since), is_proved });
+        admission.bad_requests = BadRequestBudget::from_persisted(bad_requests, exhausted);
+        admission.holds = ActiveHolds::from_persisted(&stored.holds, now);
         admission.adaptive_limit = AdaptiveLimit {
-            last_reduction: kept.last_reduction.map(|(permille, since)| (permille, now.past_moment(since))),
-            guarded_since: kept.guarded_since.map(|since| now.past_moment(since)),
+            last_reduction: stored.last_reduction.map(|(permille, at)| (permille, now.past_moment(at))),
+            guarded_since: stored.guarded_since.map(|since| now.past_moment(since)),
             is_proved: true,
         };
         admission.remove_expired(now.moment);
@@ -113,22 +112,174 @@ impl Admission {
         self.remove_expired(now.moment);
         let answered = self.window.answered_times().map(PastReservation::Answered);
         let unanswered = self.slots.operations_in_flight().map(PastReservation::Unanswered);
-        let kept = LimiterState {
-            holds: self.holds.active_holds(now),
-            last_reduction: self
-                .adaptive_limit
-                .last_reduction
-                .map(|(permille, since)| (permille, now.to_timestamp(since))),
-            guarded_since: self.adaptive_limit.guarded_since.map(|since| now.to_timestamp(since)),
-            budget_exhausted: self
-                .bad_requests
-                .exhausted_budget()
-                .map(|full| (now.to_timestamp(full.since), full.is_proved)),
-        };
+        let limit = self.adaptive_limit;
+        let exhausted = self.bad_requests.exhausted_budget();
         PersistedState {
             reservations: answered.chain(unanswered).collect(),
             bad_requests: self.bad_requests.counted_answers().collect(),
-            limiter_state: kept,
+            limiter_state: LimiterState {
+                holds: self.holds.active_holds(now),
+                last_reduction: limit.last_reduction.map(|(permille, at)| (permille, now.to_timestamp(at))),
+                guarded_since: limit.guarded_since.map(|since| now.to_timestamp(since)),
+                budget_exhausted: exhausted.map(|budget| (now.to_timestamp(budget.since), budget.is_proved)),
+            },
         }
+    }
+}
+
+/// A hold with a known end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndingHold {
+    /// The operation that the hold stops, or `account`.
+    pub what: String,
+    /// The reason for the hold.
+    pub reason: HoldReason,
+    /// Start of the hold.
+    pub since: Timestamp,
+    /// End of the hold.
+    pub until: Timestamp,
+}
+
+/// The quota left to us by the platform and by other software.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuotaStatus {
+    /// The holds in force that end at a known time.
+    pub holds: Vec<EndingHold>,
+    /// The adaptive limit, in thousandths of the configured part.
+    pub share_permille: u32,
+    /// The platform throttles us for bad requests: only reads are sent until this time.
+    pub reads_only_until: Option<Timestamp>,
+}
+
+impl LimiterState {
+    /// Returns the part of the state in force at `now`.
+    ///
+    /// Holds that end by an event are left out, because only the running limiter knows of the event.
+    pub fn quota_status(&self, now: Timestamp) -> QuotaStatus {
+        let holds = self.holds.iter().filter_map(|hold| {
+            let until = hold.since.plus(Duration::from_millis(hold.duration_ms?));
+            let what = match hold.scope {
+                HoldScope::Account | HoldScope::Key => "account".to_owned(),
+                HoldScope::Operation(operation) => operation.to_string(),
+            };
+            (until > now).then_some(EndingHold { what, reason: hold.reason, since: hold.since, until })
+        });
+        let last_reduction = self.last_reduction.map(|(permille, at)| (permille, Moment(at.0)));
+        let limit = AdaptiveLimit { last_reduction, ..AdaptiveLimit::default() };
+        let reads_only_until =
+            self.budget_exhausted.map(|(since, _)| since.plus(DAY)).filter(|until| *until > now);
+        QuotaStatus {
+            holds: holds.collect(),
+            share_permille: limit.permille(Moment(now.0)),
+            reads_only_until,
+        }
+    }
+}
+
+/// The bad-request budget and its forecast.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BadRequestForecast {
+    /// Answers of 400 in the last 24 h.
+    pub count: usize,
+    /// Answers in the last hour: the rate of the forecast.
+    pub last_hour: usize,
+    /// Count at which bulk pushes stop.
+    pub soft: u32,
+    /// Count at which every operation that was answered 400 stops.
+    pub hard: u32,
+    /// Time at which the soft threshold is reached; `None` if not within a day, or reached already.
+    pub soft_at: Option<Timestamp>,
+    /// Time at which the hard threshold is reached; `None` as in `soft_at`.
+    pub hard_at: Option<Timestamp>,
+}
+
+/// Extrapolates the last hour's rate of bad requests, while old answers expire one by one.
+///
+/// `answers`: the times of the answers of 400 in the last 24 h, oldest first.
+pub fn forecast_bad_requests(
+    answers: &[Timestamp],
+    settings: &LimiterSettings,
+    now: Timestamp,
+) -> BadRequestForecast {
+    let (soft, hard) = bad_requests::thresholds(settings.bad_requests_per_day);
+    let last_hour = answers.iter().filter(|at| **at > now.minus(HOUR)).count();
+    let count_at = |minute: u32| {
+        let then = now.plus(MINUTE * minute);
+        let old = answers.iter().filter(|at| at.plus(DAY) > then).count();
+        old + last_hour * usize::try_from(minute).unwrap_or(0) / 60
+    };
+    let reached = |threshold: u32| {
+        let threshold = usize::try_from(threshold).unwrap_or(usize::MAX);
+        let minute = (0..24 * 60).find(|minute| last_hour > 0 && count_at(*minute) >= threshold);
+        minute.filter(|minute| *minute > 0).map(|minute| now.plus(MINUTE * minute))
+    };
+    BadRequestForecast {
+        count: count_at(0),
+        last_hour,
+        soft,
+        hard,
+        soft_at: reached(soft),
+        hard_at: reached(hard),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn hold(ago_s: u64, duration_ms: Option<u64>) -> Hold {
+        let since = NOW.minus(Duration::from_secs(ago_s));
+        Hold {
+            scope: HoldScope::Account,
+            reason: HoldReason::BadRequests,
+            why: String::new(),
+            since,
+            duration_ms,
+        }
+    }
+
+    #[test]
+    fn only_holds_in_force_are_shown_with_their_ends() {
+        let state = LimiterState {
+            holds: vec![hold(10, Some(60_000)), hold(70, Some(60_000)), hold(10, None)],
+            last_reduction: Some((750, NOW.minus(MINUTE * 10))),
+            budget_exhausted: Some((NOW.minus(HOUR), false)),
+            ..LimiterState::default()
+        };
+        let status = state.quota_status(NOW);
+        let ends: Vec<_> = status.holds.iter().map(|hold| hold.until).collect();
+        assert_eq!(ends, [NOW.plus(Duration::from_secs(50))]);
+        assert_eq!((status.share_permille, status.reads_only_until), (850, Some(NOW.plus(HOUR * 23))));
+        let later = state.quota_status(NOW.plus(DAY));
+        assert_eq!((later.holds.len(), later.share_permille, later.reads_only_until), (0, 1000, None));
+    }
+
+    #[test]
+    fn the_forecast_goes_on_with_the_last_hours_rate() {
+        let settings = LimiterSettings::default();
+        // One each minute for two hours: 120 now, 300 at the soft threshold, 400 at the hard one.
+        let steady: Vec<_> = (0..120).rev().map(|minute| NOW.minus(MINUTE * minute)).collect();
+        let forecast = forecast_bad_requests(&steady, &settings, NOW);
+        assert_eq!((forecast.count, forecast.last_hour), (120, 60));
+        assert_eq!(forecast.soft_at, Some(NOW.plus(HOUR * 3)));
+        assert_eq!(forecast.hard_at, Some(NOW.plus(MINUTE * 280)));
+
+        let slow: Vec<_> = (0..24).rev().map(|hour| NOW.minus(HOUR * hour)).collect();
+        let forecast = forecast_bad_requests(&slow, &settings, NOW);
+        assert_eq!(
+            (forecast.count, forecast.soft_at, forecast.hard_at),
+            (24, None, None),
+            "as many go as come"
+        );
+        let reached = forecast_bad_requests(&vec![NOW; 300], &settings, NOW);
+        assert_eq!((reached.count, reached.soft_at), (300, None));
+        assert_eq!(forecast_bad_requests(&[], &settings, NOW).hard_at, None);
+        assert_eq!(
+            forecast_bad_requests(&[NOW.minus(DAY)], &settings, NOW).count,
+            0,
+            "a day old is forgotten"
+        );
     }
 }

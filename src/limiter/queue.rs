@@ -22,7 +22,6 @@ const POLL_TURN: u32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TicketId(u64);
 
-/// A waiting call.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) ticket_id: TicketId,
@@ -37,14 +36,20 @@ pub(super) struct Waiter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LaneTurn {
     pub(super) lane: Lane,
-    /// True if a bulk call takes an operator's turn.
-    ///
-    /// The call then may use the reserve and is not paced. Otherwise operators' calls that use up the minute
-    /// in a rush would leave bulk calls one turn a minute.
-    pub(super) is_owed: bool,
+    /// True if the next turn is an operator's that bulk calls may take.
+    is_owed: bool,
 }
 
-/// The waiting calls.
+impl LaneTurn {
+    /// Returns true for a bulk call in a turn of its own: it leaves the reserve free and is paced.
+    ///
+    /// A bulk call in an operator's turn does neither. Otherwise operators' calls that use up the minute in a
+    /// rush would leave bulk calls one turn a minute.
+    pub(super) fn follows_bulk_rules(self) -> bool {
+        !self.is_owed && matches!(self.lane, Lane::Push | Lane::Poll)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct CallQueue {
     /// In the order of [`Lane::ALL`].
@@ -62,26 +67,25 @@ impl CallQueue {
     /// A write behind a backlog would make its freshness read worthless.
     pub(super) fn add_call(&mut self, operation: Operation, lane: Lane, pace: PacePayment) -> Waiter {
         self.last_ticket += 1;
-        let number = TicketId(self.last_ticket);
-        let waiting = Waiter { ticket_id: number, operation, lane, pace, notify: Arc::default() };
-        let line = self.lane_mut(lane);
-        let paid = line.iter().take_while(|before| before.pace == PacePayment::Paid).count();
-        let place = if pace == PacePayment::Paid { paid } else { line.len() };
-        line.insert(place, waiting.clone());
-        waiting
+        let ticket_id = TicketId(self.last_ticket);
+        let waiter = Waiter { ticket_id, operation, lane, pace, notify: Arc::default() };
+        let calls = &mut self.lanes[lane as usize];
+        let paid = calls.iter().take_while(|before| before.pace == PacePayment::Paid).count();
+        calls.insert(if pace == PacePayment::Paid { paid } else { calls.len() }, waiter.clone());
+        waiter
     }
 
     /// Removes a call from its lane, if it still waits there.
-    pub(super) fn remove_call(&mut self, number: TicketId) -> Option<Waiter> {
-        self.lanes.iter_mut().find_map(|line| {
-            let place = line.iter().position(|waiting| waiting.ticket_id == number)?;
-            line.remove(place)
+    pub(super) fn remove_call(&mut self, ticket: TicketId) -> Option<Waiter> {
+        self.lanes.iter_mut().find_map(|calls| {
+            let index = calls.iter().position(|waiting| waiting.ticket_id == ticket)?;
+            calls.remove(index)
         })
     }
 
     /// Removes a granted call and counts its turn.
-    pub(super) fn grant_turn(&mut self, number: TicketId) -> Option<Waiter> {
-        let waiting = self.remove_call(number)?;
+    pub(super) fn grant_turn(&mut self, ticket: TicketId) -> Option<Waiter> {
+        let waiting = self.remove_call(ticket)?;
         let polls_wait = self.waiting_count(Lane::Poll) > 0;
         let bulk_waits = polls_wait || self.waiting_count(Lane::Push) > 0;
         match waiting.lane {
@@ -98,17 +102,15 @@ impl CallQueue {
 
     /// Returns the lanes in the order in which they may take the next turn.
     pub(super) fn next_turns(&self) -> [LaneTurn; 4] {
-        let owed = self.operators_in_a_row >= BULK_TURN - 1;
-        let turn = |lane| LaneTurn { lane, is_owed: owed && matches!(lane, Lane::Push | Lane::Poll) };
+        let is_owed = self.operators_in_a_row >= BULK_TURN - 1;
         let polls_first = self.pushes_in_a_row >= POLL_TURN - 1;
-        let bulk = if polls_first { [Lane::Poll, Lane::Push] } else { [Lane::Push, Lane::Poll] };
-        let [first, second] = bulk;
-        let lanes = if owed {
+        let [first, second] = if polls_first { [Lane::Poll, Lane::Push] } else { [Lane::Push, Lane::Poll] };
+        let lanes = if is_owed {
             [Lane::Probe, first, second, Lane::Operator]
         } else {
             [Lane::Probe, Lane::Operator, first, second]
         };
-        lanes.map(turn)
+        lanes.map(|lane| LaneTurn { lane, is_owed })
     }
 
     /// Returns the calls of one lane, the next one first.
@@ -116,23 +118,16 @@ impl CallQueue {
         &self.lanes[lane as usize]
     }
 
-    /// Returns the number of waiting calls of a lane.
     pub(super) fn waiting_count(&self, lane: Lane) -> usize {
         self.lane_calls(lane).len()
     }
 
-    /// Returns the call that has waited longest.
     pub(super) fn oldest_waiter(&self) -> Option<&Waiter> {
         self.lanes.iter().flatten().min_by_key(|waiting| waiting.ticket_id)
     }
 
-    /// Notifies all waiting calls.
     pub(super) fn notify_all(&self) {
         self.lanes.iter().flatten().for_each(|waiting| waiting.notify.notify_one());
-    }
-
-    fn lane_mut(&mut self, lane: Lane) -> &mut VecDeque<Waiter> {
-        &mut self.lanes[lane as usize]
     }
 }
 

@@ -3,7 +3,7 @@
 //! The platform frees a slot, and we see only our side of it: after a timeout here the platform may still
 //! work on the call. Such a call keeps its slot for a grace time.
 
-use super::wait::AdmissionWait;
+use super::admission::AdmissionWait;
 use crate::model::{Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,6 @@ use std::time::Duration;
 /// freed too early costs one 429 without `Retry-After`.
 pub(super) const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// The slots of all operations.
 #[derive(Debug, Default)]
 pub(super) struct OperationSlots {
     operations: BTreeMap<Operation, SlotUse>,
@@ -28,12 +27,10 @@ struct SlotUse {
 }
 
 impl OperationSlots {
-    /// Takes a slot.
     pub(super) fn take_slot(&mut self, operation: Operation) {
         self.operations.entry(operation).or_default().in_flight += 1;
     }
 
-    /// Frees the slot of a completed call.
     pub(super) fn release_slot(&mut self, operation: Operation) {
         if let Some(busy) = self.operations.get_mut(&operation) {
             busy.in_flight = busy.in_flight.saturating_sub(1);
@@ -61,7 +58,6 @@ impl OperationSlots {
         self.operations.iter().flat_map(|(operation, busy)| (0..busy.in_flight).map(|_| *operation))
     }
 
-    /// Frees the slots whose grace time is over.
     pub(super) fn release_lingering(&mut self, now: Moment) {
         for busy in self.operations.values_mut() {
             busy.lingering.retain(|until| *until > now);

@@ -13,7 +13,7 @@ pub use clock::TestClock;
 use super::*;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 const PUSH: Operation = Operation::UpdateQuantityOnHand;
@@ -45,6 +45,27 @@ async fn urgent(limiter: &Limiter, operation: Operation) -> Permit {
     at_once(limiter, operation, Lane::Operator).await.unwrap()
 }
 
+/// Waits for a permit, gives it back, and returns the length of the wait.
+async fn length_of_wait(limiter: &Limiter, operation: Operation, lane: Lane) -> Duration {
+    let start = Instant::now();
+    limiter.acquire(operation, lane, PacePayment::Paced).await.unwrap().return_unused();
+    start.elapsed()
+}
+
+/// Spawns a caller that waits for a permit and gives it back. Returns once it waits or has ended.
+async fn spawn_caller(
+    limiter: &Limiter,
+    operation: Operation,
+    lane: Lane,
+) -> JoinHandle<Result<(), LimiterClosed>> {
+    let limiter = limiter.clone();
+    let caller = tokio::spawn(async move {
+        limiter.acquire(operation, lane, PacePayment::Paced).await.map(Permit::return_unused)
+    });
+    run_until_idle().await;
+    caller
+}
+
 async fn must_wait(limiter: &Limiter, operation: Operation, lane: Lane) -> bool {
     at_once(limiter, operation, lane).await.map(Permit::return_unused).is_none()
 }
@@ -56,4 +77,20 @@ async fn run_until_idle() {
 
 fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
+}
+
+/// Marsaglia's xorshift: sufficient for jitter, and equal on every platform.
+struct LimiterRandom(u64);
+
+impl LimiterRandom {
+    fn next_below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.next_below(n) == 0
+    }
 }

@@ -7,7 +7,7 @@
 //!
 //! The window is not stored. [`PersistedState`](super::PersistedState) lists the input for a restart.
 
-use super::wait::AdmissionWait;
+use super::admission::AdmissionWait;
 use crate::model::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,11 +18,10 @@ use std::time::Duration;
 /// 60 s apart.
 pub(super) const WINDOW_LENGTH: Duration = Duration::from_millis(60_001);
 
-/// The reservations in use.
 #[derive(Debug, Default)]
 pub(super) struct SlidingWindow {
     in_flight: u32,
-    /// Moments of the answers of concluded calls, oldest first. Swept when the reservation ends.
+    /// Moments of the answers of completed calls, oldest first. Swept when the reservation ends.
     answer_times: VecDeque<Moment>,
 }
 
@@ -37,7 +36,6 @@ impl SlidingWindow {
         Self { in_flight: 0, answer_times: answered.into() }
     }
 
-    /// Reserves a call before it is sent.
     pub(super) fn reserve_call(&mut self) {
         self.in_flight += 1;
     }
@@ -54,7 +52,6 @@ impl SlidingWindow {
         self.answer_times.push_back(now.max(last));
     }
 
-    /// Removes reservations that have ended.
     pub(super) fn remove_ended(&mut self, window: Duration, now: Moment) {
         while self.answer_times.front().is_some_and(|at| at.plus(window) <= now) {
             self.answer_times.pop_front();
@@ -66,7 +63,6 @@ impl SlidingWindow {
         self.in_flight.saturating_add(u32::try_from(self.answer_times.len()).unwrap_or(u32::MAX))
     }
 
-    /// Returns the calls without an answer yet.
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight
     }
@@ -89,49 +85,49 @@ impl SlidingWindow {
 mod tests {
     use super::*;
 
-    fn reservations_at(account: &mut SlidingWindow, now: i64) -> u32 {
-        account.remove_ended(WINDOW_LENGTH, Moment(now));
-        account.reservations()
+    fn reservations_at(window: &mut SlidingWindow, now: i64) -> u32 {
+        window.remove_ended(WINDOW_LENGTH, Moment(now));
+        window.reservations()
     }
 
     #[test]
     fn a_reservation_is_held_from_before_the_send_until_a_window_after_the_answer() {
-        let mut account = SlidingWindow::default();
-        account.reserve_call();
-        assert_eq!(reservations_at(&mut account, 500_000), 1, "in flight, however long");
-        account.record_answer(Moment(500_000));
+        let mut window = SlidingWindow::default();
+        window.reserve_call();
+        assert_eq!(reservations_at(&mut window, 500_000), 1, "in flight, however long");
+        window.record_answer(Moment(500_000));
         assert_eq!(
-            reservations_at(&mut account, 560_000),
+            reservations_at(&mut window, 560_000),
             1,
             "60 s after the answer, but clocks are cut to milliseconds"
         );
-        assert_eq!(reservations_at(&mut account, 560_001), 0);
+        assert_eq!(reservations_at(&mut window, 560_001), 0);
     }
 
     #[test]
     fn a_full_window_returns_the_time_of_its_next_free_reservation() {
-        let mut account = SlidingWindow::from_answers([Moment(30), Moment(10), Moment(20)], Moment(40));
-        account.reserve_call();
+        let mut window = SlidingWindow::from_answers([Moment(30), Moment(10), Moment(20)], Moment(40));
+        window.reserve_call();
         let until = |at: i64| Err(AdmissionWait::Until(Moment(at).plus(WINDOW_LENGTH)));
         let cases =
             [(5, Ok(())), (4, until(10)), (3, until(20)), (2, until(30)), (1, Err(AdmissionWait::Event))];
         for (limit, expected) in cases {
-            assert_eq!(account.check_limit(limit, WINDOW_LENGTH), expected, "limit {limit}");
+            assert_eq!(window.check_limit(limit, WINDOW_LENGTH), expected, "limit {limit}");
         }
     }
 
     #[test]
     fn an_answer_of_another_boot_holds_its_reservation_no_longer_than_a_fresh_one() {
-        let mut account = SlidingWindow::from_answers([Moment(9_000_000)], Moment(1_000));
-        assert_eq!(reservations_at(&mut account, 61_000), 1);
-        assert_eq!(reservations_at(&mut account, 61_001), 0);
+        let mut window = SlidingWindow::from_answers([Moment(9_000_000)], Moment(1_000));
+        assert_eq!(reservations_at(&mut window, 61_000), 1);
+        assert_eq!(reservations_at(&mut window, 61_001), 0);
     }
 
     #[test]
     fn a_call_never_begun_holds_nothing() {
-        let mut account = SlidingWindow::default();
-        account.reserve_call();
-        account.cancel_reservation();
-        assert_eq!(account.reservations(), 0);
+        let mut window = SlidingWindow::default();
+        window.reserve_call();
+        window.cancel_reservation();
+        assert_eq!(window.reservations(), 0);
     }
 }

@@ -8,12 +8,9 @@
 //!
 //! Two heaps replace sorting for each call, because a first backlog may have 100,000 entries.
 
-use crate::model::Sku;
+use crate::model::{Sku, UPDATE_MAX_ENTRIES};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-
-/// Maximum number of entries in a call.
-pub const CALL_MAX_ENTRIES: usize = 25;
 
 /// A stock level to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +102,7 @@ impl CallPacker {
     /// Returns K: the lower bound, which is the number of calls left.
     fn calls_left(&mut self) -> usize {
         let most = best_rank(&mut self.by_left, &self.skus).map_or(0, |rank| rank.left);
-        most.max(self.left.div_ceil(CALL_MAX_ENTRIES))
+        most.max(self.left.div_ceil(UPDATE_MAX_ENTRIES))
     }
 
     /// Returns the SKU to take next, with `calls` left including the current call.
@@ -147,7 +144,7 @@ impl Iterator for CallPacker {
         let calls = self.calls_left();
         let mut taken = Vec::new();
         let mut call = Vec::new();
-        while call.len() < CALL_MAX_ENTRIES {
+        while call.len() < UPDATE_MAX_ENTRIES {
             let Some(sku) = self.choose_sku(calls) else { break };
             call.extend(self.take_entry(sku));
             taken.push(sku);

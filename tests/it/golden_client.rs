@@ -108,7 +108,6 @@ fn judged(exchange: &Exchange) -> CallReply {
     let response = PlatformResponse {
         status: exchange.response.status,
         retry_after: exchange.response.retry_after.clone(),
-        content_type: Some("application/json".to_owned()),
         body: exchange.response.body.to_string().into_bytes(),
     };
     CallReply::from_outcome(operation(exchange), Ok(response), Timestamp(0))

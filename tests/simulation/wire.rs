@@ -230,9 +230,7 @@ impl Inner {
             Some(Mishap::Cut) => {
                 Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, WasSent::Maybe) })
             }
-            Some(Mishap::FailsAfter) => {
-                Ok(instead(500, "application/json", r#"{"Message":"Something went wrong."}"#))
-            }
+            Some(Mishap::FailsAfter) => Ok(instead(500, r#"{"Message":"Something went wrong."}"#)),
             Some(Mishap::Html) => Ok(page()),
             _ => {
                 if let Ok(answer) = &answer {
@@ -257,7 +255,7 @@ impl Inner {
         let is_told = journey.mishap.is_none();
         self.audit.lock().unwrap().failed(request.operation, how, is_told, journey.call);
         match how {
-            How::Status(status) => Ok(instead(status, "application/json", r#"{"Message":"It failed."}"#)),
+            How::Status(status) => Ok(instead(status, r#"{"Message":"It failed."}"#)),
             How::Html => Ok(page()),
             How::Cut => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, WasSent::Maybe) }),
             How::Dropped => Err(lost(FailureKind::Cut, WasSent::Maybe)),
@@ -267,11 +265,11 @@ impl Inner {
                 if request.operation == Operation::GetProductBalances
                     || request.operation.effect() == CallEffect::Write =>
             {
-                Ok(instead(200, "application/json", "[]"))
+                Ok(instead(200, "[]"))
             }
             How::Empty => {
                 let nothing = r#"{"status":"Success","messages":[],"pagination":null,"data":[]}"#;
-                Ok(instead(200, "application/json", nothing))
+                Ok(instead(200, nothing))
             }
         }
     }
@@ -292,7 +290,6 @@ impl Inner {
         let mut response = PlatformResponse {
             status: response.status().as_u16(),
             retry_after: text(header::RETRY_AFTER),
-            content_type: text(header::CONTENT_TYPE),
             body: response.body().to_vec(),
         };
         let mut audit = self.audit.lock().unwrap();
@@ -343,30 +340,30 @@ fn unwell(
         Lapse::Updates => is_update,
         Lapse::EveryThird => call.is_multiple_of(3),
     };
-    let json = |status, body| Ok(instead(status, "application/json", body));
+    let json = |status, body| Ok(instead(status, body));
     match way {
         _ if is_lapsed && is_update => json(400, r#"{"Message":"no active account","StackTrace":null}"#),
         _ if is_lapsed => json(403, r#"{"Message":"The subscription key is not valid."}"#),
         Way::ServerError => json(500, r#"{"Message":"Something went wrong."}"#),
         Way::NotFound => json(404, ""),
-        Way::Html => Ok(instead(200, "text/html", "<html><body>Please wait</body></html>")),
+        Way::Html => Ok(instead(200, "<html><body>Please wait</body></html>")),
         Way::EmptyList => json(200, "[]"),
         Way::Dropped => Err(lost(FailureKind::Cut, WasSent::Maybe)),
     }
 }
 
 fn throttled(mishap: Mishap) -> PlatformResponse {
-    let answer = instead(429, "application/json", r#"{"Message":"Too many calls."}"#);
+    let answer = instead(429, r#"{"Message":"Too many calls."}"#);
     let retry_after = (mishap == Mishap::NoPlace).then(|| "3".to_owned());
     PlatformResponse { retry_after, ..answer }
 }
 
 fn page() -> PlatformResponse {
-    instead(200, "text/html", "<html><body>Please wait</body></html>")
+    instead(200, "<html><body>Please wait</body></html>")
 }
 
-fn instead(status: u16, content_type: &str, body: &str) -> PlatformResponse {
-    PlatformResponse { status, retry_after: None, content_type: Some(content_type.into()), body: body.into() }
+fn instead(status: u16, body: &str) -> PlatformResponse {
+    PlatformResponse { status, retry_after: None, body: body.into() }
 }
 
 fn lost(kind: FailureKind, sent: WasSent) -> TransportError {

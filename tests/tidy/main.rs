@@ -447,7 +447,7 @@ fn planted_violations_are_found() {
 
     let crates = |path: &str, text: &str| check_crates(&Source::new(path, text)).len();
     assert_eq!(crates("src/exec/mod.rs", "let pool: sqlx::Pool<Sqlite>;"), 1);
-    assert_eq!(crates("src/limiter/wait.rs", "use governor::Quota;"), 1);
+    assert_eq!(crates("src/limiter/window.rs", "use governor::Quota;"), 1);
     assert_eq!(crates("src/limiter/pacer.rs", "use governor::Quota;\nuse my_sqlx::X;"), 0);
 
     let shape = |text: &str| check_shape(&Source::new("src/model/x.rs", text)).len();

@@ -85,24 +85,24 @@ impl HttpTransport {
         let request = self.build_request(request, &keys).map_err(|error| unsent_error(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| error_before_head(&error))?;
         // Allocates for the whole of a usual answer, so that its body is copied once.
-        let room = answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let announced =
+            answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut response = PlatformResponse {
             status: answer.status().as_u16(),
-            retry_after: header_text(answer.headers(), &RETRY_AFTER),
-            content_type: header_text(answer.headers(), &CONTENT_TYPE),
-            body: Vec::with_capacity(room.min(LARGE_BYTES)),
+            retry_after: retry_after(answer.headers()),
+            body: Vec::with_capacity(announced.min(LARGE_BYTES)),
         };
-        if room > self.answer_limit_bytes {
+        if announced > self.answer_limit_bytes {
             return Err(self.too_large_error(&response));
         }
-        let mut turn = None;
+        let mut large_permit = None;
         while let Some(chunk) = answer.chunk().await.map_err(|error| error_after_head(&response, &error))? {
             if response.body.len() + chunk.len() > self.answer_limit_bytes {
                 return Err(self.too_large_error(&response));
             }
-            if turn.is_none() && response.body.len() + chunk.len() > LARGE_BYTES {
+            if large_permit.is_none() && response.body.len() + chunk.len() > LARGE_BYTES {
                 // The timeout of the call includes this wait. The semaphore is never closed.
-                turn = self.large.acquire().await.ok();
+                large_permit = self.large.acquire().await.ok();
                 // One allocation: growing step by step would hold the body twice in memory.
                 response.body.reserve_exact(self.answer_limit_bytes.saturating_sub(response.body.len()));
             }
@@ -153,8 +153,8 @@ impl Transport for HttpTransport {
     }
 }
 
-fn header_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+fn retry_after(headers: &HeaderMap) -> Option<String> {
+    headers.get(RETRY_AFTER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 fn unsent_error(error: &reqwest::Error) -> TransportError {
@@ -163,21 +163,18 @@ fn unsent_error(error: &reqwest::Error) -> TransportError {
 }
 
 fn error_before_head(error: &reqwest::Error) -> TransportError {
-    let (sent, kind) = match (error.is_connect(), error.is_timeout()) {
+    let (was_sent, kind) = match (error.is_connect(), error.is_timeout()) {
         (true, _) => (WasSent::No, FailureKind::Connect),
         (false, true) => (WasSent::Maybe, FailureKind::Timeout),
         (false, false) => (WasSent::Maybe, FailureKind::Cut),
     };
-    TransportError { was_sent: sent, kind, what: error_chain(error), status: None, retry_after: None }
+    TransportError { was_sent, kind, what: error_chain(error), status: None, retry_after: None }
 }
 
 fn error_after_head(head: &PlatformResponse, error: &reqwest::Error) -> TransportError {
     let kind = if error.is_timeout() { FailureKind::Timeout } else { FailureKind::Cut };
-    cut_error(
-        head,
-        kind,
-        format!("the answer ended early after {} bytes: {}", head.body.len(), error_chain(error)),
-    )
+    let what = format!("the answer ended early after {} bytes: {}", head.body.len(), error_chain(error));
+    cut_error(head, kind, what)
 }
 
 fn cut_error(head: &PlatformResponse, kind: FailureKind, what: String) -> TransportError {

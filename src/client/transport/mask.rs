@@ -1,8 +1,8 @@
 //! Masks the account's keys in an answer.
 //!
 //! A gateway or proxy may quote the request in an error, and answers are stored as received. Only the
-//! transport has both the keys and the answer, so it masks every answer. Keys shorter than [`MASKED_BYTES_MIN`] are not
-//! masked, because they would match ordinary data; no account has such a key.
+//! transport has both the keys and the answer, so it masks every answer. Keys shorter than
+//! [`MASKED_BYTES_MIN`] are not masked, because they would match ordinary data; no account has such a key.
 
 use memchr::memmem::Finder;
 use reqwest::header::HeaderValue;

@@ -1,8 +1,8 @@
 //! Request, response, and the trait between the client and the network.
 //!
-//! A [`PlatformRequest`] contains no key, because it is stored in the journal and read by a replay. The transport
-//! adds the keys last. A [`TransportError`] states if a byte of the request can have left, which decides
-//! about a write.
+//! A [`PlatformRequest`] contains no key, because it is stored in the journal and read by a replay. The
+//! transport adds the keys last. A [`TransportError`] states if a byte of the request can have left, which
+//! decides about a write.
 
 mod http;
 mod mask;
@@ -86,8 +86,6 @@ pub struct PlatformResponse {
     pub status: u16,
     /// The `Retry-After` header as received.
     pub retry_after: Option<String>,
-    /// The `Content-Type` header as received.
-    pub content_type: Option<String>,
     /// The decompressed body.
     pub body: Vec<u8>,
 }

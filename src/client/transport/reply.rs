@@ -35,26 +35,11 @@ impl CallReply {
         let outcome = outcome.map(|answer| PlatformResponse { body: utf8_text(answer.body), ..answer });
         let verdict = classify_outcome(operation, &outcome, now);
         let message = (verdict != Verdict::Accepted).then(|| message::describe_failure(operation, &outcome));
-        match outcome {
-            Ok(answer) => Self {
-                operation,
-                verdict,
-                status: Some(answer.status),
-                retry_after: answer.retry_after,
-                body: answer.body,
-                message,
-                failure: None,
-            },
-            Err(failure) => Self {
-                operation,
-                verdict,
-                status: failure.status,
-                retry_after: failure.retry_after,
-                body: Vec::new(),
-                message,
-                failure: Some(failure.kind),
-            },
-        }
+        let (status, retry_after, body, failure) = match outcome {
+            Ok(answer) => (Some(answer.status), answer.retry_after, answer.body, None),
+            Err(failure) => (failure.status, failure.retry_after, Vec::new(), Some(failure.kind)),
+        };
+        Self { operation, verdict, status, retry_after, body, message, failure }
     }
 
     /// Returns true if a smaller page may succeed: a read that ended with 413, 5xx, timeout, too large or
@@ -77,10 +62,9 @@ fn utf8_text(body: Vec<u8>) -> Vec<u8> {
         Some(rest) => rest.to_vec(),
         None => body,
     };
-    match String::from_utf8(body) {
-        Ok(text) => text.into_bytes(),
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned().into_bytes(),
-    }
+    let text = String::from_utf8(body)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    text.into_bytes()
 }
 
 #[cfg(test)]

@@ -207,16 +207,11 @@ pub(super) fn key_values(keys: &AccountKeys) -> Result<[HeaderValue; 2], SetupEr
 /// Returns the error's causes, outermost first. The error's own text is left out, because it contains the
 /// address.
 pub(super) fn error_chain(error: &reqwest::Error) -> String {
-    let mut causes = Vec::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        causes.push(cause.to_string());
-        next = cause.source();
+    let causes: Vec<String> =
+        std::iter::successors(error.source(), |cause| (*cause).source()).map(ToString::to_string).collect();
+    match causes.is_empty() {
+        true if error.is_builder() => "the HTTP library refuses it".into(),
+        true => "the connection failed".into(),
+        false => causes.join(": "),
     }
-    if causes.is_empty() { own_message(error) } else { causes.join(": ") }
-}
-
-fn own_message(error: &reqwest::Error) -> String {
-    let words = if error.is_builder() { "the HTTP library refuses it" } else { "the connection failed" };
-    words.into()
 }

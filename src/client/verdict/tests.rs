@@ -11,7 +11,7 @@ const NOW: Timestamp = Timestamp(784_111_777_000); // Sun, 06 Nov 1994 08:49:37 
 
 fn answer(status: u16, retry_after: Option<&str>, body: &str) -> Result<PlatformResponse, TransportError> {
     let retry_after = retry_after.map(str::to_owned);
-    Ok(PlatformResponse { status, retry_after, content_type: None, body: body.into() })
+    Ok(PlatformResponse { status, retry_after, body: body.into() })
 }
 
 fn failure(

@@ -5,9 +5,7 @@
 //! the platform.
 
 use super::InvalidRequest;
-use super::codec::envelope::{
-    DecodedAnswer, Envelope, MalformedBody, ParkedRecord, decode_array, decode_list_with,
-};
+use super::codec::envelope::{DecodedAnswer, Envelope, MalformedBody, ParkedRecord, raw_records, read_list};
 use super::codec::lenient::{self, LenientObject};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, ProductId, Sku, WarehouseId};
@@ -64,7 +62,8 @@ pub struct WarehouseBalance<'a> {
 }
 
 /// Key of *Get products by SKU or UPC* (`idType`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ProductKey {
     /// The SKU.
     Sku,
@@ -93,43 +92,40 @@ pub fn get_products(by: ProductKey, ids: &[String]) -> Result<PlatformRequest, I
         return Err(InvalidRequest::new(operation, "idList", "is empty; name at least one SKU or UPC"));
     }
     if let Some(index) = ids.iter().position(|id| id.trim().is_empty()) {
-        return Err(InvalidRequest::new(
-            operation,
-            format!("idList[{index}]"),
-            "is blank; name a SKU or UPC",
-        ));
+        let field = format!("idList[{index}]");
+        return Err(InvalidRequest::new(operation, field, "is blank; name a SKU or UPC"));
     }
-    let id_type = match by {
-        ProductKey::Sku => "sku",
-        ProductKey::Upc => "upc",
-    };
-    Ok(PlatformRequest::new(operation).with_json(&json!({ "idType": id_type, "idList": ids })))
+    Ok(PlatformRequest::new(operation).with_json(&json!({ "idType": by, "idList": ids })))
 }
 
 /// Reads the answer of *Get product balances*, a bare list.
 pub fn decode_balances(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>, MalformedBody> {
     let what = "the product balances";
     let list = std::str::from_utf8(body).map_err(|error| MalformedBody::new(what, error))?;
-    let decoded = decode_array(what, list, read_balance)?;
-    if needs_record_reading(&decoded) { decode_one_by_one(what, list, decoded) } else { Ok(decoded) }
+    let (records, parked) = read_balances(what, list)?;
+    Ok(DecodedAnswer { records, parked, page: None, messages: Vec::new() })
 }
 
 /// Reads the answer of *Get products by SKU or UPC*, an envelope.
 pub fn decode_products(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>, MalformedBody> {
     let what = "the product lookup";
-    let decoded = decode_list_with(what, body, read_balance)?;
-    if !needs_record_reading(&decoded) {
-        return Ok(decoded);
-    }
-    let envelope = Envelope::from_body(body).map_err(|error| MalformedBody::new(what, error))?;
-    decode_one_by_one(what, envelope.data.map_or("null", RawValue::get), decoded)
+    let envelope = Envelope::read(what, body)?;
+    let (records, parked) = read_balances(what, envelope.list())?;
+    Ok(envelope.into_answer(records, parked))
 }
 
-/// Returns true if an answer must be read record by record.
-///
-/// Such an answer has a parked part, two records of one SKU, or a record with two entries of one warehouse.
-fn needs_record_reading(decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
-    let records = &decoded.records;
+/// Readable balances, and the parked parts of the others.
+type BalanceRecords<'a> = (Vec<ProductBalance<'a>>, Vec<ParkedRecord>);
+
+fn read_balances<'a>(what: &'static str, list: &'a str) -> Result<BalanceRecords<'a>, MalformedBody> {
+    match read_list(list) {
+        Some(records) if !hold_duplicates(&records) => Ok((records, Vec::new())),
+        _ => read_one_by_one(what, list),
+    }
+}
+
+/// Returns true if two records have one SKU, or two entries of a record one warehouse.
+fn hold_duplicates(records: &[ProductBalance<'_>]) -> bool {
     let holds_twice = |record: &ProductBalance<'_>| {
         let levels = &record.warehouses;
         let is_twin = |(at, level): (usize, &WarehouseBalance<'_>)| {
@@ -141,59 +137,46 @@ fn needs_record_reading(decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
     let are_in_step = || records.is_sorted_by(|one, next| one.sku.as_str() < next.sku.as_str());
     let mut seen = BTreeSet::new();
     let mut is_twice = || !records.iter().all(|record| seen.insert(record.sku.as_str()));
-    !decoded.parked.is_empty() || records.iter().any(holds_twice) || (!are_in_step() && is_twice())
+    records.iter().any(holds_twice) || (!are_in_step() && is_twice())
 }
 
 /// Reads an odd answer record by record. Equal records of one SKU count once; differing ones are parked.
-fn decode_one_by_one<'a>(
-    what: &'static str,
-    list: &'a str,
-    decoded: DecodedAnswer<ProductBalance<'a>>,
-) -> Result<DecodedAnswer<ProductBalance<'a>>, MalformedBody> {
-    let raws: Vec<&'a RawValue> =
-        serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))?;
-    let mut read = DecodedAnswer { records: Vec::new(), parked: Vec::new(), ..decoded };
+fn read_one_by_one<'a>(what: &'static str, list: &'a str) -> Result<BalanceRecords<'a>, MalformedBody> {
+    let raws = raw_records(what, list)?;
+    let mut parked = Vec::new();
     let mut of_sku: BTreeMap<String, Vec<(usize, Option<ProductBalance<'a>>)>> = BTreeMap::new();
     for (index, raw) in raws.iter().enumerate() {
-        let before = (read.records.len(), read.parked.len());
-        read_balance(index, raw, &mut read);
-        let record = if read.records.len() > before.0 { read.records.pop() } else { None };
-        let named = read.parked.get(before.1).and_then(|parked| parked.sku.clone());
-        let name = record.as_ref().map(|record| record.sku.to_string()).or(named);
-        if let Some(name) = name {
-            of_sku.entry(name).or_default().push((index, record));
+        let (record, parts) = read_balance(index, raw);
+        let named = parts.first().and_then(|part| part.sku.clone());
+        if let Some(sku) = record.as_ref().map(|record| record.sku.to_string()).or(named) {
+            of_sku.entry(sku).or_default().push((index, record));
         }
+        parked.extend(parts);
     }
-    let mut records: Vec<(usize, ProductBalance<'a>)> = Vec::new();
-    for miscased_skus in of_sku.into_values() {
-        if miscased_skus.iter().all(|(_, miscased)| {
-            duplicates_agree(miscased_skus.first().and_then(|(_, first)| first.as_ref()), miscased)
-        }) {
-            records.extend(
-                miscased_skus.into_iter().filter_map(|(index, record)| Some((index, record?))).take(1),
-            );
+    let mut records = Vec::new();
+    for same_sku in of_sku.into_values() {
+        let mut levels = same_sku.iter().map(|(_, record)| record.as_ref().map(quantities));
+        let first = levels.next();
+        if levels.all(|other| Some(other) == first) {
+            records.extend(same_sku.into_iter().next());
             continue;
         }
-        for (index, record) in miscased_skus {
+        for (index, record) in same_sku {
             let why = "the answer holds this SKU twice, and the records differ";
-            if let Some((raw, record)) = raws.get(index).zip(record) {
+            if let Some(record) = record {
                 let sku = Some(record.sku.to_string());
-                read.parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, raw) });
+                parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, raws[index]) });
             }
         }
     }
     records.sort_by_key(|(index, _)| *index);
-    read.records = records.into_iter().map(|(_, record)| record).collect();
-    Ok(read)
+    Ok((records.into_iter().filter_map(|(_, record)| record).collect(), parked))
 }
 
-/// Returns true if two records of one SKU have the same id and quantities.
-fn duplicates_agree(one: Option<&ProductBalance<'_>>, other: &Option<ProductBalance<'_>>) -> bool {
-    let reply = |record: &ProductBalance<'_>| {
-        let levels = record.warehouses.iter().map(|level| (level.warehouse_id, level.quantity_on_hand));
-        (record.id, levels.collect::<BTreeMap<_, _>>(), record.warehouses_parked)
-    };
-    one.map(reply) == other.as_ref().map(reply)
+/// Returns the part of a record in which records of one SKU must agree.
+fn quantities(record: &ProductBalance<'_>) -> (Option<ProductId>, BTreeMap<WarehouseId, i64>, usize) {
+    let levels = record.warehouses.iter().map(|level| (level.warehouse_id, level.quantity_on_hand));
+    (record.id, levels.collect(), record.warehouses_parked)
 }
 
 /// A balance with raw warehouse entries.
@@ -212,35 +195,33 @@ struct RawBalance<'a> {
 }
 
 /// Reads a balance. Unreadable entries of `Warehouses[]` are parked one by one.
-fn read_balance<'a>(index: usize, raw: &'a RawValue, into: &mut DecodedAnswer<ProductBalance<'a>>) {
+fn read_balance<'a>(index: usize, raw: &'a RawValue) -> (Option<ProductBalance<'a>>, Vec<ParkedRecord>) {
     let product: RawBalance<'a> = match serde_json::from_str(raw.get()) {
         Ok(LenientObject(product)) => product,
-        Err(error) => return into.parked.push(ParkedRecord::new(index, error, raw)),
+        Err(error) => return (None, vec![ParkedRecord::new(index, error, raw)]),
     };
     let mut warehouses: Vec<WarehouseBalance<'a>> = Vec::with_capacity(product.warehouses.len());
-    let (mut parked, mut differing) = (0, BTreeSet::new());
-    for (context, entry) in product.warehouses.into_iter().enumerate() {
+    let (mut parked, mut differing) = (Vec::new(), BTreeSet::new());
+    for (at, entry) in product.warehouses.into_iter().enumerate() {
         let why = match serde_json::from_str(entry.get()) {
             Ok(LenientObject(warehouse)) => match add_entry(&mut warehouses, &mut differing, warehouse) {
                 Ok(()) => continue,
-                Err(id) => {
-                    format!("Warehouses[{context}]: warehouse {id} stands twice with different quantities")
-                }
+                Err(id) => format!("Warehouses[{at}]: warehouse {id} occurs twice with different quantities"),
             },
-            Err(error) => format!("Warehouses[{context}]: {error}"),
+            Err(error) => format!("Warehouses[{at}]: {error}"),
         };
-        parked += 1;
         let sku = Some(product.sku.to_string());
-        into.parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, entry) });
+        parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, entry) });
     }
-    into.records.push(ProductBalance {
+    let balance = ProductBalance {
         id: product.id,
         sku: product.sku,
         quantity_on_hand: product.quantity_on_hand,
         upc: product.upc,
         warehouses,
-        warehouses_parked: parked,
-    });
+        warehouses_parked: parked.len(),
+    };
+    (Some(balance), parked)
 }
 
 /// Adds an entry, unless the record has its warehouse with another quantity. Then neither entry is used.
@@ -250,7 +231,7 @@ fn add_entry<'a>(
     entry: WarehouseBalance<'a>,
 ) -> Result<(), WarehouseId> {
     let id = entry.warehouse_id;
-    match warehouses.iter().position(|taken| taken.warehouse_id == id) {
+    match warehouses.iter().position(|other| other.warehouse_id == id) {
         Some(at) if warehouses[at].quantity_on_hand == entry.quantity_on_hand => Ok(()),
         Some(at) => {
             warehouses.remove(at);

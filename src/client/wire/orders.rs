@@ -76,27 +76,18 @@ pub struct LineAllocation {
     /// The allocation itself.
     #[serde(rename = "WarehouseAllocationId", default, deserialize_with = "lenient::opt")]
     pub id: Option<i64>,
-    /// The order's line, repeated.
-    #[serde(rename = "OrderLineItemId", default, deserialize_with = "lenient::opt")]
-    pub line_item_id: Option<LineItemId>,
     /// The product taken.
     #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
     /// Its SKU.
     #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
     pub sku: Option<Sku>,
-    /// Its name.
-    #[serde(rename = "ProductName", default, deserialize_with = "lenient::opt")]
-    pub product_name: Option<String>,
     /// Units taken.
     #[serde(rename = "QuantityAllocated", deserialize_with = "lenient::req")]
     pub quantity: i64,
     /// The warehouse they are taken from.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
-    /// Its name.
-    #[serde(rename = "WarehouseName", default, deserialize_with = "lenient::opt")]
-    pub warehouse_name: Option<String>,
 }
 
 /// Requests an order's lines (*Get line items of a sales order*). The operation has pages but no page

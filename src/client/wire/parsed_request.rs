@@ -78,15 +78,16 @@ struct ProductIdBody {
 impl ParsedRequest {
     /// Parses a request from its operation, its path and query, and its body.
     pub fn parse_request(operation: Operation, target: &str, body: &[u8]) -> Result<Self, MalformedBody> {
-        let ids = PathIds::from_target(operation, target);
         Ok(match operation {
             Operation::GetProductBalances => ParsedRequest::Balances(parse_json::<SkusBody>(body)?.skus),
             Operation::GetProducts => ParsedRequest::Products,
             Operation::GetOrderLineItems => ParsedRequest::OrderLines(parse_json::<OrderIdBody>(body)?.id),
-            Operation::WarehouseAllocation => ParsedRequest::Allocation(ids.id_at(0)?, ids.id_at(1)?),
-            Operation::ShipmentLineItems => ParsedRequest::ShipmentItems(ids.id_at(0)?),
-            Operation::KitComponents => ParsedRequest::KitComponents(ids.id_at(0)?),
-            Operation::ListListingTemplates => ParsedRequest::Templates(ids.id_at(0)?),
+            Operation::WarehouseAllocation => {
+                ParsedRequest::Allocation(path_id(operation, target, 0)?, path_id(operation, target, 1)?)
+            }
+            Operation::ShipmentLineItems => ParsedRequest::ShipmentItems(path_id(operation, target, 0)?),
+            Operation::KitComponents => ParsedRequest::KitComponents(path_id(operation, target, 0)?),
+            Operation::ListListingTemplates => ParsedRequest::Templates(path_id(operation, target, 0)?),
             Operation::ListWarehouses => ParsedRequest::Warehouses,
             Operation::ListSuppliers => ParsedRequest::Suppliers,
             Operation::ListStorefronts => ParsedRequest::Storefronts,
@@ -116,20 +117,13 @@ fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, MalformedBody> {
     serde_json::from_slice(body).map_err(|error| MalformedBody::new(WHAT, error))
 }
 
-/// Ids of a path, in the order of the operation's placeholders.
-struct PathIds<'a>(Vec<&'a str>);
-
-impl<'a> PathIds<'a> {
-    fn from_target(operation: Operation, target: &'a str) -> Self {
-        let path = target.split('?').next().unwrap_or_default();
-        let pairs = operation.path().split('/').zip(path.split('/'));
-        Self(pairs.filter(|(context, _)| context.starts_with('{')).map(|(_, id)| id).collect())
-    }
-
-    fn id_at<T: From<i64>>(&self, context: usize) -> Result<T, MalformedBody> {
-        let id = self.0.get(context).and_then(|id| id.parse::<i64>().ok());
-        id.map(T::from).ok_or_else(|| MalformedBody::new(WHAT, "its path lacks an id"))
-    }
+/// Returns the id in the path at the `index`-th placeholder of the operation.
+fn path_id<T: From<i64>>(operation: Operation, target: &str, index: usize) -> Result<T, MalformedBody> {
+    let path = target.split('?').next().unwrap_or_default();
+    let segments = operation.path().split('/').zip(path.split('/'));
+    let mut ids = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, id)| id);
+    let id = ids.nth(index).and_then(|id| id.parse::<i64>().ok());
+    id.map(T::from).ok_or_else(|| MalformedBody::new(WHAT, "its path lacks an id"))
 }
 
 fn parse_month(target: &str) -> Result<Month, MalformedBody> {

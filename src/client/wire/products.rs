@@ -1,9 +1,9 @@
-//! Products: *Create product* and *Update product*, and the record of their answers.
+//! Products: *Create product* and *Update product*, the record of their answers, and *Get kit components*.
 
-use super::codec::envelope::MalformedBody;
-use super::codec::fields::RequestFields;
+use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
-use super::codec::write_answer::{ItemResult, decode_enveloped};
+use super::codec::request::RequestFields;
+use super::codec::write_answer::decode_enveloped;
 use super::{InvalidRequest, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, ProductId, Quantity, Sku, SupplierId, WarehouseId};
@@ -39,9 +39,6 @@ pub struct Product {
     /// Standard numbers of the product.
     #[serde(rename = "Identifiers", default, deserialize_with = "lenient::nested")]
     pub identifiers: Option<ProductIdentifiers>,
-    /// True if the product is in use.
-    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
-    pub is_active: Option<bool>,
     /// True if the quantity is sent to storefronts.
     #[serde(rename = "IsAutoSyncEnabled", default, deserialize_with = "lenient::opt")]
     pub is_auto_sync_enabled: Option<bool>,
@@ -54,9 +51,6 @@ pub struct Product {
     /// True if the product is a variation of a parent.
     #[serde(rename = "IsVariation", default, deserialize_with = "lenient::opt")]
     pub is_variation: Option<bool>,
-    /// True if the product is a parent of variations.
-    #[serde(rename = "IsParent", default, deserialize_with = "lenient::opt")]
-    pub is_parent: Option<bool>,
     /// Defaults of its listings.
     #[serde(rename = "GlobalListingAttributes", default, deserialize_with = "lenient::nested")]
     pub listing: Option<ListingAttributes>,
@@ -66,18 +60,9 @@ pub struct Product {
     /// The supplier of the product.
     #[serde(rename = "SupplierInformation", default, deserialize_with = "lenient::nested")]
     pub supplier: Option<ProductSupplier>,
-    /// A remark; in answers of kit components.
-    #[serde(rename = "Notes", default, deserialize_with = "lenient::opt")]
-    pub notes: Option<String>,
-    /// The parent's SKU; in answers of kit components.
-    #[serde(rename = "ParentSku", default, deserialize_with = "lenient::opt")]
-    pub parent_sku: Option<String>,
     /// Quantity below which the product should be ordered; in answers of kit components.
     #[serde(rename = "ReorderLevel", default, deserialize_with = "lenient::opt")]
     pub reorder_level: Option<f64>,
-    /// Cost of one unit in the account's currency; in answers of kit components.
-    #[serde(rename = "AverageCost", default, deserialize_with = "lenient::opt")]
-    pub average_cost: Option<f64>,
 }
 
 /// Standard numbers of a product (`Identifiers`).
@@ -86,12 +71,6 @@ pub struct ProductIdentifiers {
     /// Its UPC.
     #[serde(rename = "UPC", default, deserialize_with = "lenient::opt")]
     pub upc: Option<String>,
-    /// Its EAN.
-    #[serde(rename = "EAN", default, deserialize_with = "lenient::opt")]
-    pub ean: Option<String>,
-    /// Its ISBN.
-    #[serde(rename = "ISBN", default, deserialize_with = "lenient::opt")]
-    pub isbn: Option<String>,
     /// Its GTIN.
     #[serde(rename = "GTIN", default, deserialize_with = "lenient::opt")]
     pub gtin: Option<String>,
@@ -100,15 +79,9 @@ pub struct ProductIdentifiers {
 /// Defaults of a product's listings (`GlobalListingAttributes`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ListingAttributes {
-    /// Name under which the product is sold.
-    #[serde(rename = "SoldAsName", default, deserialize_with = "lenient::opt")]
-    pub sold_as_name: Option<String>,
     /// Price of one unit in the account's currency.
     #[serde(rename = "Price", default, deserialize_with = "lenient::opt")]
     pub price: Option<f64>,
-    /// `New`, `Used` or an undocumented code.
-    #[serde(rename = "Condition", default, deserialize_with = "lenient::opt")]
-    pub condition: Option<String>,
 }
 
 /// A product's link to a warehouse (*Product-warehouse item*).
@@ -120,12 +93,6 @@ pub struct ProductWarehouse {
     /// The warehouse.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
-    /// The warehouse's name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
-    pub name: Option<String>,
-    /// Aisle in the warehouse.
-    #[serde(rename = "Aisle", default, deserialize_with = "lenient::opt")]
-    pub aisle: Option<String>,
     /// Bin in the aisle.
     #[serde(rename = "Bin", default, deserialize_with = "lenient::opt")]
     pub bin: Option<String>,
@@ -149,35 +116,12 @@ pub struct ProductSupplier {
     /// The supplier.
     #[serde(rename = "SupplierId", default, deserialize_with = "lenient::opt")]
     pub supplier_id: Option<SupplierId>,
-    /// Its name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
-    pub name: Option<String>,
     /// The supplier's SKU.
     #[serde(rename = "Sku", default, deserialize_with = "lenient::opt")]
     pub sku: Option<String>,
     /// Cost of one unit in the account's currency.
     #[serde(rename = "Price", default, deserialize_with = "lenient::opt")]
     pub price: Option<f64>,
-    /// True if the supplier has no stock.
-    #[serde(rename = "IsOutOfStock", default, deserialize_with = "lenient::opt")]
-    pub is_out_of_stock: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct ProductResult {
-    #[serde(rename = "Product", default, deserialize_with = "lenient::nested")]
-    product: Option<Product>,
-    #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
-    was_successful: Option<bool>,
-    #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
-    messages: Vec<String>,
-}
-
-impl ItemResult<Product> for ProductResult {
-    fn into_answer(self) -> WriteAnswer<Product> {
-        let Self { product: record, was_successful, messages } = self;
-        WriteAnswer { record, was_successful, messages }
-    }
 }
 
 /// Requests a new product from the platform's own body (*Create product*, rules 1 to 4).
@@ -200,12 +144,12 @@ pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
         Some(identifiers) => identifiers.required_id("ProductId")?,
         None => {
             return Err(
-                fields.invalid_field("Identifiers", "is missing; an update carries the whole product")
+                fields.invalid_field("Identifiers", "is missing; an update contains the whole product")
             );
         }
     };
     if fields.get("Warehouses").is_none() {
-        return Err(fields.invalid_field("Warehouses", "is missing; an update carries the whole product"));
+        return Err(fields.invalid_field("Warehouses", "is missing; an update contains the whole product"));
     }
     for warehouse in fields.nested_objects("Warehouses")? {
         warehouse.required_id("Id")?;
@@ -216,7 +160,31 @@ pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
 
 /// Reads the answer of *Create product* and *Update product*.
 pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, MalformedBody> {
-    decode_enveloped::<ProductResult, _>("the product", body)
+    decode_enveloped::<WriteAnswer<Product>, _>("the product", body)
+}
+
+/// A component of a kit (*Get kit components*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct KitComponent {
+    /// The component.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: i64,
+    /// Units of the component in one kit.
+    #[serde(rename = "QuantityForKit", deserialize_with = "lenient::req")]
+    pub quantity_for_kit: f64,
+    /// The product of the component, if readable.
+    #[serde(rename = "Product", default, deserialize_with = "lenient::nested")]
+    pub product: Option<Product>,
+}
+
+/// Requests a kit's components (*Get kit components*).
+pub fn kit_components(kit: ProductId) -> PlatformRequest {
+    PlatformRequest::with_ids(Operation::KitComponents, &[kit.0])
+}
+
+/// Reads the answer of *Get kit components*.
+pub fn decode_kit_components(body: &[u8]) -> Result<DecodedAnswer<KitComponent>, MalformedBody> {
+    decode_list("the kit's components", body)
 }
 
 /// Checks the rules common to both operations.

@@ -45,22 +45,20 @@ pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<PlatformRequest, Inv
     let mut seen = HashSet::new();
     for (index, order) in orders.iter().enumerate() {
         if !seen.insert(order.order_id) {
-            return Err(invalid(format!("[{index}].OrderId"), "stands twice; put it into another call"));
+            return Err(invalid(format!("[{index}].OrderId"), "occurs twice; put it into another call"));
         }
         if order.lines.is_empty() {
-            return Err(invalid(
-                format!("[{index}].LineItems"),
-                "is empty; name the lines and their quantities",
-            ));
+            let field = format!("[{index}].LineItems");
+            return Err(invalid(field, "is empty; name the lines and their quantities"));
         }
         let mut lines = HashSet::new();
-        for (context, line) in order.lines.iter().enumerate() {
-            let at = format!("[{index}].LineItems[{context}]");
+        for (at, line) in order.lines.iter().enumerate() {
+            let path = format!("[{index}].LineItems[{at}]");
             if line.quantity < 1 {
-                return Err(invalid(format!("{at}.Quantity"), "is below one; leave the line out instead"));
+                return Err(invalid(format!("{path}.Quantity"), "is below one; leave the line out instead"));
             }
             if !lines.insert(line.line_item_id) {
-                return Err(invalid(format!("{at}.LineItemId"), "stands twice; add the quantities up"));
+                return Err(invalid(format!("{path}.LineItemId"), "occurs twice; add the quantities up"));
             }
         }
     }

@@ -29,15 +29,9 @@ pub struct Shipment {
     /// Time of the shipping.
     #[serde(rename = "ShippedDate", default, deserialize_with = "lenient::opt")]
     pub shipped_at: Option<Timestamp>,
-    /// State of the fulfilment, if another party ships it.
-    #[serde(rename = "FulfillmentStatus", default, deserialize_with = "lenient::opt")]
-    pub fulfillment_status: Option<String>,
     /// The warehouse that ships it.
     #[serde(rename = "FulfillmentWarehouseId", default, deserialize_with = "lenient::opt")]
     pub fulfillment_warehouse_id: Option<WarehouseId>,
-    /// A remark.
-    #[serde(rename = "Comments", default, deserialize_with = "lenient::opt")]
-    pub comments: Option<String>,
     /// The shipment's items.
     #[serde(rename = "Items", default, deserialize_with = "lenient::list")]
     pub items: Vec<ShipmentItem>,
@@ -66,13 +60,13 @@ impl Shipment {
 
     /// Returns the state from `Status` or the short `StatusInd`; `None` if both are missing.
     pub fn status(&self) -> Option<ShipmentStatus> {
-        let word = self.status.as_deref().or(self.status_indicator.as_deref())?.trim();
-        Some(match word.to_ascii_lowercase().as_str() {
+        let code = self.status.as_deref().or(self.status_indicator.as_deref())?.trim();
+        Some(match code.to_ascii_lowercase().as_str() {
             "cancelled" | "c" => ShipmentStatus::Cancelled,
             "partiallyshipped" | "p" => ShipmentStatus::PartiallyShipped,
             "shipped" | "s" => ShipmentStatus::Shipped,
             "unshipped" | "u" => ShipmentStatus::Unshipped,
-            _ => ShipmentStatus::Unknown(word.to_owned()),
+            _ => ShipmentStatus::Unknown(code.to_owned()),
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Listing templates: *Create listing template* and *List listing templates*.
 
 use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::fields::RequestFields;
 use super::codec::lenient;
-use super::codec::write_answer::{ItemResult, decode_bare};
+use super::codec::request::RequestFields;
+use super::codec::write_answer::decode_bare;
 use super::{InvalidRequest, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId};
@@ -27,23 +27,6 @@ pub struct ListingTemplate {
     pub body: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct TemplateResult {
-    #[serde(rename = "ListingTemplate", default, deserialize_with = "lenient::nested")]
-    template: Option<ListingTemplate>,
-    #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
-    was_successful: Option<bool>,
-    #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
-    messages: Vec<String>,
-}
-
-impl ItemResult<ListingTemplate> for TemplateResult {
-    fn into_answer(self) -> WriteAnswer<ListingTemplate> {
-        let Self { template: record, was_successful, messages } = self;
-        WriteAnswer { record, was_successful, messages }
-    }
-}
-
 /// Requests a new template from the platform's own body (*Create listing template*).
 ///
 /// `StorefrontId` of the body names the storefront of the path. Refuses a body without `StorefrontId`, `Name`
@@ -59,7 +42,7 @@ pub fn create_listing_template(body: &Value) -> Result<PlatformRequest, InvalidR
 
 /// Reads the answer of *Create listing template*, which has no envelope.
 pub fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplate>, MalformedBody> {
-    decode_bare::<TemplateResult, _>("the new listing template", body)
+    decode_bare("the new listing template", body)
 }
 
 /// Requests a page of a storefront's templates (*List listing templates*).

@@ -63,14 +63,11 @@ pub struct ShipmentItemTracking {
 pub fn submit_tracking(submissions: &[TrackingSubmission]) -> Result<PlatformRequest, InvalidRequest> {
     let mut seen = HashSet::new();
     if submissions.is_empty() {
-        return Err(invalid_tracking("the list", "is empty; name at least one shipment"));
+        return Err(invalid("the list", "is empty; name at least one shipment"));
     }
     for (index, submission) in submissions.iter().enumerate() {
         if !seen.insert(submission.shipment_id) {
-            return Err(invalid_tracking(
-                format!("[{index}].ShipmentId"),
-                "stands twice; put it into another call",
-            ));
+            return Err(invalid(format!("[{index}].ShipmentId"), "occurs twice; put it into another call"));
         }
         check_submission(&format!("[{index}]"), submission)?;
     }
@@ -79,25 +76,19 @@ pub fn submit_tracking(submissions: &[TrackingSubmission]) -> Result<PlatformReq
 
 fn check_submission(at: &str, submission: &TrackingSubmission) -> Result<(), InvalidRequest> {
     if submission.lines.is_empty() {
-        return Err(invalid_tracking(
-            format!("{at}.LineItems"),
-            "is empty; name the items that were handed over",
-        ));
+        return Err(invalid(format!("{at}.LineItems"), "is empty; name the items that were handed over"));
     }
     check_date(format!("{at}.ShippedDate"), submission.shipped_date.as_deref())?;
     check_date(format!("{at}.EstimatedDeliveryDate"), submission.estimated_delivery_date.as_deref())?;
     let is_number = |number: &Option<String>| number.as_ref().is_some_and(|number| !number.trim().is_empty());
     let mut seen = HashSet::new();
-    for (context, line) in submission.lines.iter().enumerate() {
-        let at = format!("{at}.LineItems[{context}]");
+    for (index, line) in submission.lines.iter().enumerate() {
+        let at = format!("{at}.LineItems[{index}]");
         if !seen.insert(line.item_id) {
-            return Err(invalid_tracking(
-                format!("{at}.LineItemId"),
-                "stands twice; one item has one number",
-            ));
+            return Err(invalid(format!("{at}.LineItemId"), "occurs twice; one item has one number"));
         }
         if !is_number(&line.tracking_number) && !is_number(&submission.tracking_number) {
-            return Err(invalid_tracking(
+            return Err(invalid(
                 format!("{at}.TrackingNumber"),
                 "is missing, and the shipment has none to fall back to",
             ));
@@ -109,15 +100,14 @@ fn check_submission(at: &str, submission: &TrackingSubmission) -> Result<(), Inv
 
 fn check_date(field: String, date: Option<&str>) -> Result<(), InvalidRequest> {
     match date {
-        Some(text) if Timestamp::parse(text).is_none() => Err(invalid_tracking(
-            field,
-            format!("is `{text}`; write a date like 2026-01-31 or 2026-01-31T12:00:00Z"),
-        )),
+        Some(text) if Timestamp::parse(text).is_none() => {
+            Err(invalid(field, format!("is `{text}`; write a date like 2026-01-31 or 2026-01-31T12:00:00Z")))
+        }
         _ => Ok(()),
     }
 }
 
-fn invalid_tracking(field: impl Into<String>, why: impl Into<String>) -> InvalidRequest {
+fn invalid(field: impl Into<String>, why: impl Into<String>) -> InvalidRequest {
     InvalidRequest::new(Operation::SubmitTracking, field, why)
 }
 

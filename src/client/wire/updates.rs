@@ -2,12 +2,9 @@
 
 use super::{Envelope, InvalidRequest, MalformedBody};
 use crate::client::PlatformRequest;
-use crate::model::{Operation, Quantity, Sku, WarehouseId};
+use crate::model::{Operation, Quantity, Sku, UPDATE_MAX_ENTRIES, WarehouseId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-
-/// Most entries of one call (*Limits*).
-pub const UPDATE_MAX_ENTRIES: usize = 25;
 
 /// An entry of a call: the target quantity of a stock level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +28,7 @@ pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<PlatformReq
     let invalid =
         |field: String, why: String| InvalidRequest::new(Operation::UpdateQuantityOnHand, field, why);
     if updates.is_empty() || updates.len() > UPDATE_MAX_ENTRIES {
-        let why = format!("has {} entries; a call carries 1 to {UPDATE_MAX_ENTRIES}", updates.len());
+        let why = format!("has {} entries; a call has 1 to {UPDATE_MAX_ENTRIES}", updates.len());
         return Err(invalid("the list".into(), why));
     }
     let mut seen = HashMap::new();
@@ -72,15 +69,14 @@ pub struct UpdateAnswer {
 
 /// Reads the answer of *Update quantity on hand*. Its `data` carries no information and is not read.
 pub fn decode_update(body: &[u8]) -> Result<UpdateAnswer, MalformedBody> {
-    let envelope =
-        Envelope::from_body(body).map_err(|error| MalformedBody::new("the quantity update", error))?;
-    let word = envelope.status.unwrap_or_default().into_owned();
-    let letters: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
+    let envelope = Envelope::read("the quantity update", body)?;
+    let code = envelope.status.unwrap_or_default().into_owned();
+    let letters: String = code.chars().filter(|c| c.is_alphanumeric()).collect();
     let status = match letters.to_ascii_lowercase().as_str() {
         "success" => UpdateStatus::Success,
         "partialsuccess" => UpdateStatus::PartialSuccess,
         "failure" => UpdateStatus::Failure,
-        _ => UpdateStatus::Unknown(word),
+        _ => UpdateStatus::Unknown(code),
     };
     Ok(UpdateAnswer { status, messages: envelope.messages })
 }

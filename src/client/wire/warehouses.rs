@@ -1,9 +1,9 @@
 //! Warehouses: *List warehouses* and *Create warehouse*.
 
 use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::fields::RequestFields;
 use super::codec::lenient;
-use super::codec::write_answer::{ItemResult, decode_enveloped};
+use super::codec::request::RequestFields;
+use super::codec::write_answer::decode_enveloped;
 use super::{InvalidRequest, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, WarehouseId};
@@ -45,9 +45,10 @@ pub struct Warehouse {
     pub contact: Option<String>,
 }
 
-impl ItemResult<Warehouse> for Warehouse {
-    fn into_answer(self) -> WriteAnswer<Warehouse> {
-        WriteAnswer { record: Some(self), was_successful: Some(true), messages: Vec::new() }
+/// A created warehouse comes without a flag of success.
+impl From<Warehouse> for WriteAnswer<Warehouse> {
+    fn from(warehouse: Warehouse) -> Self {
+        Self { record: Some(warehouse), was_successful: Some(true), messages: Vec::new() }
     }
 }
 

@@ -16,26 +16,10 @@ const WORKERS: usize = 24;
 const POISONED: [Operation; 2] = [Operation::UpdateQuantityOnHand, Operation::CreateProduct];
 const BAD_REQUESTS_A_DAY: usize = 500;
 
-/// Marsaglia's xorshift, as in `simulation.rs`.
-struct EnduranceRandom(u64);
-
-impl EnduranceRandom {
-    fn next_below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.next_below(n) == 0
-    }
-
-    /// Returns the time of one network trip in milliseconds.
-    fn trip_time(&mut self) -> u64 {
-        let stall = if self.one_in(50) { self.next_below(3_500) } else { 0 };
-        20 + self.next_below(400) + stall
-    }
+/// Returns the time of one network trip in milliseconds.
+fn trip_time(random: &mut LimiterRandom) -> u64 {
+    let stall = if random.one_in(50) { random.next_below(3_500) } else { 0 };
+    20 + random.next_below(400) + stall
 }
 
 /// A call as seen by the platform, in milliseconds of a clock without steps.
@@ -56,13 +40,13 @@ struct CallRecord {
 
 struct EnduranceWorld {
     clock: Arc<TestClock>,
-    random: Mutex<EnduranceRandom>,
+    random: Mutex<LimiterRandom>,
     arrivals: Mutex<Vec<CallArrival>>,
     journal: Mutex<Vec<CallRecord>>,
 }
 
 impl EnduranceWorld {
-    fn roll<T>(&self, roll: impl FnOnce(&mut EnduranceRandom) -> T) -> T {
+    fn roll<T>(&self, roll: impl FnOnce(&mut LimiterRandom) -> T) -> T {
         roll(&mut self.random.lock().unwrap())
     }
 
@@ -80,7 +64,7 @@ impl EnduranceWorld {
                 // Slow enough to make reads wait for slots. Calls left by a crash end within the grace time.
                 let work =
                     if operation == READ { 1_500 + random.next_below(1_500) } else { random.next_below(300) };
-                (random.trip_time(), work, random.trip_time(), random.one_in(200), is_bad)
+                (trip_time(random), work, trip_time(random), random.one_in(200), is_bad)
             });
             sleep(Duration::from_millis(there)).await;
             let from = world.clock.moment().0;
@@ -138,37 +122,34 @@ impl EnduranceWorld {
                 Err(_) => QuotaOutcome::TimedOut,
             }
         };
-        let line = &mut self.journal.lock().unwrap()[claim];
-        line.answered = Some(self.clock.moment());
-        line.bad_at = (outcome == QuotaOutcome::BadRequest).then(|| self.clock.moment());
+        let record = &mut self.journal.lock().unwrap()[claim];
+        record.answered = Some(self.clock.moment());
+        record.bad_at = (outcome == QuotaOutcome::BadRequest).then(|| self.clock.moment());
         drop(permit.complete_call(outcome));
     }
 
-    /// Returns the state that the journal gives a starting program, and concludes the calls left open by the
+    /// Returns the state that the journal gives a starting program, and completes the calls left open by the
     /// crash.
-    fn persisted_state(&self, kept: LimiterState) -> PersistedState {
+    fn persisted_state(&self, limiter_state: LimiterState) -> PersistedState {
         let now = self.clock.moment();
         let mut journal = self.journal.lock().unwrap();
         let recent = journal.iter().rev().take(LIMIT);
-        let places = recent.map(|claim| match claim.answered {
+        let reservations = recent.map(|claim| match claim.answered {
             Some(at) => PastReservation::Answered(at),
             None => PastReservation::Unanswered(claim.operation),
         });
         let day_ago = now.minus(ONE_MINUTE * 60 * 24);
         let bad = journal.iter().filter_map(|claim| Some((claim.bad_at?, claim.operation)));
-        let memory = PersistedState {
-            reservations: places.collect(),
-            bad_requests: bad.filter(|(at, _)| *at >= day_ago).collect(),
-            limiter_state: kept,
-        };
+        let bad_requests = bad.filter(|(at, _)| *at >= day_ago).collect();
+        let state = PersistedState { reservations: reservations.collect(), bad_requests, limiter_state };
         journal.iter_mut().for_each(|claim| claim.answered = claim.answered.or(Some(now)));
-        memory
+        state
     }
 
     /// Runs the program until `calls` have arrived or an hour has passed, then crashes it.
-    async fn run_life(self: &Arc<Self>, calls: usize, kept: LimiterState) -> LimiterState {
+    async fn run_life(self: &Arc<Self>, calls: usize, stored: LimiterState) -> LimiterState {
         let limiter =
-            Limiter::new(LimiterSettings::default(), self.clock.clone(), self.persisted_state(kept));
+            Limiter::new(LimiterSettings::default(), self.clock.clone(), self.persisted_state(stored));
         let calm = self.roll(|random| random.one_in(4));
         let (mut workers, start) = (JoinSet::new(), Instant::now());
         for _ in 0..WORKERS {
@@ -215,8 +196,8 @@ fn limit_figures(world: &EnduranceWorld) -> LimitFigures {
         usize::try_from(counts.max().unwrap_or(0)).unwrap()
     };
     let bad: Vec<i64> = arrivals.iter().filter(|call| call.is_bad).map(|call| call.from).collect();
-    let in_a_day = |(place, from): (usize, &i64)| {
-        bad[place..].iter().take_while(|at| **at - from < 24 * 3_600_000).count()
+    let in_a_day = |(index, from): (usize, &i64)| {
+        bad[index..].iter().take_while(|at| **at - from < 24 * 3_600_000).count()
     };
     LimitFigures {
         calls: arrivals.len(),
@@ -232,24 +213,24 @@ async fn days_of_everything_at_once_break_no_limit_of_the_service() {
     let calls: usize = calls.map_or(SHORT, |(_, calls)| calls.parse().unwrap());
     let world = Arc::new(EnduranceWorld {
         clock: TestClock::new(),
-        random: Mutex::new(EnduranceRandom(0x7a11_1d5e_ed00_0001)),
+        random: Mutex::new(LimiterRandom(0x7a11_1d5e_ed00_0001)),
         arrivals: Mutex::default(),
         journal: Mutex::default(),
     });
-    let (mut kept, mut lives) = (LimiterState::default(), 0);
+    let (mut stored, mut lives) = (LimiterState::default(), 0);
     while world.arrival_count() < calls {
-        kept = world.run_life(calls, kept).await;
+        stored = world.run_life(calls, stored).await;
         lives += 1;
         let pause = world.roll(|random| random.next_below(5_000));
         sleep(Duration::from_millis(pause)).await;
     }
-    let verdict = limit_figures(&world);
+    let figures = limit_figures(&world);
     println!(
         "{} calls in {lives} lives: {} full minutes, {} at once, {} bad requests in a day",
-        verdict.calls, verdict.full_minutes, verdict.most_at_once, verdict.most_bad_in_a_day
+        figures.calls, figures.full_minutes, figures.most_at_once, figures.most_bad_in_a_day
     );
-    assert_eq!(verdict.full_minutes, 0, "more than {LIMIT} within 60 s");
-    assert_eq!(verdict.most_at_once, 3, "calls of one operation at once");
-    assert!(verdict.most_bad_in_a_day < BAD_REQUESTS_A_DAY, "{} in a day", verdict.most_bad_in_a_day);
-    assert!(verdict.most_bad_in_a_day > 300, "the poison was not tried: {}", verdict.most_bad_in_a_day);
+    assert_eq!(figures.full_minutes, 0, "more than {LIMIT} within 60 s");
+    assert_eq!(figures.most_at_once, 3, "calls of one operation at once");
+    assert!(figures.most_bad_in_a_day < BAD_REQUESTS_A_DAY, "{} in a day", figures.most_bad_in_a_day);
+    assert!(figures.most_bad_in_a_day > 300, "the poison was not tried: {}", figures.most_bad_in_a_day);
 }

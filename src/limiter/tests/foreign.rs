@@ -26,15 +26,15 @@ impl ForeignWorld {
     async fn answer_call(&self) -> QuotaOutcome {
         sleep(Duration::from_millis(150)).await;
         let now = Instant::now();
-        let is_taken = {
-            let taken = &mut *self.admitted.lock().unwrap();
-            let recent = taken.iter().filter(|at| now - **at < ONE_MINUTE).count();
+        let is_admitted = {
+            let admitted = &mut *self.admitted.lock().unwrap();
+            let recent = admitted.iter().filter(|at| now - **at < ONE_MINUTE).count();
             let free =
                 now - self.start >= seconds(self.platform.blocked_for) && recent < self.platform.grants;
-            free.then(|| taken.push(now)).is_some()
+            free.then(|| admitted.push(now)).is_some()
         };
         sleep(Duration::from_millis(150)).await;
-        if is_taken {
+        if is_admitted {
             return QuotaOutcome::Answered;
         }
         self.refused.lock().unwrap().push(now);
@@ -58,14 +58,10 @@ impl ForeignWorld {
 }
 
 /// Runs pushes and polls of several operations for `for_s` seconds.
-async fn run_backlog(service: ForeignPlatform, for_s: u64) -> Arc<ForeignWorld> {
+async fn run_backlog(platform: ForeignPlatform, for_s: u64) -> Arc<ForeignWorld> {
     let start = Instant::now();
-    let world = Arc::new(ForeignWorld {
-        platform: service,
-        start,
-        admitted: Mutex::default(),
-        refused: Mutex::default(),
-    });
+    let world =
+        Arc::new(ForeignWorld { platform, start, admitted: Mutex::default(), refused: Mutex::default() });
     let limiter = limiter(LimiterSettings::default());
     let mut workers = JoinSet::new();
     for n in 0..12 {
@@ -89,11 +85,11 @@ async fn run_backlog(service: ForeignPlatform, for_s: u64) -> Arc<ForeignWorld> 
 async fn far_less_than_configured_costs_eight_calls_in_35_s_at_most_and_what_is_granted_is_used() {
     for grants in [1, 5, 10, 20, 30, 60, 100] {
         for retry_after in [1, 2, 5, 20, 60] {
-            let service = ForeignPlatform { grants, retry_after: Some(retry_after), blocked_for: 0 };
-            let world = run_backlog(service, 600).await;
-            let (in_vain, taken) = (world.most_in_vain(), world.admitted_after(0));
+            let platform = ForeignPlatform { grants, retry_after: Some(retry_after), blocked_for: 0 };
+            let world = run_backlog(platform, 600).await;
+            let (in_vain, admitted) = (world.most_in_vain(), world.admitted_after(0));
             assert!(in_vain <= 8, "{grants} a minute, Retry-After {retry_after}: {in_vain} in vain");
-            let used = taken * 10 / grants; // of ten minutes, in percent
+            let used = admitted * 10 / grants; // of ten minutes, in percent
             assert!(used >= 60, "{grants} a minute, Retry-After {retry_after}: {used} % of it used");
         }
     }
@@ -101,8 +97,8 @@ async fn far_less_than_configured_costs_eight_calls_in_35_s_at_most_and_what_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_block_without_an_explanation_is_met_with_silence_and_single_calls_and_ends_when_it_ends() {
-    let service = ForeignPlatform { grants: 120, retry_after: None, blocked_for: 1_800 };
-    let world = run_backlog(service, 2_700).await;
+    let platform = ForeignPlatform { grants: 120, retry_after: None, blocked_for: 1_800 };
+    let world = run_backlog(platform, 2_700).await;
     let in_vain = world.most_in_vain();
     assert!(in_vain <= 8, "{in_vain} in vain within 35 s");
     let all = world.refused.lock().unwrap().len();

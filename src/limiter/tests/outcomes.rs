@@ -5,30 +5,27 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn a_429_with_retry_after_stops_every_lane_for_that_time() {
     let limiter = limiter(LimiterSettings::default());
-    let notices = urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::RateThrottled(seconds(17)));
+    let events = urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::RateThrottled(seconds(17)));
     let [
         LimiterEvent::HoldStarted(hold),
         LimiterEvent::LimitReduced { permille: 750, limit: 90, reservations: 1 },
-    ] = &notices[..]
+    ] = &events[..]
     else {
-        panic!("{notices:?}")
+        panic!("{events:?}")
     };
     assert_eq!(
         (hold.scope, hold.reason, hold.duration_ms),
         (HoldScope::Account, HoldReason::Rate, Some(17_000))
     );
-    let start = Instant::now();
-    let permit = limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.unwrap();
-    assert_eq!(start.elapsed(), seconds(17));
-    drop(permit);
+    assert_eq!(length_of_wait(&limiter, READ, Lane::Operator).await, seconds(17));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_429_without_it_stops_its_operation_until_one_of_its_calls_completes() {
     let limiter = limiter(LimiterSettings::default());
     let under_way = urgent(&limiter, PUSH).await;
-    let notices = urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::ConcurrencyThrottled);
-    assert_eq!(notices.len(), 1);
+    let events = urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::ConcurrencyThrottled);
+    assert_eq!(events.len(), 1);
     assert!(must_wait(&limiter, PUSH, Lane::Operator).await);
     assert!(!must_wait(&limiter, READ, Lane::Operator).await);
     drop(under_way.complete_call(QuotaOutcome::Answered));
@@ -40,26 +37,23 @@ async fn with_none_of_ours_in_flight_the_operation_waits_one_second_then_two() {
     let limiter = limiter(LimiterSettings::default());
     for wait in [1, 2, 4] {
         drop(urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::ConcurrencyThrottled));
-        let start = Instant::now();
-        let permit = limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await.unwrap();
-        assert_eq!(start.elapsed(), seconds(wait));
-        permit.return_unused();
+        assert_eq!(length_of_wait(&limiter, PUSH, Lane::Operator).await, seconds(wait));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_the_bad_request_throttle_one_read_goes_alone_and_then_only_reads() {
     let limiter = limiter(LimiterSettings::default());
-    let notices = urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::BadRequestThrottled(seconds(600)));
+    let events = urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::BadRequestThrottled(seconds(600)));
     assert!(
-        matches!(notices[..], [LimiterEvent::HoldStarted(_), LimiterEvent::BudgetExhausted { .. }]),
-        "{notices:?}"
+        matches!(events[..], [LimiterEvent::HoldStarted(_), LimiterEvent::BudgetExhausted { .. }]),
+        "{events:?}"
     );
     assert!(must_wait(&limiter, READ, Lane::Probe).await);
     sleep(seconds(600)).await;
-    let alone = urgent(&limiter, READ).await;
+    let first = urgent(&limiter, READ).await;
     assert!(must_wait(&limiter, READ, Lane::Operator).await);
-    drop(alone.complete_call(QuotaOutcome::Answered));
+    drop(first.complete_call(QuotaOutcome::Answered));
     let two = [urgent(&limiter, READ).await, urgent(&limiter, READ).await];
     assert!(must_wait(&limiter, PUSH, Lane::Operator).await);
     drop(two);
@@ -69,23 +63,19 @@ async fn after_the_bad_request_throttle_one_read_goes_alone_and_then_only_reads(
 
 #[tokio::test(start_paused = true)]
 async fn bad_requests_stop_the_pushes_at_the_soft_line_and_what_answered_them_at_the_hard_one() {
-    let limiter = limiter(LimiterSettings { bad_requests_per_day: 10, ..small_limits(120, 2) });
-    let mut notices = Vec::new();
+    let settings = LimiterSettings { bad_requests_per_day: 10, ..small_limits(120, 2) };
+    let limiter = limiter(settings.clone());
+    let mut events = Vec::new();
     for _ in 0..8 {
         assert!(!must_wait(&limiter, PUSH, Lane::Operator).await);
-        notices.extend(urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::BadRequest));
+        events.extend(urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::BadRequest));
     }
-    assert_eq!(notices, [LimiterEvent::SoftThreshold { count: 6 }, LimiterEvent::HardThreshold { count: 8 }]);
+    assert_eq!(events, [LimiterEvent::SoftThreshold { count: 6 }, LimiterEvent::HardThreshold { count: 8 }]);
     assert!(must_wait(&limiter, Operation::CreateShipments, Lane::Push).await);
     assert!(must_wait(&limiter, PUSH, Lane::Operator).await);
     assert!(!must_wait(&limiter, Operation::CreateShipments, Lane::Operator).await);
 
-    let kept = limiter.persisted_state();
-    let after = Limiter::new(
-        LimiterSettings { bad_requests_per_day: 10, ..small_limits(120, 2) },
-        TestClock::new(),
-        kept,
-    );
+    let after = Limiter::new(settings, TestClock::new(), limiter.persisted_state());
     assert!(must_wait(&after, PUSH, Lane::Operator).await, "also after a restart");
 }
 
@@ -96,10 +86,10 @@ async fn a_refused_key_stops_all_but_the_probe_until_it_is_lifted() {
     assert_eq!(with_id.complete_call(QuotaOutcome::RefusedKey), [], "the id may be at fault");
     assert!(!limiter.is_refused());
 
-    let notices = urgent(&limiter, Operation::WorkQueue).await.complete_call(QuotaOutcome::RefusedKey);
+    let events = urgent(&limiter, Operation::WorkQueue).await.complete_call(QuotaOutcome::RefusedKey);
     assert!(
-        matches!(&notices[..], [LimiterEvent::HoldStarted(hold)] if hold.scope == HoldScope::Key),
-        "{notices:?}"
+        matches!(&events[..], [LimiterEvent::HoldStarted(hold)] if hold.scope == HoldScope::Key),
+        "{events:?}"
     );
     assert!(limiter.is_refused() && limiter.refuse_key("again").is_none());
     assert!(must_wait(&limiter, READ, Lane::Operator).await);
@@ -112,11 +102,7 @@ async fn a_refused_key_stops_all_but_the_probe_until_it_is_lifted() {
 async fn an_operation_to_be_judged_waits_alone_and_wakes_at_its_release() {
     let limiter = limiter(LimiterSettings::default());
     assert!(limiter.hold_operation(PUSH, "a whole-call 400").is_some());
-    let waiting = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.acquire(PUSH, Lane::Push, PacePayment::Paced).await.map(Permit::return_unused) }
-    });
-    run_until_idle().await;
+    let waiting = spawn_caller(&limiter, PUSH, Lane::Push).await;
     assert!(!waiting.is_finished());
     assert!(!must_wait(&limiter, READ, Lane::Push).await);
     assert!(limiter.release_operation(PUSH));
@@ -131,10 +117,8 @@ async fn a_call_given_up_keeps_its_slot_a_while_and_a_dropped_permit_is_a_call_g
     for give_up in
         [|permit: Permit| drop(permit.complete_call(QuotaOutcome::TimedOut)), |permit| drop(permit)]
     {
-        give_up(limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await.unwrap());
-        let start = Instant::now();
-        limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await.unwrap().return_unused();
-        assert_eq!(start.elapsed(), slots::LINGER_TIME);
+        give_up(urgent(&limiter, PUSH).await);
+        assert_eq!(length_of_wait(&limiter, PUSH, Lane::Operator).await, slots::LINGER_TIME);
     }
     assert_eq!(limiter.quota_usage().held, 2);
 }
@@ -145,14 +129,11 @@ async fn a_lowered_adaptive_limit_survives_a_restart_and_recovers() {
     let limiter = Limiter::new(LimiterSettings::default(), clock.clone(), PersistedState::default());
     drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::RateThrottled(seconds(1))));
     let text = serde_json::to_string(&limiter.persisted_state().limiter_state).unwrap();
-    let kept: LimiterState = serde_json::from_str(&text).unwrap();
-    assert_eq!(kept, limiter.persisted_state().limiter_state);
+    let limiter_state: LimiterState = serde_json::from_str(&text).unwrap();
+    assert_eq!(limiter_state, limiter.persisted_state().limiter_state);
 
-    let after = Limiter::new(
-        LimiterSettings::default(),
-        clock,
-        PersistedState { limiter_state: kept, ..PersistedState::default() },
-    );
+    let state = PersistedState { limiter_state, ..PersistedState::default() };
+    let after = Limiter::new(LimiterSettings::default(), clock, state);
     assert_eq!((after.quota_usage().limit, after.quota_usage().share_permille), (90, 750));
     sleep(seconds(25 * 60)).await;
     assert_eq!(
@@ -199,32 +180,25 @@ async fn calls_refused_together_for_their_slots_make_one_event() {
     assert!(!must_wait(&limiter, PUSH, Lane::Operator).await);
 }
 
+/// Returns the wait of a push after a restart with three reservations of pushes.
+async fn wait_after_restart(clock: Arc<TestClock>, reservation: PastReservation) -> Duration {
+    let state = PersistedState { reservations: vec![reservation; 3], ..PersistedState::default() };
+    let limiter = Limiter::new(LimiterSettings::default(), clock, state);
+    length_of_wait(&limiter, PUSH, Lane::Operator).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_crash_left_unanswered_keeps_its_slot_for_the_grace_time() {
-    let places = vec![PastReservation::Unanswered(PUSH); 3];
-    let limiter = Limiter::new(
-        LimiterSettings::default(),
-        TestClock::new(),
-        PersistedState { reservations: places, ..PersistedState::default() },
-    );
-    let start = Instant::now();
-    limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await.unwrap().return_unused();
-    assert_eq!(start.elapsed(), slots::LINGER_TIME);
+    let wait = wait_after_restart(TestClock::new(), PastReservation::Unanswered(PUSH)).await;
+    assert_eq!(wait, slots::LINGER_TIME);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_given_up_before_a_restart_keeps_its_slot_for_what_is_left_of_the_grace_time() {
     let clock = TestClock::new();
     let given_up = clock.moment().minus(seconds(2));
-    let places = vec![PastReservation::GivenUp(PUSH, given_up); 3];
-    let limiter = Limiter::new(
-        LimiterSettings::default(),
-        clock,
-        PersistedState { reservations: places, ..PersistedState::default() },
-    );
-    let start = Instant::now();
-    limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await.unwrap().return_unused();
-    assert_eq!(start.elapsed(), slots::LINGER_TIME - seconds(2));
+    let wait = wait_after_restart(clock, PastReservation::GivenUp(PUSH, given_up)).await;
+    assert_eq!(wait, slots::LINGER_TIME - seconds(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,7 +207,11 @@ async fn a_rising_adaptive_limit_wakes_calls_that_wait_for_a_reservation() {
     drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::RateThrottled(seconds(1))));
     let start = Instant::now();
     let first = limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.unwrap();
-    assert_eq!(first.complete_call(QuotaOutcome::Answered), [], "it goes alone; its place stays held");
+    assert_eq!(
+        first.complete_call(QuotaOutcome::Answered),
+        [],
+        "it goes alone; its reservation stays in use"
+    );
     let mut under_way = Vec::new();
     for _ in 0..74 {
         under_way.push(limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.unwrap());
@@ -247,11 +225,7 @@ async fn what_fell_due_while_the_machine_was_suspended_goes_within_a_minute_of_i
     let limiter = Limiter::new(LimiterSettings::default(), clock.clone(), PersistedState::default());
     drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::RateThrottled(seconds(3600))));
     let start = Instant::now();
-    let waiting = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.map(Permit::return_unused) }
-    });
-    run_until_idle().await;
+    let waiting = spawn_caller(&limiter, READ, Lane::Operator).await;
     clock.suspend(3_600_000);
     assert_eq!(waiting.await.unwrap(), Ok(()));
     assert_eq!(start.elapsed(), SLEEP_MAX);

@@ -13,22 +13,6 @@ const CALLS: usize = 22_000;
 /// Enough workers that calls never wait for answers.
 const WORKERS: usize = 24;
 
-/// Marsaglia's xorshift: sufficient for jitter, and equal on every platform.
-struct SimulationRandom(u64);
-
-impl SimulationRandom {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn next_below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
 /// Network trips of 50 to 450 ms, some of them stalled for up to 5 s more.
 #[derive(Clone, Copy)]
 struct NetworkModel {
@@ -36,7 +20,7 @@ struct NetworkModel {
 }
 
 impl NetworkModel {
-    fn trip_time(self, random: &mut SimulationRandom) -> Duration {
+    fn trip_time(self, random: &mut LimiterRandom) -> Duration {
         let stalls = random.next_below(100) < self.stalling_percent;
         let stall = if stalls { random.next_below(5_000) } else { 0 };
         Duration::from_millis(50 + random.next_below(400) + stall)
@@ -53,14 +37,14 @@ struct JournalRow {
 struct SimulationWorld {
     network: NetworkModel,
     clock: Arc<TestClock>,
-    random: Mutex<SimulationRandom>,
+    random: Mutex<LimiterRandom>,
     arrivals: Mutex<Vec<Instant>>,
     journal: Mutex<Vec<JournalRow>>,
 }
 
 impl SimulationWorld {
     fn new(seed: u64, network: NetworkModel) -> Arc<Self> {
-        let (clock, random) = (TestClock::new(), Mutex::new(SimulationRandom(seed)));
+        let (clock, random) = (TestClock::new(), Mutex::new(LimiterRandom(seed)));
         Arc::new(Self { network, clock, random, arrivals: Mutex::default(), journal: Mutex::default() })
     }
 
@@ -79,11 +63,7 @@ impl SimulationWorld {
         tokio::spawn(async move {
             let (there, back, lost) = {
                 let random = &mut *world.random.lock().unwrap();
-                (
-                    world.network.trip_time(random),
-                    world.network.trip_time(random),
-                    random.next_below(200) == 0,
-                )
+                (world.network.trip_time(random), world.network.trip_time(random), random.one_in(200))
             };
             sleep(there).await;
             world.arrivals.lock().unwrap().push(Instant::now());
@@ -126,14 +106,14 @@ impl SimulationWorld {
         let mut journal = self.journal.lock().unwrap();
         let recent =
             |claim: &&JournalRow| claim.answered.is_none_or(|at| now.duration_since(at) < seconds(120));
-        let places = journal.iter().filter(recent).map(|claim| match claim.answered {
+        let reservations = journal.iter().filter(recent).map(|claim| match claim.answered {
             Some(at) => PastReservation::Answered(at),
             None => PastReservation::Unanswered(claim.operation),
         });
-        let memory = PersistedState { reservations: places.collect(), ..PersistedState::default() };
-        // The start concludes the calls that the crash left open.
+        let state = PersistedState { reservations: reservations.collect(), ..PersistedState::default() };
+        // The start completes the calls that the crash left open.
         journal.iter_mut().for_each(|claim| claim.answered = claim.answered.or(Some(now)));
-        memory
+        state
     }
 
     /// Runs the program until `calls` have arrived in total, then crashes it.

@@ -13,10 +13,15 @@ async fn make_calls(limiter: &Limiter, count: usize) -> Vec<Instant> {
     granted
 }
 
+fn spawn_calls(limiter: &Limiter, count: usize) -> JoinHandle<usize> {
+    let limiter = limiter.clone();
+    tokio::spawn(async move { make_calls(&limiter, count).await.len() })
+}
+
 /// Returns the result of a task. On paused time a lost notification would hang the test instead of failing
 /// it.
-async fn within_an_hour<T>(task: tokio::task::JoinHandle<T>) -> T {
-    timeout(seconds(3600), task).await.expect("nobody woke it").unwrap()
+async fn within_an_hour<T>(task: JoinHandle<T>) -> T {
+    timeout(seconds(3600), task).await.expect("the notification was lost").unwrap()
 }
 
 /// Returns the largest number of calls in any minute.
@@ -41,10 +46,7 @@ async fn bulk_calls_leave_the_reserve_free_in_every_minute_and_are_spread_over_i
 #[tokio::test(start_paused = true)]
 async fn an_operators_call_in_a_backlog_waits_for_nothing() {
     let limiter = limiter(LimiterSettings::default());
-    let bulk = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { make_calls(&limiter, 300).await.len() }
-    });
+    let bulk = spawn_calls(&limiter, 300);
     for _ in 0..10 {
         sleep(seconds(13)).await;
         let permit = urgent(&limiter, PUSH).await;
@@ -56,10 +58,7 @@ async fn an_operators_call_in_a_backlog_waits_for_nothing() {
 #[tokio::test(start_paused = true)]
 async fn ten_urgent_calls_after_idle_wait_for_nothing_also_beside_a_backlog() {
     let limiter = limiter(small_limits(120, 2));
-    let bulk = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { make_calls(&limiter, 30).await.len() }
-    });
+    let bulk = spawn_calls(&limiter, 30);
     run_until_idle().await;
     for _ in 0..10 {
         drop(urgent(&limiter, PUSH).await);
@@ -99,11 +98,7 @@ async fn a_restart_with_its_state_makes_no_extra_calls() {
 async fn a_blocked_operation_does_not_block_the_others_of_its_lane() {
     let limiter = limiter(LimiterSettings::default());
     let three = [urgent(&limiter, PUSH).await, urgent(&limiter, PUSH).await, urgent(&limiter, PUSH).await];
-    let fourth = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { drop(limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await) }
-    });
-    run_until_idle().await;
+    let fourth = spawn_caller(&limiter, PUSH, Lane::Operator).await;
     assert!(!must_wait(&limiter, READ, Lane::Operator).await);
     assert!(!fourth.is_finished());
     drop(three.map(|permit| permit.complete_call(QuotaOutcome::Answered)));
@@ -143,8 +138,8 @@ async fn lanes_go_in_their_order_and_within_a_lane_the_first_come_goes_first() {
 async fn under_endless_pushes_a_poll_gets_its_turn_within_five() {
     let lanes = [[Lane::Push; 20].as_slice(), &[Lane::Poll; 2]].concat();
     let order = serving_order(&lanes).await;
-    let place = |index| order.iter().position(|it| *it == index);
-    assert_eq!((place(20), place(21)), (Some(4), Some(9)));
+    let turn_of = |index| order.iter().position(|it| *it == index);
+    assert_eq!((turn_of(20), turn_of(21)), (Some(4), Some(9)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,17 +197,9 @@ async fn a_waiting_call_that_is_dropped_takes_nothing_and_the_next_one_keeps_the
     let limiter = limiter(small_limits(1, 0));
     drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::Answered));
     let start = Instant::now();
-    let eldest = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.map(drop) }
-    });
-    run_until_idle().await;
-    let next = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Poll, PacePayment::Paced).await.map(Permit::return_unused) }
-    });
-    run_until_idle().await;
-    eldest.abort();
+    let oldest = spawn_caller(&limiter, READ, Lane::Operator).await;
+    let next = spawn_caller(&limiter, READ, Lane::Poll).await;
+    oldest.abort();
     run_until_idle().await;
     assert_eq!(limiter.quota_usage().waiting, WaitingCalls { poll: 1, ..WaitingCalls::default() });
     assert_eq!(within_an_hour(next).await, Ok(()));
@@ -242,11 +229,7 @@ async fn a_call_dropped_between_its_grant_and_its_waking_leaves_reservation_slot
 async fn closing_stops_waiting_and_new_calls_but_not_calls_in_flight() {
     let limiter = limiter(small_limits(1, 0));
     let out = urgent(&limiter, READ).await;
-    let waiting = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Poll, PacePayment::Paced).await.map(drop) }
-    });
-    run_until_idle().await;
+    let waiting = spawn_caller(&limiter, READ, Lane::Poll).await;
     limiter.close();
     assert_eq!(within_an_hour(waiting).await, Err(LimiterClosed));
     assert_eq!(limiter.acquire(PUSH, Lane::Operator, PacePayment::Paced).await.map(drop), Err(LimiterClosed));
@@ -258,11 +241,7 @@ async fn closing_stops_waiting_and_new_calls_but_not_calls_in_flight() {
 async fn a_larger_limit_wakes_calls_that_wait_for_a_reservation() {
     let limiter = limiter(small_limits(1, 0));
     drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::Answered));
-    let waiting = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.map(Permit::return_unused) }
-    });
-    run_until_idle().await;
+    let waiting = spawn_caller(&limiter, READ, Lane::Operator).await;
     assert!(!waiting.is_finished());
     limiter.reconfigure(small_limits(2, 0));
     run_until_idle().await;
@@ -293,7 +272,7 @@ async fn a_long_wait_of_many_calls_costs_one_timer_a_minute() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_threads_lose_no_bell_and_never_exceed_the_slots() {
+async fn many_threads_lose_no_notification_and_never_exceed_the_slots() {
     let settings = LimiterSettings { concurrent_calls_per_operation: 2, ..small_limits(10_000_000, 0) };
     let limiter = limiter(settings);
     let in_flight = Arc::new(AtomicUsize::new(0));
@@ -310,6 +289,6 @@ async fn many_threads_lose_no_bell_and_never_exceed_the_slots() {
             }
         });
     }
-    timeout(seconds(30), callers.join_all()).await.expect("a bell was lost");
+    timeout(seconds(30), callers.join_all()).await.expect("a notification was lost");
     assert_eq!(limiter.quota_usage().held, 1200);
 }

@@ -91,12 +91,7 @@ fn came(outcome: u8, body: &[u8]) -> Result<PlatformResponse, TransportError> {
     let status = STATUSES[usize::from(outcome & 15)];
     let retry_after = WAITS[usize::from(outcome >> 4) % WAITS.len()].map(str::to_owned);
     if outcome >> 4 < 14 {
-        return Ok(PlatformResponse {
-            status,
-            retry_after,
-            body: body.to_vec(),
-            ..PlatformResponse::default()
-        });
+        return Ok(PlatformResponse { status, retry_after, body: body.to_vec() });
     }
     let what = "lost".to_owned();
     // An answer's head proves that the request was sent.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Characters kept of a parked record; the exchange's body has the whole.
+/// Characters stored of a parked record; the exchange's body has the whole.
 const RAW_MAX_CHARS: usize = 2000;
 
 /// Envelope with a raw payload. All fields may be missing.
@@ -33,6 +33,21 @@ impl<'a> Envelope<'a> {
             Some(b'[') => Err(serde::de::Error::custom("it is a list where an envelope was expected")),
             _ => serde_json::from_slice(body),
         }
+    }
+
+    /// Reads the body of an answer to `what`.
+    pub(crate) fn read(what: &'static str, body: &'a [u8]) -> Result<Self, MalformedBody> {
+        Self::from_body(body).map_err(|error| MalformedBody::new(what, error))
+    }
+
+    /// Returns the list in `data`; a missing one is null.
+    pub(crate) fn list(&self) -> &'a str {
+        self.data.map_or("null", RawValue::get)
+    }
+
+    /// Returns the answer with these records.
+    pub(crate) fn into_answer<T>(self, records: Vec<T>, parked: Vec<ParkedRecord>) -> DecodedAnswer<T> {
+        DecodedAnswer { records, parked, page: self.pagination, messages: self.messages }
     }
 
     /// Returns true if the status is one of the interface's two codes for a failure.
@@ -70,9 +85,9 @@ pub struct ParkedRecord {
 }
 
 impl ParkedRecord {
-    pub(in crate::client) fn new(index: usize, why: impl ToString, raw: &RawValue) -> Self {
-        let named = serde_json::from_str::<lenient::LenientObject<NamedRecord>>(raw.get()).ok();
-        let sku = named.and_then(|lenient::LenientObject(named)| named.sku.or(named.sku_number));
+    pub(crate) fn new(index: usize, why: impl ToString, raw: &RawValue) -> Self {
+        let named = serde_json::from_str::<LenientObject<NamedRecord>>(raw.get()).ok();
+        let sku = named.and_then(|LenientObject(named)| named.sku.or(named.sku_number));
         Self { index, sku, why: why.to_string(), raw: raw.get().chars().take(RAW_MAX_CHARS).collect() }
     }
 
@@ -109,8 +124,6 @@ pub struct DecodedAnswer<T> {
     pub parked: Vec<ParkedRecord>,
     /// Position of the page, for operations with pages.
     pub page: Option<PageInfo>,
-    /// The envelope's status as received.
-    pub status: Option<String>,
     /// The envelope's messages.
     pub messages: Vec<String>,
 }
@@ -134,10 +147,6 @@ impl<T> DecodedAnswer<T> {
         let counted = self.page.and_then(|page| page.total_entries).unwrap_or(0);
         usize::try_from(counted).is_ok_and(|counted| counted > came)
     }
-
-    fn no_records() -> Self {
-        Self { records: Vec::new(), parked: Vec::new(), page: None, status: None, messages: Vec::new() }
-    }
 }
 
 /// Error for a body that is no answer to its operation.
@@ -149,27 +158,35 @@ pub struct MalformedBody {
 }
 
 impl MalformedBody {
-    pub(in crate::client) fn new(what: &'static str, why: impl ToString) -> Self {
+    pub(crate) fn new(what: &'static str, why: impl ToString) -> Self {
         Self { what, why: cut_reason(why.to_string()) }
     }
 }
 
-/// Function that reads one record of a list into the records or the parked ones.
-pub(super) type ReadRecordFn<'a, T> = fn(usize, &'a RawValue, &mut DecodedAnswer<T>);
-
 /// Reads an envelope whose `data` is a list.
-pub(in crate::client) fn decode_list<'a, T: Deserialize<'a>>(
+pub(crate) fn decode_list<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
 ) -> Result<DecodedAnswer<T>, MalformedBody> {
-    decode_list_with(what, body, read_record)
+    let envelope = Envelope::read(what, body)?;
+    if let Some(records) = read_list(envelope.list()) {
+        return Ok(envelope.into_answer(records, Vec::new()));
+    }
+    let (mut records, mut parked) = (Vec::new(), Vec::new());
+    for (index, raw) in raw_records(what, envelope.list())?.into_iter().enumerate() {
+        match serde_json::from_str(raw.get()) {
+            Ok(LenientObject(record)) => records.push(record),
+            Err(error) => parked.push(ParkedRecord::new(index, error, raw)),
+        }
+    }
+    Ok(envelope.into_answer(records, parked))
 }
 
 /// Reads an envelope whose `data` is a list of records with ids.
 ///
 /// Equal records of one id count once. Differing records are parked, because none of them is known to be
 /// right.
-pub(in crate::client) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
+pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     what: &'static str,
     body: &'a [u8],
     id: fn(&T) -> i64,
@@ -190,68 +207,27 @@ pub(in crate::client) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     }
     records.retain(|record| !differing.contains(&id(record)));
     decoded.records = records;
-    let envelope = Envelope::from_body(body).map_err(|error| MalformedBody::new(what, error))?;
-    let list = envelope.data.map_or("null", RawValue::get);
-    let raws: Vec<&'a RawValue> =
-        serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))?;
-    for (index, raw) in raws.into_iter().enumerate() {
+    for (index, raw) in raw_records(what, Envelope::read(what, body)?.list())?.into_iter().enumerate() {
         let read = serde_json::from_str::<LenientObject<T>>(raw.get());
         if read.is_ok_and(|LenientObject(record)| differing.contains(&id(&record))) {
-            decoded.parked.push(ParkedRecord::new(
-                index,
-                "the answer holds it twice, and the records differ",
-                raw,
-            ));
+            let why = "the answer holds it twice, and the records differ";
+            decoded.parked.push(ParkedRecord::new(index, why, raw));
         }
     }
     Ok(decoded)
 }
 
-/// Reads an envelope whose `data` is a list, with a function for single records.
-pub(in crate::client) fn decode_list_with<'a, T: Deserialize<'a>>(
-    what: &'static str,
-    body: &'a [u8],
-    one: ReadRecordFn<'a, T>,
-) -> Result<DecodedAnswer<T>, MalformedBody> {
-    let envelope = Envelope::from_body(body).map_err(|error| MalformedBody::new(what, error))?;
-    let mut decoded = decode_array(what, envelope.data.map_or("null", RawValue::get), one)?;
-    decoded.page = envelope.pagination;
-    decoded.status = envelope.status.map(Cow::into_owned);
-    decoded.messages = envelope.messages;
-    Ok(decoded)
+/// Reads a list as a whole; null is an empty one. Returns `None` if any of it is unreadable.
+///
+/// Takes text, because one UTF-8 check is faster than one for each string.
+pub(crate) fn read_list<'a, T: Deserialize<'a>>(list: &'a str) -> Option<Vec<T>> {
+    let records = serde_json::from_str::<Option<Vec<LenientObject<T>>>>(list).ok()?;
+    Some(records.unwrap_or_default().into_iter().map(|LenientObject(record)| record).collect())
 }
 
-/// Reads a bare list; null is an empty one. Takes text, because one UTF-8 check is faster than one for each
-/// string.
-pub(in crate::client) fn decode_array<'a, T: Deserialize<'a>>(
-    what: &'static str,
-    array: &'a str,
-    one: ReadRecordFn<'a, T>,
-) -> Result<DecodedAnswer<T>, MalformedBody> {
-    let mut decoded = DecodedAnswer::no_records();
-    if let Ok(records) = serde_json::from_str::<Option<Vec<LenientObject<T>>>>(array) {
-        decoded.records =
-            records.unwrap_or_default().into_iter().map(|LenientObject(record)| record).collect();
-        return Ok(decoded);
-    }
-    let raws: Vec<&'a RawValue> =
-        serde_json::from_str(array).map_err(|error| MalformedBody::new(what, error))?;
-    for (index, raw) in raws.into_iter().enumerate() {
-        one(index, raw, &mut decoded);
-    }
-    Ok(decoded)
-}
-
-/// Adds a readable record, or parks it as a whole.
-pub(super) fn read_record<'a, T: Deserialize<'a>>(
-    index: usize,
-    raw: &'a RawValue,
-    into: &mut DecodedAnswer<T>,
-) {
-    match serde_json::from_str(raw.get()) {
-        Ok(LenientObject(record)) => into.records.push(record),
-        Err(error) => into.parked.push(ParkedRecord::new(index, error, raw)),
-    }
+/// Splits a list into its records.
+pub(crate) fn raw_records<'a>(what: &'static str, list: &'a str) -> Result<Vec<&'a RawValue>, MalformedBody> {
+    serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))
 }
 
 #[cfg(test)]
@@ -266,10 +242,8 @@ mod tests {
 
     fn ids(body: &str) -> (Vec<i64>, Vec<usize>) {
         let decoded = decode_list::<IdRecord>("a list", body.as_bytes()).unwrap();
-        (
-            decoded.records.iter().map(|record| record.id).collect(),
-            decoded.parked.iter().map(|p| p.index).collect(),
-        )
+        let parked = decoded.parked.iter().map(|parked| parked.index);
+        (decoded.records.iter().map(|record| record.id).collect(), parked.collect())
     }
 
     #[test]

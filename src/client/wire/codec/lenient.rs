@@ -31,7 +31,7 @@ pub(crate) enum LooseValue<'a> {
 pub(crate) trait FromLoose<'a>: Sized {
     /// The expected value, for messages.
     const WHAT: &'static str;
-    /// Converts the value; `None` if it is unreadable.
+    /// Returns `None` if the value is unreadable.
     fn from_loose(loose: LooseValue<'a>) -> Option<Self>;
 }
 

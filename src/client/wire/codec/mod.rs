@@ -5,16 +5,14 @@
 //! | `envelope.rs` | the envelope of an answer, lists and pages of records |
 //! | `lenient.rs` | fields of an answer in the types that the platform uses for them |
 //! | `write_answer.rs` | the answer to a create or update of one record |
-//! | `request.rs` | pages to ask for, and the refusal of an invalid request |
-//! | `fields.rs` | checks of a request's body, field by field |
+//! | `request.rs` | pages to ask for, checks of a request's body, and the refusal of an invalid one |
 
 pub(super) mod envelope;
-pub(super) mod fields;
-pub(in crate::client) mod lenient;
-mod request;
+pub(crate) mod lenient;
+pub(super) mod request;
 pub(super) mod write_answer;
 
-pub(in crate::client) use envelope::Envelope;
+pub(crate) use envelope::Envelope;
 pub use envelope::{DecodedAnswer, MalformedBody, PageInfo, ParkedRecord};
 pub use request::{InvalidRequest, PageParams};
 pub use write_answer::{WriteAnswer, WriteOutcome};

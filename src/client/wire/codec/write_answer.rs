@@ -1,7 +1,7 @@
 //! Answer to a create or update of one record: the record, `WasSuccessful` and `Messages` (*Per-item
 //! result*).
 
-use super::lenient::LenientObject;
+use super::lenient::{self, LenientObject};
 use super::{Envelope, MalformedBody};
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ pub enum WriteOutcome {
 
 impl WriteOutcome {
     /// Classifies `WasSuccessful`. `complete`: the answer contains everything that a success must return.
-    pub(in crate::client) fn from_flag(was_successful: Option<bool>, complete: bool) -> Self {
+    pub(crate) fn from_flag(was_successful: Option<bool>, complete: bool) -> Self {
         match was_successful {
             Some(true) if complete => WriteOutcome::Done,
             Some(false) => WriteOutcome::Refused,
@@ -27,14 +27,18 @@ impl WriteOutcome {
     }
 }
 
-/// The answer about one record.
-#[derive(Clone, Debug, PartialEq)]
+/// The answer about one record, which it holds under the name of its kind.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct WriteAnswer<T> {
     /// The record as it now is, if the platform returned a readable one.
+    #[serde(rename = "Product", alias = "ListingTemplate", default, deserialize_with = "lenient::nested")]
     pub record: Option<T>,
     /// The platform's flag of success, if it is present.
+    #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
     pub was_successful: Option<bool>,
     /// Reasons for a refusal, or remarks.
+    #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
     pub messages: Vec<String>,
 }
 
@@ -53,37 +57,30 @@ impl<T> WriteAnswer<T> {
     }
 }
 
-/// Per-item result: two common fields, and the record under a name of its operation.
-pub(in crate::client) trait ItemResult<T> {
-    /// Converts the result.
-    fn into_answer(self) -> WriteAnswer<T>;
-}
-
 /// Reads a body that is itself a per-item result.
-pub(in crate::client) fn decode_bare<'a, R: ItemResult<T> + Deserialize<'a>, T>(
+pub(crate) fn decode_bare<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
 ) -> Result<WriteAnswer<T>, MalformedBody> {
-    let LenientObject(result) =
-        serde_json::from_slice::<LenientObject<R>>(body).map_err(|error| MalformedBody::new(what, error))?;
-    Ok(result.into_answer())
+    let LenientObject(answer) =
+        serde_json::from_slice(body).map_err(|error| MalformedBody::new(what, error))?;
+    Ok(answer)
 }
 
-/// Reads an envelope whose `data` is a per-item result. Without one, the envelope's status may still refuse.
-pub(in crate::client) fn decode_enveloped<'a, R: ItemResult<T> + Deserialize<'a>, T>(
+/// Reads an envelope whose `data` is the result `R`. Without one, the envelope's status may still refuse.
+pub(crate) fn decode_enveloped<'a, R: Deserialize<'a> + Into<WriteAnswer<T>>, T>(
     what: &'static str,
     body: &'a [u8],
 ) -> Result<WriteAnswer<T>, MalformedBody> {
-    let envelope = Envelope::from_body(body).map_err(|error| MalformedBody::new(what, error))?;
+    let envelope = Envelope::read(what, body)?;
     let refused = envelope.is_failure().then_some(false);
     let result = envelope.data.and_then(|data| serde_json::from_str::<LenientObject<R>>(data.get()).ok());
     let mut answer = match result {
-        Some(LenientObject(result)) => result.into_answer(),
+        Some(LenientObject(result)) => result.into(),
         None => WriteAnswer { record: None, was_successful: None, messages: Vec::new() },
     };
     answer.was_successful = refused.or(answer.was_successful);
-    let more =
-        envelope.messages.into_iter().filter(|text| !answer.messages.contains(text)).collect::<Vec<_>>();
+    let more: Vec<_> = envelope.messages.into_iter().filter(|text| !answer.messages.contains(text)).collect();
     answer.messages.extend(more);
     Ok(answer)
 }

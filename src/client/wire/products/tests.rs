@@ -97,3 +97,15 @@ fn a_product_is_read_with_what_makes_sense_of_it() {
     assert_eq!(product.supplier.unwrap().supplier_id, Some(SupplierId(4)));
     assert_eq!(product.warehouses[0].quantity_on_hand, Some(3));
 }
+
+#[test]
+fn a_component_is_kept_without_its_product_but_not_without_its_quantity() {
+    let body = br#"{"data":[{"Id":1.0,"QuantityForKit":2.0,"Product":{"Id":3,"Sku":"A","ReorderLevel":5.5}},
+        {"Id":2,"QuantityForKit":1,"Product":{"Id":"?"}},{"Id":4}]}"#;
+    let decoded = decode_kit_components(body).unwrap();
+    let product = decoded.records[0].product.as_ref().unwrap();
+    assert_eq!((product.sku.as_str(), product.reorder_level), ("A", Some(5.5)));
+    assert_eq!((decoded.records[1].id, &decoded.records[1].product), (2, &None));
+    assert_eq!(decoded.parked[0].index, 2);
+    assert_eq!(kit_components(ProductId(9)).path, "/api/Inventory/9/kitcomponents");
+}
