@@ -10,7 +10,7 @@ use crate::client::{Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PastReservation, PersistedState};
-use crate::model::{Clock, JobKind, Moment, Timestamp};
+use crate::model::{Clock, Moment};
 use crate::projection;
 use crate::projection::ProjectionChanged;
 use crate::schedule::ScheduleDriver;
@@ -29,8 +29,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The time limit for the checkpoint of the write-ahead log at shutdown. The next start repeats a skipped
 /// one.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
-/// The capacity of the trigger channel; one per kind of job would suffice.
-const TRIGGER_CAPACITY: usize = 64;
 
 /// A daemon that is started but does not work yet.
 pub struct Daemon {
@@ -171,13 +169,8 @@ impl Daemon {
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
         let begin = reload_parts(&self.config);
-        let (due, triggers) = mpsc::channel(TRIGGER_CAPACITY);
-        let fire = move |kind: JobKind, at: Timestamp| {
-            // A trigger is dropped if 64 others wait, which is more than four per kind of job.
-            let _ = due.try_send((kind, at));
-        };
-        let mut driver =
-            ScheduleDriver::start(begin.schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
+        let (mut driver, due_jobs) =
+            ScheduleDriver::start(begin.schedules.clone(), Arc::clone(&self.context.clock)).await?;
         let watch = self.context.store.watch_writes();
         let service = &self.config.service;
         let mut prober =
@@ -186,7 +179,7 @@ impl Daemon {
             prober.start_probing();
         }
         let mut supervisor =
-            Supervisor::new(self.context.clone(), begin, triggers, driver.heartbeat(), watch, prober);
+            Supervisor::new(self.context.clone(), begin, due_jobs, driver.heartbeat(), watch, prober);
         systemd::notify_ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {

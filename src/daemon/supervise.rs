@@ -17,7 +17,7 @@ use crate::exec::{FinishedRun, JobContext};
 use crate::journal::RunOutcome;
 use crate::limiter;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
-use crate::schedule::{Heartbeat, Schedule};
+use crate::schedule::{DueJob, Heartbeat, Schedule};
 use crate::settle;
 use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
@@ -70,7 +70,7 @@ pub(super) struct ReloadParts {
 pub(super) struct Supervisor {
     pub(super) context: JobContext,
     pub(super) schedules: BTreeMap<JobKind, Schedule>,
-    pub(super) due: mpsc::Receiver<(JobKind, Timestamp)>,
+    pub(super) due: mpsc::UnboundedReceiver<DueJob>,
     pub(super) watch: DatabaseWatch,
     pub(super) key_probe: KeyProbe,
     /// Counts the scheduler's ticks.
@@ -99,7 +99,7 @@ impl Supervisor {
     pub(super) fn new(
         context: JobContext,
         begin: ReloadParts,
-        due: mpsc::Receiver<(JobKind, Timestamp)>,
+        due: mpsc::UnboundedReceiver<DueJob>,
         heartbeat: Heartbeat,
         watch: DatabaseWatch,
         prober: KeyProbe,
