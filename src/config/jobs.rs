@@ -68,8 +68,7 @@ fn read_job(table: &mut SectionReader<'_>, default: &str) -> Option<JobConfig> {
     let expression = table.read_text("schedule", default);
     let timezone = table.read_text("timezone", "UTC");
     let jitter = table.read_duration("jitter", "0s", Duration::ZERO..=Duration::from_secs(24 * 3600));
-    let policies = [MissedPolicy::Skip, MissedPolicy::RunOnce].map(|policy| (policy.as_str(), policy));
-    let missed = table.read_code("missed", MissedPolicy::RunOnce, &policies);
+    let missed = table.read_code("missed", MissedPolicy::RunOnce, MissedPolicy::ALL);
     let enabled = table.read_flag("enabled", true);
     let schedule = Schedule::parse(&expression, &timezone, jitter, missed);
     let schedule = schedule.map_err(|error| match &error {

@@ -113,19 +113,19 @@ impl<'a> SectionReader<'a> {
         self.read_parsed(key, "", |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
     }
 
-    /// Reads a code from a list.
-    pub(super) fn read_code<T: Copy>(&mut self, key: &str, default: T, words: &[(&str, T)]) -> T {
+    /// Reads one of the values by its code.
+    pub(super) fn read_code<T: Copy + Display>(&mut self, key: &str, default: T, values: &[T]) -> T {
         self.note_known(key);
         let Some(found) = self.take_value(key) else { return default };
         if let ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) = &found
-            && let Some((_, value)) = words.iter().find(|(word, _)| word == text)
+            && let Some(value) = values.iter().find(|value| value.to_string() == *text)
         {
             return *value;
         }
-        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        let known: Vec<_> = values.iter().map(T::to_string).collect();
         let text = found.show_masked();
         self.report_value(key, &found, format!("write one of {}", known.join(", ")));
-        self.suggest_key(nearest_key(text.trim_matches('"'), known));
+        self.suggest_key(nearest_key(text.trim_matches('"'), known.iter().map(String::as_str)));
         default
     }
 

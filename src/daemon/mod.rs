@@ -30,7 +30,6 @@ pub use control::{
 };
 pub use job_slots::JobSlots;
 pub use run_once::OnceReport;
-pub use settings::limiter_settings;
 pub use start::Daemon;
 pub use start_error::StartError;
 pub use system_clock::{SystemClock, boot_id};

@@ -3,7 +3,6 @@
 //! Maintenance jobs (prune, backup) run only if they are due. Otherwise `run --once` from cron each minute
 //! would write a full backup each minute.
 
-use super::settings;
 use super::start::Daemon;
 use super::start_error::StartError;
 use crate::daemon::run_job;
@@ -54,7 +53,7 @@ impl Daemon {
     /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
     pub async fn run_once(self) -> Result<OnceReport, StartError> {
         let enabled: Vec<JobKind> =
-            settings::enabled_schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
+            self.config.jobs.enabled_schedules().into_iter().map(|(kind, _)| kind).collect();
         let first = JOB_ORDER.into_iter().filter(|kind| enabled.contains(kind));
         let mut others = Vec::new();
         for kind in enabled.iter().copied().filter(|kind| !JOB_ORDER.contains(kind)) {
@@ -94,7 +93,7 @@ impl Daemon {
     ///
     /// If the job never succeeded, the time counts from the first session of the database.
     async fn is_overdue(&self, kind: JobKind) -> Result<bool, StartError> {
-        let schedules = settings::enabled_schedules(&self.config);
+        let schedules = self.config.jobs.enabled_schedules();
         let schedule = schedules.iter().find(|(scheduled, _)| *scheduled == kind);
         let last = self.context.store.job_last_ok_or_start(kind).await?;
         let next = schedule.zip(last).and_then(|((_, schedule), last)| schedule.next_start(kind, last));

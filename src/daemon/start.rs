@@ -238,7 +238,7 @@ impl Daemon {
     async fn apply_reload(&self, config: &Config) -> Result<ReloadParts, StartError> {
         systemd::notify_reloading();
         self.context.reconfigure(settings::job_settings(config));
-        self.context.limiter.reconfigure(settings::limiter_settings(config));
+        self.context.limiter.reconfigure(config.limits.clone());
         let now = self.context.now();
         let mut write = self.context.store.begin_write(Durability::Full).await?;
         write.job_schedules_store(&settings::job_plans(config, now), now).await?;
@@ -271,11 +271,7 @@ impl Daemon {
 /// Returns the parts of a configuration that the loop uses.
 fn reload_parts(config: &Config) -> ReloadParts {
     let metrics = config.metrics.textfile.clone();
-    ReloadParts {
-        schedules: settings::enabled_schedules(config),
-        metrics,
-        limits: settings::limiter_settings(config),
-    }
+    ReloadParts { schedules: config.jobs.enabled_schedules(), metrics, limits: config.limits.clone() }
 }
 
 /// Opens the database and begins a session in it. A failed attempt changes nothing and may be repeated.
@@ -361,7 +357,7 @@ async fn restore_limiter(
     clock: &Arc<dyn Clock>,
     has_lost_calls: bool,
 ) -> Result<Limiter, StoreError> {
-    let limits = settings::limiter_settings(config);
+    let limits = config.limits.clone();
     let (now, moment) = (clock.now(), clock.moment());
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
     let used = store.exchange_reservations(&boot_id, limits.calls_per_minute).await?;

@@ -4,6 +4,7 @@
 //! type here, but goes from wire type to table.
 
 mod backoff;
+mod code_enum;
 mod ids;
 mod job_kind;
 mod lane;
@@ -17,6 +18,7 @@ mod stock_level;
 pub mod time;
 
 pub use backoff::RetryDelays;
+pub(crate) use code_enum::code_enum;
 pub use ids::{
     ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,
     StorefrontId, SupplierId, WarehouseId,

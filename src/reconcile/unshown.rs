@@ -2,7 +2,7 @@
 //!
 //! Contains the kinds of lack, their messages, and the time of the next check.
 
-use crate::model::{Sku, Timestamp, WarehouseId};
+use crate::model::{Sku, Timestamp, WarehouseId, code_enum};
 use std::time::Duration;
 
 /// Minimum time between two checks.
@@ -10,39 +10,21 @@ const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(5);
 /// Maximum time between two checks.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// The way in which the last answer lacked a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProductLack {
-    /// The answer holds other requested products, and not this product.
-    Absent,
-    /// The answer holds no requested product, so that it proves nothing.
-    Silent,
-    /// The record is unreadable, or an unreadable record may be this product's.
-    Unreadable,
-    /// A part of the record is unreadable.
-    Partial,
+code_enum! {
+    /// The way in which the last answer lacked a product.
+    pub enum ProductLack {
+        /// The answer holds other requested products, and not this product.
+        Absent = "absent",
+        /// The answer holds no requested product, so that it proves nothing.
+        Silent = "silent",
+        /// The record is unreadable, or an unreadable record may be this product's.
+        Unreadable = "unreadable",
+        /// A part of the record is unreadable.
+        Partial = "partial",
+    }
 }
 
 impl ProductLack {
-    /// All kinds of lack.
-    pub const ALL: [ProductLack; 4] =
-        [ProductLack::Absent, ProductLack::Silent, ProductLack::Unreadable, ProductLack::Partial];
-
-    /// Returns the code in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ProductLack::Absent => "absent",
-            ProductLack::Silent => "silent",
-            ProductLack::Unreadable => "unreadable",
-            ProductLack::Partial => "partial",
-        }
-    }
-
-    /// Returns the lack of a code in the database.
-    pub fn from_code(word: &str) -> Option<Self> {
-        ProductLack::ALL.into_iter().find(|lack| lack.as_str() == word)
-    }
-
     /// Returns true if the answer may have been empty.
     ///
     /// Other SKUs in the next request then distinguish a failing platform from an absent product.
@@ -107,7 +89,7 @@ mod tests {
     #[test]
     fn every_lack_is_found_by_its_code_and_names_the_missing_part() {
         let sku = Sku::new("A-1").unwrap();
-        for lack in ProductLack::ALL {
+        for lack in ProductLack::ALL.iter().copied() {
             assert_eq!(ProductLack::from_code(lack.as_str()), Some(lack));
             for warehouse in [None, Some(WarehouseId(7))] {
                 let sentence = lack.hold_detail(&sku, warehouse);

@@ -5,7 +5,7 @@
 //! time repeated in autumn runs once. There is no year field. Day of month and day of week are alternatives,
 //! as in any crontab.
 
-use crate::model::{JobKind, Timestamp};
+use crate::model::{JobKind, Timestamp, code_enum};
 use chrono::DateTime;
 use chrono_tz::Tz;
 use croner::Cron;
@@ -18,22 +18,13 @@ const SAMPLE_FROM: Timestamp = Timestamp(1_767_225_600_000);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The policy for an occurrence that passed while no daemon could run it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissedPolicy {
-    /// Skip it and wait for the next occurrence.
-    Skip,
-    /// Run once, independent of the number of missed occurrences.
-    RunOnce,
-}
-
-impl MissedPolicy {
-    /// Returns the code used in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            MissedPolicy::Skip => "skip",
-            MissedPolicy::RunOnce => "run_once",
-        }
+code_enum! {
+    /// The policy for an occurrence that passed while no daemon could run it.
+    pub enum MissedPolicy {
+        /// Skip it and wait for the next occurrence.
+        Skip = "skip",
+        /// Run once, independent of the number of missed occurrences.
+        RunOnce = "run_once",
     }
 }
 

@@ -6,8 +6,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource, LogFormat, QuantityPolicy};
+use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource, LogFormat};
 use tallyd::model::{JobKind, WarehouseId};
+use tallyd::reconcile::CountPolicy;
 
 const BASE: &str = "[service]\nbase_url = \"https://service.example\"\n";
 
@@ -72,10 +73,10 @@ fn the_defaults_are_what_the_design_promises() {
     assert_eq!(config.service.timeout, Duration::from_secs(30));
     assert_eq!(config.service.headers.integration_key, "svc-subscription-key");
     assert_eq!((config.limits.calls_per_minute, config.limits.reserved_calls), (120, 2));
-    assert_eq!((config.limits.own_calls_per_minute(), config.limits.bad_requests_per_day), (120, 500));
+    assert_eq!((config.limits.own_limit(), config.limits.bad_requests_per_day), (120, 500));
     assert_eq!(config.database.path, Path::new("/var/lib/tallyd/tallyd.db"));
-    assert_eq!(config.quantities.policy, QuantityPolicy::Merge);
-    assert_eq!(config.quantities.max_quantity_jump, None);
+    assert_eq!(config.quantities.policy, CountPolicy::Merge);
+    assert_eq!(config.quantities.brakes.max_quantity_jump, 0);
     assert_eq!(config.jobs.by_kind.len(), 14);
     assert_eq!(config.jobs.by_kind[&JobKind::Balances].schedule.expression(), "0 */5 * * * *");
     assert_eq!(config.jobs.skus_per_call, 200);
@@ -102,8 +103,8 @@ fn the_environment_wins_over_the_file_for_every_type() {
     assert_eq!(config.service.base_url, "http://127.0.0.1:8399");
     assert_eq!(config.service.application_id.as_deref(), Some("0123456"));
     assert_eq!(config.service.headers.gateway_key, "x-gateway");
-    assert_eq!(config.limits.own_calls_per_minute(), 30);
-    assert_eq!(config.quantities.by_warehouse[&WarehouseId(7)], QuantityPolicy::Ask);
+    assert_eq!(config.limits.own_limit(), 30);
+    assert_eq!(config.quantities.by_warehouse[&WarehouseId(7)], CountPolicy::Ask);
     assert_eq!(config.quantities.by_warehouse.get(&WarehouseId(8)), None, "the general policy");
     assert!(!config.jobs.enabled_schedules().iter().any(|(kind, _)| *kind == JobKind::Backup));
     assert_eq!(config.jobs.by_kind[&JobKind::OrderLines].schedule.timezone(), "Europe/Berlin");

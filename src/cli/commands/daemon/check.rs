@@ -66,7 +66,7 @@ fn settings_text(config: &Config) -> String {
          {} at a time per operation\npolicy    {}\n",
         config.service.base_url,
         config.database.path.display(),
-        limits.own_calls_per_minute(),
+        limits.own_limit(),
         limits.calls_per_minute,
         limits.reserved_calls,
         limits.concurrent_calls_per_operation,
@@ -112,7 +112,7 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
         may_hold_back: kind == JobKind::OrderLines && counts_are_read,
     });
     let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
-    let ours = config.limits.own_calls_per_minute();
+    let ours = config.limits.own_limit();
     let bulk = ours.saturating_sub(config.limits.reserved_calls).max(1);
     let fit = feasibility::fit_schedules(&demands, f64::from(bulk));
     let mut table = TextTable::new(&["job", "calls a run", "calls a minute", "a fact is at most"]);

@@ -123,13 +123,7 @@ fn health_inputs(context: &CliContext, config: &Config) -> Result<HealthInputs, 
     };
     let clock = context.clock();
     let (now, moment) = (clock.now(), clock.moment());
-    Ok(HealthInputs {
-        daemon,
-        limits: daemon::limiter_settings(config),
-        boot_id: daemon::boot_id(&clock),
-        now,
-        moment,
-    })
+    Ok(HealthInputs { daemon, limits: config.limits.clone(), boot_id: daemon::boot_id(&clock), now, moment })
 }
 
 pub(in crate::cli) async fn status_command(

@@ -6,7 +6,6 @@ use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
 use crate::cli::output::{self, TextTable, or_dash, plain_line, pretty_json};
 use crate::cli::{CommandFailure, CommandOutput, OutputArgs};
-use crate::exec::JournalRetention;
 use crate::model::{Clock, Position, Timestamp};
 use crate::projection::JournalReplay;
 use crate::store::{DatabaseLock, ExchangeDetail, JournalEvent, RowDifference, Store, TableComparison};
@@ -204,10 +203,8 @@ async fn prune_journal(
     let config = context.config()?;
     let lock = DatabaseLock::acquire(&config.database.path)?;
     let store = Store::open(&config.database.path, &lock).await?;
-    let retention =
-        JournalRetention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size };
     let meant = PruneOptions { is_by_operator: true, is_dry_run: args.dry_run };
-    let pruned = sync::prune_journal(&store, retention, meant, context.clock().now()).await;
+    let pruned = sync::prune_journal(&store, config.journal, meant, context.clock().now()).await;
     store.close().await?;
     let would = if args.dry_run { "nothing was changed; a pruning now would come to: " } else { "" };
     Ok(format!("{would}{}\n", pruned?).into())
