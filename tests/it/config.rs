@@ -170,7 +170,7 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
         ("timeout = \"1h\"", "service.timeout = \"1h\": must be 100ms to 10m"),
         ("timout = \"30s\"", "service.timout: there is no such key; did you mean `timeout`?"),
         ("timeout = 30", "service.timeout = 30: write it in quotes and with its unit"),
-        ("[limits]\nshare = \"half\"", "limits.share = \"half\": write the number without quotes"),
+        ("[limits]\nshare = \"half\"", "limits.share = \"half\": write a number without quotes"),
         ("[limits]\nreserved_calls = 120", "limits.reserved_calls = 120: must leave two of the 120 calls"),
         ("[limits]\ncalls_per_minute = 2\nshare = 0.5", "limits.share = 0.5: leaves 1 call(s) a minute"),
         ("[limits]\nshare = 0.001", "limits.share = 0.001: leaves 0 call(s) a minute"),
