@@ -7,7 +7,7 @@
 use super::ChangePlan;
 use super::in_doubt::{QUIET_CREATE, Settlement, judge_absence};
 use super::proof::ABSENCE_CHECKS_APART;
-use crate::model::Timestamp;
+use crate::model::{Timestamp, case_key};
 use crate::outbox::Reason;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ pub struct CreateCheck {
 /// `Go` carries the ids seen, which the claim stores.
 pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTreeSet<i64>> {
     let Some(there) = there else { return ChangePlan::ReadFirst };
-    match there.iter().find(|found| name_case_key(&found.name) == name_case_key(name)) {
+    match there.iter().find(|found| case_key(&found.name) == case_key(name)) {
         Some(FoundRecord { id, name: theirs, .. }) => ChangePlan::Held {
             reason: Reason::Exists,
             detail: format!("`{name}` is there already, as `{theirs}` with id {id}; use it or rename one"),
@@ -51,26 +51,24 @@ pub fn settle_create(
     name: &str,
     seen_before: &BTreeSet<i64>,
     sent_at: Timestamp,
-    looks: &[CreateCheck],
+    checks: &[CreateCheck],
 ) -> Settlement<i64> {
-    let new = |look: &CreateCheck| -> Vec<FoundRecord> {
-        let ours = |found: &&FoundRecord| {
-            name_case_key(&found.name) == name_case_key(name) && !seen_before.contains(&found.id)
+    let new = |check: &CreateCheck| -> Vec<FoundRecord> {
+        let is_new = |found: &&FoundRecord| {
+            case_key(&found.name) == case_key(name) && !seen_before.contains(&found.id)
         };
-        look.found.iter().flatten().filter(ours).cloned().collect()
+        check.found.iter().flatten().filter(is_new).cloned().collect()
     };
-    if let Some(CreateCheck { sent_at: last, found: None }) = looks.last() {
+    if let Some(CreateCheck { sent_at: last, found: None }) = checks.last() {
         return Settlement::CheckAgain { not_before: last.plus(ABSENCE_CHECKS_APART) };
     }
-    match looks.last().map(new).unwrap_or_default().as_slice() {
+    match checks.last().map(new).unwrap_or_default().as_slice() {
         [FoundRecord { id, equal: true, .. }] => Settlement::TookEffect(*id),
         [] => {
             // An answer with omissions was faulty, so that earlier checks prove nothing.
-            let shows_none = |look: &&CreateCheck| look.found.is_some() && new(look).is_empty();
-            let absent_looks = looks.iter().rev().take_while(shows_none);
-            let mut absent_at: Vec<Timestamp> = absent_looks.map(|look| look.sent_at).collect();
-            absent_at.reverse();
-            judge_absence(&absent_at, sent_at, QUIET_CREATE, ABSENCE_CHECKS_APART)
+            let shows_none = |check: &&CreateCheck| check.found.is_some() && new(check).is_empty();
+            let absent_at = checks.iter().rev().take_while(shows_none).map(|check| check.sent_at);
+            judge_absence(absent_at, sent_at, QUIET_CREATE, ABSENCE_CHECKS_APART)
         }
         others => {
             let ids = others.iter().map(|found| found.id.to_string()).collect::<Vec<_>>().join(", ");
@@ -79,11 +77,6 @@ pub fn settle_create(
             Settlement::Undecided { reason: Reason::Undecided, detail }
         }
     }
-}
-
-/// Returns the case key of a name.
-pub fn name_case_key(name: &str) -> String {
-    crate::model::case_key(name)
 }
 
 /// Returns the indexes of the first change of each `subject`.

@@ -59,21 +59,23 @@ impl<T> Settlement<T> {
 
 /// Judges a request by checks that showed no effect.
 ///
-/// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (oldest first), all showed no
+/// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (newest first), all showed no
 /// effect. Two of them, both after the quiet time, must be `apart`: [`READS_APART`] if the record came
 /// without the effect, and [`proof::ABSENCE_CHECKS_APART`] if no record came.
 pub(super) fn judge_absence<T>(
-    absent_at: &[Timestamp],
+    absent_at: impl Iterator<Item = Timestamp>,
     sent_at: Timestamp,
     quiet: Duration,
     apart: Duration,
 ) -> Settlement<T> {
     let quiet_until = sent_at.plus(quiet);
-    let mut checks = absent_at.iter().filter(|at| **at >= quiet_until);
-    match (checks.next(), checks.next_back()) {
-        (Some(first), Some(last)) if last.duration_since(*first) >= apart => Settlement::HadNoEffect,
-        (Some(first), _) => Settlement::CheckAgain { not_before: first.plus(apart) },
-        (None, _) => Settlement::CheckAgain { not_before: quiet_until },
+    let mut checks = absent_at.filter(|at| *at >= quiet_until);
+    let Some(last) = checks.next() else { return Settlement::CheckAgain { not_before: quiet_until } };
+    let first = checks.last().unwrap_or(last);
+    if last.duration_since(first) >= apart {
+        Settlement::HadNoEffect
+    } else {
+        Settlement::CheckAgain { not_before: first.plus(apart) }
     }
 }
 
@@ -130,14 +132,13 @@ pub fn settle_write(
     let landed =
         Settlement::TookEffect(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: write.sent_at } };
-    if checks.iter().any(|look| look.result == CheckResult::Returned(Some(write.target))) {
+    if checks.iter().any(|check| check.result == CheckResult::Returned(Some(write.target))) {
         return landed;
     }
-    let same = checks.iter().rev().take_while(|look| look.result == last.result);
-    let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
-    same_at.reverse();
+    let same = checks.iter().rev().take_while(|check| check.result == last.result);
+    let same_at = same.map(|check| check.sent_at);
     if last.result == CheckResult::Returned(write.before) {
-        return judge_absence(&same_at, write.sent_at, write.quiet, READS_APART);
+        return judge_absence(same_at, write.sent_at, write.quiet, READS_APART);
     }
     if siblings_confirm(witnesses) {
         return landed;
@@ -147,7 +148,7 @@ pub fn settle_write(
         // An answer may omit a product or a link that exists. Endless checks would cost calls, so two of them
         // end it.
         CheckResult::NotReturned | CheckResult::Returned(None) => {
-            match judge_absence(&same_at, write.sent_at, write.quiet, proof::ABSENCE_CHECKS_APART) {
+            match judge_absence(same_at, write.sent_at, write.quiet, proof::ABSENCE_CHECKS_APART) {
                 Settlement::HadNoEffect => undecided(describe_unreturned(write)),
                 other => other,
             }

@@ -74,7 +74,7 @@ impl UpdateInDoubt {
 /// Judges an update by the checks since, oldest first.
 ///
 /// `NotLanded` needs last checks that show the product exactly as before the send.
-pub fn settle_update(update: &UpdateInDoubt, looks: &[UpdateCheck], now: Timestamp) -> Settlement<()> {
+pub fn settle_update(update: &UpdateInDoubt, checks: &[UpdateCheck], now: Timestamp) -> Settlement<()> {
     let quiet_until = update.sent_at.plus(update.quiet);
     let undecided = |detail| Settlement::Undecided {
         reason: Reason::Undecided,
@@ -88,14 +88,13 @@ pub fn settle_update(update: &UpdateInDoubt, looks: &[UpdateCheck], now: Timesta
                       product there with the update";
         return undecided(detail.to_owned());
     }
-    let Some(last) = looks.last() else { return Settlement::CheckAgain { not_before: update.sent_at } };
+    let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: update.sent_at } };
     if last.shown.as_ref().is_some_and(|shown| update.has_taken_effect(shown)) {
         return Settlement::TookEffect(());
     }
-    let same = looks.iter().rev().take_while(|look| look.shown == last.shown);
-    let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
-    same_at.reverse();
-    match (judge_absence(&same_at, update.sent_at, update.quiet, READS_APART), &last.shown) {
+    let same = checks.iter().rev().take_while(|check| check.shown == last.shown);
+    let same_at = same.map(|check| check.sent_at);
+    match (judge_absence(same_at, update.sent_at, update.quiet, READS_APART), &last.shown) {
         (Settlement::HadNoEffect, Some(shown)) if *shown == update.before => Settlement::HadNoEffect,
         (Settlement::HadNoEffect, Some(shown)) => undecided(describe_difference(update, shown)),
         (Settlement::HadNoEffect, None) => undecided(

@@ -127,16 +127,16 @@ pub struct ShipmentCheck {
 pub fn settle_shipment(
     claimed: &[ClaimedLine],
     sent_at: Timestamp,
-    looks: &[ShipmentCheck],
+    checks: &[ShipmentCheck],
 ) -> Settlement<()> {
-    let Some(last) = looks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
+    let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
     if claimed.iter().any(|line| line.left_before.is_none() || !last.left.contains_key(&line.line_item_id)) {
         let detail =
             "the platform does not say what is left of the order; look for the shipment there".into();
         return Settlement::Undecided { reason: Reason::LandedOrAnother, detail };
     }
-    let moved = |look: &ShipmentCheck| {
-        let changed = |line: &&ClaimedLine| look.left.get(&line.line_item_id).copied() != line.left_before;
+    let moved = |check: &ShipmentCheck| {
+        let changed = |line: &&ClaimedLine| check.left.get(&line.line_item_id).copied() != line.left_before;
         claimed.iter().find(changed).copied()
     };
     match moved(last) {
@@ -144,16 +144,14 @@ pub fn settle_shipment(
             Settlement::Undecided { reason: Reason::LandedOrAnother, detail: describe_check(&line, last) }
         }
         None => {
-            let unmoved = looks.iter().rev().take_while(|look| moved(look).is_none());
-            let mut absent_at: Vec<Timestamp> = unmoved.map(|look| look.sent_at).collect();
-            absent_at.reverse();
-            judge_absence(&absent_at, sent_at, QUIET_CREATE, READS_APART)
+            let unmoved = checks.iter().rev().take_while(|check| moved(check).is_none());
+            judge_absence(unmoved.map(|check| check.sent_at), sent_at, QUIET_CREATE, READS_APART)
         }
     }
 }
 
-fn describe_check(line: &ClaimedLine, look: &ShipmentCheck) -> String {
-    let now = look.left.get(&line.line_item_id).copied().unwrap_or_default();
+fn describe_check(line: &ClaimedLine, check: &ShipmentCheck) -> String {
+    let now = check.left.get(&line.line_item_id).copied().unwrap_or_default();
     let before = line.left_before.unwrap_or_default();
     let ClaimedLine { line_item_id, quantity, .. } = line;
     format!(

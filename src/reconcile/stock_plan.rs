@@ -35,7 +35,7 @@ pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
             Reason::UnknownSku,
             format!("the platform returns no SKU `{sku}`; correct it or create the product"),
         ),
-        StockLevelKnowledge::Unlisted => {
+        StockLevelKnowledge::Unlisted | StockLevelKnowledge::PossibleKit => {
             StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
         }
         StockLevelKnowledge::UnknownWarehouse => reject(
@@ -46,9 +46,6 @@ pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
             Reason::Kit,
             format!("{sku} is a kit, its quantity follows from its components; set those"),
         ),
-        StockLevelKnowledge::PossibleKit => {
-            StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
-        }
         StockLevelKnowledge::AmbiguousSku(miscased_skus) => {
             let miscased_skus =
                 miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect::<Vec<_>>().join(", ");

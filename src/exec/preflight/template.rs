@@ -5,11 +5,12 @@
 use super::{ReadOrigin, TimedRead, read_templates};
 use crate::client::wire::ListingTemplate;
 use crate::exec::JobError;
+use crate::model::case_key;
 use crate::outbox::ListingTemplateCreate;
-use crate::reconcile::creates::{FoundRecord, name_case_key};
+use crate::reconcile::creates::FoundRecord;
 
 pub(super) fn template_key(change: &ListingTemplateCreate) -> String {
-    format!("template {} {}", change.storefront_id, name_case_key(&change.name))
+    format!("template {} {}", change.storefront_id, case_key(&change.name))
 }
 
 pub(super) async fn preflight_template(

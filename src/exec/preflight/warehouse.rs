@@ -3,8 +3,9 @@
 use super::{ReadOrigin, TimedRead, read_warehouses};
 use crate::client::wire::Warehouse;
 use crate::exec::JobError;
+use crate::model::case_key;
 use crate::outbox::WarehouseCreate;
-use crate::reconcile::creates::{FoundRecord, name_case_key};
+use crate::reconcile::creates::FoundRecord;
 use serde_json::Value;
 
 /// Type of a warehouse if the change names none.
@@ -17,7 +18,7 @@ const ADDRESS_TEXTS: [&str; 8] =
     ["Street1", "Street2", "Street3", "City", "State", "Country", "ZipCode", "UrbanizationCode"];
 
 pub(super) fn warehouse_key(change: &WarehouseCreate) -> String {
-    format!("warehouse {}", name_case_key(&change.name))
+    format!("warehouse {}", case_key(&change.name))
 }
 
 pub(super) async fn preflight_warehouse(

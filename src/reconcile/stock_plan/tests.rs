@@ -1,6 +1,6 @@
-//! Tests of the merge as a table: fact, changes, policy, decision. A new rule starts as a row.
+//! Tests of the merge: fact, changes, policy, decision. A new rule starts as a case.
 //!
-//! A row expects the step, then a line for each change: id, state, and explanation or reason.
+//! A case expects the step, then a part for each change: id, state, and explanation or reason.
 
 mod limits;
 mod merge;
@@ -11,25 +11,6 @@ use crate::model::{Sku, StockLevel, Timestamp, WarehouseId};
 use crate::reconcile::{CountBase, CountPolicy, CountResolution};
 
 use CountPolicy::{Ask, Local, Merge, Remote};
-
-/// A row of the table.
-struct CaseRow {
-    name: &'static str,
-    fact: StockLevelKnowledge,
-    changes: Vec<StockLevelChange>,
-    policy: CountPolicy,
-    expected: &'static [&'static str],
-}
-
-fn case_row(
-    name: &'static str,
-    fact: StockLevelKnowledge,
-    changes: impl Into<Vec<StockLevelChange>>,
-    policy: CountPolicy,
-    expected: &'static [&'static str],
-) -> CaseRow {
-    CaseRow { name, fact, changes: changes.into(), policy, expected }
-}
 
 fn state(quantity: i64, ours: i64) -> QuantityState {
     QuantityState { quantity: Quantity(quantity), own_delta: ours }
@@ -109,8 +90,22 @@ fn plan_lines(plan: &StockLevelPlan) -> Vec<String> {
     std::iter::once(step).chain(plan.decisions.iter().map(decision)).collect()
 }
 
-fn check_rows(rows: Vec<CaseRow>) {
-    for CaseRow { name, fact, changes, policy, expected } in rows {
-        assert_eq!(plan_lines(&plan(fact, &changes, policy, None)), expected, "{name}");
-    }
+fn check_plan(
+    name: &str,
+    fact: StockLevelKnowledge,
+    changes: impl AsRef<[StockLevelChange]>,
+    policy: CountPolicy,
+    expected: &str,
+) {
+    assert_eq!(plan_lines(&plan(fact, changes.as_ref(), policy, None)).join("; "), expected, "{name}");
+}
+
+/// Checks the usual case: a fresh fact with its own delta, and the policy `merge`.
+fn check_merge(
+    name: &str,
+    (fact, ours): (i64, i64),
+    changes: impl AsRef<[StockLevelChange]>,
+    expected: &str,
+) {
+    check_plan(name, known_fact(fact, ours), changes, Merge, expected);
 }
