@@ -244,7 +244,12 @@ fn the_planned_quantity_is_the_quantity_that_the_step_writes() {
 #[test]
 fn every_detail_is_a_sentence_with_its_numbers() {
     let cases = [
-        (known_fact(48, 0), set(1, 47, (50, 0)), Ask, "set 47 counted at 50, 2 sold since; say which holds"),
+        (
+            known_fact(48, 0),
+            set(1, 47, (50, 0)),
+            Ask,
+            "set 47 counted at 50, 2 sold since; decide which quantity is correct",
+        ),
         (known_fact(50, 0), adjust(1, -70), Merge, "A in warehouse 1 would become -20; count it again"),
         (
             StockLevelKnowledge::UnknownSku,
