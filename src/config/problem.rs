@@ -49,7 +49,6 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// Creates a single problem with the file as a whole.
     pub(super) fn for_file(file: Option<PathBuf>, why: String) -> Self {
         let problem = ConfigProblem { path: String::new(), variable: None, value: None, why, nearest: None };
         Self { file, problems: vec![problem] }

@@ -13,7 +13,6 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The results of a reading besides the values.
 #[derive(Default)]
 pub(super) struct ReaderReport {
     pub(super) problems: Vec<ConfigProblem>,
@@ -67,7 +66,6 @@ impl<'a> SectionReader<'a> {
         keys
     }
 
-    /// Reads text, which may be empty.
     pub(super) fn read_text(&mut self, key: &str, default: &str) -> String {
         self.read_parsed(key, default, |text| Ok(text.to_owned()))
     }
@@ -148,7 +146,6 @@ impl<'a> SectionReader<'a> {
         self.read_quoted(key, default, wanted, |text| units::parse_size(text).and_then(positive))
     }
 
-    /// Reads a whole number within `range`.
     pub(super) fn read_integer(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
         let integer = |value: &ConfigValue| match value {
             ConfigValue::Integer(number) => Some(*number),
@@ -169,7 +166,6 @@ impl<'a> SectionReader<'a> {
         self.read_bare(key, "a number", number, |number| check_range(&range, number)).unwrap_or(default)
     }
 
-    /// Reads `true` or `false`.
     pub(super) fn read_flag(&mut self, key: &str, default: bool) -> bool {
         let flag = |value: &ConfigValue| match value {
             ConfigValue::Flag(flag) => Some(*flag),

@@ -9,6 +9,7 @@ use super::reader::SectionReader;
 use crate::client::HeaderNames;
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
+use crate::model::time::DAY;
 use crate::model::{WarehouseId, code_enum};
 use crate::reconcile::CountPolicy;
 use crate::reconcile::brake::BrakeSettings;
@@ -17,7 +18,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// `[service]`: the platform's address and the HTTP settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +144,6 @@ pub(super) fn read_quantities(table: &mut SectionReader<'_>) -> QuantitySettings
     }
 }
 
-/// Reads `[quantities.warehouse.NNN] policy`.
 fn read_policies(table: &mut SectionReader<'_>, default: CountPolicy) -> BTreeMap<WarehouseId, CountPolicy> {
     let mut policies = BTreeMap::new();
     for id in table.present_keys() {
@@ -234,8 +233,11 @@ fn parse_path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') { Err("write a path".into()) } else { Ok(text.into()) }
 }
 
-/// Checks that text can be a header's value.
 fn check_header_value(text: &str) -> Result<String, String> {
-    let sound = text.chars().all(|c| c.is_ascii_graphic());
-    if sound { Ok(text.into()) } else { Err("holds a space or a character that no header can carry".into()) }
+    let is_valid = text.chars().all(|c| c.is_ascii_graphic());
+    if is_valid {
+        Ok(text.into())
+    } else {
+        Err("contains a space or a character that no header can contain".into())
+    }
 }

@@ -13,7 +13,6 @@ use crate::sync;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeSet;
 
-/// The address and the key that the daemon uses.
 #[derive(Clone)]
 pub(super) struct AccountIdentity {
     pub(super) base_url: String,
@@ -26,7 +25,6 @@ impl AccountIdentity {
         self.integration_key.as_ref().map(ExposeSecret::expose_secret)
     }
 
-    /// Returns true if the database is bound to this address and key.
     pub(super) async fn is_bound(&self, context: &JobContext) -> Result<bool, StoreError> {
         Ok(context.store.account_binding().await?.is_compatible(&self.base_url, self.key_text()))
     }

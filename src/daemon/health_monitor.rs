@@ -18,9 +18,7 @@ use std::time::Duration;
 /// The interval after which a lasting finding is logged again.
 const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// The health check's state.
 pub(super) struct HealthMonitor {
-    /// The path of the metrics file.
     metrics: Option<PathBuf>,
     limits: limiter::LimiterSettings,
     /// The findings that are logged and open, each with the time it was last logged.
@@ -33,12 +31,10 @@ impl HealthMonitor {
         Self { metrics, limits, logged: BTreeMap::new(), summary: "working".to_owned() }
     }
 
-    /// Replaces the settings after a configuration reload.
     pub(super) fn reload(&mut self, metrics: Option<PathBuf>, limits: limiter::LimiterSettings) {
         (self.metrics, self.limits) = (metrics, limits);
     }
 
-    /// Returns the last verdict, in one line.
     pub(super) fn summary_line(&self) -> &str {
         &self.summary
     }
@@ -51,7 +47,6 @@ impl HealthMonitor {
         self.write_metrics(context, &health).await
     }
 
-    /// Judges the health and reports it to the log, systemd and the metrics file.
     pub(super) async fn check_health(&mut self, context: &JobContext) -> Result<(), StoreError> {
         let (health, now) = self.judge_health(context).await?;
         self.log_findings(&health, now);

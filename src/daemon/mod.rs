@@ -41,6 +41,16 @@ use crate::model::Clock;
 use crate::push;
 use crate::push::PushPreview;
 use crate::store::Store;
+use tokio::task::JoinError;
+
+/// Returns the result of a task; `None` if the task was cancelled. A panic of the task continues here.
+fn join_result<T>(ended: Result<T, JoinError>) -> Option<T> {
+    match ended {
+        Ok(ended) => Some(ended),
+        Err(error) if error.is_cancelled() => None,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
 
 /// Returns the calls that the next push would make, from the current mirror. Makes no call and writes
 /// nothing.

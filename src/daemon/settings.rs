@@ -11,7 +11,6 @@ use crate::store::JobSchedule;
 /// It suffices for the answers of all calls in flight and for the log.
 const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Returns the HTTP settings for the platform.
 pub(super) fn http_settings(config: &Config) -> HttpSettings {
     let service = &config.service;
     HttpSettings {
@@ -52,7 +51,6 @@ pub(super) fn until_restart(old: &Config, new: Config) -> Config {
     Config { service, log, database: old.database.clone(), ..new }
 }
 
-/// Returns the settings of the jobs.
 pub(super) fn job_settings(config: &Config) -> JobSettings {
     let backup = &config.backup;
     let beside_database = || config.database.path.with_file_name("backup");

@@ -10,6 +10,7 @@ use crate::client::{Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PastReservation, PersistedState};
+use crate::model::time::DAY;
 use crate::model::{Clock, Moment};
 use crate::projection;
 use crate::projection::ProjectionChanged;
@@ -24,8 +25,6 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// The period over which the bad-request budget counts.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The time limit for the checkpoint of the write-ahead log at shutdown. The next start repeats a skipped
 /// one.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -103,7 +102,7 @@ impl Daemon {
         loop {
             match daemon.account_identity()?.verify_binding(&daemon.context).await {
                 Err(StartError::Store(error)) if is_patient && error.is_busy_or_full() => {
-                    let doing = "note whose account the database is of";
+                    let doing = "store the account of the database";
                     start_retry::pause_before_retry(&error, doing, &*daemon.context.clock).await;
                 }
                 proved => return daemon.check_verified(proved).await,
@@ -129,7 +128,6 @@ impl Daemon {
         }
     }
 
-    /// Returns the address and the key of the configuration.
     fn account_identity(&self) -> Result<AccountIdentity, KeyError> {
         let keys = self.transport.is_some().then(|| self.config.service.keys.read_keys()).transpose()?;
         let base_url = self.config.service.base_url.clone();
@@ -226,7 +224,7 @@ impl Daemon {
         loop {
             match self.apply_reload(config).await {
                 Err(StartError::Store(error)) if error.is_busy_or_full() => {
-                    let doing = "put the changed configuration in force";
+                    let doing = "apply the changed configuration";
                     start_retry::pause_before_retry(&error, doing, &*self.context.clock).await;
                 }
                 reloaded => return reloaded,
@@ -248,7 +246,6 @@ impl Daemon {
         Ok(reload_parts(config))
     }
 
-    /// Warns of settings that take effect only after a restart.
     fn warn_of_restart(&self, config: &Config) {
         let keys = settings::restart_for(&self.config, config).join(", ");
         if !keys.is_empty() {
@@ -262,13 +259,12 @@ impl Daemon {
             tracing::warn!(
                 event = event::DAEMON_WARNING,
                 "the keys are copies made at the start (systemd credentials, environment): if one of them changed, \
-                 `systemctl restart` puts it in force"
+                 `systemctl restart` applies it"
             );
         }
     }
 }
 
-/// Returns the parts of a configuration that the loop uses.
 fn reload_parts(config: &Config) -> ReloadParts {
     let metrics = config.metrics.textfile.clone();
     ReloadParts { schedules: config.jobs.enabled_schedules(), metrics, limits: config.limits.clone() }
@@ -316,22 +312,22 @@ async fn begin_session(
     write.job_schedules_store(&settings::job_plans(config, now), now).await?;
     write.quantity_policies_store(&settings::policy_codes(config)).await?;
     write.commit().await?;
-    if let Some(ProjectionChanged { from, to, projected_again: folded_again }) = changed {
+    if let Some(ProjectionChanged { from, to, projected_again }) = changed {
         tracing::info!(
             event = event::PROJECTION_CHANGED,
             from,
             to,
-            folded_again,
-            "version {to} of the fold goes on behind a snapshot of what version {from} recorded; {folded_again} \
-             exchange(s) with parked records were folded again"
+            projected_again,
+            "projection version {to} continues after a snapshot of version {from}; {projected_again} exchange(s) \
+             with parked records were projected again"
         );
     }
-    if let Some(RollbackSign { description: how, .. }) = restored {
+    if let Some(RollbackSign { description, .. }) = restored {
         tracing::error!(
             event = event::DATABASE_RESTORED,
             changes = held,
-            "{how}; {held} change(s) may have been done since and are held: see `tallyd outbox list --state held`, \
-             then release or cancel them"
+            "{description}; {held} change(s) may have taken effect since and are held: see \
+             `tallyd outbox list --state held`, then release or cancel them"
         );
     }
     if started.interrupted_runs + started.in_doubt > 0 {
@@ -339,7 +335,7 @@ async fn begin_session(
             event = event::DAEMON_RECOVERED,
             runs = started.interrupted_runs,
             changes = started.in_doubt,
-            "the last tallyd ended in the middle of {} run(s); {} change(s) are in doubt",
+            "the last tallyd ended during {} run(s); {} change(s) are in doubt",
             started.interrupted_runs,
             started.in_doubt
         );
@@ -362,20 +358,20 @@ async fn restore_limiter(
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
     let used = store.exchange_reservations(&boot_id, limits.calls_per_minute).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
-    let kept = store.limiter_state().await?;
-    let mut kept: LimiterState = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let stored = store.limiter_state().await?.and_then(|text| serde_json::from_str(&text).ok());
+    let mut limiter_state: LimiterState = stored.unwrap_or_default();
     // The first call shows if a refused key was replaced; the call that was judging an operation no longer
     // exists.
-    kept.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
-    let memory = PersistedState {
-        reservations: used.iter().map(|place| past_reservation(place, moment)).collect(),
+    limiter_state.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
+    let persisted = PersistedState {
+        reservations: used.iter().map(|call| past_reservation(call, moment)).collect(),
         bad_requests: bad_requests
             .into_iter()
             .map(|(ago, operation)| (moment.minus(ago), operation))
             .collect(),
-        limiter_state: kept,
+        limiter_state,
     };
-    Ok(Limiter::new(limits, Arc::clone(clock), memory))
+    Ok(Limiter::new(limits, Arc::clone(clock), persisted))
 }
 
 /// Returns the reservation of a call from an earlier run.

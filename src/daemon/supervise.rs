@@ -46,7 +46,6 @@ const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
 ///
 /// [`DRAIN_TIMEOUT`] and [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
-/// The time limit for the last write after the drain.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The delay after a settle run that did not complete ([`SETTLE_RETRY_DELAY`]) or did ([`SETTLE_DELAY_MIN`]).
 const SETTLE_RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -58,24 +57,18 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The parts of a configuration that the loop uses.
 pub(super) struct ReloadParts {
-    /// The schedules.
     pub(super) schedules: Vec<(JobKind, Schedule)>,
-    /// The path of the metrics file.
     pub(super) metrics: Option<PathBuf>,
-    /// The account's limits.
     pub(super) limits: limiter::LimiterSettings,
 }
 
-/// The loop's state.
 pub(super) struct Supervisor {
     pub(super) context: JobContext,
     pub(super) schedules: BTreeMap<JobKind, Schedule>,
     pub(super) due: mpsc::UnboundedReceiver<DueJob>,
     pub(super) watch: DatabaseWatch,
     pub(super) key_probe: KeyProbe,
-    /// Counts the scheduler's ticks.
     heartbeat: Heartbeat,
-    /// The health check.
     health_monitor: HealthMonitor,
     runs: JoinSet<Result<FinishedRun, StoreError>>,
     job_slots: JobSlots<Instant>,
@@ -83,13 +76,10 @@ pub(super) struct Supervisor {
     /// The next check of the outbox, and the delays of the checks after it.
     next_outbox_check: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
-    /// The time at which a change in doubt may be checked again.
     settle_at: Option<Instant>,
     /// The id of the last order request that was seen (`News::order`).
     last_order_request: i64,
-    /// The position of the last decision of an operator that was seen.
     last_resolution: Position,
-    /// Answers requests of commands that run beside the daemon.
     control_server: ControlServer,
     prefetch_timer: PrefetchTimer,
     has_caught_up: bool,
@@ -209,7 +199,6 @@ impl Supervisor {
         Ok(None)
     }
 
-    /// Applies changed schedules and keys.
     pub(super) async fn apply_reload(
         &mut self,
         reload: ReloadParts,
@@ -291,10 +280,7 @@ impl Supervisor {
         &mut self,
         ended: Result<Result<FinishedRun, StoreError>, tokio::task::JoinError>,
     ) -> Result<(), StoreError> {
-        let finished = match ended {
-            Ok(finished) => finished?,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        };
+        let Some(finished) = super::join_result(ended).transpose()? else { return Ok(()) };
         if finished.is_key_refused {
             self.key_probe.start_probing();
         }
@@ -337,7 +323,6 @@ impl Supervisor {
         warn_if_transient(self.plan_settle(pause).await)
     }
 
-    /// Handles the end of a prefetch, which can show values that need a second check.
     async fn handle_prefetch(
         &mut self,
         read: Result<Option<FinishedRun>, StoreError>,

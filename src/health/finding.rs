@@ -93,14 +93,14 @@ pub struct Finding {
 impl Finding {
     pub(super) fn new(
         code: FindingCode,
-        count: i64,
+        count: impl TryInto<i64>,
         text: impl Into<String>,
         todo: impl Into<String>,
     ) -> Self {
         Self {
             code,
             severity: FindingSeverity::Person,
-            count,
+            count: count.try_into().unwrap_or(i64::MAX),
             since: None,
             subjects: Vec::new(),
             text: one_line(&text.into()),

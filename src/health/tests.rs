@@ -7,7 +7,7 @@ const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
 
-fn look(daemon: DaemonState) -> HealthInputs {
+fn inputs(daemon: DaemonState) -> HealthInputs {
     HealthInputs {
         daemon,
         limits: limiter::LimiterSettings::default(),
@@ -28,7 +28,7 @@ fn ago(minutes: u64) -> Timestamp {
 }
 
 fn judged(rows: HealthRows) -> HealthReport {
-    judge_rows(rows, &[], &look(DaemonState::Running))
+    judge_rows(rows, &[], &inputs(DaemonState::Running))
 }
 
 /// Returns the codes that need an operator, each once.
@@ -104,14 +104,14 @@ fn no_daemon_is_missed_at_once_but_for_a_shop_kept_from_cron() {
     ];
     for (rows, codes, words) in cases {
         assert!(
-            judge_rows(rows.clone(), &[], &look(DaemonState::Running)).count_of(FindingCode::NoDaemon) == 0,
+            judge_rows(rows.clone(), &[], &inputs(DaemonState::Running)).count_of(FindingCode::NoDaemon) == 0,
             "one works: {rows:?}"
         );
-        let health = judge_rows(rows, &[], &look(DaemonState::NotRunning));
+        let health = judge_rows(rows, &[], &inputs(DaemonState::NotRunning));
         assert_eq!(alarms(&health), codes);
         assert!(health.status_line().contains(words), "{}", health.status_line());
     }
-    let health = judge_rows(worked(false, true, None), &[], &look(DaemonState::OtherFile));
+    let health = judge_rows(worked(false, true, None), &[], &inputs(DaemonState::OtherFile));
     assert_eq!(alarms(&health), ["database_replaced"]);
 }
 
@@ -126,7 +126,7 @@ fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
     }
     let reasons = [
         (None, "no push has taken them up"),
-        (Some("quarantined"), "set aside"),
+        (Some("quarantined"), "is quarantined"),
         (Some("behind_in_doubt"), "in doubt"),
         (Some("behind_held"), "is held"),
         (Some("operation_held"), "operation held"),
@@ -204,7 +204,7 @@ fn from_cron_a_change_is_late_once_a_run_left_it_behind() {
         let health = judge_rows(
             HealthRows { waiting: vec![row], ..worked(true, true, Some(40)) },
             &[],
-            &look(DaemonState::NotRunning),
+            &inputs(DaemonState::NotRunning),
         );
         assert_eq!(alarms(&health).contains(&"waiting"), is_late, "{:?}", health.findings);
     }
@@ -357,7 +357,7 @@ fn a_long_hold_and_a_threshold_of_the_budget_are_told_as_ever() {
         NOW.0
     );
     let rows = HealthRows { limiter_state: Some(hold), ..HealthRows::default() };
-    let health = judge_rows(rows, &[NOW.minus(MINUTE); 320], &look(DaemonState::Running));
+    let health = judge_rows(rows, &[NOW.minus(MINUTE); 320], &inputs(DaemonState::Running));
     assert_eq!(alarms(&health), ["quota_hold", "bad_requests"]);
     assert!(
         health.findings[0].full_text().ends_with("by mistake: tallyd quota lift"),

@@ -26,10 +26,10 @@ pub use ids::{
 pub use job_kind::{JobKind, RunTrigger};
 pub use lane::Lane;
 pub use month::Month;
-pub use operation::{CallEffect, Operation};
+pub use operation::{CallEffect, Operation, UPDATE_MAX_ENTRIES};
 pub use order_line::OrderLine;
 pub use quantity::{Quantity, json_integer};
 pub use reason_text::{REASON_MAX_CHARS, cut_reason};
 pub use sku::{Sku, SkuError, case_key};
 pub use stock_level::StockLevel;
-pub use time::{Clock, Moment, Timestamp, format_age};
+pub use time::{Clock, Moment, Timestamp, format_age, format_elapsed};

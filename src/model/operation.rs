@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// Maximum number of entries of a call of [`Operation::UpdateQuantityOnHand`].
+pub const UPDATE_MAX_ENTRIES: usize = 25;
+
 /// The effect of a call at the platform, which decides the meaning of a lost answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEffect {

@@ -6,14 +6,11 @@
 use crate::model::Quantity;
 use crate::outbox::Reason;
 
-/// A total out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutOfRange {
     /// Index of the adjust in `deltas`; `None` for the start value.
     pub(super) culprit: Option<usize>,
-    /// Below or above the range.
     pub(super) reason: Reason,
-    /// Total of start and adjusts.
     pub(super) result: i64,
 }
 

@@ -23,16 +23,10 @@ enum CountSituation {
     NoLink,
 }
 
-/// The decision on a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CountDecision {
     /// The count gives `start`, with the applied adjusts since the count and without the pending adjusts.
-    Accept {
-        /// Quantity.
-        start: i64,
-        /// Explanation of the quantity.
-        explanation: String,
-    },
+    Accept { start: i64, explanation: String },
     /// The stock level must be read first.
     ReadFirst,
     /// The policy prefers the platform's quantity.

@@ -72,8 +72,9 @@ pub fn settle_create(
         }
         others => {
             let ids = others.iter().map(|found| found.id.to_string()).collect::<Vec<_>>().join(", ");
-            let detail =
-                format!("`{name}` appeared with id {ids}, but not as the change has it; see whose it is");
+            let detail = format!(
+                "`{name}` appeared with id {ids}, but its fields differ from the change; check who created it"
+            );
             Settlement::Undecided { reason: Reason::Undecided, detail }
         }
     }

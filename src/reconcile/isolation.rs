@@ -99,12 +99,10 @@ pub fn resend_size(entries: usize) -> usize {
 pub struct EntryFailures {
     /// Number of calls so far, which orders them without a clock.
     calls: u64,
-    /// Newest successful call of each operation.
     last_success: BTreeMap<Operation, u64>,
     entries: BTreeMap<(Operation, String), FailureStreak>,
 }
 
-/// An entry with failed last calls.
 #[derive(Clone, Copy, Debug)]
 struct FailureStreak {
     first: u64,

@@ -8,12 +8,9 @@
 //!
 //! Two heaps replace sorting for each call, because a first backlog may have 100,000 entries.
 
-use crate::model::Sku;
+use crate::model::{Sku, UPDATE_MAX_ENTRIES};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-
-/// Maximum number of entries in a call.
-pub const CALL_MAX_ENTRIES: usize = 25;
 
 /// A stock level to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +26,6 @@ pub fn pack_calls(entries: &[PackingEntry<'_>]) -> Vec<Vec<usize>> {
     CallPacker::new(entries).collect()
 }
 
-/// The unpacked entries of a SKU, in their order.
 #[derive(Default)]
 struct SkuEntries {
     urgent: VecDeque<usize>,
@@ -72,12 +68,8 @@ impl CallPacker {
             if sku == skus.len() {
                 skus.push(SkuEntries::default());
             }
-            let miscased_skus = &mut skus[sku];
-            if entry.is_urgent {
-                miscased_skus.urgent.push_back(index)
-            } else {
-                miscased_skus.bulk.push_back(index)
-            }
+            let entries = &mut skus[sku];
+            if entry.is_urgent { entries.urgent.push_back(index) } else { entries.bulk.push_back(index) }
         }
         let mut packer =
             Self { left: entries.len(), by_left: BinaryHeap::new(), by_urgent: BinaryHeap::new(), skus };
@@ -85,27 +77,22 @@ impl CallPacker {
         packer
     }
 
-    /// Pushes a SKU with its entries left into the heaps.
     fn push_ranks(&mut self, sku: usize) {
-        let miscased_skus = &self.skus[sku];
-        let rank = SkuRank {
-            entries: miscased_skus.remaining_count(),
-            first: Reverse(miscased_skus.first_entry()),
-            sku,
-            left: miscased_skus.remaining_count(),
-        };
-        if miscased_skus.remaining_count() > 0 {
+        let entries = &self.skus[sku];
+        let left = entries.remaining_count();
+        let rank = SkuRank { entries: left, first: Reverse(entries.first_entry()), sku, left };
+        if left > 0 {
             self.by_left.push(rank);
         }
-        if !miscased_skus.urgent.is_empty() {
-            self.by_urgent.push(SkuRank { entries: miscased_skus.urgent.len(), ..rank });
+        if !entries.urgent.is_empty() {
+            self.by_urgent.push(SkuRank { entries: entries.urgent.len(), ..rank });
         }
     }
 
     /// Returns K: the lower bound, which is the number of calls left.
     fn calls_left(&mut self) -> usize {
         let most = best_rank(&mut self.by_left, &self.skus).map_or(0, |rank| rank.left);
-        most.max(self.left.div_ceil(CALL_MAX_ENTRIES))
+        most.max(self.left.div_ceil(UPDATE_MAX_ENTRIES))
     }
 
     /// Returns the SKU to take next, with `calls` left including the current call.
@@ -117,10 +104,9 @@ impl CallPacker {
         Some(best_rank(&mut self.by_urgent, &self.skus).unwrap_or(most).sku)
     }
 
-    /// Takes an entry of the SKU, urgent entries first.
     fn take_entry(&mut self, sku: usize) -> Option<usize> {
-        let miscased_skus = &mut self.skus[sku];
-        let index = miscased_skus.urgent.pop_front().or_else(|| miscased_skus.bulk.pop_front())?;
+        let entries = &mut self.skus[sku];
+        let index = entries.urgent.pop_front().or_else(|| entries.bulk.pop_front())?;
         self.left -= 1;
         Some(index)
     }
@@ -147,7 +133,7 @@ impl Iterator for CallPacker {
         let calls = self.calls_left();
         let mut taken = Vec::new();
         let mut call = Vec::new();
-        while call.len() < CALL_MAX_ENTRIES {
+        while call.len() < UPDATE_MAX_ENTRIES {
             let Some(sku) = self.choose_sku(calls) else { break };
             call.extend(self.take_entry(sku));
             taken.push(sku);

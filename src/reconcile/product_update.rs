@@ -84,7 +84,7 @@ pub fn settle_update(update: &UpdateInDoubt, checks: &[UpdateCheck], now: Timest
         if now < quiet_until {
             return Settlement::CheckAgain { not_before: quiet_until };
         }
-        let detail = "the answer was lost, and no look shows what the update changes (name, texts, flags); compare the \
+        let detail = "the answer was lost, and no check shows the fields that the update changes (name, texts, flags); compare the \
                       product there with the update";
         return undecided(detail.to_owned());
     }
@@ -98,7 +98,7 @@ pub fn settle_update(update: &UpdateInDoubt, checks: &[UpdateCheck], now: Timest
         (Settlement::HadNoEffect, Some(shown)) if *shown == update.before => Settlement::HadNoEffect,
         (Settlement::HadNoEffect, Some(shown)) => undecided(describe_difference(update, shown)),
         (Settlement::HadNoEffect, None) => undecided(
-            "the answer was lost, and the product is not shown any more (renamed, or taken out?)".into(),
+            "the answer was lost, and the platform no longer shows the product (renamed or removed?)".into(),
         ),
         (other, _) => other,
     }
@@ -112,10 +112,10 @@ fn describe_difference(update: &UpdateInDoubt, shown: &ShownFields) -> String {
     let names: BTreeSet<&String> = names.collect();
     let differs = names.into_iter().filter(|name| shown.get(*name) != update.before.get(*name));
     let numbers = differs.map(|name| {
-        let ours =
-            update.requested.get(name).map_or_else(|| "not named".to_owned(), |ours| answer(ours.as_ref()));
+        let requested = update.requested.get(name);
+        let requested = requested.map_or_else(|| "not named".to_owned(), |value| answer(value.as_ref()));
         format!(
-            "{name} was {}, the update says {ours}, it is {}",
+            "{name} was {}, the update has {requested}, it is now {}",
             answer(update.before.get(name)),
             answer(shown.get(name))
         )

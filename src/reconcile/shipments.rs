@@ -48,8 +48,7 @@ pub fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePla
             return ChangePlan::PartMissing { reason: Reason::UnknownOrder, detail };
         }
         OrderFact::Incomplete => {
-            let detail =
-                format!("order {id} has more lines than one answer holds; ship it at the platform itself");
+            let detail = format!("order {id} has more lines than one answer holds; ship it at the platform");
             return ChangePlan::Held { reason: Reason::IncompleteOrder, detail };
         }
         OrderFact::Known(lines) => lines,
@@ -107,8 +106,9 @@ fn everything_left(change: &ShipmentCreate, lines: &[OrderLine]) -> Result<Vec<C
 
 fn left_unknown(line: &OrderLine) -> StoppedPlan {
     let (id, order) = (line.line_item_id, line.order_id);
-    let detail =
-        format!("the platform does not say what is left of line {id} of order {order}; name the quantity");
+    let detail = format!(
+        "the platform does not state the quantity left of line {id} of order {order}; name the quantity"
+    );
     ChangePlan::Held { reason: Reason::LeftUnknown, detail }
 }
 
@@ -132,7 +132,7 @@ pub fn settle_shipment(
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
     if claimed.iter().any(|line| line.left_before.is_none() || !last.left.contains_key(&line.line_item_id)) {
         let detail =
-            "the platform does not say what is left of the order; look for the shipment there".into();
+            "the platform does not state the quantity left of the order; check for the shipment there".into();
         return Settlement::Undecided { reason: Reason::LandedOrAnother, detail };
     }
     let moved = |check: &ShipmentCheck| {
@@ -155,7 +155,7 @@ fn describe_check(line: &ClaimedLine, check: &ShipmentCheck) -> String {
     let before = line.left_before.unwrap_or_default();
     let ClaimedLine { line_item_id, quantity, .. } = line;
     format!(
-        "line {line_item_id}: {before} were left, {quantity} were to be shipped, {now} are left; ours or another's"
+        "line {line_item_id}: {before} were left, {quantity} were to be shipped, {now} are left; this change or another client shipped them"
     )
 }
 
@@ -172,7 +172,7 @@ pub fn check_adoption(
     owner: Option<ChangeId>,
 ) -> Result<(), String> {
     if let Some(owner) = owner {
-        return Err(format!("the shipment belongs to change {owner} already; name another"));
+        return Err(format!("the shipment already belongs to change {owner}; name another"));
     }
     let mut wanted: BTreeMap<LineItemId, i64> = BTreeMap::new();
     claimed.iter().for_each(|line| *wanted.entry(line.line_item_id).or_default() += line.quantity);
@@ -182,8 +182,10 @@ pub fn check_adoption(
     match wanted.keys().chain(found.keys()).find(differs) {
         Some(line) => {
             let count = |lines: &BTreeMap<LineItemId, i64>| lines.get(line).copied().unwrap_or(0);
-            let (ours, theirs) = (count(&wanted), count(&found));
-            Err(format!("of line {line} the change ships {ours} and the shipment {theirs}; name another"))
+            let (wanted, shipped) = (count(&wanted), count(&found));
+            Err(format!(
+                "of line {line} the change ships {wanted} units and the shipment has {shipped}; name another"
+            ))
         }
         None => Ok(()),
     }

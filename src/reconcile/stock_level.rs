@@ -7,7 +7,7 @@ use crate::outbox::Reason;
 
 /// A fact and our own delta in it (docs/rules.md 1).
 ///
-/// `quantity − ours` changes only if others change the stock level.
+/// `quantity − own_delta` changes only if others change the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuantityState {
     /// R: quantity that the platform last showed.

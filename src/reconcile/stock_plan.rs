@@ -72,7 +72,6 @@ fn decide_each_pending(input: &StockLevelInput<'_>, outcome: &ChangeDecision) ->
     StockLevelPlan { step: StockLevelStep::Nothing, decisions }
 }
 
-/// The effective count with its start value.
 struct EffectiveCount {
     mark: CountMark,
     start: i64,
@@ -180,7 +179,6 @@ impl<'a> PlanDraft<'a> {
         }
     }
 
-    /// Returns the fact, if an adjust may be added to the fact.
     fn trusted_fact(&self) -> Option<i64> {
         let is_disputed = matches!(self.input.fact, StockLevelKnowledge::Disputed(_));
         self.now.filter(|_| !is_disputed).map(|now| now.quantity.0)

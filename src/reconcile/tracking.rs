@@ -41,7 +41,7 @@ pub struct TrackingItem {
 pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> ChangePlan<Vec<TrackingItem>> {
     let Some(items) = items else { return ChangePlan::ReadFirst };
     if items.is_empty() {
-        let detail = "the platform lists no items of the shipment; look at it there".into();
+        let detail = "the platform lists no items of the shipment; check it there".into();
         return ChangePlan::PartMissing { reason: Reason::Undecided, detail };
     }
     let wanted = match &change.lines {
@@ -51,7 +51,6 @@ pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> Cha
     wanted.map_or_else(|stop| stop, plan_items)
 }
 
-/// Returns the items that the change names, with their values.
 fn named_items<'a>(
     lines: &[TrackingLine],
     base: &TrackingInfo,
@@ -59,12 +58,12 @@ fn named_items<'a>(
 ) -> Result<Vec<(&'a ItemFact, TrackingInfo)>, ChangePlan<Vec<TrackingItem>>> {
     let mut named = Vec::new();
     for TrackingLine { line, info } in lines {
-        let meant = |item: &&ItemFact| match *line {
+        let is_named = |item: &&ItemFact| match *line {
             LineRef::Item(id) => item.item_id == id,
             LineRef::OrderLine(id) => item.line_item_id == Some(id),
         };
         let before = named.len();
-        named.extend(items.iter().filter(meant).map(|item| (item, with_defaults(info, base))));
+        named.extend(items.iter().filter(is_named).map(|item| (item, with_defaults(info, base))));
         if named.len() == before {
             return Err(ChangePlan::PartMissing { reason: Reason::ForeignLine, detail: foreign_line(*line) });
         }

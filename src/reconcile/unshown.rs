@@ -5,9 +5,7 @@
 use crate::model::{Sku, Timestamp, WarehouseId, code_enum};
 use std::time::Duration;
 
-/// Minimum time between two checks.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(5);
-/// Maximum time between two checks.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(30 * 60);
 
 code_enum! {
@@ -41,8 +39,8 @@ impl ProductLack {
                 "the platform returns other SKUs and no record of `{sku}`; if the product is gone, cancel the change"
             ),
             ProductLack::Silent => format!(
-                "the platform returns nothing where `{sku}` is asked for, and no other SKU is known that could tell \
-                 a failing service from a product that is gone; look there, and cancel the change if it is gone"
+                "the platform returns nothing for `{sku}`, and no other SKU is known that could tell a platform fault \
+                 from a removed product; check there, and cancel the change if the product is gone"
             ),
             ProductLack::Unreadable => {
                 format!("the platform's record of `{sku}` cannot be read; correct it there")

@@ -164,7 +164,6 @@ struct TickStore {
 }
 
 struct TickState {
-    /// True if answers must not be delayed.
     at_once: bool,
     polls: u64,
     clock: Arc<dyn Clock>,
@@ -292,7 +291,6 @@ impl TickState {
     }
 }
 
-/// The return type of the scheduler's traits.
 type SchedulerFuture<T> = Pin<Box<dyn Future<Output = Result<T, JobSchedulerError>> + Send>>;
 
 fn ready_future<T: Send + 'static>(value: T) -> SchedulerFuture<T> {

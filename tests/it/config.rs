@@ -177,7 +177,7 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
         ("[limits]\nshare = 0", "limits.share = 0: must be"),
         ("[limits]\nshare = 1.5", "limits.share = 1.5: must be 0.001 to 1"),
         ("[limts]\nshare = 1", "limts: there is no such table; did you mean `limits`?"),
-        ("[jobs.push]\nenabled = true", "jobs.push: `push` has no schedule: changes wake it"),
+        ("[jobs.push]\nenabled = true", "jobs.push: `push` has no schedule: new changes start it"),
         ("[jobs.balance]\nenabled = true", "jobs.balance: there is no such table; did you mean `balances`?"),
         ("[jobs.shipments]\nskus_per_call = 5", "jobs.shipments.skus_per_call: there is no such key"),
         ("[jobs.backup]\nschedule = \"0 0 0 31 2 *\"", "= \"0 0 0 31 2 *\": it never comes due"),

@@ -62,9 +62,7 @@ pub use templates::{
 pub use tracking::{
     ShipmentItemTracking, TrackingAnswer, TrackingSubmission, decode_tracking_answers, submit_tracking,
 };
-pub use updates::{
-    QuantityUpdate, UPDATE_MAX_ENTRIES, UpdateAnswer, UpdateStatus, decode_update, update_quantity_on_hand,
-};
+pub use updates::{QuantityUpdate, UpdateAnswer, UpdateStatus, decode_update, update_quantity_on_hand};
 pub use warehouses::{
     Warehouse, create_warehouse, decode_created_warehouse, decode_warehouses, list_warehouses,
 };

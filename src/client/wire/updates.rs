@@ -2,12 +2,9 @@
 
 use super::{Envelope, InvalidRequest, MalformedBody};
 use crate::client::PlatformRequest;
-use crate::model::{Operation, Quantity, Sku, WarehouseId};
+use crate::model::{Operation, Quantity, Sku, UPDATE_MAX_ENTRIES, WarehouseId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-
-/// Most entries of one call (*Limits*).
-pub const UPDATE_MAX_ENTRIES: usize = 25;
 
 /// An entry of a call: the target quantity of a stock level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

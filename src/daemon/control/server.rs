@@ -7,6 +7,7 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
+use crate::daemon::join_result;
 use crate::daemon::run_job::run_job_with;
 use crate::exec;
 use crate::exec::{FinishedRun, JobContext, JobError, RunArgs};
@@ -83,13 +84,10 @@ impl ControlRequest {
     }
 }
 
-/// The content of the column `answer`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ControlReply {
-    /// The answer.
     Answer(Value),
-    /// The reason of the failure.
     Error(String),
 }
 
@@ -144,7 +142,6 @@ async fn answer_in_run(
     answer
 }
 
-/// Runs a job, which records its own run.
 async fn run_job(
     context: &JobContext,
     job: &str,
@@ -157,10 +154,8 @@ async fn run_job(
     Ok((json!(RunResult { is_good, outcome, summary }), Some(finished)))
 }
 
-/// Serves the requests of commands beside the daemon.
 #[derive(Debug, Default)]
 pub(in crate::daemon) struct ControlServer {
-    /// The id of the newest request that was started.
     last_started: i64,
     replies: JoinSet<Result<Option<FinishedRun>, StoreError>>,
 }
@@ -171,7 +166,6 @@ impl ControlServer {
         request <= self.last_started
     }
 
-    /// Starts all waiting requests.
     pub(in crate::daemon) async fn start_waiting(&mut self, context: &JobContext) -> Result<(), StoreError> {
         for row in context.store.request_unanswered(self.last_started).await? {
             self.last_started = row.id;
@@ -184,11 +178,7 @@ impl ControlServer {
     pub(in crate::daemon) async fn next_answered(
         &mut self,
     ) -> Option<Result<Option<FinishedRun>, StoreError>> {
-        match self.replies.join_next().await? {
-            Ok(answered) => Some(answered),
-            Err(error) if error.is_cancelled() => Some(Ok(None)),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        Some(join_result(self.replies.join_next().await?).unwrap_or(Ok(None)))
     }
 
     /// Cancels the requests in progress; their clients time out.
@@ -200,9 +190,9 @@ impl ControlServer {
 async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option<FinishedRun>, StoreError> {
     let asked_at = Timestamp::parse(&row.asked_at).unwrap_or(context.now());
     let mut done = None;
-    let said = match ControlRequest::from_row(&row) {
+    let reply = match ControlRequest::from_row(&row) {
         _ if context.now().duration_since(asked_at) > REQUEST_AGE_MAX => {
-            ControlReply::Error("it was asked too long ago; ask again".into())
+            ControlReply::Error("the request is too old; send it again".into())
         }
         Ok(question) => match answer_request(&context, &question).await {
             Ok((answer, finished)) => {
@@ -213,10 +203,10 @@ async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option
             Err(error) => ControlReply::Error(error.to_string()),
         },
         Err(why) => ControlReply::Error(format!(
-            "the daemon does not know this question ({why}); is it of the same version as this program?"
+            "the daemon does not support this request ({why}); check that daemon and command have the same version"
         )),
     };
-    let text = serde_json::to_string(&said).expect("an answer has text keys, which JSON can write");
+    let text = serde_json::to_string(&reply).expect("an answer has text keys, which JSON can write");
     let mut write = context.store.begin_write(Durability::Normal).await?;
     write.request_complete(row.id, &text, context.now()).await?;
     write.commit().await?;

@@ -199,7 +199,7 @@ fn the_interval_is_the_longest_gap_nights_weekends_and_clock_changes_included() 
 #[test]
 fn an_explanation_names_zone_jitter_and_policy() {
     let explained = jittered_schedule("0 */5 * * * *", 20, MissedPolicy::RunOnce).check_description();
-    for part in ["UTC", "up to 20 s later", "made up for by one"] {
+    for part in ["UTC", "up to 20 s later", "after downtime it runs once"] {
         assert!(explained.contains(part), "{explained}");
     }
 }
@@ -258,5 +258,5 @@ fn a_time_within_a_second_is_before_the_next_due_time() {
 #[test]
 fn a_schedule_without_jitter_is_described_without_it() {
     let explained = schedule("0 */5 * * * *", "UTC").check_description();
-    assert!(!explained.contains("later") && explained.ends_with("(UTC); missed runs are made up for by one"));
+    assert!(!explained.contains("later") && explained.ends_with("(UTC); after downtime it runs once"));
 }
