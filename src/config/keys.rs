@@ -88,11 +88,11 @@ impl KeySource {
     pub(super) fn new(
         integration_file: Option<PathBuf>,
         gateway_file: Option<PathBuf>,
-        around: &KeyContext,
+        key_context: &KeyContext,
     ) -> Self {
         Self {
-            integration: KeyLocation::choose_location(INTEGRATION_KEY, integration_file, around),
-            gateway: KeyLocation::choose_location(GATEWAY_KEY, gateway_file, around),
+            integration: KeyLocation::choose_location(INTEGRATION_KEY, integration_file, key_context),
+            gateway: KeyLocation::choose_location(GATEWAY_KEY, gateway_file, key_context),
         }
     }
 
@@ -111,7 +111,7 @@ impl KeySource {
     ///
     /// systemd copies credentials at the start of the unit, and the environment of a process does not change.
     pub fn needs_restart(&self) -> bool {
-        [&self.integration, &self.gateway].iter().any(|place| !matches!(place, KeyLocation::File(_)))
+        [&self.integration, &self.gateway].iter().any(|location| !matches!(location, KeyLocation::File(_)))
     }
 }
 
@@ -141,14 +141,14 @@ impl KeyContext {
 }
 
 impl KeyLocation {
-    fn choose_location(name: KeyNames, file: Option<PathBuf>, around: &KeyContext) -> Self {
-        if let Some(key) = around.variable(name.variable) {
+    fn choose_location(name: KeyNames, file: Option<PathBuf>, key_context: &KeyContext) -> Self {
+        if let Some(key) = key_context.variable(name.variable) {
             return KeyLocation::Given(key.into());
         }
-        match (file, around.variable(CREDENTIALS_VARIABLE)) {
+        match (file, key_context.variable(CREDENTIALS_VARIABLE)) {
             (Some(file), _) => KeyLocation::File(file),
             (None, Some(directory)) => KeyLocation::Credential(Path::new(directory).join(name.file)),
-            (None, None) => KeyLocation::File(around.directory.join(name.file)),
+            (None, None) => KeyLocation::File(key_context.directory.join(name.file)),
         }
     }
 

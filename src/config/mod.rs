@@ -95,10 +95,10 @@ impl Config {
 
     /// Returns all known keys, dotted and sorted; `NNN` stands for a warehouse's id.
     pub fn known_keys() -> Vec<String> {
-        let (around, _) = KeyContext::split_variables(Vec::new(), None);
+        let (key_context, _) = KeyContext::split_variables(Vec::new(), None);
         let mut report = ReaderReport::default();
         SectionReader::read_root(layers::TomlTable::new(), &mut report, |root| {
-            Self::read_sections(root, &around)
+            Self::read_sections(root, &key_context)
         });
         report.known.insert("quantities.warehouse.NNN.policy".into());
         report.known.into_iter().collect()
@@ -110,11 +110,12 @@ impl Config {
         file: Option<PathBuf>,
     ) -> Result<Self, ConfigError> {
         let environment: Vec<_> = environment.into_iter().collect();
-        let (around, overrides) = KeyContext::split_variables(environment, file.as_deref());
+        let (key_context, overrides) = KeyContext::split_variables(environment, file.as_deref());
         let tree =
             layers::merge_layers(text, &overrides).map_err(|why| ConfigError::for_file(file.clone(), why))?;
         let mut report = ReaderReport::default();
-        let config = SectionReader::read_root(tree, &mut report, |root| Self::read_sections(root, &around));
+        let config =
+            SectionReader::read_root(tree, &mut report, |root| Self::read_sections(root, &key_context));
         match config {
             Some(config) if report.problems.is_empty() => Ok(config),
             _ => Err(ConfigError { file, problems: report.problems }),
@@ -122,8 +123,8 @@ impl Config {
     }
 
     /// Reads every section, in the order of the packaged file. `None` comes with a problem.
-    fn read_sections(root: &mut SectionReader<'_>, around: &KeyContext) -> Option<Self> {
-        let service = root.read_section("service", |table| ServiceConfig::from_table(table, around));
+    fn read_sections(root: &mut SectionReader<'_>, key_context: &KeyContext) -> Option<Self> {
+        let service = root.read_section("service", |table| ServiceConfig::from_table(table, key_context));
         let limits = root.read_section("limits", sections::read_limits);
         let database = root.read_section("database", DatabaseConfig::from_table);
         let quantities = root.read_section("quantities", sections::read_quantities);

@@ -39,7 +39,7 @@ pub struct ServiceConfig {
 }
 
 impl ServiceConfig {
-    pub(super) fn from_table(table: &mut SectionReader<'_>, around: &KeyContext) -> Self {
+    pub(super) fn from_table(table: &mut SectionReader<'_>, key_context: &KeyContext) -> Self {
         for key in ["integration_key", "gateway_key"] {
             table.refuse_key(
                 key,
@@ -51,7 +51,7 @@ impl ServiceConfig {
         let gateway = table.read_optional("gateway_key_file", parse_path);
         Self {
             base_url,
-            keys: KeySource::new(integration, gateway, around),
+            keys: KeySource::new(integration, gateway, key_context),
             application_id: table.read_optional("application_id", check_header_value),
             timeout: table.read_duration("timeout", "30s", Duration::from_millis(100)..=SECOND * 600),
             ca_file: table.read_optional("ca_file", parse_path),

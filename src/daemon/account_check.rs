@@ -33,8 +33,8 @@ impl AccountIdentity {
     ///
     /// Makes one call if the address or the key is new and warehouses are known.
     pub(super) async fn verify_binding(&self, context: &JobContext) -> Result<(), StartError> {
-        let belonging = context.store.account_binding().await?;
-        if !belonging.is_compatible(&self.base_url, self.key_text()) {
+        let binding = context.store.account_binding().await?;
+        if !binding.is_compatible(&self.base_url, self.key_text()) {
             let known = context.store.warehouse_list().await?;
             let known: BTreeSet<WarehouseId> = known.into_iter().map(|row| WarehouseId(row.id)).collect();
             if !known.is_empty() && !self.lists_known_warehouse(context, &known).await? {
@@ -45,16 +45,12 @@ impl AccountIdentity {
                 });
             }
         }
-        Ok(self.store_binding(context, &belonging).await?)
+        Ok(self.store_binding(context, &binding).await?)
     }
 
-    async fn store_binding(
-        &self,
-        context: &JobContext,
-        belonging: &AccountBinding,
-    ) -> Result<(), StoreError> {
+    async fn store_binding(&self, context: &JobContext, binding: &AccountBinding) -> Result<(), StoreError> {
         let mut write = context.store.begin_write(Durability::Full).await?;
-        write.account_binding_store(belonging, &self.base_url, self.key_text()).await?;
+        write.account_binding_store(binding, &self.base_url, self.key_text()).await?;
         write.commit().await
     }
 

@@ -5,6 +5,7 @@
 //! can rely on it.
 
 use super::{boot_id, metrics, systemd};
+use crate::config::Config;
 use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
 use crate::limiter;
@@ -27,12 +28,13 @@ pub(super) struct HealthMonitor {
 }
 
 impl HealthMonitor {
-    pub(super) fn new(metrics: Option<PathBuf>, limits: limiter::LimiterSettings) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
+        let (metrics, limits) = (config.metrics.textfile.clone(), config.limits.clone());
         Self { metrics, limits, logged: BTreeMap::new(), summary: "working".to_owned() }
     }
 
-    pub(super) fn reload(&mut self, metrics: Option<PathBuf>, limits: limiter::LimiterSettings) {
-        (self.metrics, self.limits) = (metrics, limits);
+    pub(super) fn reload(&mut self, config: &Config) {
+        (self.metrics, self.limits) = (config.metrics.textfile.clone(), config.limits.clone());
     }
 
     pub(super) fn summary_line(&self) -> &str {
@@ -59,14 +61,14 @@ impl HealthMonitor {
     }
 
     async fn judge_health(&self, context: &JobContext) -> Result<(HealthReport, Moment), StoreError> {
-        let look = HealthInputs {
+        let inputs = HealthInputs {
             daemon: DaemonState::Running,
             limits: self.limits.clone(),
             boot_id: boot_id(&*context.clock),
             now: context.now(),
             moment: context.moment(),
         };
-        Ok((check_health(&context.store, &look).await?, look.moment))
+        Ok((check_health(&context.store, &inputs).await?, inputs.moment))
     }
 
     async fn write_metrics(&self, context: &JobContext, health: &HealthReport) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 use super::account_check::AccountIdentity;
 use super::key_probe::{self, KeyProbe};
 use super::start_error::StartError;
-use super::supervise::{ReloadParts, Supervisor};
+use super::supervise::Supervisor;
 use super::system_clock::machine_id;
 use super::{boot_id, settings, start_retry, systemd};
 use crate::client::{Client, HttpTransport, Transport};
@@ -166,18 +166,24 @@ impl Daemon {
         stop: CancellationToken,
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
-        let begin = reload_parts(&self.config);
         let (mut driver, due_jobs) =
-            ScheduleDriver::start(begin.schedules.clone(), Arc::clone(&self.context.clock)).await?;
+            ScheduleDriver::start(self.config.jobs.enabled_schedules(), Arc::clone(&self.context.clock))
+                .await?;
         let watch = self.context.store.watch_writes();
         let service = &self.config.service;
-        let mut prober =
+        let mut key_probe =
             KeyProbe::new(service.keys.clone(), service.base_url.clone(), self.transport.clone());
         if self.context.limiter.is_refused() {
-            prober.start_probing();
+            key_probe.start_probing();
         }
-        let mut supervisor =
-            Supervisor::new(self.context.clone(), begin, due_jobs, driver.heartbeat(), watch, prober);
+        let mut supervisor = Supervisor::new(
+            self.context.clone(),
+            &self.config,
+            due_jobs,
+            driver.heartbeat(),
+            watch,
+            key_probe,
+        );
         systemd::notify_ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {
@@ -193,9 +199,11 @@ impl Daemon {
                 () = stop.cancelled() => None,
                 reloaded = self.reload_with_retry(&config) => Some(reloaded?),
             };
-            let Some(changed) = reloaded else { break };
-            driver.replace_schedules(changed.schedules.clone()).await?;
-            supervisor.apply_reload(changed, config.service.keys.clone()).await?;
+            if reloaded.is_none() {
+                break;
+            }
+            driver.replace_schedules(config.jobs.enabled_schedules()).await?;
+            supervisor.apply_reload(&config).await?;
             self.config = config;
             systemd::notify_ready("working, with the configuration just read");
         }
@@ -220,7 +228,7 @@ impl Daemon {
     }
 
     /// Applies a new configuration, and retries while another program holds a lock.
-    async fn reload_with_retry(&self, config: &Config) -> Result<ReloadParts, StartError> {
+    async fn reload_with_retry(&self, config: &Config) -> Result<(), StartError> {
         loop {
             match self.apply_reload(config).await {
                 Err(StartError::Store(error)) if error.is_busy_or_full() => {
@@ -233,7 +241,7 @@ impl Daemon {
     }
 
     /// Applies a new configuration, except its schedules, which the caller applies.
-    async fn apply_reload(&self, config: &Config) -> Result<ReloadParts, StartError> {
+    async fn apply_reload(&self, config: &Config) -> Result<(), StartError> {
         systemd::notify_reloading();
         self.context.reconfigure(settings::job_settings(config));
         self.context.limiter.reconfigure(config.limits.clone());
@@ -243,7 +251,7 @@ impl Daemon {
         write.quantity_policies_store(&settings::policy_codes(config)).await?;
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
-        Ok(reload_parts(config))
+        Ok(())
     }
 
     fn warn_of_restart(&self, config: &Config) {
@@ -263,11 +271,6 @@ impl Daemon {
             );
         }
     }
-}
-
-fn reload_parts(config: &Config) -> ReloadParts {
-    let metrics = config.metrics.textfile.clone();
-    ReloadParts { schedules: config.jobs.enabled_schedules(), metrics, limits: config.limits.clone() }
 }
 
 /// Opens the database and begins a session in it. A failed attempt changes nothing and may be repeated.

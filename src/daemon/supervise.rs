@@ -10,19 +10,17 @@ use super::job_slots::JobSlots;
 use super::key_probe::KeyProbe;
 use super::prefetch_timer::PrefetchTimer;
 use super::systemd;
-use crate::config::{Config, KeySource};
+use crate::config::Config;
 use crate::daemon::run_job;
 use crate::exec;
 use crate::exec::{FinishedRun, JobContext};
 use crate::journal::RunOutcome;
-use crate::limiter;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
 use crate::schedule::{DueJob, Heartbeat, Schedule};
 use crate::settle;
 use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -55,13 +53,6 @@ const PUSH_RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 /// The interval of the health check, and of the check of the outbox if no notification came.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The parts of a configuration that the loop uses.
-pub(super) struct ReloadParts {
-    pub(super) schedules: Vec<(JobKind, Schedule)>,
-    pub(super) metrics: Option<PathBuf>,
-    pub(super) limits: limiter::LimiterSettings,
-}
-
 pub(super) struct Supervisor {
     pub(super) context: JobContext,
     pub(super) schedules: BTreeMap<JobKind, Schedule>,
@@ -88,20 +79,20 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) fn new(
         context: JobContext,
-        begin: ReloadParts,
+        config: &Config,
         due: mpsc::UnboundedReceiver<DueJob>,
         heartbeat: Heartbeat,
         watch: DatabaseWatch,
-        prober: KeyProbe,
+        key_probe: KeyProbe,
     ) -> Self {
         Self {
             context,
-            schedules: begin.schedules.into_iter().collect(),
+            schedules: config.jobs.enabled_schedules().into_iter().collect(),
             due,
             watch,
-            key_probe: prober,
+            key_probe,
             heartbeat,
-            health_monitor: HealthMonitor::new(begin.metrics, begin.limits),
+            health_monitor: HealthMonitor::new(config),
             runs: JoinSet::new(),
             job_slots: JobSlots::default(),
             last_change: ChangeId(0),
@@ -144,11 +135,11 @@ impl Supervisor {
         warn_if_transient(self.health_monitor.write_first_metrics(&self.context).await)?;
         let watchdog = systemd::watchdog_interval().unwrap_or(HEALTH_INTERVAL);
         let mut feed = Instant::now() + watchdog;
-        let mut stale_look = Instant::now() + HEALTH_INTERVAL;
+        let mut next_health_check = Instant::now() + HEALTH_INTERVAL;
         while !stop.is_cancelled() {
-            let look = self.next_outbox_check.map(|(at, _)| at);
+            let outbox_check_at = self.next_outbox_check.map(|(at, _)| at);
             let due = [
-                look,
+                outbox_check_at,
                 self.push_at,
                 self.job_slots.next_retry(),
                 self.settle_at,
@@ -157,7 +148,7 @@ impl Supervisor {
             let wake = due
                 .into_iter()
                 .flatten()
-                .fold(feed.min(stale_look).min(self.prefetch_timer.due_at()), Instant::min);
+                .fold(feed.min(next_health_check).min(self.prefetch_timer.due_at()), Instant::min);
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
@@ -179,12 +170,12 @@ impl Supervisor {
                 self.feed_watchdog();
                 feed = now + watchdog;
             }
-            if now >= stale_look {
+            if now >= next_health_check {
                 warn_if_transient(self.check_outbox().await)?;
                 warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
-                stale_look = now + HEALTH_INTERVAL;
+                next_health_check = now + HEALTH_INTERVAL;
             }
-            if look.is_some_and(|at| now >= at) {
+            if outbox_check_at.is_some_and(|at| now >= at) {
                 warn_if_transient(self.check_outbox().await)?;
             }
             self.begin_due(now);
@@ -199,14 +190,10 @@ impl Supervisor {
         Ok(None)
     }
 
-    pub(super) async fn apply_reload(
-        &mut self,
-        reload: ReloadParts,
-        keys: KeySource,
-    ) -> Result<(), StoreError> {
-        self.schedules = reload.schedules.into_iter().collect();
-        self.health_monitor.reload(reload.metrics, reload.limits);
-        self.key_probe.replace_source(keys, &self.context).await
+    pub(super) async fn apply_reload(&mut self, config: &Config) -> Result<(), StoreError> {
+        self.schedules = config.jobs.enabled_schedules().into_iter().collect();
+        self.health_monitor.reload(config);
+        self.key_probe.replace_source(config.service.keys.clone(), &self.context).await
     }
 
     /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
@@ -351,20 +338,20 @@ impl Supervisor {
 
     async fn check_outbox(&mut self) -> Result<(), StoreError> {
         self.next_outbox_check = self.next_outbox_check.and_then(|(_, rest)| split_delays(rest));
-        let news = self.context.store.new_entries(self.last_resolution).await?;
-        if ChangeId(news.change) > self.last_change {
-            self.last_change = ChangeId(news.change);
+        let new = self.context.store.new_entries(self.last_resolution).await?;
+        if ChangeId(new.change) > self.last_change {
+            self.last_change = ChangeId(new.change);
             self.plan_push(Instant::now() + COLLECT_TIME);
         }
-        self.read_requested_orders(news.order_read_request);
-        if Position(news.decision) > self.last_resolution {
-            let before = std::mem::replace(&mut self.last_resolution, Position(news.decision));
+        self.read_requested_orders(new.order_read_request);
+        if Position(new.decision) > self.last_resolution {
+            let before = std::mem::replace(&mut self.last_resolution, Position(new.decision));
             self.plan_push(Instant::now());
             self.plan_settle(Duration::ZERO).await?;
             exec::log_released(&self.context, before).await?;
             exec::apply_lifted_wait(&self.context, before).await?;
         }
-        if self.control_server.has_started(news.request) {
+        if self.control_server.has_started(new.request) {
             Ok(())
         } else {
             self.control_server.start_waiting(&self.context).await

@@ -193,10 +193,10 @@ fn orphaned_trackings(rows: &[OrphanTrackingRow], now: Timestamp) -> Option<Find
 
 fn state_findings(rows: &HealthRows) -> Vec<Finding> {
     let states = [("held", FindingCode::Held, "held"), ("in_doubt", FindingCode::InDoubt, "in doubt")];
-    let finding = |(state, code, words): (&str, FindingCode, &str)| {
+    let finding = |(state, code, text): (&str, FindingCode, &str)| {
         let (_, count) = rows.changes.iter().find(|(name, count)| name == state && *count > 0)?;
         let todo = format!("see: tallyd outbox list --state {state}");
-        Some(Finding::new(code, *count, format!("{count} change(s) are {words}"), todo))
+        Some(Finding::new(code, *count, format!("{count} change(s) are {text}"), todo))
     };
     states.into_iter().filter_map(finding).collect()
 }

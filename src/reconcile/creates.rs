@@ -1,8 +1,8 @@
 //! Creates without an idempotency key: a preflight before and checks after (docs/rules.md 22, 26).
 //!
-//! A name that exists is not created again. A name that exists afterwards is ours only if the preflight did
-//! not see its id. Names are compared by case key and as a whole, because the platform's template filter is a
-//! *contains*.
+//! A name that exists is not created again. A name that exists afterwards is the effect of the change only if
+//! the preflight did not see its id. Names are compared by case key and as a whole, because the platform's
+//! template filter is a *contains*.
 
 use super::ChangePlan;
 use super::in_doubt::{QUIET_CREATE, Settlement, judge_absence};
@@ -38,9 +38,9 @@ pub struct CreateCheck {
 pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTreeSet<i64>> {
     let Some(there) = there else { return ChangePlan::ReadFirst };
     match there.iter().find(|found| case_key(&found.name) == case_key(name)) {
-        Some(FoundRecord { id, name: theirs, .. }) => ChangePlan::Held {
+        Some(FoundRecord { id, name: found, .. }) => ChangePlan::Held {
             reason: Reason::Exists,
-            detail: format!("`{name}` is there already, as `{theirs}` with id {id}; use it or rename one"),
+            detail: format!("`{name}` is there already, as `{found}` with id {id}; use it or rename one"),
         },
         None => ChangePlan::Send(there.iter().map(|found| found.id).collect()),
     }
@@ -122,7 +122,7 @@ mod tests {
     fn a_create_took_effect_if_its_name_has_a_new_id() {
         let seen = BTreeSet::from([1]);
         let other = FoundRecord { equal: false, ..found(7, "Dock 2") };
-        let sick = |second: i64| CreateCheck { found: None, ..check(second, &[]) };
+        let faulty = |second: i64| CreateCheck { found: None, ..check(second, &[]) };
         let again = |second: i64| Settlement::CheckAgain { not_before: Timestamp(second * 1000) };
         let cases = [
             ("no look", vec![], Some(again(700))),
@@ -136,13 +136,13 @@ mod tests {
             ("absent, once after ten minutes", vec![check(131, &[]), check(700, &[])], Some(again(820))),
             ("absent twice within seconds", vec![check(700, &[]), check(705, &[])], Some(again(820))),
             ("absent twice", vec![check(700, &[]), check(820, &[])], Some(Settlement::HadNoEffect)),
-            ("others are left out", vec![check(700, &[]), sick(820)], Some(again(940))),
-            ("others were left out", vec![check(700, &[]), sick(760), check(820, &[])], Some(again(940))),
+            ("others are left out", vec![check(700, &[]), faulty(820)], Some(again(940))),
+            ("others were left out", vec![check(700, &[]), faulty(760), check(820, &[])], Some(again(940))),
             ("other fields: a person decides", vec![check(131, &[other])], None),
             ("two of them", vec![check(131, &[found(7, "Dock 2"), found(8, "dock 2")])], None),
         ];
-        for (name, looks, expected) in cases {
-            match (settle_create("Dock 2", &seen, Timestamp(100_000), &looks), expected) {
+        for (name, checks, expected) in cases {
+            match (settle_create("Dock 2", &seen, Timestamp(100_000), &checks), expected) {
                 (Settlement::Undecided { .. }, None) => {}
                 (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
                 (settlement, None) => panic!("{name}: {settlement:?}"),

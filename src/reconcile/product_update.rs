@@ -165,11 +165,11 @@ mod tests {
     }
 
     fn update(upc: &str) -> UpdateInDoubt {
-        let ours = json!({"Sku": "A", "Identifiers": {"UPC": upc}});
+        let body = json!({"Sku": "A", "Identifiers": {"UPC": upc}});
         UpdateInDoubt {
             sku: "A".into(),
             before: shown_fields("1").unwrap(),
-            requested: checkable_fields(ours.as_object().unwrap(), &BTreeMap::new()),
+            requested: checkable_fields(body.as_object().unwrap(), &BTreeMap::new()),
             sent_at: Timestamp(100_000),
             quiet: Duration::from_secs(10),
         }
@@ -202,12 +202,12 @@ mod tests {
             ("not shown, once", vec![(110, None)], again(115)),
             ("not shown, twice", vec![(110, None), (115, None)], None),
         ];
-        for (name, looks, expected) in cases {
-            let looks: Vec<UpdateCheck> = looks
+        for (name, checks, expected) in cases {
+            let checks: Vec<UpdateCheck> = checks
                 .into_iter()
                 .map(|(second, shown)| UpdateCheck { sent_at: Timestamp(second * 1000), shown })
                 .collect();
-            match (settle_update(&update("2"), &looks, Timestamp(200_000)), expected) {
+            match (settle_update(&update("2"), &checks, Timestamp(200_000)), expected) {
                 (Settlement::Undecided { .. }, None) => {}
                 (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
                 (settlement, None) => panic!("{name}: {settlement:?}"),

@@ -51,16 +51,18 @@ impl ProductLack {
                 format!("the platform's record of `{sku}` cannot be read in full{level}; correct it there")
             }
         };
-        format!("{shows}. It is looked at again, and the change goes on by itself when an answer shows it")
+        format!(
+            "{shows}. tallyd checks again by itself, and sends the change once an answer shows the product"
+        )
     }
 }
 
-/// Returns the time of the next check for a change held at `held` and last checked at `asked`.
+/// Returns the time of the next check for a change held at `held` and last checked at `checked`.
 ///
 /// The delay equals the time since the hold, so that it doubles with each check: about ten checks in the
 /// first hour.
-pub fn next_check(held: Timestamp, asked: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    match asked.unwrap_or(held) {
+pub fn next_check(held: Timestamp, checked: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    match checked.unwrap_or(held) {
         // The calendar was set back.
         last if last > now => now,
         last => last.plus(last.duration_since(held).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX)),
@@ -74,13 +76,13 @@ mod tests {
     #[test]
     fn checks_become_rarer_and_never_stop() {
         let held = Timestamp(1_000_000);
-        let (mut asked, mut looks) = (held, Vec::new());
-        while asked.duration_since(held) < Duration::from_secs(3600) {
-            asked = next_check(held, Some(asked), asked);
-            looks.push(asked.duration_since(held).as_secs());
+        let (mut checked, mut delays) = (held, Vec::new());
+        while checked.duration_since(held) < Duration::from_secs(3600) {
+            checked = next_check(held, Some(checked), checked);
+            delays.push(checked.duration_since(held).as_secs());
         }
-        assert_eq!(looks, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 4360]);
-        assert_eq!(next_check(held, None, held), held.plus(CHECK_INTERVAL_MIN), "never asked");
+        assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 4360]);
+        assert_eq!(next_check(held, None, held), held.plus(CHECK_INTERVAL_MIN), "never checked");
         assert_eq!(next_check(held, Some(Timestamp(9_000_000)), held), held, "the calendar was set back");
     }
 

@@ -58,24 +58,24 @@ impl From<StoreError> for ControlError {
 pub async fn send_control_request(
     config: Config,
     clock: Arc<dyn Clock>,
-    question: &ControlRequest,
+    request: &ControlRequest,
 ) -> Result<Value, ControlError> {
     let path = config.database.path.clone();
     match DatabaseLock::acquire(&path) {
         Ok(lock) => drop(lock),
-        Err(LockError::Held { .. }) => return ask_daemon(config, clock, question).await,
+        Err(LockError::Held { .. }) => return ask_daemon(config, clock, request).await,
         Err(error) => return Err(StartError::from(error).into()),
     }
-    answer_in_process(config, clock, question).await
+    answer_in_process(config, clock, request).await
 }
 
 async fn answer_in_process(
     config: Config,
     clock: Arc<dyn Clock>,
-    question: &ControlRequest,
+    request: &ControlRequest,
 ) -> Result<Value, ControlError> {
     let daemon = Daemon::start(config, clock).await?;
-    let answer = server::answer_request(&daemon.context, question).await;
+    let answer = server::answer_request(&daemon.context, request).await;
     daemon.close().await?;
     Ok(answer?.0)
 }
@@ -83,10 +83,10 @@ async fn answer_in_process(
 async fn ask_daemon(
     config: Config,
     clock: Arc<dyn Clock>,
-    question: &ControlRequest,
+    request: &ControlRequest,
 ) -> Result<Value, ControlError> {
     let store = Store::open_beside(&config.database.path).await?;
-    let (kind, input) = question.to_columns();
+    let (kind, input) = request.to_columns();
     let mut watch = store.watch_writes();
     let mut write = store.begin_write(Durability::Normal).await?;
     let id = write.request_add(&kind, &input, clock.now()).await?;
@@ -110,7 +110,7 @@ async fn ask_daemon(
         Some(Ok(ControlReply::Error(why))) => Err(ControlError::Daemon(why)),
         Some(Err(why)) => Err(ControlError::Daemon(format!("the daemon's answer cannot be read: {why}"))),
         None if begun.elapsed() > REPLY_TIMEOUT => Err(ControlError::ReplyTimeout),
-        None => answer_in_process(config, clock, question).await,
+        None => answer_in_process(config, clock, request).await,
     }
 }
 
@@ -126,8 +126,8 @@ pub async fn find_products(
     by: ProductKey,
     ids: &[String],
 ) -> Result<Vec<String>, ControlError> {
-    let question = ControlRequest::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
-    parse_reply(send_control_request(config, clock, &question).await?)
+    let request = ControlRequest::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
+    parse_reply(send_control_request(config, clock, &request).await?)
 }
 
 /// Reads the components of a kit (*Get kit components*), records them and returns the kit's product id.
@@ -136,8 +136,8 @@ pub async fn read_components(
     clock: Arc<dyn Clock>,
     sku: &str,
 ) -> Result<ProductId, ControlError> {
-    let question = ControlRequest::Components { sku: sku.to_owned() };
-    parse_reply(send_control_request(config, clock, &question).await?)
+    let request = ControlRequest::Components { sku: sku.to_owned() };
+    parse_reply(send_control_request(config, clock, &request).await?)
 }
 
 /// Compares the mirror with the platform, using at most `calls` calls. Changes no fact.
@@ -156,8 +156,8 @@ pub async fn run_job(
     kind: JobKind,
     input: &RunArgs,
 ) -> Result<RunResult, ControlError> {
-    let question = ControlRequest::RunJob { job: kind.as_str().into(), input: input.clone() };
-    parse_reply(send_control_request(config, clock, &question).await?)
+    let request = ControlRequest::RunJob { job: kind.as_str().into(), input: input.clone() };
+    parse_reply(send_control_request(config, clock, &request).await?)
 }
 
 fn parse_reply<T: DeserializeOwned>(answer: Value) -> Result<T, ControlError> {

@@ -94,9 +94,9 @@ pub(super) enum ControlReply {
 /// Makes the request to the platform. A requested run is returned beside the answer.
 pub(super) async fn answer_request(
     context: &JobContext,
-    question: &ControlRequest,
+    request: &ControlRequest,
 ) -> Result<(Value, Option<FinishedRun>), JobError> {
-    let answer = match question {
+    let answer = match request {
         ControlRequest::Keys {} => {
             let ask = async |run| Ok(json!(exec::probe_key(context, run).await?));
             answer_in_run(context, JobKind::WorkQueue, ask).await?
@@ -194,7 +194,7 @@ async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option
         _ if context.now().duration_since(asked_at) > REQUEST_AGE_MAX => {
             ControlReply::Error("the request is too old; send it again".into())
         }
-        Ok(question) => match answer_request(&context, &question).await {
+        Ok(request) => match answer_request(&context, &request).await {
             Ok((answer, finished)) => {
                 done = finished;
                 ControlReply::Answer(answer)
@@ -219,17 +219,17 @@ mod tests {
 
     #[test]
     fn a_question_survives_being_written_down() {
-        let questions = [
+        let requests = [
             ControlRequest::Keys {},
             ControlRequest::FindProducts { by_upc: true, ids: vec!["4711".into()] },
             ControlRequest::Components { sku: "KIT".into() },
             ControlRequest::Verify { calls: 3 },
             ControlRequest::RunJob { job: "balances".into(), input: RunArgs::default() },
         ];
-        for question in questions {
-            let (kind, input) = question.to_columns();
+        for request in requests {
+            let (kind, input) = request.to_columns();
             let row = ControlRequestRow { id: 1, kind, input, asked_at: String::new() };
-            assert_eq!(ControlRequest::from_row(&row).unwrap(), question);
+            assert_eq!(ControlRequest::from_row(&row).unwrap(), request);
         }
     }
 }

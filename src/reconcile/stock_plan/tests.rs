@@ -12,13 +12,13 @@ use crate::reconcile::{CountBase, CountPolicy, CountResolution};
 
 use CountPolicy::{Ask, Local, Merge, Remote};
 
-fn state(quantity: i64, ours: i64) -> QuantityState {
-    QuantityState { quantity: Quantity(quantity), own_delta: ours }
+fn state(quantity: i64, own_delta: i64) -> QuantityState {
+    QuantityState { quantity: Quantity(quantity), own_delta }
 }
 
-/// Returns the fact `quantity` with the own delta `ours`.
-fn known_fact(quantity: i64, ours: i64) -> StockLevelKnowledge {
-    StockLevelKnowledge::Known(state(quantity, ours))
+/// Returns the fact `quantity` with the given own delta.
+fn known_fact(quantity: i64, own_delta: i64) -> StockLevelKnowledge {
+    StockLevelKnowledge::Known(state(quantity, own_delta))
 }
 
 /// Returns a pending change `id` that was inserted at second `id`.
@@ -30,9 +30,9 @@ fn count(quantity: i64, base: CountBase) -> Count {
     Count { quantity: Quantity(quantity), counted_at: None, base, applied_after: 0, resolution: None }
 }
 
-/// Returns a count of `quantity` with the base `seen` and its own delta `ours`.
-fn set(id: i64, quantity: i64, (seen, ours): (i64, i64)) -> StockLevelChange {
-    change(id, ChangeEffect::Set(count(quantity, CountBase::Known(state(seen, ours)))))
+/// Returns a count of `quantity` with the base `seen` and its own delta.
+fn set(id: i64, quantity: i64, (seen, own_delta): (i64, i64)) -> StockLevelChange {
+    change(id, ChangeEffect::Set(count(quantity, CountBase::Known(state(seen, own_delta)))))
 }
 
 fn adjust(id: i64, delta: i64) -> StockLevelChange {
@@ -103,9 +103,9 @@ fn check_plan(
 /// Checks the usual case: a fresh fact with its own delta, and the policy `merge`.
 fn check_merge(
     name: &str,
-    (fact, ours): (i64, i64),
+    (fact, own_delta): (i64, i64),
     changes: impl AsRef<[StockLevelChange]>,
     expected: &str,
 ) {
-    check_plan(name, known_fact(fact, ours), changes, Merge, expected);
+    check_plan(name, known_fact(fact, own_delta), changes, Merge, expected);
 }
