@@ -34,7 +34,7 @@ pub struct CreateCheck {
 
 /// Decides a create from the preflight; `None` asks for the preflight.
 ///
-/// `Go` carries the ids seen, which the claim stores.
+/// `Send` carries the ids seen, which the claim stores.
 pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTreeSet<i64>> {
     let Some(there) = there else { return ChangePlan::ReadFirst };
     match there.iter().find(|found| case_key(&found.name) == case_key(name)) {
@@ -46,7 +46,7 @@ pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTre
     }
 }
 
-/// Judges a create in doubt by the checks since, oldest first. `Landed` carries the id.
+/// Judges a create in doubt by the checks since, oldest first. `TookEffect` carries the id.
 pub fn settle_create(
     name: &str,
     seen_before: &BTreeSet<i64>,

@@ -46,10 +46,10 @@ pub enum Settlement<T> {
 }
 
 impl<T> Settlement<T> {
-    /// Returns the same outcome with the value of `Landed` mapped.
-    pub fn map<U>(self, landed: impl FnOnce(T) -> U) -> Settlement<U> {
+    /// Returns the same outcome with the value of `TookEffect` mapped.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Settlement<U> {
         match self {
-            Settlement::TookEffect(what) => Settlement::TookEffect(landed(what)),
+            Settlement::TookEffect(value) => Settlement::TookEffect(convert(value)),
             Settlement::HadNoEffect => Settlement::HadNoEffect,
             Settlement::CheckAgain { not_before } => Settlement::CheckAgain { not_before },
             Settlement::Undecided { reason, detail } => Settlement::Undecided { reason, detail },
@@ -123,11 +123,11 @@ pub struct SiblingEntry {
 
 /// Judges a quantity write by the checks of its stock level, oldest first.
 ///
-/// `Landed` carries the value to add to O.
+/// `TookEffect` carries the value to add to O.
 pub fn settle_write(
     write: &WriteInDoubt,
     checks: &[WriteCheck],
-    witnesses: &[SiblingEntry],
+    siblings: &[SiblingEntry],
 ) -> Settlement<i64> {
     let landed =
         Settlement::TookEffect(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
@@ -140,7 +140,7 @@ pub fn settle_write(
     if last.result == CheckResult::Returned(write.before) {
         return judge_absence(same_at, write.sent_at, write.quiet, READS_APART);
     }
-    if siblings_confirm(witnesses) {
+    if siblings_confirm(siblings) {
         return landed;
     }
     let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
@@ -166,24 +166,24 @@ pub fn settle_write(
 /// Returns true if the platform executed the whole call.
 ///
 /// At least [`SIBLINGS_MIN`] entries changed a quantity, and all of these show their targets.
-fn siblings_confirm(witnesses: &[SiblingEntry]) -> bool {
-    let mut telling = witnesses.iter().filter(|witness| witness.before != Some(witness.target));
-    let count = telling.clone().count();
-    count >= SIBLINGS_MIN && telling.all(|witness| witness.now == Some(witness.target))
+fn siblings_confirm(siblings: &[SiblingEntry]) -> bool {
+    let mut changing = siblings.iter().filter(|sibling| sibling.before != Some(sibling.target));
+    let count = changing.clone().count();
+    count >= SIBLINGS_MIN && changing.all(|sibling| sibling.now == Some(sibling.target))
 }
 
 fn describe_quantities(write: &WriteInDoubt, now: Option<Quantity>) -> String {
     let (before, target, now) = (quantity_text(write.before), write.target, quantity_text(now));
     format!(
-        "{before} was to become {target} and is {now}, so others moved the stock level meanwhile; count it again"
+        "{before} was to become {target} and is {now}, because others changed the stock level meanwhile; count it again"
     )
 }
 
 fn describe_unreturned(write: &WriteInDoubt) -> String {
     let (before, target) = (quantity_text(write.before), write.target);
     format!(
-        "{before} was to become {target}, and the platform does not show this stock level any more (renamed, or taken out?); \
-         count it again under the SKU it has"
+        "{before} was to become {target}, and the platform no longer shows this stock level (renamed or removed?); \
+         count it again under its present SKU"
     )
 }
 

@@ -73,7 +73,7 @@ impl UpdateInDoubt {
 
 /// Judges an update by the checks since, oldest first.
 ///
-/// `NotLanded` needs last checks that show the product exactly as before the send.
+/// `HadNoEffect` needs last checks that show the product exactly as before the send.
 pub fn settle_update(update: &UpdateInDoubt, checks: &[UpdateCheck], now: Timestamp) -> Settlement<()> {
     let quiet_until = update.sent_at.plus(update.quiet);
     let undecided = |detail| Settlement::Undecided {
@@ -84,8 +84,8 @@ pub fn settle_update(update: &UpdateInDoubt, checks: &[UpdateCheck], now: Timest
         if now < quiet_until {
             return Settlement::CheckAgain { not_before: quiet_until };
         }
-        let detail = "the answer was lost, and no check shows the fields that the update changes (name, texts, flags); compare the \
-                      product there with the update";
+        let detail = "the answer was lost, and no check shows the fields that the update changes (name, texts, flags); \
+                      compare the product there with the update";
         return undecided(detail.to_owned());
     }
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: update.sent_at } };

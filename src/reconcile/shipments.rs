@@ -38,7 +38,7 @@ pub struct ClaimedLine {
 
 /// Decides a shipment by its order as just read.
 ///
-/// `Go` carries every line and quantity.
+/// `Send` carries every line and quantity.
 pub fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePlan<Vec<ClaimedLine>> {
     let id = change.order_id;
     let lines = match order {
@@ -123,7 +123,7 @@ pub struct ShipmentCheck {
 
 /// Judges a shipment without an answer by the checks since, oldest first.
 ///
-/// The result is never `Landed`, because only a shipment id proves the effect (see [`check_adoption`]).
+/// The result is never `TookEffect`, because only a shipment id proves the effect (see [`check_adoption`]).
 pub fn settle_shipment(
     claimed: &[ClaimedLine],
     sent_at: Timestamp,

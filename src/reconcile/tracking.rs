@@ -36,7 +36,7 @@ pub struct TrackingItem {
 
 /// Decides a tracking change by its shipment's items as just read; `None` asks for the read.
 ///
-/// `Go` carries every item to name. An empty list means that all items have their number, and the change is
+/// `Send` carries every item to name. An empty list means that all items have their number, and the change is
 /// applied without a call.
 pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> ChangePlan<Vec<TrackingItem>> {
     let Some(items) = items else { return ChangePlan::ReadFirst };
@@ -119,7 +119,7 @@ pub struct TrackingCheck {
 
 /// Judges a tracking without an answer by the checks since, oldest first.
 ///
-/// `claimed` are the items with their numbers. `NotLanded` may concern a part of the items; the next plan
+/// `claimed` are the items with their numbers. `HadNoEffect` may concern a part of the items; the next plan
 /// finds them.
 pub fn settle_tracking(
     claimed: &[(ShipmentItemId, String)],
