@@ -17,12 +17,12 @@
 //! | [`journal`] | records of runs and exchanges, packed bodies; pure |
 //! | [`schedule`] | due times of jobs (pure), and the driver that fires them |
 //! | [`telemetry`] | names of events, and their output |
-//! | [`config`] | the typed configuration, which reports all its problems at once |
 //! | [`client`] | requests, transport, verdicts; only here is the platform's JSON known |
 //! | [`limiter`] | the account's quota: sliding window, pace, lanes, slots, holds, bad-request budget |
 //! | [`store`] | the database; only here is SQLite known |
 //! | [`projection`] | facts from answered exchanges, live and in a replay |
 //! | [`exec`] | the shared parts of all jobs: a run, a call, its commit; here client and store meet |
+//! | [`config`] | the typed configuration, which reports all its problems at once |
 //! | [`sync`] | the jobs that read the platform, one file per job, and the care of the database |
 //! | [`settle`] | decides changes in doubt by checks at the platform |
 //! | [`push`] | delivers the changes of the outbox |

@@ -63,7 +63,6 @@ pub(super) fn without_user(text: &str) -> String {
     }
 }
 
-/// Splits an address without a user into scheme and host.
 fn split_host(text: &str) -> Result<(&str, &str), String> {
     if text.is_empty() {
         return Err("it is missing: write the platform's address, such as https://service.example".into());
@@ -109,8 +108,8 @@ pub(super) fn check_header_name(name: &str) -> Result<String, String> {
     if name.is_empty() || !name.chars().all(token) {
         return Err("a header's name has letters, digits and dashes".into());
     }
-    if RESERVED_HEADERS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
-        return Err("every request carries this header already, for its own purpose".into());
+    if RESERVED_HEADERS.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
+        return Err("every request has this header already, for another purpose".into());
     }
     Ok(name.to_ascii_lowercase())
 }

@@ -6,6 +6,7 @@
 use super::reader::SectionReader;
 use super::{JobConfig, problem};
 use crate::model::JobKind;
+use crate::model::time::DAY;
 use crate::schedule::{MissedPolicy, Schedule, ScheduleError};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,7 +47,7 @@ impl JobsConfig {
 
     /// Reads the section. `None` comes with a problem.
     pub(super) fn from_table(table: &mut SectionReader<'_>) -> Option<Self> {
-        table.refuse_key(JobKind::Push.as_str(), "`push` has no schedule: changes wake it");
+        table.refuse_key(JobKind::Push.as_str(), "`push` has no schedule: new changes start it");
         let mut skus_per_call = 0;
         let mut by_kind = BTreeMap::new();
         for (kind, default) in DEFAULT_SCHEDULES {
@@ -67,9 +68,8 @@ impl JobsConfig {
 fn read_job(table: &mut SectionReader<'_>, default: &str) -> Option<JobConfig> {
     let expression = table.read_text("schedule", default);
     let timezone = table.read_text("timezone", "UTC");
-    let jitter = table.read_duration("jitter", "0s", Duration::ZERO..=Duration::from_secs(24 * 3600));
-    let policies = [MissedPolicy::Skip, MissedPolicy::RunOnce].map(|policy| (policy.as_str(), policy));
-    let missed = table.read_code("missed", MissedPolicy::RunOnce, &policies);
+    let jitter = table.read_duration("jitter", "0s", Duration::ZERO..=DAY);
+    let missed = table.read_code("missed", MissedPolicy::RunOnce, MissedPolicy::ALL);
     let enabled = table.read_flag("enabled", true);
     let schedule = Schedule::parse(&expression, &timezone, jitter, missed);
     let schedule = schedule.map_err(|error| match &error {

@@ -88,11 +88,11 @@ impl KeySource {
     pub(super) fn new(
         integration_file: Option<PathBuf>,
         gateway_file: Option<PathBuf>,
-        around: &KeyContext,
+        key_context: &KeyContext,
     ) -> Self {
         Self {
-            integration: KeyLocation::choose_location(INTEGRATION_KEY, integration_file, around),
-            gateway: KeyLocation::choose_location(GATEWAY_KEY, gateway_file, around),
+            integration: KeyLocation::choose_location(INTEGRATION_KEY, integration_file, key_context),
+            gateway: KeyLocation::choose_location(GATEWAY_KEY, gateway_file, key_context),
         }
     }
 
@@ -111,11 +111,10 @@ impl KeySource {
     ///
     /// systemd copies credentials at the start of the unit, and the environment of a process does not change.
     pub fn needs_restart(&self) -> bool {
-        [&self.integration, &self.gateway].iter().any(|place| !matches!(place, KeyLocation::File(_)))
+        [&self.integration, &self.gateway].iter().any(|location| !matches!(location, KeyLocation::File(_)))
     }
 }
 
-/// Names and values of the environment.
 pub(super) type EnvVariables = Vec<(String, String)>;
 
 /// The inputs of the choice besides the file's own keys.
@@ -129,8 +128,9 @@ impl KeyContext {
     ///
     /// The keys therefore never enter the tree of values, parts of which are shown in errors.
     pub(super) fn split_variables(environment: EnvVariables, file: Option<&Path>) -> (Self, EnvVariables) {
-        let ours = [INTEGRATION_KEY.variable, GATEWAY_KEY.variable, CREDENTIALS_VARIABLE];
-        let (variables, rest) = environment.into_iter().partition(|(name, _)| ours.contains(&name.as_str()));
+        let key_variables = [INTEGRATION_KEY.variable, GATEWAY_KEY.variable, CREDENTIALS_VARIABLE];
+        let (variables, rest) =
+            environment.into_iter().partition(|(name, _)| key_variables.contains(&name.as_str()));
         let directory = file.and_then(Path::parent).unwrap_or(Path::new(CONFIG_DIRECTORY)).to_owned();
         (Self { variables, directory }, rest)
     }
@@ -141,14 +141,14 @@ impl KeyContext {
 }
 
 impl KeyLocation {
-    fn choose_location(name: KeyNames, file: Option<PathBuf>, around: &KeyContext) -> Self {
-        if let Some(key) = around.variable(name.variable) {
+    fn choose_location(name: KeyNames, file: Option<PathBuf>, key_context: &KeyContext) -> Self {
+        if let Some(key) = key_context.variable(name.variable) {
             return KeyLocation::Given(key.into());
         }
-        match (file, around.variable(CREDENTIALS_VARIABLE)) {
+        match (file, key_context.variable(CREDENTIALS_VARIABLE)) {
             (Some(file), _) => KeyLocation::File(file),
             (None, Some(directory)) => KeyLocation::Credential(Path::new(directory).join(name.file)),
-            (None, None) => KeyLocation::File(around.directory.join(name.file)),
+            (None, None) => KeyLocation::File(key_context.directory.join(name.file)),
         }
     }
 
@@ -171,7 +171,7 @@ impl KeyLocation {
         }
         if !key.chars().all(|c| c.is_ascii_graphic()) {
             return Err(failed(
-                "it holds a space, a line break or a character that no header can carry".into(),
+                "it contains a space, a line break or a character that no header can contain".into(),
             ));
         }
         Ok(key.into())
@@ -189,7 +189,6 @@ fn read_secret(path: &Path) -> std::io::Result<SecretString> {
     std::fs::read_to_string(path).map(SecretString::from)
 }
 
-/// Returns a warning if the file's mode lets other users read it.
 fn permission_warning(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode();
     let warning = || format!("{} can be read by others than its owner; chmod 0400 it", path.display());

@@ -7,7 +7,6 @@
 
 use config::{Environment, File, FileFormat, Map, Source, Value, ValueKind};
 
-/// A table of the tree.
 pub(super) type TomlTable = Map<String, Value>;
 
 /// The origin that the `config` crate gives to values of the environment.
@@ -15,22 +14,20 @@ const ENVIRONMENT_ORIGIN: &str = "the environment";
 
 /// Merges `text` and those of `variables` that name a key. An error is a syntax error of the file.
 pub(super) fn merge_layers(text: &str, variables: &[(String, String)]) -> Result<TomlTable, String> {
-    let meant: Map<String, String> =
+    let overrides: Map<String, String> =
         variables.iter().filter(|(name, _)| is_override(name)).cloned().collect();
     let environment = Environment::with_prefix("TALLYD").prefix_separator("_").separator("__");
     let builder = config::Config::builder()
         .add_source(File::from_str(text, FileFormat::Toml))
-        .add_source(environment.source(Some(meant)));
+        .add_source(environment.source(Some(overrides)));
     let built = builder.build().and_then(|built| built.collect());
     built.map_err(|error| without_source_lines(&error.to_string()))
 }
 
-/// Returns true if a variable sets a key of the configuration.
 fn is_override(name: &str) -> bool {
     name.strip_prefix("TALLYD_").is_some_and(|rest| rest.contains("__"))
 }
 
-/// Returns the variable that sets the key at `path`.
 pub(super) fn variable_name(path: &str) -> String {
     format!("TALLYD_{}", path.replace('.', "__").to_uppercase())
 }
@@ -40,8 +37,8 @@ fn without_source_lines(message: &str) -> String {
     let is_quote = |line: &&str| {
         line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with('|')
     };
-    let kept: Vec<_> = message.lines().filter(|line| !is_quote(line)).map(str::trim).collect();
-    kept.join(": ").trim_end_matches([':', ' ']).to_owned()
+    let lines: Vec<_> = message.lines().filter(|line| !is_quote(line)).map(str::trim).collect();
+    lines.join(": ").trim_end_matches([':', ' ']).to_owned()
 }
 
 /// A value of the tree before its type is checked.

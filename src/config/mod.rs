@@ -2,7 +2,7 @@
 //!
 //! There are two layers: the file, and over it the environment (`TALLYD_SECTION__KEY`), which the caller
 //! passes in. Every problem is reported at once. Only `daemon` and `cli` see a [`Config`]; other modules take
-//! plain values, so that they do not depend on the file's format.
+//! their own settings, so that they do not depend on the file's format.
 //!
 //! The account's keys are not values of the configuration. A [`KeySource`] reads them when they are needed,
 //! and again after they were refused.
@@ -20,11 +20,10 @@ pub use address::ProxyUrl;
 pub use jobs::JobsConfig;
 pub use keys::{KeyError, KeySource, LoadedKeys};
 pub use problem::{ConfigError, ConfigProblem};
-pub use sections::{
-    BackupConfig, DatabaseConfig, HeaderConfig, JournalConfig, LimitsConfig, LogConfig, LogFormat,
-    MetricsConfig, QuantitiesConfig, QuantityPolicy, ServiceConfig,
-};
+pub use sections::{BackupConfig, DatabaseConfig, LogConfig, LogFormat, MetricsConfig, ServiceConfig};
 
+use crate::exec::{JournalRetention, QuantitySettings};
+use crate::limiter::LimiterSettings;
 use crate::schedule::Schedule;
 use keys::KeyContext;
 use reader::{ReaderReport, SectionReader};
@@ -36,15 +35,15 @@ pub struct Config {
     /// `[service]`: the platform's address and the HTTP settings.
     pub service: ServiceConfig,
     /// `[limits]`: the account's limits.
-    pub limits: LimitsConfig,
+    pub limits: LimiterSettings,
     /// `[database]`: the database file.
     pub database: DatabaseConfig,
     /// `[quantities]`: the rules for merging and braking stock.
-    pub quantities: QuantitiesConfig,
+    pub quantities: QuantitySettings,
     /// `[jobs.*]`: the schedules.
     pub jobs: JobsConfig,
     /// `[journal]`: the retention of bodies.
-    pub journal: JournalConfig,
+    pub journal: JournalRetention,
     /// `[backup]`: the backups.
     pub backup: BackupConfig,
     /// `[metrics]`: the metrics file for a collector.
@@ -96,10 +95,10 @@ impl Config {
 
     /// Returns all known keys, dotted and sorted; `NNN` stands for a warehouse's id.
     pub fn known_keys() -> Vec<String> {
-        let (around, _) = KeyContext::split_variables(Vec::new(), None);
+        let (key_context, _) = KeyContext::split_variables(Vec::new(), None);
         let mut report = ReaderReport::default();
         SectionReader::read_root(layers::TomlTable::new(), &mut report, |root| {
-            Self::read_sections(root, &around)
+            Self::read_sections(root, &key_context)
         });
         report.known.insert("quantities.warehouse.NNN.policy".into());
         report.known.into_iter().collect()
@@ -111,11 +110,12 @@ impl Config {
         file: Option<PathBuf>,
     ) -> Result<Self, ConfigError> {
         let environment: Vec<_> = environment.into_iter().collect();
-        let (around, overrides) = KeyContext::split_variables(environment, file.as_deref());
+        let (key_context, overrides) = KeyContext::split_variables(environment, file.as_deref());
         let tree =
             layers::merge_layers(text, &overrides).map_err(|why| ConfigError::for_file(file.clone(), why))?;
         let mut report = ReaderReport::default();
-        let config = SectionReader::read_root(tree, &mut report, |root| Self::read_sections(root, &around));
+        let config =
+            SectionReader::read_root(tree, &mut report, |root| Self::read_sections(root, &key_context));
         match config {
             Some(config) if report.problems.is_empty() => Ok(config),
             _ => Err(ConfigError { file, problems: report.problems }),
@@ -123,13 +123,13 @@ impl Config {
     }
 
     /// Reads every section, in the order of the packaged file. `None` comes with a problem.
-    fn read_sections(root: &mut SectionReader<'_>, around: &KeyContext) -> Option<Self> {
-        let service = root.read_section("service", |table| ServiceConfig::from_table(table, around));
-        let limits = root.read_section("limits", LimitsConfig::from_table);
+    fn read_sections(root: &mut SectionReader<'_>, key_context: &KeyContext) -> Option<Self> {
+        let service = root.read_section("service", |table| ServiceConfig::from_table(table, key_context));
+        let limits = root.read_section("limits", sections::read_limits);
         let database = root.read_section("database", DatabaseConfig::from_table);
-        let quantities = root.read_section("quantities", QuantitiesConfig::from_table);
+        let quantities = root.read_section("quantities", sections::read_quantities);
         let jobs = root.read_section("jobs", JobsConfig::from_table);
-        let journal = root.read_section("journal", JournalConfig::from_table);
+        let journal = root.read_section("journal", sections::read_retention);
         let backup = root.read_section("backup", BackupConfig::from_table);
         let metrics = root.read_section("metrics", MetricsConfig::from_table);
         let log = root.read_section("log", LogConfig::from_table);

@@ -1,4 +1,4 @@
-//! Problems of a configuration, each with its place, value and fix.
+//! Problems of a configuration, each with its key, value and fix.
 //!
 //! Reading does not stop at the first problem, so that an operator can fix all of them before one restart. A
 //! value is shown unless it may be a secret.
@@ -49,7 +49,6 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// Creates a single problem with the file as a whole.
     pub(super) fn for_file(file: Option<PathBuf>, why: String) -> Self {
         let problem = ConfigProblem { path: String::new(), variable: None, value: None, why, nearest: None };
         Self { file, problems: vec![problem] }
@@ -70,10 +69,10 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Returns the entry of `known` nearest to `word`, if it is similar enough.
-pub(super) fn nearest_key<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let word = word.to_lowercase();
-    let scored = known.into_iter().map(|each| (strsim::jaro_winkler(&word, &each.to_lowercase()), each));
+/// Returns the entry of `known` nearest to `text`, if it is similar enough.
+pub(super) fn nearest_key<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let text = text.to_lowercase();
+    let scored = known.into_iter().map(|each| (strsim::jaro_winkler(&text, &each.to_lowercase()), each));
     let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (score > 0.8).then(|| best.into())
 }

@@ -10,9 +10,9 @@ use super::units;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
-/// The results of a reading besides the values.
 #[derive(Default)]
 pub(super) struct ReaderReport {
     pub(super) problems: Vec<ConfigProblem>,
@@ -46,11 +46,8 @@ impl<'a> SectionReader<'a> {
         let values = match self.take_value(key) {
             Some(ConfigValue::Table(values)) => values,
             Some(other) => {
-                self.report_value(
-                    key,
-                    &other,
-                    format!("this is a table; write [{}] and its keys", self.path_of(key)),
-                );
+                let why = format!("this is a table; write [{}] and its keys", self.path_of(key));
+                self.report_value(key, &other, why);
                 TomlTable::new()
             }
             None => TomlTable::new(),
@@ -69,7 +66,6 @@ impl<'a> SectionReader<'a> {
         keys
     }
 
-    /// Reads text, which may be empty.
     pub(super) fn read_text(&mut self, key: &str, default: &str) -> String {
         self.read_parsed(key, default, |text| Ok(text.to_owned()))
     }
@@ -113,19 +109,19 @@ impl<'a> SectionReader<'a> {
         self.read_parsed(key, "", |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
     }
 
-    /// Reads a code from a list.
-    pub(super) fn read_code<T: Copy>(&mut self, key: &str, default: T, words: &[(&str, T)]) -> T {
+    /// Reads one of the values by its code.
+    pub(super) fn read_code<T: Copy + Display>(&mut self, key: &str, default: T, values: &[T]) -> T {
         self.note_known(key);
         let Some(found) = self.take_value(key) else { return default };
         if let ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) = &found
-            && let Some((_, value)) = words.iter().find(|(word, _)| word == text)
+            && let Some(value) = values.iter().find(|value| value.to_string() == *text)
         {
             return *value;
         }
-        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        let known: Vec<_> = values.iter().map(T::to_string).collect();
         let text = found.show_masked();
         self.report_value(key, &found, format!("write one of {}", known.join(", ")));
-        self.suggest_key(nearest_key(text.trim_matches('"'), known));
+        self.suggest_key(nearest_key(text.trim_matches('"'), known.iter().map(String::as_str)));
         default
     }
 
@@ -138,9 +134,8 @@ impl<'a> SectionReader<'a> {
     ) -> Duration {
         self.read_quoted(key, default, "write it in quotes and with its unit, such as \"30s\"", |text| {
             let duration = units::parse_duration(text)?;
-            let (least, most) =
-                (units::format_duration(*range.start()), units::format_duration(*range.end()));
-            check_range(&range, duration).map_err(|_| format!("must be {least} to {most}"))
+            let [least, most] = [*range.start(), *range.end()].map(units::format_duration);
+            if range.contains(&duration) { Ok(duration) } else { Err(format!("must be {least} to {most}")) }
         })
     }
 
@@ -151,76 +146,61 @@ impl<'a> SectionReader<'a> {
         self.read_quoted(key, default, wanted, |text| units::parse_size(text).and_then(positive))
     }
 
-    /// Reads a whole number within `range`.
     pub(super) fn read_integer(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
-        self.note_known(key);
-        let Some(found) = self.take_value(key) else { return default };
-        let number = match &found {
-            ConfigValue::Integer(number) => Ok(*number),
-            ConfigValue::FromEnvironment(text) => {
-                text.trim().parse().map_err(|_| "write a whole number".to_owned())
-            }
-            ConfigValue::Text(_) => Err("write the number without quotes".into()),
-            _ => Err("write a whole number".into()),
+        let integer = |value: &ConfigValue| match value {
+            ConfigValue::Integer(number) => Some(*number),
+            _ => None,
         };
-        let read = number.and_then(|number| {
-            let outside = |_| format!("must be {} to {}", range.start(), range.end());
-            u32::try_from(number)
-                .map_err(|_| ())
-                .and_then(|number| check_range(&range, number))
-                .map_err(outside)
-        });
-        self.value_or_problem(key, &found, read).unwrap_or(default)
+        let range = i64::from(*range.start())..=i64::from(*range.end());
+        let read = self.read_bare(key, "a whole number", integer, |number| check_range(&range, number));
+        read.and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
     }
 
     /// Reads a number within `range`, whole or not.
     pub(super) fn read_fraction(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
-        self.note_known(key);
-        let Some(found) = self.take_value(key) else { return default };
-        let number = match &found {
-            ConfigValue::Float(number) => Ok(*number),
-            ConfigValue::Integer(number) => Ok(f64::from(i32::try_from(*number).unwrap_or(i32::MAX))),
-            ConfigValue::FromEnvironment(text) => {
-                text.trim().parse().map_err(|_| "write a number".to_owned())
-            }
-            ConfigValue::Text(_) => Err("write the number without quotes".into()),
-            _ => Err("write a number".into()),
+        let number = |value: &ConfigValue| match value {
+            ConfigValue::Float(number) => Some(*number),
+            ConfigValue::Integer(number) => Some(f64::from(i32::try_from(*number).unwrap_or(i32::MAX))),
+            _ => None,
         };
-        let outside = |()| format!("must be {} to {}", range.start(), range.end());
-        let read = number.and_then(|number| check_range(&range, number).map_err(outside));
-        self.value_or_problem(key, &found, read).unwrap_or(default)
+        self.read_bare(key, "a number", number, |number| check_range(&range, number)).unwrap_or(default)
     }
 
-    /// Reads `true` or `false`.
     pub(super) fn read_flag(&mut self, key: &str, default: bool) -> bool {
-        self.note_known(key);
-        let Some(found) = self.take_value(key) else { return default };
-        let read = match &found {
-            ConfigValue::Flag(flag) => Ok(*flag),
-            ConfigValue::FromEnvironment(text) => {
-                text.trim().parse().map_err(|_| "write true or false".to_owned())
-            }
-            _ => Err("write true or false, without quotes".into()),
+        let flag = |value: &ConfigValue| match value {
+            ConfigValue::Flag(flag) => Some(*flag),
+            _ => None,
         };
-        self.value_or_problem(key, &found, read).unwrap_or(default)
+        self.read_bare(key, "true or false", flag, Ok).unwrap_or(default)
+    }
+
+    /// Reads a value that the file has without quotes; `None` if it is missing or invalid.
+    fn read_bare<T: FromStr>(
+        &mut self,
+        key: &str,
+        wanted: &str,
+        of_type: impl Fn(&ConfigValue) -> Option<T>,
+        check: impl Fn(T) -> Result<T, String>,
+    ) -> Option<T> {
+        self.note_known(key);
+        let found = self.take_value(key)?;
+        let read = match &found {
+            ConfigValue::FromEnvironment(text) => text.trim().parse().map_err(|_| format!("write {wanted}")),
+            ConfigValue::Text(_) => Err(format!("write {wanted} without quotes")),
+            value => of_type(value).ok_or_else(|| format!("write {wanted}")),
+        };
+        self.value_or_problem(key, &found, read.and_then(check))
     }
 
     /// Records a problem between values that are each valid.
     pub(super) fn add_problem(&mut self, key: &str, value: impl Display, why: String) {
-        let problem = ConfigProblem {
-            path: self.path_of(key),
-            variable: None,
-            value: Some(value.to_string()),
-            why,
-            nearest: None,
-        };
-        self.report.problems.push(problem);
+        self.push_problem(key, false, Some(value.to_string()), why);
     }
 
     /// Refuses `key` if present. Its value is not shown, because it may be a secret.
     pub(super) fn refuse_key(&mut self, key: &str, why: &str) {
         if let Some(found) = self.values.remove(key).map(ConfigValue::from) {
-            self.report_unusable(key, found.is_from_environment(), why);
+            self.push_problem(key, found.is_from_environment(), None, why.into());
         }
     }
 
@@ -243,22 +223,13 @@ impl<'a> SectionReader<'a> {
     }
 
     fn report_value(&mut self, key: &str, found: &ConfigValue, why: String) {
-        self.report_unusable(key, found.is_from_environment(), &why);
-        if let Some(last) = self.report.problems.last_mut() {
-            last.value = Some(found.show_masked());
-        }
+        self.push_problem(key, found.is_from_environment(), Some(found.show_masked()), why);
     }
 
-    fn report_unusable(&mut self, key: &str, from_environment: bool, why: &str) {
+    fn push_problem(&mut self, key: &str, from_environment: bool, value: Option<String>, why: String) {
         let path = self.path_of(key);
         let variable = from_environment.then(|| layers::variable_name(&path));
-        self.report.problems.push(ConfigProblem {
-            path,
-            variable,
-            value: None,
-            why: why.into(),
-            nearest: None,
-        });
+        self.report.problems.push(ConfigProblem { path, variable, value, why, nearest: None });
     }
 
     pub(super) fn suggest_key(&mut self, nearest: Option<String>) {
@@ -295,6 +266,7 @@ fn below_environment(found: &ConfigValue) -> Option<String> {
     }
 }
 
-fn check_range<T: PartialOrd>(range: &RangeInclusive<T>, value: T) -> Result<T, ()> {
-    if range.contains(&value) { Ok(value) } else { Err(()) }
+fn check_range<T: PartialOrd + Display>(range: &RangeInclusive<T>, value: T) -> Result<T, String> {
+    let problem = || format!("must be {} to {}", range.start(), range.end());
+    if range.contains(&value) { Ok(value) } else { Err(problem()) }
 }

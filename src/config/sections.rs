@@ -1,17 +1,23 @@
-//! The sections of the file except `[jobs]`: a struct of plain values and its reading each.
+//! The sections of the file except `[jobs]`, each with its defaults, units and ranges.
 //!
-//! Defaults, units and ranges are here only; `config/tallyd.toml` explains them to the operator.
+//! A section is read into the settings of the room that uses it, if that room has such a type.
+//! `config/tallyd.toml` explains the keys to the operator.
 
 use super::address::{self, ProxyUrl};
 use super::keys::{KeyContext, KeySource};
 use super::reader::SectionReader;
-use crate::model::WarehouseId;
+use crate::client::HeaderNames;
+use crate::exec::{JournalRetention, QuantitySettings};
+use crate::limiter::LimiterSettings;
+use crate::model::time::DAY;
+use crate::model::{WarehouseId, code_enum};
+use crate::reconcile::CountPolicy;
+use crate::reconcile::brake::BrakeSettings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// `[service]`: the platform's address and the HTTP settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,22 +35,11 @@ pub struct ServiceConfig {
     /// The proxy for all calls.
     pub proxy: Option<ProxyUrl>,
     /// `[service.headers]`.
-    pub headers: HeaderConfig,
-}
-
-/// The names of the headers in lower case, for a gateway that names them differently.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderConfig {
-    /// The header of the integration key.
-    pub integration_key: String,
-    /// The header of the gateway key.
-    pub gateway_key: String,
-    /// The header of the application's id.
-    pub application_id: String,
+    pub headers: HeaderNames,
 }
 
 impl ServiceConfig {
-    pub(super) fn from_table(table: &mut SectionReader<'_>, around: &KeyContext) -> Self {
+    pub(super) fn from_table(table: &mut SectionReader<'_>, key_context: &KeyContext) -> Self {
         for key in ["integration_key", "gateway_key"] {
             table.refuse_key(
                 key,
@@ -56,96 +51,64 @@ impl ServiceConfig {
         let gateway = table.read_optional("gateway_key_file", parse_path);
         Self {
             base_url,
-            keys: KeySource::new(integration, gateway, around),
+            keys: KeySource::new(integration, gateway, key_context),
             application_id: table.read_optional("application_id", check_header_value),
             timeout: table.read_duration("timeout", "30s", Duration::from_millis(100)..=SECOND * 600),
             ca_file: table.read_optional("ca_file", parse_path),
             proxy: table.read_optional("proxy", ProxyUrl::parse),
-            headers: table.read_section("headers", HeaderConfig::from_table),
+            headers: table.read_section("headers", read_header_names),
         }
     }
 }
 
-impl HeaderConfig {
-    fn from_table(table: &mut SectionReader<'_>) -> Self {
-        let headers = Self {
-            integration_key: table.read_parsed(
-                "integration_key",
-                "svc-subscription-key",
-                address::check_header_name,
-            ),
-            gateway_key: table.read_parsed(
-                "gateway_key",
-                "gateway-subscription-key",
-                address::check_header_name,
-            ),
-            application_id: table.read_parsed("application_id", "application-id", address::check_header_name),
-        };
-        let names = [&headers.integration_key, &headers.gateway_key, &headers.application_id];
-        if names.iter().all(|name| !name.is_empty()) && BTreeSet::from(names).len() < names.len() {
-            table.add_problem(
-                "integration_key",
-                &headers.integration_key,
-                "the three names must differ".into(),
-            );
-        }
-        headers
+/// Reads `[service.headers]`: names in lower case, for a gateway that names the headers differently.
+fn read_header_names(table: &mut SectionReader<'_>) -> HeaderNames {
+    let HeaderNames { integration_key, gateway_key, application_id } = HeaderNames::default();
+    let mut read = |key, default: &str| table.read_parsed(key, default, address::check_header_name);
+    let headers = HeaderNames {
+        integration_key: read("integration_key", &integration_key),
+        gateway_key: read("gateway_key", &gateway_key),
+        application_id: read("application_id", &application_id),
+    };
+    let names = [&headers.integration_key, &headers.gateway_key, &headers.application_id];
+    if names.iter().all(|name| !name.is_empty()) && BTreeSet::from(names).len() < names.len() {
+        table.add_problem("integration_key", &headers.integration_key, "the three names must differ".into());
     }
-}
-
-/// `[limits]`: the account's limits (docs/interface.md, *Limits*) and the part of them for tallyd.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LimitsConfig {
-    /// The calls that the account allows in any 60 s.
-    pub calls_per_minute: u32,
-    /// The fraction of these calls that tallyd may use, above 0, at most 1.
-    pub share: f64,
-    /// The maximum number of concurrent calls of one operation.
-    pub concurrent_calls_per_operation: u32,
-    /// The number of 400 answers in any 24 h at which the platform locks the account out.
-    pub bad_requests_per_day: u32,
-    /// The reservations of the window that only an operator's change may take.
-    pub reserved_calls: u32,
+    headers
 }
 
 /// The calls of one change of stock: a read and a write.
 const CALLS_PER_CHANGE: u32 = 2;
 
-impl LimitsConfig {
-    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
-        let limits = Self {
-            calls_per_minute: table.read_integer("calls_per_minute", 120, 1..=1_000_000),
-            share: table.read_fraction("share", 1.0, 0.001..=1.0),
-            concurrent_calls_per_operation: table.read_integer("concurrent_calls_per_operation", 3, 1..=100),
-            bad_requests_per_day: table.read_integer("bad_requests_per_day", 500, 1..=1_000_000),
-            reserved_calls: table.read_integer("reserved_calls", 2, 0..=1_000_000),
-        };
-        let ours = limits.own_calls_per_minute();
-        if ours < CALLS_PER_CHANGE {
-            let why = format!(
-                "leaves {ours} call(s) a minute, and a change of stock takes two: a read and a write"
-            );
-            table.add_problem("share", limits.share, why);
-        } else if limits.reserved_calls > ours - CALLS_PER_CHANGE {
-            let why = format!(
-                "must leave two of the {ours} calls a minute that are ours, because a change of stock takes a read and \
-                 a write"
-            );
-            table.add_problem("reserved_calls", limits.reserved_calls, why);
-        }
-        limits
+/// Reads `[limits]`: the account's limits (docs/interface.md, *Limits*) and the part of them for tallyd.
+pub(super) fn read_limits(table: &mut SectionReader<'_>) -> LimiterSettings {
+    let default = LimiterSettings::default();
+    let limits = LimiterSettings {
+        calls_per_minute: table.read_integer("calls_per_minute", default.calls_per_minute, 1..=1_000_000),
+        share: table.read_fraction("share", default.share, 0.001..=1.0),
+        concurrent_calls_per_operation: table.read_integer(
+            "concurrent_calls_per_operation",
+            default.concurrent_calls_per_operation,
+            1..=100,
+        ),
+        bad_requests_per_day: table.read_integer(
+            "bad_requests_per_day",
+            default.bad_requests_per_day,
+            1..=1_000_000,
+        ),
+        reserved_calls: table.read_integer("reserved_calls", default.reserved_calls, 0..=1_000_000),
+    };
+    let own = limits.own_limit();
+    if own < CALLS_PER_CHANGE {
+        let why = "leaves tallyd 1 call a minute, and one change of stock takes two: a read and a write";
+        table.add_problem("share", limits.share, why.into());
+    } else if limits.reserved_calls > own - CALLS_PER_CHANGE {
+        let why = format!(
+            "must leave two of tallyd's {own} calls a minute, because a change of stock takes a read and a write"
+        );
+        table.add_problem("reserved_calls", limits.reserved_calls, why);
     }
-
-    /// Returns the calls in any 60 s for tallyd: `calls_per_minute × share`, rounded down.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and calls_per_minute"
-    )]
-    pub fn own_calls_per_minute(&self) -> u32 {
-        // 0.7 is stored as slightly less than seven tenths, and 0.7 of 10 must be 7.
-        (f64::from(self.calls_per_minute) * self.share + 1e-9).floor() as u32
-    }
+    limits
 }
 
 /// `[database]`: the database file.
@@ -166,81 +129,28 @@ impl DatabaseConfig {
     }
 }
 
-/// The effect of a count on a stock level that others changed since (docs/rules.md 1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum QuantityPolicy {
-    /// The drift since the count is added to it, so that sales since then stay subtracted.
-    #[default]
-    Merge,
-    /// The count wins.
-    Local,
-    /// The platform wins; the change is rejected.
-    Remote,
-    /// A person decides.
-    Ask,
-}
-
-impl QuantityPolicy {
-    const POLICY_CODES: [(&'static str, QuantityPolicy); 4] = [
-        ("merge", QuantityPolicy::Merge),
-        ("local", QuantityPolicy::Local),
-        ("remote", QuantityPolicy::Remote),
-        ("ask", QuantityPolicy::Ask),
-    ];
-
-    /// Returns the code used in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            QuantityPolicy::Merge => "merge",
-            QuantityPolicy::Local => "local",
-            QuantityPolicy::Remote => "remote",
-            QuantityPolicy::Ask => "ask",
-        }
-    }
-}
-
-/// `[quantities]`: the rules for merging and braking stock.
-#[derive(Clone, Debug, PartialEq)]
-pub struct QuantitiesConfig {
-    /// The policy of warehouses without their own.
-    pub policy: QuantityPolicy,
-    /// `[quantities.warehouse.NNN] policy`.
-    pub by_warehouse: BTreeMap<WarehouseId, QuantityPolicy>,
-    /// The age above which a stock level is read again before it is written.
-    pub max_fact_age: Duration,
-    /// The brake: the fraction of non-zero stock levels that may become zero, 0 to 1.
-    pub max_zeroing_fraction: f64,
-    /// The brake: the maximum change of a stock level by one write, in units; `None` if off.
-    pub max_quantity_jump: Option<u32>,
-    /// The maximum age of a fact as the base of a count (docs/rules.md 3).
-    pub max_base_age: Duration,
-}
-
-impl QuantitiesConfig {
-    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
-        let policy = table.read_code("policy", QuantityPolicy::Merge, &QuantityPolicy::POLICY_CODES);
-        Self {
-            policy,
-            by_warehouse: table.read_section("warehouse", |ids| read_policies(ids, policy)),
-            max_fact_age: table.read_duration("max_fact_age", "10s", Duration::ZERO..=DAY),
+/// Reads `[quantities]`: the rules for merging and braking stock.
+pub(super) fn read_quantities(table: &mut SectionReader<'_>) -> QuantitySettings {
+    let policy = table.read_code("policy", CountPolicy::Merge, CountPolicy::ALL);
+    QuantitySettings {
+        policy,
+        by_warehouse: table.read_section("warehouse", |ids| read_policies(ids, policy)),
+        max_fact_age: table.read_duration("max_fact_age", "10s", Duration::ZERO..=DAY),
+        brakes: BrakeSettings {
             max_zeroing_fraction: table.read_fraction("max_zeroing_fraction", 0.2, 0.0..=1.0),
-            max_quantity_jump: Some(table.read_integer("max_quantity_jump", 0, 0..=1_000_000_000))
-                .filter(|most| *most > 0),
-            max_base_age: table.read_duration("max_base_age", "15m", SECOND..=DAY * 7),
-        }
+            max_quantity_jump: table.read_integer("max_quantity_jump", 0, 0..=1_000_000_000).into(),
+        },
+        max_base_age: table.read_duration("max_base_age", "15m", SECOND..=DAY * 7),
     }
 }
 
-fn read_policies(
-    table: &mut SectionReader<'_>,
-    default: QuantityPolicy,
-) -> BTreeMap<WarehouseId, QuantityPolicy> {
+fn read_policies(table: &mut SectionReader<'_>, default: CountPolicy) -> BTreeMap<WarehouseId, CountPolicy> {
     let mut policies = BTreeMap::new();
     for id in table.present_keys() {
         match id.parse::<i64>() {
             Ok(number) if number > 0 => {
-                let policy = table
-                    .read_section(&id, |one| one.read_code("policy", default, &QuantityPolicy::POLICY_CODES));
+                let policy =
+                    table.read_section(&id, |one| one.read_code("policy", default, CountPolicy::ALL));
                 policies.insert(WarehouseId(number), policy);
             }
             _ => table.refuse_key(
@@ -252,21 +162,11 @@ fn read_policies(
     policies
 }
 
-/// `[journal]`: the retention of bodies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JournalConfig {
-    /// The time for which bodies of exchanges are kept.
-    pub keep_bodies: Duration,
-    /// The size in bytes above which the oldest bodies are removed earlier.
-    pub max_size: u64,
-}
-
-impl JournalConfig {
-    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
-        Self {
-            keep_bodies: table.read_duration("keep_bodies", "14d", SECOND..=DAY * 3660),
-            max_size: table.read_size("max_size", "1 GiB"),
-        }
+/// Reads `[journal]`: the retention of bodies.
+pub(super) fn read_retention(table: &mut SectionReader<'_>) -> JournalRetention {
+    JournalRetention {
+        keep_bodies: table.read_duration("keep_bodies", "14d", SECOND..=DAY * 3660),
+        max_size: table.read_size("max_size", "1 GiB"),
     }
 }
 
@@ -301,13 +201,14 @@ impl MetricsConfig {
     }
 }
 
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// A JSON object per line.
-    Json,
-    /// Text for people.
-    Text,
+code_enum! {
+    /// The format of log lines.
+    pub enum LogFormat {
+        /// A JSON object per line.
+        Json = "json",
+        /// Text for people.
+        Text = "text",
+    }
 }
 
 /// `[log]`: the level and format of the log.
@@ -321,14 +222,9 @@ pub struct LogConfig {
 
 impl LogConfig {
     pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
-        let levels = ["error", "warn", "info", "debug", "trace"].map(|level| (level, level));
         Self {
-            format: table.read_code(
-                "format",
-                LogFormat::Json,
-                &[("json", LogFormat::Json), ("text", LogFormat::Text)],
-            ),
-            level: table.read_code("level", "info", &levels),
+            format: table.read_code("format", LogFormat::Json, LogFormat::ALL),
+            level: table.read_code("level", "info", &["error", "warn", "info", "debug", "trace"]),
         }
     }
 }
@@ -337,8 +233,11 @@ fn parse_path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') { Err("write a path".into()) } else { Ok(text.into()) }
 }
 
-/// Checks that text can be a header's value.
 fn check_header_value(text: &str) -> Result<String, String> {
-    let sound = text.chars().all(|c| c.is_ascii_graphic());
-    if sound { Ok(text.into()) } else { Err("holds a space or a character that no header can carry".into()) }
+    let is_valid = text.chars().all(|c| c.is_ascii_graphic());
+    if is_valid {
+        Ok(text.into())
+    } else {
+        Err("contains a space or a character that no header can contain".into())
+    }
 }

@@ -13,7 +13,6 @@ use crate::sync;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeSet;
 
-/// The address and the key that the daemon uses.
 #[derive(Clone)]
 pub(super) struct AccountIdentity {
     pub(super) base_url: String,
@@ -26,7 +25,6 @@ impl AccountIdentity {
         self.integration_key.as_ref().map(ExposeSecret::expose_secret)
     }
 
-    /// Returns true if the database is bound to this address and key.
     pub(super) async fn is_bound(&self, context: &JobContext) -> Result<bool, StoreError> {
         Ok(context.store.account_binding().await?.is_compatible(&self.base_url, self.key_text()))
     }
@@ -35,8 +33,8 @@ impl AccountIdentity {
     ///
     /// Makes one call if the address or the key is new and warehouses are known.
     pub(super) async fn verify_binding(&self, context: &JobContext) -> Result<(), StartError> {
-        let belonging = context.store.account_binding().await?;
-        if !belonging.is_compatible(&self.base_url, self.key_text()) {
+        let binding = context.store.account_binding().await?;
+        if !binding.is_compatible(&self.base_url, self.key_text()) {
             let known = context.store.warehouse_list().await?;
             let known: BTreeSet<WarehouseId> = known.into_iter().map(|row| WarehouseId(row.id)).collect();
             if !known.is_empty() && !self.lists_known_warehouse(context, &known).await? {
@@ -47,16 +45,12 @@ impl AccountIdentity {
                 });
             }
         }
-        Ok(self.store_binding(context, &belonging).await?)
+        Ok(self.store_binding(context, &binding).await?)
     }
 
-    async fn store_binding(
-        &self,
-        context: &JobContext,
-        belonging: &AccountBinding,
-    ) -> Result<(), StoreError> {
+    async fn store_binding(&self, context: &JobContext, binding: &AccountBinding) -> Result<(), StoreError> {
         let mut write = context.store.begin_write(Durability::Full).await?;
-        write.account_binding_store(belonging, &self.base_url, self.key_text()).await?;
+        write.account_binding_store(binding, &self.base_url, self.key_text()).await?;
         write.commit().await
     }
 

@@ -5,6 +5,7 @@
 //! can rely on it.
 
 use super::{boot_id, metrics, systemd};
+use crate::config::Config;
 use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
 use crate::limiter;
@@ -18,9 +19,7 @@ use std::time::Duration;
 /// The interval after which a lasting finding is logged again.
 const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// The health check's state.
 pub(super) struct HealthMonitor {
-    /// The path of the metrics file.
     metrics: Option<PathBuf>,
     limits: limiter::LimiterSettings,
     /// The findings that are logged and open, each with the time it was last logged.
@@ -29,16 +28,15 @@ pub(super) struct HealthMonitor {
 }
 
 impl HealthMonitor {
-    pub(super) fn new(metrics: Option<PathBuf>, limits: limiter::LimiterSettings) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
+        let (metrics, limits) = (config.metrics.textfile.clone(), config.limits.clone());
         Self { metrics, limits, logged: BTreeMap::new(), summary: "working".to_owned() }
     }
 
-    /// Replaces the settings after a configuration reload.
-    pub(super) fn reload(&mut self, metrics: Option<PathBuf>, limits: limiter::LimiterSettings) {
-        (self.metrics, self.limits) = (metrics, limits);
+    pub(super) fn reload(&mut self, config: &Config) {
+        (self.metrics, self.limits) = (config.metrics.textfile.clone(), config.limits.clone());
     }
 
-    /// Returns the last verdict, in one line.
     pub(super) fn summary_line(&self) -> &str {
         &self.summary
     }
@@ -51,7 +49,6 @@ impl HealthMonitor {
         self.write_metrics(context, &health).await
     }
 
-    /// Judges the health and reports it to the log, systemd and the metrics file.
     pub(super) async fn check_health(&mut self, context: &JobContext) -> Result<(), StoreError> {
         let (health, now) = self.judge_health(context).await?;
         self.log_findings(&health, now);
@@ -64,14 +61,14 @@ impl HealthMonitor {
     }
 
     async fn judge_health(&self, context: &JobContext) -> Result<(HealthReport, Moment), StoreError> {
-        let look = HealthInputs {
+        let inputs = HealthInputs {
             daemon: DaemonState::Running,
             limits: self.limits.clone(),
             boot_id: boot_id(&*context.clock),
             now: context.now(),
             moment: context.moment(),
         };
-        Ok((check_health(&context.store, &look).await?, look.moment))
+        Ok((check_health(&context.store, &inputs).await?, inputs.moment))
     }
 
     async fn write_metrics(&self, context: &JobContext, health: &HealthReport) -> Result<(), StoreError> {

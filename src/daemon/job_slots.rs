@@ -28,13 +28,12 @@ impl<T> Default for JobSlots<T> {
 impl<T: Copy + Ord> JobSlots<T> {
     /// Returns true if the job is to start now. A job that already runs is run once more afterwards.
     pub fn take_slot(&mut self, kind: JobKind, trigger: RunTrigger) -> bool {
-        let busy = self.slots.get_mut(&kind);
-        let is_free = busy.is_none();
-        match busy {
-            Some(again) => *again = Some(trigger),
-            None => drop(self.slots.insert(kind, None)),
+        if let Some(again) = self.slots.get_mut(&kind) {
+            *again = Some(trigger);
+            return false;
         }
-        is_free
+        self.slots.insert(kind, None);
+        true
     }
 
     /// Ends a run of the job. Returns the trigger for the next run and the delay until the retry, if any.
@@ -70,11 +69,11 @@ impl<T: Copy + Ord> JobSlots<T> {
 
     /// Returns the jobs to retry at `now` and postpones each to `later`, until its run ends.
     pub fn retries_due(&mut self, now: T, later: T) -> Vec<JobKind> {
-        let due: Vec<JobKind> =
-            self.retries.iter().filter(|(_, (at, _))| now >= *at).map(|(kind, _)| *kind).collect();
-        for kind in &due {
-            if let Some((at, _)) = self.retries.get_mut(kind) {
+        let mut due = Vec::new();
+        for (kind, (at, _)) in &mut self.retries {
+            if now >= *at {
                 *at = later;
+                due.push(*kind);
             }
         }
         due

@@ -24,7 +24,6 @@ use tokio::time::Instant;
 /// The interval at which the key files are read while the key is refused; it costs no call.
 const KEY_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The probe of a refused key.
 pub(super) struct KeyProbe {
     source: KeySource,
     base_url: String,
@@ -53,14 +52,13 @@ impl KeyProbe {
         Self { source, base_url, transport, account, trial: None, refusal: None, is_restored: false }
     }
 
-    /// Starts probing.
     pub(super) fn start_probing(&mut self) {
         if self.refusal.is_none() {
             if self.source.needs_restart() {
                 tracing::warn!(
                     event = event::DAEMON_WARNING,
-                    "the keys are copies made at the start (systemd credentials, environment): once the right one is \
-                     in its place, `systemctl restart` puts it in force"
+                    "the keys are copies made at the start (systemd credentials, environment): after you replace \
+                     the key, `systemctl restart` applies it"
                 );
             }
             let mut delays = RetryDelays::key_probe();
@@ -87,7 +85,6 @@ impl KeyProbe {
         Ok(())
     }
 
-    /// Returns the time of the next check.
     pub(super) fn next_check_at(&self) -> Option<Instant> {
         self.refusal.as_ref().map(|refused| refused.read_at.min(refused.probe_at))
     }
@@ -140,7 +137,7 @@ impl KeyProbe {
         context.limiter.lift_refusal();
         self.refusal = None;
         self.is_restored = true;
-        tracing::info!(event = event::AUTH_RESTORED, "the platform accepts the key again; work goes on");
+        tracing::info!(event = event::AUTH_RESTORED, "the platform accepts the key again; calls resume");
     }
 
     /// Returns the account of the keys in the files, and a transport with these keys.
@@ -174,7 +171,7 @@ impl KeyProbe {
             transport.use_keys(&read);
             self.trial = None;
         } else {
-            drop(context.limiter.refuse_key("it is another key: is it the same company's?"));
+            drop(context.limiter.refuse_key("the key changed: checking for the same account"));
             if is_new {
                 self.trial = Some(Arc::new(read));
             }

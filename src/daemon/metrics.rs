@@ -29,36 +29,31 @@ pub(super) async fn collect_metrics(
     now: Timestamp,
 ) -> Result<String, StoreError> {
     let mut page = MetricsPage::default();
-    page.write_gauge(
-        "tallyd_info",
-        "The version at work.",
-        &[(&[("version", env!("CARGO_PKG_VERSION"))], 1)],
-    );
-    page.write_gauge(
-        "tallyd_written_timestamp_seconds",
-        "When this file was written.",
-        &[(&[], now.0 / 1000)],
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    page.write_samples("tallyd_info", "The running version.", "version", [(version, 1)]);
+    page.write_gauge("tallyd_written_timestamp_seconds", "When this file was written.", now.0 / 1000);
     page.write_jobs(health);
     page.write_calls(store, limit, (health, now)).await?;
     page.write_outbox(health, now);
-    let codes: Vec<_> =
-        FindingCode::ALL.iter().map(|code| ([("code", code.as_str())], health.count_of(*code))).collect();
-    page.write_gauge("tallyd_findings", "How much `tallyd status` finds, by code.", &borrow_labels(&codes));
+    let codes = FindingCode::ALL.iter().map(|code| (code.as_str(), health.count_of(*code)));
+    page.write_samples("tallyd_findings", "Findings of `tallyd status` by code.", "code", codes);
     let counts = store.mirror_counts().await?;
     for (name, help, value) in [
-        ("tallyd_mirror_skus", "SKUs the platform returned.", counts.skus),
+        ("tallyd_mirror_skus", "SKUs that the platform returned.", counts.skus),
         ("tallyd_mirror_cells", "Stock levels of the mirror.", counts.stock_levels),
-        ("tallyd_mirror_missing_skus", "Tracked SKUs the platform does not return.", counts.missing_skus),
-        ("tallyd_mirror_parked_records", "Records put aside because they make no sense.", counts.parked),
+        (
+            "tallyd_mirror_missing_skus",
+            "Tracked SKUs that the platform does not return.",
+            counts.missing_skus,
+        ),
+        ("tallyd_mirror_parked_records", "Parked records.", counts.parked),
         ("tallyd_orders_followed", "Tracked orders.", counts.orders),
     ] {
-        page.write_gauge(name, help, &[(&[], value)]);
+        page.write_gauge(name, help, value);
     }
     Ok(page.0)
 }
 
-/// Replaces the file atomically.
 pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
@@ -71,21 +66,18 @@ pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
     fs::rename(&name, file)
 }
 
-/// A label's name and value.
-type MetricLabel<'a> = (&'a str, &'a str);
-
 #[derive(Default)]
 struct MetricsPage(String);
 
 impl MetricsPage {
     fn write_jobs(&mut self, health: &HealthReport) {
         let jobs = &health.rows.jobs;
-        let ages = jobs.iter().filter_map(|row| Some(([("task", row.job.as_str())], row.age_seconds?)));
+        let ages = jobs.iter().filter_map(|row| Some((row.job.as_str(), row.age_seconds?)));
         let help = "The age of a job's data; absent while it was never read.";
-        self.write_gauge("tallyd_job_age_seconds", help, &borrow_labels(&ages.collect::<Vec<_>>()));
-        let stale = jobs.iter().map(|row| ([("task", row.job.as_str())], i64::from(row.stale)));
+        self.write_samples("tallyd_job_age_seconds", help, "task", ages);
+        let stale = jobs.iter().map(|row| (row.job.as_str(), i64::from(row.stale)));
         let help = "1 while a job's data is older than twice its interval.";
-        self.write_gauge("tallyd_job_stale", help, &borrow_labels(&stale.collect::<Vec<_>>()));
+        self.write_samples("tallyd_job_stale", help, "task", stale);
     }
 
     /// Writes a sample for every state, also for 0, because a graph of an absent sample has no line.
@@ -94,13 +86,12 @@ impl MetricsPage {
         let count = |state: &ChangeState| {
             counts.iter().find(|(name, _)| name == state.as_str()).map_or(0, |(_, n)| *n)
         };
-        let rows: Vec<_> =
-            ChangeState::ALL.iter().map(|state| ([("state", state.as_str())], count(state))).collect();
-        self.write_gauge("tallyd_outbox_changes", "Changes by state.", &borrow_labels(&rows));
+        let rows = ChangeState::ALL.iter().map(|state| (state.as_str(), count(state)));
+        self.write_samples("tallyd_outbox_changes", "Changes by state.", "state", rows);
         let oldest = health.oldest_pending.map_or(0, |since| now.duration_since(since).as_secs());
         let oldest = i64::try_from(oldest).unwrap_or(i64::MAX);
-        let help = "How long the oldest pending change has waited; 0 where none waits.";
-        self.write_gauge("tallyd_outbox_oldest_pending_seconds", help, &[(&[], oldest)]);
+        let help = "Age of the oldest pending change; 0 if none is pending.";
+        self.write_gauge("tallyd_outbox_oldest_pending_seconds", help, oldest);
     }
 
     async fn write_calls(
@@ -110,39 +101,37 @@ impl MetricsPage {
         (health, now): (&HealthReport, Timestamp),
     ) -> Result<(), StoreError> {
         let used = store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?;
-        let calls: Vec<_> = used.iter().map(|(lane, calls, _)| ([("lane", lane.as_str())], *calls)).collect();
-        self.write_gauge(
-            "tallyd_calls_last_minute",
-            "Calls of the last 60 s by lane.",
-            &borrow_labels(&calls),
-        );
-        let throttled = used.iter().map(|(_, _, throttled)| throttled).sum();
-        let help = "Answers of 429 in the last 60 s.";
-        self.write_gauge("tallyd_calls_throttled_last_minute", help, &[(&[], throttled)]);
-        self.write_gauge("tallyd_calls_limit", "Calls in any 60 s that are ours.", &[(&[], limit.into())]);
-        let refused = i64::from(health.rows.is_refused);
-        self.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", &[(&[], refused)]);
+        let calls = used.iter().map(|(lane, calls, _)| (lane.as_str(), *calls));
+        self.write_samples("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", "lane", calls);
+        let throttled: i64 = used.iter().map(|(_, _, throttled)| throttled).sum();
+        self.write_gauge("tallyd_calls_throttled_last_minute", "Answers of 429 in the last 60 s.", throttled);
+        self.write_gauge("tallyd_calls_limit", "Calls that tallyd may make in any 60 s.", limit.into());
+        let is_refused = i64::from(health.rows.is_refused);
+        self.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", is_refused);
         Ok(())
     }
 
-    /// Writes a metric with its samples. Label values are constants that need no escaping.
-    fn write_gauge(&mut self, name: &str, help: &str, samples: &[(&[MetricLabel<'_>], i64)]) {
+    fn write_gauge(&mut self, name: &str, help: &str, value: i64) {
+        self.write_line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"));
+    }
+
+    /// Writes a metric with a sample for each value of a label. The values are constants that need no escaping.
+    fn write_samples<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl IntoIterator<Item = (&'a str, i64)>,
+    ) {
         self.write_line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge"));
-        for (labels, value) in samples {
-            let labels: Vec<String> =
-                labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            self.write_line(format_args!("{name}{labels} {value}"));
+        for (code, value) in samples {
+            self.write_line(format_args!("{name}{{{label}=\"{code}\"}} {value}"));
         }
     }
 
     fn write_line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.0, "{line}").expect("text grows in memory, which cannot fail");
     }
-}
-
-fn borrow_labels<'a>(rows: &'a [([MetricLabel<'a>; 1], i64)]) -> Vec<(&'a [MetricLabel<'a>], i64)> {
-    rows.iter().map(|(labels, value)| (&labels[..], *value)).collect()
 }
 
 #[cfg(test)]
@@ -172,7 +161,9 @@ mod tests {
     #[test]
     fn a_metric_has_help_type_and_its_samples() {
         let mut page = MetricsPage::default();
-        page.write_gauge("m", "What it is.", &[(&[("task", "push")], 3), (&[], 4)]);
-        assert_eq!(page.0, "# HELP m What it is.\n# TYPE m gauge\nm{task=\"push\"} 3\nm 4\n");
+        page.write_samples("m", "What it is.", "task", [("push", 3), ("prune", 0)]);
+        page.write_gauge("n", "Another.", 4);
+        let samples = "# HELP m What it is.\n# TYPE m gauge\nm{task=\"push\"} 3\nm{task=\"prune\"} 0\n";
+        assert_eq!(page.0, format!("{samples}# HELP n Another.\n# TYPE n gauge\nn 4\n"));
     }
 }

@@ -32,7 +32,6 @@ pub use control::{
 pub use job_slots::JobSlots;
 pub use registry::{JobCalls, job_calls};
 pub use run_once::OnceReport;
-pub use settings::limiter_settings;
 pub use start::Daemon;
 pub use start_error::StartError;
 pub use system_clock::{SystemClock, boot_id};
@@ -44,6 +43,16 @@ use crate::model::Clock;
 use crate::push;
 use crate::push::PushPreview;
 use crate::store::Store;
+use tokio::task::JoinError;
+
+/// Returns the result of a task; `None` if the task was cancelled. A panic of the task continues here.
+fn join_result<T>(ended: Result<T, JoinError>) -> Option<T> {
+    match ended {
+        Ok(ended) => Some(ended),
+        Err(error) if error.is_cancelled() => None,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
 
 /// Returns the calls that the next push would make, from the current mirror. Makes no call and writes
 /// nothing.

@@ -10,7 +10,6 @@ use crate::sync::PREFETCH_INTERVAL;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// The time of the next prefetch, and the prefetches in progress.
 #[derive(Debug)]
 pub(super) struct PrefetchTimer {
     next_at: Instant,
@@ -31,7 +30,6 @@ impl PrefetchTimer {
         }
     }
 
-    /// Returns the time of the next prefetch.
     pub(super) fn due_at(&self) -> Instant {
         self.next_at
     }
@@ -73,14 +71,9 @@ impl PrefetchTimer {
             Some(ended) = self.orders.join_next() => ended,
             else => return None,
         };
-        match ended {
-            Ok(ended) => Some(ended),
-            Err(error) if error.is_cancelled() => Some(Ok(None)),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        Some(super::join_result(ended).unwrap_or(Ok(None)))
     }
 
-    /// Cancels the prefetches in progress.
     pub(super) async fn shutdown(&mut self) {
         self.prefetches.shutdown().await;
         self.orders.shutdown().await;

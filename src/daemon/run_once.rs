@@ -4,7 +4,6 @@
 //! would write a full backup each minute.
 
 use super::registry::{self, JobCalls, JobRow};
-use super::settings;
 use super::start::Daemon;
 use super::start_error::StartError;
 use crate::daemon::run_job;
@@ -34,7 +33,7 @@ impl Daemon {
     /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
     pub async fn run_once(self) -> Result<OnceReport, StartError> {
         let enabled: Vec<JobKind> =
-            settings::enabled_schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
+            self.config.jobs.enabled_schedules().into_iter().map(|(kind, _)| kind).collect();
         let mut next = VecDeque::new();
         for JobRow { kind, calls, .. } in registry::JOBS {
             let is_maintenance = calls == JobCalls::None;
@@ -74,7 +73,7 @@ impl Daemon {
     ///
     /// If the job never succeeded, the time counts from the first session of the database.
     async fn is_overdue(&self, kind: JobKind) -> Result<bool, StartError> {
-        let schedules = settings::enabled_schedules(&self.config);
+        let schedules = self.config.jobs.enabled_schedules();
         let schedule = schedules.iter().find(|(scheduled, _)| *scheduled == kind);
         let last = self.context.store.job_last_ok_or_start(kind).await?;
         let next = schedule.zip(last).and_then(|((_, schedule), last)| schedule.next_start(kind, last));

@@ -3,14 +3,15 @@
 use super::account_check::AccountIdentity;
 use super::key_probe::{self, KeyProbe};
 use super::start_error::StartError;
-use super::supervise::{ReloadParts, Supervisor};
+use super::supervise::Supervisor;
 use super::system_clock::machine_id;
 use super::{boot_id, settings, start_retry, systemd};
 use crate::client::{Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PastReservation, PersistedState};
-use crate::model::{Clock, JobKind, Moment, Timestamp};
+use crate::model::time::DAY;
+use crate::model::{Clock, Moment};
 use crate::projection;
 use crate::projection::ProjectionChanged;
 use crate::schedule::ScheduleDriver;
@@ -24,13 +25,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// The period over which the bad-request budget counts.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The time limit for the checkpoint of the write-ahead log at shutdown. The next start repeats a skipped
 /// one.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
-/// The capacity of the trigger channel; one per kind of job would suffice.
-const TRIGGER_CAPACITY: usize = 64;
 
 /// A daemon that is started but does not work yet.
 pub struct Daemon {
@@ -105,7 +102,7 @@ impl Daemon {
         loop {
             match daemon.account_identity()?.verify_binding(&daemon.context).await {
                 Err(StartError::Store(error)) if is_patient && error.is_busy_or_full() => {
-                    let doing = "note whose account the database is of";
+                    let doing = "store the account of the database";
                     start_retry::pause_before_retry(&error, doing, &*daemon.context.clock).await;
                 }
                 proved => return daemon.check_verified(proved).await,
@@ -131,7 +128,6 @@ impl Daemon {
         }
     }
 
-    /// Returns the address and the key of the configuration.
     fn account_identity(&self) -> Result<AccountIdentity, KeyError> {
         let keys = self.transport.is_some().then(|| self.config.service.keys.read_keys()).transpose()?;
         let base_url = self.config.service.base_url.clone();
@@ -170,23 +166,24 @@ impl Daemon {
         stop: CancellationToken,
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
-        let begin = reload_parts(&self.config);
-        let (due, triggers) = mpsc::channel(TRIGGER_CAPACITY);
-        let fire = move |kind: JobKind, at: Timestamp| {
-            // A trigger is dropped if 64 others wait, which is more than four per kind of job.
-            let _ = due.try_send((kind, at));
-        };
-        let mut driver =
-            ScheduleDriver::start(begin.schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
+        let (mut driver, due_jobs) =
+            ScheduleDriver::start(self.config.jobs.enabled_schedules(), Arc::clone(&self.context.clock))
+                .await?;
         let watch = self.context.store.watch_writes();
         let service = &self.config.service;
-        let mut prober =
+        let mut key_probe =
             KeyProbe::new(service.keys.clone(), service.base_url.clone(), self.transport.clone());
         if self.context.limiter.is_refused() {
-            prober.start_probing();
+            key_probe.start_probing();
         }
-        let mut supervisor =
-            Supervisor::new(self.context.clone(), begin, triggers, driver.heartbeat(), watch, prober);
+        let mut supervisor = Supervisor::new(
+            self.context.clone(),
+            &self.config,
+            due_jobs,
+            driver.heartbeat(),
+            watch,
+            key_probe,
+        );
         systemd::notify_ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {
@@ -202,9 +199,11 @@ impl Daemon {
                 () = stop.cancelled() => None,
                 reloaded = self.reload_with_retry(&config) => Some(reloaded?),
             };
-            let Some(changed) = reloaded else { break };
-            driver.replace_schedules(changed.schedules.clone()).await?;
-            supervisor.apply_reload(changed, config.service.keys.clone()).await?;
+            if reloaded.is_none() {
+                break;
+            }
+            driver.replace_schedules(config.jobs.enabled_schedules()).await?;
+            supervisor.apply_reload(&config).await?;
             self.config = config;
             systemd::notify_ready("working, with the configuration just read");
         }
@@ -229,11 +228,11 @@ impl Daemon {
     }
 
     /// Applies a new configuration, and retries while another program holds a lock.
-    async fn reload_with_retry(&self, config: &Config) -> Result<ReloadParts, StartError> {
+    async fn reload_with_retry(&self, config: &Config) -> Result<(), StartError> {
         loop {
             match self.apply_reload(config).await {
                 Err(StartError::Store(error)) if error.is_busy_or_full() => {
-                    let doing = "put the changed configuration in force";
+                    let doing = "apply the changed configuration";
                     start_retry::pause_before_retry(&error, doing, &*self.context.clock).await;
                 }
                 reloaded => return reloaded,
@@ -242,20 +241,19 @@ impl Daemon {
     }
 
     /// Applies a new configuration, except its schedules, which the caller applies.
-    async fn apply_reload(&self, config: &Config) -> Result<ReloadParts, StartError> {
+    async fn apply_reload(&self, config: &Config) -> Result<(), StartError> {
         systemd::notify_reloading();
         self.context.reconfigure(settings::job_settings(config));
-        self.context.limiter.reconfigure(settings::limiter_settings(config));
+        self.context.limiter.reconfigure(config.limits.clone());
         let now = self.context.now();
         let mut write = self.context.store.begin_write(Durability::Full).await?;
         write.job_schedules_store(&settings::job_plans(config, now), now).await?;
         write.quantity_policies_store(&settings::policy_codes(config)).await?;
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
-        Ok(reload_parts(config))
+        Ok(())
     }
 
-    /// Warns of settings that take effect only after a restart.
     fn warn_of_restart(&self, config: &Config) {
         let keys = settings::restart_for(&self.config, config).join(", ");
         if !keys.is_empty() {
@@ -269,19 +267,9 @@ impl Daemon {
             tracing::warn!(
                 event = event::DAEMON_WARNING,
                 "the keys are copies made at the start (systemd credentials, environment): if one of them changed, \
-                 `systemctl restart` puts it in force"
+                 `systemctl restart` applies it"
             );
         }
-    }
-}
-
-/// Returns the parts of a configuration that the loop uses.
-fn reload_parts(config: &Config) -> ReloadParts {
-    let metrics = config.metrics.textfile.clone();
-    ReloadParts {
-        schedules: settings::enabled_schedules(config),
-        metrics,
-        limits: settings::limiter_settings(config),
     }
 }
 
@@ -326,22 +314,22 @@ async fn begin_session(
     write.job_schedules_store(&settings::job_plans(config, now), now).await?;
     write.quantity_policies_store(&settings::policy_codes(config)).await?;
     write.commit().await?;
-    if let Some(ProjectionChanged { from, to, projected_again: folded_again }) = changed {
+    if let Some(ProjectionChanged { from, to, projected_again }) = changed {
         tracing::info!(
             event = event::PROJECTION_CHANGED,
             from,
             to,
-            folded_again,
-            "version {to} of the fold goes on behind a snapshot of what version {from} recorded; {folded_again} \
-             exchange(s) with parked records were folded again"
+            projected_again,
+            "projection version {to} continues after a snapshot of version {from}; {projected_again} exchange(s) \
+             with parked records were projected again"
         );
     }
-    if let Some(RollbackSign { description: how, .. }) = restored {
+    if let Some(RollbackSign { description, .. }) = restored {
         tracing::error!(
             event = event::DATABASE_RESTORED,
             changes = held,
-            "{how}; {held} change(s) may have been done since and are held: see `tallyd outbox list --state held`, \
-             then release or cancel them"
+            "{description}; {held} change(s) may have taken effect since and are held: see \
+             `tallyd outbox list --state held`, then release or cancel them"
         );
     }
     if started.interrupted_runs + started.in_doubt > 0 {
@@ -349,7 +337,7 @@ async fn begin_session(
             event = event::DAEMON_RECOVERED,
             runs = started.interrupted_runs,
             changes = started.in_doubt,
-            "the last tallyd ended in the middle of {} run(s); {} change(s) are in doubt",
+            "the last tallyd ended during {} run(s); {} change(s) are in doubt",
             started.interrupted_runs,
             started.in_doubt
         );
@@ -367,25 +355,25 @@ async fn restore_limiter(
     clock: &Arc<dyn Clock>,
     has_lost_calls: bool,
 ) -> Result<Limiter, StoreError> {
-    let limits = settings::limiter_settings(config);
+    let limits = config.limits.clone();
     let (now, moment) = (clock.now(), clock.moment());
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
     let used = store.exchange_reservations(&boot_id, limits.calls_per_minute).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
-    let kept = store.limiter_state().await?;
-    let mut kept: LimiterState = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let stored = store.limiter_state().await?.and_then(|text| serde_json::from_str(&text).ok());
+    let mut limiter_state: LimiterState = stored.unwrap_or_default();
     // The first call shows if a refused key was replaced; the call that was judging an operation no longer
     // exists.
-    kept.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
-    let memory = PersistedState {
-        reservations: used.iter().map(|place| past_reservation(place, moment)).collect(),
+    limiter_state.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
+    let persisted = PersistedState {
+        reservations: used.iter().map(|call| past_reservation(call, moment)).collect(),
         bad_requests: bad_requests
             .into_iter()
             .map(|(ago, operation)| (moment.minus(ago), operation))
             .collect(),
-        limiter_state: kept,
+        limiter_state,
     };
-    Ok(Limiter::new(limits, Arc::clone(clock), memory))
+    Ok(Limiter::new(limits, Arc::clone(clock), persisted))
 }
 
 /// Returns the reservation of a call from an earlier run.

@@ -30,8 +30,8 @@ pub enum StartError {
     Schedule(#[from] DriverError),
     /// The database belongs to another account.
     #[error(
-        "the platform at {base_url} lists none of the {known} warehouse(s) that {} knows, so it is another company's \
-         account and nothing was sent: put the right key and address back, or name a new file in `database.path`",
+        "the platform at {base_url} lists none of the {known} warehouse(s) in {}, so it is another account and \
+         nothing was sent: restore the right key and address, or name a new file in `database.path`",
         database.display()
     )]
     OtherAccount {

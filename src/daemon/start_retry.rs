@@ -18,7 +18,7 @@ pub(super) async fn pause_before_retry(error: &StoreError, doing: &str, clock: &
     systemd::notify_alive();
     tracing::error!(
         event = event::DATABASE_WRITE_FAILED,
-        "cannot {doing} yet; it is tried again until it can be done: {error}"
+        "cannot {doing} yet; tallyd retries until it succeeds: {error}"
     );
     clock.sleep(RETRY_PAUSE).await;
 }

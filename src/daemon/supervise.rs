@@ -10,19 +10,17 @@ use super::job_slots::JobSlots;
 use super::key_probe::KeyProbe;
 use super::prefetch_timer::PrefetchTimer;
 use super::systemd;
-use crate::config::{Config, KeySource};
+use crate::config::Config;
 use crate::daemon::run_job;
 use crate::exec;
 use crate::exec::{FinishedRun, JobContext};
 use crate::journal::RunOutcome;
-use crate::limiter;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
-use crate::schedule::{Heartbeat, Schedule};
+use crate::schedule::{DueJob, Heartbeat, Schedule};
 use crate::settle;
 use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -46,7 +44,6 @@ const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
 ///
 /// [`DRAIN_TIMEOUT`] and [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
-/// The time limit for the last write after the drain.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The delay after a settle run that did not complete ([`SETTLE_RETRY_DELAY`]) or did ([`SETTLE_DELAY_MIN`]).
 const SETTLE_RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -56,26 +53,13 @@ const PUSH_RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 /// The interval of the health check, and of the check of the outbox if no notification came.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The parts of a configuration that the loop uses.
-pub(super) struct ReloadParts {
-    /// The schedules.
-    pub(super) schedules: Vec<(JobKind, Schedule)>,
-    /// The path of the metrics file.
-    pub(super) metrics: Option<PathBuf>,
-    /// The account's limits.
-    pub(super) limits: limiter::LimiterSettings,
-}
-
-/// The loop's state.
 pub(super) struct Supervisor {
     pub(super) context: JobContext,
     pub(super) schedules: BTreeMap<JobKind, Schedule>,
-    pub(super) due: mpsc::Receiver<(JobKind, Timestamp)>,
+    pub(super) due: mpsc::UnboundedReceiver<DueJob>,
     pub(super) watch: DatabaseWatch,
     pub(super) key_probe: KeyProbe,
-    /// Counts the scheduler's ticks.
     heartbeat: Heartbeat,
-    /// The health check.
     health_monitor: HealthMonitor,
     runs: JoinSet<Result<FinishedRun, StoreError>>,
     job_slots: JobSlots<Instant>,
@@ -83,13 +67,10 @@ pub(super) struct Supervisor {
     /// The next check of the outbox, and the delays of the checks after it.
     next_outbox_check: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
-    /// The time at which a change in doubt may be checked again.
     settle_at: Option<Instant>,
     /// The id of the last order request that was seen (`News::order`).
     last_order_request: i64,
-    /// The position of the last decision of an operator that was seen.
     last_resolution: Position,
-    /// Answers requests of commands that run beside the daemon.
     control_server: ControlServer,
     prefetch_timer: PrefetchTimer,
     has_caught_up: bool,
@@ -98,20 +79,20 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) fn new(
         context: JobContext,
-        begin: ReloadParts,
-        due: mpsc::Receiver<(JobKind, Timestamp)>,
+        config: &Config,
+        due: mpsc::UnboundedReceiver<DueJob>,
         heartbeat: Heartbeat,
         watch: DatabaseWatch,
-        prober: KeyProbe,
+        key_probe: KeyProbe,
     ) -> Self {
         Self {
             context,
-            schedules: begin.schedules.into_iter().collect(),
+            schedules: config.jobs.enabled_schedules().into_iter().collect(),
             due,
             watch,
-            key_probe: prober,
+            key_probe,
             heartbeat,
-            health_monitor: HealthMonitor::new(begin.metrics, begin.limits),
+            health_monitor: HealthMonitor::new(config),
             runs: JoinSet::new(),
             job_slots: JobSlots::default(),
             last_change: ChangeId(0),
@@ -154,11 +135,11 @@ impl Supervisor {
         warn_if_transient(self.health_monitor.write_first_metrics(&self.context).await)?;
         let watchdog = systemd::watchdog_interval().unwrap_or(HEALTH_INTERVAL);
         let mut feed = Instant::now() + watchdog;
-        let mut stale_look = Instant::now() + HEALTH_INTERVAL;
+        let mut next_health_check = Instant::now() + HEALTH_INTERVAL;
         while !stop.is_cancelled() {
-            let look = self.next_outbox_check.map(|(at, _)| at);
+            let outbox_check_at = self.next_outbox_check.map(|(at, _)| at);
             let due = [
-                look,
+                outbox_check_at,
                 self.push_at,
                 self.job_slots.next_retry(),
                 self.settle_at,
@@ -167,7 +148,7 @@ impl Supervisor {
             let wake = due
                 .into_iter()
                 .flatten()
-                .fold(feed.min(stale_look).min(self.prefetch_timer.due_at()), Instant::min);
+                .fold(feed.min(next_health_check).min(self.prefetch_timer.due_at()), Instant::min);
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
@@ -189,12 +170,12 @@ impl Supervisor {
                 self.feed_watchdog();
                 feed = now + watchdog;
             }
-            if now >= stale_look {
+            if now >= next_health_check {
                 warn_if_transient(self.check_outbox().await)?;
                 warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
-                stale_look = now + HEALTH_INTERVAL;
+                next_health_check = now + HEALTH_INTERVAL;
             }
-            if look.is_some_and(|at| now >= at) {
+            if outbox_check_at.is_some_and(|at| now >= at) {
                 warn_if_transient(self.check_outbox().await)?;
             }
             self.begin_due(now);
@@ -209,15 +190,10 @@ impl Supervisor {
         Ok(None)
     }
 
-    /// Applies changed schedules and keys.
-    pub(super) async fn apply_reload(
-        &mut self,
-        reload: ReloadParts,
-        keys: KeySource,
-    ) -> Result<(), StoreError> {
-        self.schedules = reload.schedules.into_iter().collect();
-        self.health_monitor.reload(reload.metrics, reload.limits);
-        self.key_probe.replace_source(keys, &self.context).await
+    pub(super) async fn apply_reload(&mut self, config: &Config) -> Result<(), StoreError> {
+        self.schedules = config.jobs.enabled_schedules().into_iter().collect();
+        self.health_monitor.reload(config);
+        self.key_probe.replace_source(config.service.keys.clone(), &self.context).await
     }
 
     /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
@@ -291,10 +267,7 @@ impl Supervisor {
         &mut self,
         ended: Result<Result<FinishedRun, StoreError>, tokio::task::JoinError>,
     ) -> Result<(), StoreError> {
-        let finished = match ended {
-            Ok(finished) => finished?,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        };
+        let Some(finished) = super::join_result(ended).transpose()? else { return Ok(()) };
         if finished.is_key_refused {
             self.key_probe.start_probing();
         }
@@ -337,7 +310,6 @@ impl Supervisor {
         warn_if_transient(self.plan_settle(pause).await)
     }
 
-    /// Handles the end of a prefetch, which can show values that need a second check.
     async fn handle_prefetch(
         &mut self,
         read: Result<Option<FinishedRun>, StoreError>,
@@ -366,20 +338,20 @@ impl Supervisor {
 
     async fn check_outbox(&mut self) -> Result<(), StoreError> {
         self.next_outbox_check = self.next_outbox_check.and_then(|(_, rest)| split_delays(rest));
-        let news = self.context.store.new_entries(self.last_resolution).await?;
-        if ChangeId(news.change) > self.last_change {
-            self.last_change = ChangeId(news.change);
+        let new = self.context.store.new_entries(self.last_resolution).await?;
+        if ChangeId(new.change) > self.last_change {
+            self.last_change = ChangeId(new.change);
             self.plan_push(Instant::now() + COLLECT_TIME);
         }
-        self.read_requested_orders(news.order_read_request);
-        if Position(news.decision) > self.last_resolution {
-            let before = std::mem::replace(&mut self.last_resolution, Position(news.decision));
+        self.read_requested_orders(new.order_read_request);
+        if Position(new.decision) > self.last_resolution {
+            let before = std::mem::replace(&mut self.last_resolution, Position(new.decision));
             self.plan_push(Instant::now());
             self.plan_settle(Duration::ZERO).await?;
             exec::log_released(&self.context, before).await?;
             exec::apply_lifted_wait(&self.context, before).await?;
         }
-        if self.control_server.has_started(news.request) {
+        if self.control_server.has_started(new.request) {
             Ok(())
         } else {
             self.control_server.start_waiting(&self.context).await

@@ -5,7 +5,6 @@
 use sd_notify::NotifyState;
 use std::time::Duration;
 
-/// Reports that the start is complete.
 pub(super) fn notify_ready(status: &str) {
     send_states(&[NotifyState::Ready, NotifyState::Status(&status_line(status))]);
 }
@@ -29,12 +28,10 @@ pub fn notify_reload_refused() {
     notify_ready("works on as before: the changed configuration cannot be used; run `tallyd check`");
 }
 
-/// Reports that the daemon stops.
 pub(super) fn notify_stopping() {
     send_states(&[NotifyState::Stopping, NotifyState::Status("finishing the calls in flight")]);
 }
 
-/// Sets the line in `systemctl status`.
 pub(super) fn notify_status(line: &str) {
     send_states(&[NotifyState::Status(&status_line(line))]);
 }
@@ -51,7 +48,7 @@ pub(super) fn watchdog_interval() -> Option<Duration> {
 
 fn send_states(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "systemd could not be told");
+        tracing::debug!(%error, "systemd could not be notified");
     }
 }
 

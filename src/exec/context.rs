@@ -65,7 +65,7 @@ pub struct JobSettings {
 }
 
 /// Limits of the journal.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalRetention {
     /// Time for which the bodies of exchanges are kept.
     pub keep_bodies: Duration,
@@ -83,7 +83,7 @@ pub struct BackupSettings {
 }
 
 /// Settings of quantities.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct QuantitySettings {
     /// Policy for a stock level that moved at the platform since it was counted.
     pub policy: CountPolicy,

@@ -1,7 +1,7 @@
 //! Health rules on the last calls: the platform can be reached, and pushes succeed.
 
 use super::finding::{Finding, FindingCode};
-use crate::model::{Timestamp, format_age};
+use crate::model::{Timestamp, format_elapsed};
 use crate::store::{CallRow, HealthRows};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn platform_unreachable(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
         call_message(newest)
     );
     let todo = "see whether the host has a network and `service.base_url` is right: tallyd check --online";
-    Some(Finding::new(FindingCode::Unreachable, as_count(count), text, todo).with_since(since))
+    Some(Finding::new(FindingCode::Unreachable, count, text, todo).with_since(since))
 }
 
 fn calls_fail(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
@@ -59,7 +59,7 @@ fn calls_fail(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
         call_message(newest)
     );
     Some(
-        Finding::new(FindingCode::CallsFail, as_count(count), text, "ask the platform; see: tallyd job list")
+        Finding::new(FindingCode::CallsFail, count, text, "ask the platform; see: tallyd job list")
             .with_since(since),
     )
 }
@@ -112,18 +112,16 @@ fn failing_runs(rows: &HealthRows, now: Timestamp) -> Option<Finding> {
     let text = format!(
         "the pushes fail: the last {} run(s), for {}, sent nothing; the last: {}",
         failed.len(),
-        format_age(i64::try_from(now.duration_since(since).as_secs()).unwrap_or(i64::MAX)),
+        format_elapsed(now.duration_since(since)),
         newest.summary.as_deref().unwrap_or("it did not say why")
     );
     Some(push_fails(failed.len(), text, since))
 }
 
 fn push_fails(count: usize, text: String, since: Timestamp) -> Finding {
-    Finding::new(FindingCode::PushFails, as_count(count), text, "see: tallyd job list --kind push")
-        .with_since(since)
+    Finding::new(FindingCode::PushFails, count, text, "see: tallyd job list --kind push").with_since(since)
 }
 
-/// Returns the platform's message about a failed call.
 fn call_message(call: &CallRow) -> String {
     match (&call.message, call.status) {
         (Some(message), Some(status)) if !message.contains(&status.to_string()) => {
@@ -133,8 +131,4 @@ fn call_message(call: &CallRow) -> String {
         (None, Some(status)) => format!("answered {status}"),
         (None, None) => "no answer".to_owned(),
     }
-}
-
-fn as_count(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -1,75 +1,53 @@
 //! A finding: a fault, with a code that programs may rely on.
 
-use crate::model::Timestamp;
+use crate::model::{Timestamp, code_enum};
 use serde::{Serialize, Serializer};
-use std::fmt;
 
-macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal),+ $(,)?) => {
-        /// Code of a finding.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum FindingCode { $($(#[doc = $doc])+ $variant),+ }
-
-        impl FindingCode {
-            /// Every code, in the order in which findings are listed.
-            pub const ALL: &'static [FindingCode] = &[$(FindingCode::$variant),+];
-
-            /// Returns the code used in JSON, metrics and the log.
-            pub fn as_str(self) -> &'static str {
-                match self { $(FindingCode::$variant => $code),+ }
-            }
-        }
-    };
-}
-
-codes! {
-    /// The database that a daemon has open is not the file at its path.
-    DatabaseReplaced = "database_replaced",
-    /// The platform refuses the key.
-    KeyRefused = "key_refused",
-    /// No daemon runs.
-    NoDaemon = "no_daemon",
-    /// The platform cannot be reached.
-    Unreachable = "unreachable",
-    /// Every call fails.
-    CallsFail = "calls_fail",
-    /// The pushes fail repeatedly.
-    PushFails = "push_fails",
-    /// The platform orders a long wait.
-    QuotaHold = "quota_hold",
-    /// The platform throttled the account for bad requests.
-    ReadsOnly = "reads_only",
-    /// Answers of 400 reached a threshold at which calls stop.
-    BadRequests = "bad_requests",
-    /// The data of a job is older than twice its interval.
-    Stale = "stale",
-    /// The last good backup of the database is too old.
-    BackupOld = "backup_old",
-    /// The clock jumped, so nothing of the journal is deleted by age.
-    NotPruned = "not_pruned",
-    /// Changes wait longer than they should.
-    Waiting = "waiting",
-    /// Changes wait for a shipment that no change creates.
-    AwaitsNoShipment = "awaits_nobody",
-    /// Changes are held for an operator.
-    Held = "held",
-    /// Changes are in doubt.
-    InDoubt = "in_doubt",
-    /// Changes were rejected and not acknowledged.
-    Rejected = "rejected",
-    /// Written quantities do not show at the platform.
-    NotShown = "not_shown",
-    /// Entries fail alone and are quarantined.
-    Quarantined = "quarantined",
-    /// Records that no poll can read.
-    Unreadable = "unreadable",
-    /// Tracked SKUs that the platform does not return.
-    MissingSkus = "missing_skus",
-}
-
-impl fmt::Display for FindingCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+code_enum! {
+    /// Code of a finding in JSON, metrics and the log, in the order in which findings are listed.
+    pub enum FindingCode {
+        /// The database that a daemon has open is not the file at its path.
+        DatabaseReplaced = "database_replaced",
+        /// The platform refuses the key.
+        KeyRefused = "key_refused",
+        /// No daemon runs.
+        NoDaemon = "no_daemon",
+        /// The platform cannot be reached.
+        Unreachable = "unreachable",
+        /// Every call fails.
+        CallsFail = "calls_fail",
+        /// The pushes fail repeatedly.
+        PushFails = "push_fails",
+        /// The platform orders a long wait.
+        QuotaHold = "quota_hold",
+        /// The platform throttled the account for bad requests.
+        ReadsOnly = "reads_only",
+        /// Answers of 400 reached a threshold at which calls stop.
+        BadRequests = "bad_requests",
+        /// The data of a job is older than twice its interval.
+        Stale = "stale",
+        /// The last good backup of the database is too old.
+        BackupOld = "backup_old",
+        /// The clock jumped, so nothing of the journal is deleted by age.
+        NotPruned = "not_pruned",
+        /// Changes wait longer than they should.
+        Waiting = "waiting",
+        /// Changes wait for a shipment that no change creates.
+        AwaitsNoShipment = "awaits_nobody",
+        /// Changes are held for an operator.
+        Held = "held",
+        /// Changes are in doubt.
+        InDoubt = "in_doubt",
+        /// Changes were rejected and not acknowledged.
+        Rejected = "rejected",
+        /// Written quantities do not show at the platform.
+        NotShown = "not_shown",
+        /// Entries fail alone and are quarantined.
+        Quarantined = "quarantined",
+        /// Records that no poll can read.
+        Unreadable = "unreadable",
+        /// Tracked SKUs that the platform does not return.
+        MissingSkus = "missing_skus",
     }
 }
 
@@ -115,14 +93,14 @@ pub struct Finding {
 impl Finding {
     pub(super) fn new(
         code: FindingCode,
-        count: i64,
+        count: impl TryInto<i64>,
         text: impl Into<String>,
         todo: impl Into<String>,
     ) -> Self {
         Self {
             code,
             severity: FindingSeverity::Person,
-            count,
+            count: count.try_into().unwrap_or(i64::MAX),
             since: None,
             subjects: Vec::new(),
             text: one_line(&text.into()),

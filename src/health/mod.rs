@@ -15,20 +15,20 @@ pub use finding::{Finding, FindingCode, FindingSeverity};
 use crate::limiter::{
     self, BadRequestForecast, EndingHold, LimiterState, QuotaStatus, forecast_bad_requests,
 };
-use crate::model::{Moment, Timestamp, format_age};
+use crate::model::time::DAY;
+use crate::model::{Moment, Timestamp, format_age, format_elapsed};
 use crate::store::{
     BackupRow, EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, QuarantineRow, Store,
     StoreError,
 };
 use std::time::Duration;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Longest hold that is usual under a quota. A longer one is a finding.
-const LONG_HOLD: Duration = Duration::from_secs(2 * 60);
+const LONG_HOLD: Duration = Duration::from_mins(2);
 /// Largest age of the last good backup. If the schedule leaves longer gaps, the limit is the gap plus
 /// [`BACKUP_GRACE`].
-const BACKUP_MAX_AGE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
-const BACKUP_GRACE: Duration = Duration::from_secs(12 * 60 * 60);
+const BACKUP_MAX_AGE: Duration = Duration::from_hours(48);
+const BACKUP_GRACE: Duration = Duration::from_hours(12);
 /// Most names in a sentence; the subjects contain all.
 const NAMES_MAX: usize = 3;
 
@@ -81,9 +81,9 @@ impl HealthReport {
 
     /// Returns the state in one line.
     pub fn status_line(&self) -> String {
-        let mut persons = self.findings.iter().filter(|finding| finding.needs_operator());
-        let Some(first) = persons.next() else { return "all is well".to_owned() };
-        match persons.count() {
+        let mut for_operator = self.findings.iter().filter(|finding| finding.needs_operator());
+        let Some(first) = for_operator.next() else { return "all is well".to_owned() };
+        match for_operator.count() {
             0 => first.full_text(),
             more => format!("{} (and {more} more finding(s))", first.full_text()),
         }
@@ -99,47 +99,47 @@ impl HealthReport {
 ///
 /// # Errors
 /// Fails if the database cannot be read.
-pub async fn check_health(store: &Store, look: &HealthInputs) -> Result<HealthReport, StoreError> {
-    let rows = store.health_rows(look.now).await?;
-    let bad = store.exchange_bad_requests(&look.boot_id, (look.now, look.moment), DAY).await?;
-    let bad: Vec<Timestamp> = bad.into_iter().map(|(ago, _)| look.now.minus(ago)).collect();
-    Ok(judge_rows(rows, &bad, look))
+pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<HealthReport, StoreError> {
+    let rows = store.health_rows(inputs.now).await?;
+    let bad = store.exchange_bad_requests(&inputs.boot_id, (inputs.now, inputs.moment), DAY).await?;
+    let bad: Vec<Timestamp> = bad.into_iter().map(|(ago, _)| inputs.now.minus(ago)).collect();
+    Ok(judge_rows(rows, &bad, inputs))
 }
 
 /// Applies the rules. Pure.
-fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], look: &HealthInputs) -> HealthReport {
-    let kept = rows.limiter_state.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    let kept: LimiterState = kept.unwrap_or_default();
-    let standing = kept.quota_status(look.now);
-    let budget = forecast_bad_requests(bad_requests, &look.limits, look.now);
+fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInputs) -> HealthReport {
+    let stored = rows.limiter_state.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let limiter_state: LimiterState = stored.unwrap_or_default();
+    let quota = limiter_state.quota_status(inputs.now);
+    let budget = forecast_bad_requests(bad_requests, &inputs.limits, inputs.now);
     let mut findings = Vec::new();
-    findings.extend((look.daemon == DaemonState::OtherFile).then(database_replaced));
+    findings.extend((inputs.daemon == DaemonState::OtherFile).then(database_replaced));
     findings.extend(key_refused(&rows));
-    let gone = no_daemon(&rows, look.daemon);
+    let no_daemon = no_daemon(&rows, inputs.daemon);
     let is_by_cron = rows.last_session.is_some_and(is_cron);
-    findings.extend(gone.clone().filter(|_| !is_by_cron));
-    findings.extend(calls::judge_calls(&rows, look.now));
-    findings.extend(long_holds(&standing, look.now));
-    findings.extend(bad_request_lines(&standing, &budget));
-    let copies = rows.backup.and_then(|backup| old_backup(backup, look.now));
+    findings.extend(no_daemon.clone().filter(|_| !is_by_cron));
+    findings.extend(calls::judge_calls(&rows, inputs.now));
+    findings.extend(long_holds(&quota, inputs.now));
+    findings.extend(bad_request_lines(&quota, &budget));
+    let backup = rows.backup.and_then(|backup| old_backup(backup, inputs.now));
     let unpruned = rows.unpruned.as_ref().map(not_pruned);
-    let is_said = |job: &str| match job {
-        "backup" => copies.is_some(),
+    let has_finding = |job: &str| match job {
+        "backup" => backup.is_some(),
         "prune" => unpruned.is_some(),
         _ => false,
     };
-    findings.extend(rows.jobs.iter().filter(|row| row.stale && !is_said(&row.job)).map(stale_job));
-    findings.extend(copies);
+    findings.extend(rows.jobs.iter().filter(|row| row.stale && !has_finding(&row.job)).map(stale_job));
+    findings.extend(backup);
     findings.extend(unpruned);
     // For a database worked by cron, the stale job is the better message, so it comes first.
-    findings.extend(gone.filter(|_| is_by_cron));
-    findings.extend(outbox::judge_outbox(&rows, &kept, look));
+    findings.extend(no_daemon.filter(|_| is_by_cron));
+    findings.extend(outbox::judge_outbox(&rows, &limiter_state, inputs));
     findings.extend(unshown_writes(&rows.mismatches));
     findings.extend(quarantined_entries(&rows.quarantined));
     findings.extend(unreadable_records(&rows));
     findings.extend((rows.missing_skus > 0).then(|| missing_skus(rows.missing_skus)));
     let oldest_pending = rows.waiting.iter().map(|row| Timestamp(row.since_ms)).min();
-    HealthReport { findings, rows, limiter_standing: standing, bad_requests: budget, oldest_pending }
+    HealthReport { findings, rows, limiter_standing: quota, bad_requests: budget, oldest_pending }
 }
 
 /// Returns the finding for a daemon whose database is not the file at its path.
@@ -158,8 +158,8 @@ fn key_refused(rows: &HealthRows) -> Option<Finding> {
 }
 
 /// Returns true if `run --once` works on the database, for instance from cron, and its last run was good.
-fn is_cron(worked: LastSessionRow) -> bool {
-    worked.is_once && worked.is_good && worked.ended_ms.is_some()
+fn is_cron(session: LastSessionRow) -> bool {
+    session.is_once && session.is_good && session.ended_ms.is_some()
 }
 
 fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
@@ -169,7 +169,7 @@ fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
     match rows.last_session {
         _ if daemon != DaemonState::NotRunning => None,
         None => found("tallyd does not run, and never worked on this database".to_owned()),
-        Some(worked) if is_cron(worked) && !is_stale => None,
+        Some(session) if is_cron(session) && !is_stale => None,
         Some(LastSessionRow { started_ms, ended_ms: None, .. }) => found(format!(
             "tallyd does not run: the one that started at {} ended in the middle of its work",
             Timestamp(started_ms)
@@ -183,20 +183,16 @@ fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
         }
     }
     .map(|finding| {
-        let since = rows.last_session.and_then(|worked| worked.ended_ms).map(Timestamp);
+        let since = rows.last_session.and_then(|session| session.ended_ms).map(Timestamp);
         Finding { since, ..finding }
     })
 }
 
-fn long_holds(standing: &QuotaStatus, now: Timestamp) -> Vec<Finding> {
-    let long = standing.holds.iter().filter(|hold| hold.until.duration_since(now) > LONG_HOLD);
+fn long_holds(quota: &QuotaStatus, now: Timestamp) -> Vec<Finding> {
+    let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > LONG_HOLD);
+    let todo = "wait; if the platform says that it ordered that by mistake: tallyd quota lift";
     let finding = |hold: &EndingHold| {
-        let found = Finding::new(
-            FindingCode::QuotaHold,
-            1,
-            hold_text(hold, now),
-            "wait; if the platform says that it ordered that by mistake: tallyd quota lift",
-        );
+        let found = Finding::new(FindingCode::QuotaHold, 1, hold_text(hold, now), todo);
         found.with_since(hold.since).with_subjects([hold.what.clone()])
     };
     long.map(finding).collect()
@@ -204,12 +200,12 @@ fn long_holds(standing: &QuotaStatus, now: Timestamp) -> Vec<Finding> {
 
 /// Returns a hold as text.
 pub fn hold_text(hold: &EndingHold, now: Timestamp) -> String {
-    let left = i64::try_from(hold.until.duration_since(now).as_secs()).unwrap_or(i64::MAX);
-    format!("{} waits ({}) until {}, {} more", hold.what, hold.reason.as_str(), hold.until, format_age(left))
+    let left = format_elapsed(hold.until.duration_since(now));
+    format!("{} waits ({}) until {}, {left} more", hold.what, hold.reason.as_str(), hold.until)
 }
 
-fn bad_request_lines(standing: &QuotaStatus, budget: &BadRequestForecast) -> Vec<Finding> {
-    let full = standing.reads_only_until.map(|until| {
+fn bad_request_lines(quota: &QuotaStatus, budget: &BadRequestForecast) -> Vec<Finding> {
+    let full = quota.reads_only_until.map(|until| {
         let text =
             format!("the platform throttled this account for bad requests: only reads go until {until}");
         Finding::new(FindingCode::ReadsOnly, 1, text, "see tallyd job list")
@@ -224,7 +220,6 @@ fn bad_request_lines(standing: &QuotaStatus, budget: &BadRequestForecast) -> Vec
     } else {
         None
     };
-    let count = i64::try_from(count).unwrap_or(i64::MAX);
     let todo = "what causes them: tallyd job list --kind push";
     full.into_iter()
         .chain(text.map(|text| Finding::new(FindingCode::BadRequests, count, text, todo)))
@@ -245,7 +240,7 @@ fn old_backup(backup: BackupRow, now: Timestamp) -> Option<Finding> {
     if now.duration_since(since) <= BACKUP_MAX_AGE.max(gap) {
         return None;
     }
-    let old = format_age(i64::try_from(now.duration_since(since).as_secs()).unwrap_or(i64::MAX));
+    let old = format_elapsed(now.duration_since(since));
     let text = match backup.last_good_ms {
         Some(_) => format!("the last good copy of the database is {old} old"),
         None => format!("no copy of the database was made since the job `backup` was enabled, {old} ago"),
@@ -271,7 +266,7 @@ fn unshown_writes(rows: &[MismatchRow]) -> Option<Finding> {
          accepted, {shown} is shown"
     );
     let todo = "look there, then: tallyd quantity set";
-    let found = Finding::new(FindingCode::NotShown, i64::try_from(all).unwrap_or(i64::MAX), text, todo);
+    let found = Finding::new(FindingCode::NotShown, all, text, todo);
     Some(found.with_subjects(rows.iter().map(|row| row.sku.clone())))
 }
 
@@ -286,8 +281,7 @@ fn quarantined_entries(rows: &[QuarantineRow]) -> Option<Finding> {
         first_names(named, rows.len())
     );
     let todo = "correct them at the platform, then: tallyd quarantine retry ENTRY";
-    let found =
-        Finding::new(FindingCode::Quarantined, i64::try_from(rows.len()).unwrap_or(i64::MAX), text, todo);
+    let found = Finding::new(FindingCode::Quarantined, rows.len(), text, todo);
     Some(found.with_since(Timestamp(since)).with_subjects(rows.iter().map(|row| row.subject.clone())))
 }
 
@@ -302,8 +296,7 @@ fn unreadable_records(rows: &HealthRows) -> Option<Finding> {
         first_names(named, rows.len())
     );
     let todo = "correct them at the platform; what it sent: tallyd journal list";
-    let found =
-        Finding::new(FindingCode::Unreadable, i64::try_from(rows.len()).unwrap_or(i64::MAX), text, todo);
+    let found = Finding::new(FindingCode::Unreadable, rows.len(), text, todo);
     Some(found.with_since(Timestamp(since)).with_subjects(rows.iter().map(|row| row.subject.clone())))
 }
 

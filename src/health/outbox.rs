@@ -4,7 +4,7 @@
 use super::finding::{Finding, FindingCode};
 use super::{DaemonState, HealthInputs, first_names};
 use crate::limiter::{HoldScope, LimiterState};
-use crate::model::{Operation, Timestamp, format_age};
+use crate::model::{Operation, Timestamp, format_elapsed};
 use crate::outbox::{ChangeKind, Reason, quote_key};
 use crate::store::{HealthRows, OrphanTrackingRow, RejectedRow, WaitingRow};
 use std::time::Duration;
@@ -22,14 +22,14 @@ const CALLS_AHEAD: u64 = 6;
 const TENTHS_QUANTITY: u64 = 2;
 const TENTHS_OTHER: u64 = 40;
 
-pub(super) fn judge_outbox(rows: &HealthRows, kept: &LimiterState, look: &HealthInputs) -> Vec<Finding> {
-    let queue = BacklogHealth::new(rows, kept, look);
+pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &HealthInputs) -> Vec<Finding> {
+    let queue = BacklogHealth::new(rows, state, inputs);
     let waiting = rows
         .waiting
         .iter()
         .filter(|row| row.why.as_deref() != Some(AWAITS_NO_SHIPMENT))
         .filter_map(|row| queue.late_change(row));
-    let orphans = orphaned_trackings(&rows.orphans, look.now);
+    let orphans = orphaned_trackings(&rows.orphans, inputs.now);
     waiting
         .chain(orphans)
         .chain(state_findings(rows))
@@ -50,29 +50,29 @@ struct BacklogHealth<'a> {
     allowance: Duration,
     /// True if a write was accepted recently: the backlog moves.
     is_moving: bool,
-    /// True if the platform refuses the key.
     is_refused: bool,
 }
 
 impl<'a> BacklogHealth<'a> {
-    fn new(rows: &HealthRows, kept: &'a LimiterState, look: &'a HealthInputs) -> Self {
-        let permille = u64::from(kept.quota_status(look.now).share_permille.max(1));
-        let rate = (u64::from(look.limits.own_limit()) * permille / 1000).max(1);
+    fn new(rows: &HealthRows, limiter_state: &'a LimiterState, inputs: &'a HealthInputs) -> Self {
+        let permille = u64::from(limiter_state.quota_status(inputs.now).share_permille.max(1));
+        let rate = (u64::from(inputs.limits.own_limit()) * permille / 1000).max(1);
         let tenths = |row: &WaitingRow| {
             let each = if row.kind.starts_with("quantity.") { TENTHS_QUANTITY } else { TENTHS_OTHER };
             each.saturating_mul(u64::try_from(row.changes).unwrap_or(0))
         };
         let calls = rows.waiting.iter().map(tenths).fold(0, u64::saturating_add) / 10;
         let minutes = |calls: u64| Duration::from_millis(calls.saturating_mul(60_000) / rate);
-        let patience = LATE_AFTER + minutes(CALLS_AHEAD);
+        let late_after = LATE_AFTER + minutes(CALLS_AHEAD);
         let accepted = rows.writes.iter().find(|call| call.verdict == "accepted");
-        let moves = accepted.is_some_and(|call| look.now.duration_since(Timestamp(call.sent_ms)) <= patience);
+        let is_moving =
+            accepted.is_some_and(|call| inputs.now.duration_since(Timestamp(call.sent_ms)) <= late_after);
         Self {
-            limiter_state: kept,
-            inputs: look,
-            late_after: patience,
-            allowance: patience + minutes(calls),
-            is_moving: moves,
+            limiter_state,
+            inputs,
+            late_after,
+            allowance: late_after + minutes(calls),
+            is_moving,
             is_refused: rows.is_refused,
         }
     }
@@ -90,8 +90,7 @@ impl<'a> BacklogHealth<'a> {
         if waited <= self.late_after || (self.is_moving && waited <= self.allowance) {
             return None;
         }
-        let waits =
-            format_age(i64::try_from(self.inputs.now.duration_since(since).as_secs()).unwrap_or(i64::MAX));
+        let waits = format_elapsed(self.inputs.now.duration_since(since));
         let (why, todo) = self.wait_reason(row, hold);
         let text = format!(
             "{} change(s) ({}) wait longer than they should, `{}` for {waits}: {why}",
@@ -122,31 +121,32 @@ impl<'a> BacklogHealth<'a> {
         timed.max_by_key(|(until, _)| *until)
     }
 
-    /// Returns the reason of the wait, and the next step.
     fn wait_reason(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
-        let said = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
+        let reason = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
         if self.inputs.daemon != DaemonState::Running {
-            return said("no tallyd works on this database", "start it: systemctl start tallyd");
+            return reason("no tallyd works on this database", "start it: systemctl start tallyd");
         }
         if self.is_refused {
-            return said("the platform refuses the key", "put the right key in its place");
+            return reason("the platform refuses the key", "put the right key in its place");
         }
         match row.why.as_deref() {
-            Some("quarantined") => {
-                said("an entry of theirs is set aside, because calls that hold it fail", "see `quarantined`")
-            }
-            Some("behind_in_doubt") => said(
+            Some("quarantined") => reason(
+                "an entry of the changes is quarantined, because calls with it fail",
+                "see `quarantined`",
+            ),
+            Some("behind_in_doubt") => reason(
                 "another change of the same stock level is in doubt",
                 "see: tallyd outbox list --state in_doubt",
             ),
-            Some("behind_held") => {
-                said("another change of the same stock level is held", "see: tallyd outbox list --state held")
-            }
+            Some("behind_held") => reason(
+                "another change of the same stock level is held",
+                "see: tallyd outbox list --state held",
+            ),
             Some(code) => {
                 let todo = code.parse::<Reason>().map(|reason| reason.advice_for(&row.key));
-                let words = row.detail.as_deref().unwrap_or(code);
+                let detail = row.detail.as_deref().unwrap_or(code);
                 let todo = todo.unwrap_or_else(|_| "see: tallyd job list --kind push".to_owned());
-                (format!("{} ({words})", code.replace('_', " ")), todo)
+                (format!("{} ({detail})", code.replace('_', " ")), todo)
             }
             None => {
                 let why = hold.map_or_else(
@@ -159,7 +159,6 @@ impl<'a> BacklogHealth<'a> {
     }
 }
 
-/// Returns the operations that a change of this kind calls.
 fn operations_of(kind: &str) -> &'static [Operation] {
     use Operation as Op;
     match kind.parse::<ChangeKind>() {
@@ -188,23 +187,18 @@ fn orphaned_trackings(rows: &[OrphanTrackingRow], now: Timestamp) -> Option<Find
     );
     let todo =
         "insert that `shipment.create`, or tallyd outbox cancel KEY and insert them with the right key";
-    let found = Finding::new(
-        FindingCode::AwaitsNoShipment,
-        i64::try_from(late.len()).unwrap_or(i64::MAX),
-        text,
-        todo,
-    );
+    let found = Finding::new(FindingCode::AwaitsNoShipment, late.len(), text, todo);
     Some(found.with_since(Timestamp(since)).with_subjects(late.iter().map(|row| row.key.clone())))
 }
 
 fn state_findings(rows: &HealthRows) -> Vec<Finding> {
-    let answer = [("held", FindingCode::Held, "held"), ("in_doubt", FindingCode::InDoubt, "in doubt")];
-    let finding = |(state, code, words): (&str, FindingCode, &str)| {
+    let states = [("held", FindingCode::Held, "held"), ("in_doubt", FindingCode::InDoubt, "in doubt")];
+    let finding = |(state, code, text): (&str, FindingCode, &str)| {
         let (_, count) = rows.changes.iter().find(|(name, count)| name == state && *count > 0)?;
         let todo = format!("see: tallyd outbox list --state {state}");
-        Some(Finding::new(code, *count, format!("{count} change(s) are {words}"), todo))
+        Some(Finding::new(code, *count, format!("{count} change(s) are {text}"), todo))
     };
-    answer.into_iter().filter_map(finding).collect()
+    states.into_iter().filter_map(finding).collect()
 }
 
 fn rejected_changes(row: &RejectedRow) -> Finding {

@@ -7,7 +7,7 @@ const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
 
-fn look(daemon: DaemonState) -> HealthInputs {
+fn inputs(daemon: DaemonState) -> HealthInputs {
     HealthInputs {
         daemon,
         limits: limiter::LimiterSettings::default(),
@@ -28,7 +28,7 @@ fn ago(minutes: u64) -> Timestamp {
 }
 
 fn judged(rows: HealthRows) -> HealthReport {
-    judge_rows(rows, &[], &look(DaemonState::Running))
+    judge_rows(rows, &[], &inputs(DaemonState::Running))
 }
 
 /// Returns the codes that need an operator, each once.
@@ -64,6 +64,10 @@ fn waiting(kind: &str, why: Option<&str>, changes: i64, minutes: u64) -> Waiting
         key: "oldest".into(),
         detail: None,
     }
+}
+
+fn with_waiting(row: WaitingRow) -> HealthRows {
+    HealthRows { waiting: vec![row], ..HealthRows::default() }
 }
 
 fn call(operation: &str, verdict: &str, status: Option<i64>, seconds_ago: u64) -> CallRow {
@@ -104,29 +108,28 @@ fn no_daemon_is_missed_at_once_but_for_a_shop_kept_from_cron() {
     ];
     for (rows, codes, words) in cases {
         assert!(
-            judge_rows(rows.clone(), &[], &look(DaemonState::Running)).count_of(FindingCode::NoDaemon) == 0,
+            judge_rows(rows.clone(), &[], &inputs(DaemonState::Running)).count_of(FindingCode::NoDaemon) == 0,
             "one works: {rows:?}"
         );
-        let health = judge_rows(rows, &[], &look(DaemonState::NotRunning));
+        let health = judge_rows(rows, &[], &inputs(DaemonState::NotRunning));
         assert_eq!(alarms(&health), codes);
         assert!(health.status_line().contains(words), "{}", health.status_line());
     }
-    let health = judge_rows(worked(false, true, None), &[], &look(DaemonState::OtherFile));
+    let health = judge_rows(worked(false, true, None), &[], &inputs(DaemonState::OtherFile));
     assert_eq!(alarms(&health), ["database_replaced"]);
 }
 
 #[test]
 fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
     for (minutes, is_late) in [(1, false), (2, false), (3, true)] {
-        let rows =
-            HealthRows { waiting: vec![waiting("quantity.set", None, 4, minutes)], ..HealthRows::default() };
+        let rows = with_waiting(waiting("quantity.set", None, 4, minutes));
         let health = judged(rows);
         assert_eq!(health.count_of(FindingCode::Waiting), if is_late { 4 } else { 0 }, "{minutes} min");
         assert_eq!(health.oldest_pending, Some(ago(minutes)));
     }
     let reasons = [
         (None, "no push has taken them up"),
-        (Some("quarantined"), "set aside"),
+        (Some("quarantined"), "is quarantined"),
         (Some("behind_in_doubt"), "in doubt"),
         (Some("behind_held"), "is held"),
         (Some("operation_held"), "operation held"),
@@ -135,16 +138,11 @@ fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
         (Some("of another version"), "of another version"),
     ];
     for (why, words) in reasons {
-        let rows = HealthRows { waiting: vec![waiting("quantity.set", why, 1, 9)], ..HealthRows::default() };
-        let health = judged(rows);
+        let health = judged(with_waiting(waiting("quantity.set", why, 1, 9)));
         let text = &health.findings[0].text;
         assert!(text.contains(words) && text.contains("`oldest` for 9 min"), "{text}");
     }
-    let refused = HealthRows {
-        is_refused: true,
-        waiting: vec![waiting("quantity.set", None, 1, 9)],
-        ..HealthRows::default()
-    };
+    let refused = HealthRows { is_refused: true, ..with_waiting(waiting("quantity.set", None, 1, 9)) };
     let health = judged(refused);
     assert_eq!(alarms(&health), ["key_refused", "waiting"]);
     assert!(health.findings[1].text.contains("refuses the key"), "{:?}", health.findings);
@@ -169,9 +167,8 @@ fn a_hold_gives_time_to_those_that_need_its_call() {
         (memory(shipments, 60, 70), true),
     ];
     for (limiter_memory, is_late) in cases {
-        let waiting = vec![waiting("quantity.set", None, 1, 60)];
-        let rows =
-            HealthRows { waiting, limiter_state: Some(limiter_memory.clone()), ..HealthRows::default() };
+        let limiter_state = Some(limiter_memory.clone());
+        let rows = HealthRows { limiter_state, ..with_waiting(waiting("quantity.set", None, 1, 60)) };
         assert_eq!(judged(rows).count_of(FindingCode::Waiting) == 1, is_late, "{limiter_memory}");
     }
 }
@@ -180,20 +177,13 @@ fn a_hold_gives_time_to_those_that_need_its_call() {
 fn a_backlog_that_moves_is_in_time_and_one_that_stands_is_not() {
     let recount = |accepted: u64, minutes: u64| {
         let writes = vec![call(UPDATE, "accepted", Some(200), accepted)];
-        judged(HealthRows {
-            waiting: vec![waiting("quantity.set", None, 40_000, minutes)],
-            writes,
-            ..HealthRows::default()
-        })
+        judged(HealthRows { writes, ..with_waiting(waiting("quantity.set", None, 40_000, minutes)) })
     };
     assert_eq!(recount(5, 30).count_of(FindingCode::Waiting), 0, "it takes half an hour of the quota");
     assert_eq!(recount(400, 30).count_of(FindingCode::Waiting), 40_000, "nothing was written for minutes");
     assert_eq!(recount(5, 90).count_of(FindingCode::Waiting), 40_000, "it should be through");
-    let one = HealthRows {
-        waiting: vec![waiting("quantity.set", None, 1, 9)],
-        writes: vec![call(UPDATE, "accepted", Some(200), 5)],
-        ..HealthRows::default()
-    };
+    let writes = vec![call(UPDATE, "accepted", Some(200), 5)];
+    let one = HealthRows { writes, ..with_waiting(waiting("quantity.set", None, 1, 9)) };
     assert_eq!(judged(one).count_of(FindingCode::Waiting), 1, "others go, this one does not");
 }
 
@@ -204,7 +194,7 @@ fn from_cron_a_change_is_late_once_a_run_left_it_behind() {
         let health = judge_rows(
             HealthRows { waiting: vec![row], ..worked(true, true, Some(40)) },
             &[],
-            &look(DaemonState::NotRunning),
+            &inputs(DaemonState::NotRunning),
         );
         assert_eq!(alarms(&health).contains(&"waiting"), is_late, "{:?}", health.findings);
     }
@@ -244,8 +234,8 @@ fn calls_that_all_fail_are_named_and_waiting_as_told_is_no_failure() {
 #[test]
 fn pushes_that_fail_again_and_again_are_named_while_something_waits_for_them() {
     let failing = || (0..3).map(|n| call(UPDATE, "rejected", Some(404), n * 70)).collect::<Vec<_>>();
-    let waits = || vec![waiting("quantity.set", Some("not_sent"), 5, 2)];
-    let health = judged(HealthRows { writes: failing(), waiting: waits(), ..HealthRows::default() });
+    let waits = || with_waiting(waiting("quantity.set", Some("not_sent"), 5, 2));
+    let health = judged(HealthRows { writes: failing(), ..waits() });
     assert_eq!(alarms(&health), ["push_fails"]);
     assert!(
         health.status_line().contains("404, its words") && health.status_line().contains(UPDATE),
@@ -257,18 +247,16 @@ fn pushes_that_fail_again_and_again_are_named_while_something_waits_for_them() {
         "nobody waits for it"
     );
     let other = vec![call("POST /api/Shipments/Create", "accepted", Some(200), 1)];
-    let health =
-        judged(HealthRows { writes: [other, failing()].concat(), waiting: waits(), ..HealthRows::default() });
+    let health = judged(HealthRows { writes: [other, failing()].concat(), ..waits() });
     assert_eq!(alarms(&health), ["push_fails"], "shipments go, stock does not");
     let again = vec![call(UPDATE, "accepted", Some(200), 1)];
-    let health =
-        judged(HealthRows { writes: [again, failing()].concat(), waiting: waits(), ..HealthRows::default() });
+    let health = judged(HealthRows { writes: [again, failing()].concat(), ..waits() });
     assert!(health.is_healthy(), "{:?}", health.findings);
 
     let run =
         |n: u64| EndedRunRow { outcome: "failed".into(), summary: Some("why".into()), started_ms: ago(n).0 };
     let pushes = vec![run(0), run(1), run(3)];
-    let health = judged(HealthRows { pushes, waiting: waits(), ..HealthRows::default() });
+    let health = judged(HealthRows { pushes, ..waits() });
     assert_eq!(alarms(&health), ["push_fails"], "it breaks off before it sends");
     assert!(health.status_line().contains("the last: why"), "{}", health.status_line());
 }
@@ -357,7 +345,7 @@ fn a_long_hold_and_a_threshold_of_the_budget_are_told_as_ever() {
         NOW.0
     );
     let rows = HealthRows { limiter_state: Some(hold), ..HealthRows::default() };
-    let health = judge_rows(rows, &[NOW.minus(MINUTE); 320], &look(DaemonState::Running));
+    let health = judge_rows(rows, &[NOW.minus(MINUTE); 320], &inputs(DaemonState::Running));
     assert_eq!(alarms(&health), ["quota_hold", "bad_requests"]);
     assert!(
         health.findings[0].full_text().ends_with("by mistake: tallyd quota lift"),

@@ -4,6 +4,7 @@
 //! type here, but goes from wire type to table.
 
 mod backoff;
+mod code_enum;
 mod ids;
 mod job_kind;
 mod lane;
@@ -17,6 +18,7 @@ mod stock_level;
 pub mod time;
 
 pub use backoff::RetryDelays;
+pub(crate) use code_enum::code_enum;
 pub use ids::{
     ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,
     StorefrontId, SupplierId, WarehouseId,
@@ -30,4 +32,4 @@ pub use quantity::{Quantity, json_integer};
 pub use reason_text::{REASON_MAX_CHARS, cut_reason};
 pub use sku::{Sku, SkuError, case_key};
 pub use stock_level::StockLevel;
-pub use time::{Clock, Moment, Timestamp, format_age};
+pub use time::{Clock, Moment, Timestamp, format_age, format_elapsed};

@@ -10,6 +10,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
+/// A day of 24 hours.
+pub const DAY: Duration = Duration::from_hours(24);
+
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -105,7 +108,12 @@ pub fn whole_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Returns an age for people, such as `3 h 20 min`.
+/// Returns a duration for people, such as `3 h 20 min`.
+pub fn format_elapsed(duration: Duration) -> String {
+    format_age(i64::try_from(duration.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// Returns an age in seconds for people, such as `3 h 20 min`.
 pub fn format_age(seconds: i64) -> String {
     let s = seconds.max(0);
     match s {

@@ -6,47 +6,31 @@
 use crate::model::Quantity;
 use crate::outbox::Reason;
 
-/// The part that drives the total out of range, with the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OutOfRangePart {
-    /// The start value of the adjusts.
-    Start {
-        /// Below or above the range.
-        reason: Reason,
-        /// Total of start and adjusts.
-        result: i64,
-    },
-    /// An adjust.
-    Adjust {
-        /// Index in `deltas`.
-        index: usize,
-        /// Below or above the range.
-        reason: Reason,
-        /// Total of start and adjusts.
-        result: i64,
-    },
+pub(super) struct OutOfRange {
+    /// Index of the adjust in `deltas`; `None` for the start value.
+    pub(super) culprit: Option<usize>,
+    pub(super) reason: Reason,
+    pub(super) result: i64,
 }
 
 /// Returns the culprit if `start` plus all `deltas` is out of range.
 ///
 /// Without `may_blame_start`, `start` is a fact and no count. Then an adjust is returned even if the fact
 /// itself is out of range.
-pub(super) fn find_offending(start: i64, deltas: &[i64], may_blame_start: bool) -> Option<OutOfRangePart> {
+pub(super) fn find_offending(start: i64, deltas: &[i64], may_blame_start: bool) -> Option<OutOfRange> {
     let result = deltas.iter().fold(start, |total, delta| total.saturating_add(*delta));
     let reason = if result < 0 { Reason::Negative } else { Reason::TooLarge };
     let outside = |total: i64| if result < 0 { total < 0 } else { total > Quantity::MAX.0 };
     if !outside(result) {
         return None;
     }
-    if let Some(index) = last_crossing(start, deltas, outside) {
-        return Some(OutOfRangePart::Adjust { index, reason, result });
+    let mut culprit = last_crossing(start, deltas, outside);
+    if culprit.is_none() && !may_blame_start {
+        let worsens = |delta: &i64| if result < 0 { *delta < 0 } else { *delta > 0 };
+        culprit = Some(deltas.iter().rposition(worsens).or(deltas.len().checked_sub(1))?);
     }
-    if may_blame_start {
-        return Some(OutOfRangePart::Start { reason, result });
-    }
-    let worsens = |delta: &i64| if result < 0 { *delta < 0 } else { *delta > 0 };
-    let index = deltas.iter().rposition(worsens).or(deltas.len().checked_sub(1))?;
-    Some(OutOfRangePart::Adjust { index, reason, result })
+    Some(OutOfRange { culprit, reason, result })
 }
 
 /// Returns the last adjust that took the total from inside to outside.
@@ -70,9 +54,10 @@ mod tests {
     #[test]
     fn the_last_change_that_leaves_the_range_is_held() {
         const MAX: i64 = Quantity::MAX.0;
-        let adjust = |index, reason, result| Some(OutOfRangePart::Adjust { index, reason, result });
+        let adjust = |index, reason, result| Some(OutOfRange { culprit: Some(index), reason, result });
+        let count = |reason, result| Some(OutOfRange { culprit: None, reason, result });
         // Columns: start, adjusts, start is a count, expected culprit.
-        let cases: [(i64, &[i64], bool, Option<OutOfRangePart>); 16] = [
+        let cases: [(i64, &[i64], bool, Option<OutOfRange>); 16] = [
             (50, &[-50], false, None),
             (50, &[-51], false, adjust(0, Reason::Negative, -1)),
             // A negative total in between is accepted.
@@ -82,8 +67,8 @@ mod tests {
             (50, &[-50, -1], false, adjust(1, Reason::Negative, -1)),
             // The total returned above zero in between: the later adjust is to blame.
             (50, &[-60, 20, -20], false, adjust(2, Reason::Negative, -10)),
-            (-3, &[], true, Some(OutOfRangePart::Start { reason: Reason::Negative, result: -3 })),
-            (-3, &[-4], true, Some(OutOfRangePart::Start { reason: Reason::Negative, result: -7 })),
+            (-3, &[], true, count(Reason::Negative, -3)),
+            (-3, &[-4], true, count(Reason::Negative, -7)),
             (-3, &[5, -4], true, adjust(1, Reason::Negative, -2)),
             // The platform's quantity is negative (oversold).
             (-5, &[3], false, adjust(0, Reason::Negative, -2)),

@@ -23,16 +23,10 @@ enum CountSituation {
     NoLink,
 }
 
-/// The decision on a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CountDecision {
     /// The count gives `start`, with the applied adjusts since the count and without the pending adjusts.
-    Accept {
-        /// Quantity.
-        start: i64,
-        /// Explanation of the quantity.
-        explanation: String,
-    },
+    Accept { start: i64, explanation: String },
     /// The stock level must be read first.
     ReadFirst,
     /// The policy prefers the platform's quantity.
@@ -45,43 +39,31 @@ pub(super) enum CountDecision {
 
 /// Decides `count` against the fact `now`; `None` if the warehouse is not linked.
 pub(super) fn decide_count(count: &Count, now: Option<QuantityState>, policy: CountPolicy) -> CountDecision {
+    use CountPolicy::{Ask, Local, Merge, Remote};
+    use CountSituation::{BaseAwaited, BaseMissed, BaseUnsure, Moved, NoLink, Unmoved};
     let claim = ResolvedCount::from_count(count, policy);
-    let situation = count_situation(claim.base, now);
     let quantity = claim.quantity;
-    match (situation, claim.policy) {
-        (
-            CountSituation::Unmoved,
-            CountPolicy::Merge | CountPolicy::Local | CountPolicy::Remote | CountPolicy::Ask,
-        ) => claim.accept_count(quantity, ""),
-        (
-            CountSituation::NoLink,
-            CountPolicy::Merge | CountPolicy::Local | CountPolicy::Remote | CountPolicy::Ask,
-        ) => claim.accept_count(quantity, ", not linked to the warehouse yet"),
-        (CountSituation::Moved(drift), CountPolicy::Merge) => {
+    match (count_situation(claim.base, now), claim.policy) {
+        (Unmoved, Merge | Local | Remote | Ask) => claim.accept_count(quantity, ""),
+        (NoLink, Merge | Local | Remote | Ask) => {
+            claim.accept_count(quantity, ", not linked to the warehouse yet")
+        }
+        (Moved(drift), Merge) => {
             claim.accept_count(quantity.saturating_add(drift), &format!(", {}", describe_movement(drift)))
         }
-        (CountSituation::Moved(drift), CountPolicy::Local) => {
+        (Moved(drift), Local) => {
             claim.accept_count(quantity, &format!(", {}, taken as counted", describe_movement(drift)))
         }
-        (CountSituation::Moved(drift), CountPolicy::Remote) => {
-            CountDecision::PlatformWins(claim.describe_drift(drift))
+        (Moved(drift), Remote) => CountDecision::PlatformWins(claim.describe_drift(drift)),
+        (Moved(drift), Ask) => CountDecision::Conflict(claim.describe_drift(drift)),
+        (BaseAwaited | BaseMissed | BaseUnsure, Local) => claim.accept_count(quantity, ", taken as counted"),
+        (BaseAwaited, Merge | Remote | Ask) => CountDecision::ReadFirst,
+        (BaseMissed, Merge | Remote | Ask) => {
+            CountDecision::NoBase("nothing is known of the stock at the time of the count")
         }
-        (CountSituation::Moved(drift), CountPolicy::Ask) => {
-            CountDecision::Conflict(claim.describe_drift(drift))
-        }
-        (
-            CountSituation::BaseAwaited | CountSituation::BaseMissed | CountSituation::BaseUnsure,
-            CountPolicy::Local,
-        ) => claim.accept_count(quantity, ", taken as counted"),
-        (CountSituation::BaseAwaited, CountPolicy::Merge | CountPolicy::Remote | CountPolicy::Ask) => {
-            CountDecision::ReadFirst
-        }
-        (CountSituation::BaseMissed, CountPolicy::Merge | CountPolicy::Remote | CountPolicy::Ask) => {
-            CountDecision::NoBase("the stock level was not read near the count")
-        }
-        (CountSituation::BaseUnsure, CountPolicy::Merge | CountPolicy::Remote | CountPolicy::Ask) => {
-            CountDecision::NoBase("the host's clock was set back since, so its time says nothing")
-        }
+        (BaseUnsure, Merge | Remote | Ask) => CountDecision::NoBase(
+            "the host's clock was set back after the count, so the order of the earlier reads is unknown",
+        ),
     }
 }
 

@@ -29,8 +29,8 @@ pub struct HistoryFact {
 pub fn base_at_count(counted_at: Timestamp, history: &[HistoryFact], max_age: Duration) -> CountBase {
     let split = history.partition_point(|fact| fact.observed_at <= counted_at);
     let (before, after) = history.split_at(split);
-    let around = before.last().zip(after.first());
-    if let Some((fact, _)) = around.filter(|(fact, next)| fact.state == next.state) {
+    let neighbours = before.last().zip(after.first());
+    if let Some((fact, _)) = neighbours.filter(|(fact, next)| fact.state == next.state) {
         return CountBase::Known(fact.state);
     }
     if let Some(fact) = before.last().filter(|fact| counted_at.duration_since(fact.observed_at) <= max_age) {
@@ -50,15 +50,15 @@ mod tests {
 
     const MAX_AGE: Duration = Duration::from_secs(900);
 
-    fn fact(second: i64, quantity: i64, ours: i64) -> HistoryFact {
+    fn fact(second: i64, quantity: i64, own_delta: i64) -> HistoryFact {
         HistoryFact {
-            state: QuantityState { quantity: Quantity(quantity), own_delta: ours },
+            state: QuantityState { quantity: Quantity(quantity), own_delta },
             observed_at: Timestamp(second * 1000),
         }
     }
 
-    fn known(quantity: i64, ours: i64) -> CountBase {
-        CountBase::Known(QuantityState { quantity: Quantity(quantity), own_delta: ours })
+    fn known(quantity: i64, own_delta: i64) -> CountBase {
+        CountBase::Known(QuantityState { quantity: Quantity(quantity), own_delta })
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
             ),
             ("a later fact changes nothing", vec![fact(9_940, 50, 0), fact(10_030, 20, 0)], known(50, 0)),
             ("the same for days on both sides", vec![fact(1, 50, 0), fact(90_000, 50, 0)], known(50, 0)),
-            ("ours moved between", vec![fact(1, 50, 0), fact(90_000, 50, 3)], CountBase::Missed),
+            ("our own delta changed between", vec![fact(1, 50, 0), fact(90_000, 50, 3)], CountBase::Missed),
             ("the newest before it", vec![fact(9_800, 60, 0), fact(9_940, 50, -3)], known(50, -3)),
         ];
         for (name, history, expected) in cases {

@@ -1,13 +1,13 @@
 //! Creates without an idempotency key: a preflight before and checks after (docs/rules.md 22, 26).
 //!
-//! A name that exists is not created again. A name that exists afterwards is ours only if the preflight did
-//! not see its id. Names are compared by case key and as a whole, because the platform's template filter is a
-//! *contains*.
+//! A name that exists is not created again. A name that exists afterwards is the effect of the change only if
+//! the preflight did not see its id. Names are compared by case key and as a whole, because the platform's
+//! template filter is a *contains*.
 
 use super::ChangePlan;
 use super::in_doubt::{QUIET_CREATE, Settlement, judge_absence};
 use super::proof::ABSENCE_CHECKS_APART;
-use crate::model::Timestamp;
+use crate::model::{Timestamp, case_key};
 use crate::outbox::Reason;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -34,56 +34,50 @@ pub struct CreateCheck {
 
 /// Decides a create from the preflight; `None` asks for the preflight.
 ///
-/// `Go` carries the ids seen, which the claim stores.
+/// `Send` carries the ids seen, which the claim stores.
 pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTreeSet<i64>> {
     let Some(there) = there else { return ChangePlan::ReadFirst };
-    match there.iter().find(|found| name_case_key(&found.name) == name_case_key(name)) {
-        Some(FoundRecord { id, name: theirs, .. }) => ChangePlan::Held {
+    match there.iter().find(|found| case_key(&found.name) == case_key(name)) {
+        Some(FoundRecord { id, name: found, .. }) => ChangePlan::Held {
             reason: Reason::Exists,
-            detail: format!("`{name}` is there already, as `{theirs}` with id {id}; use it or rename one"),
+            detail: format!("`{name}` is there already, as `{found}` with id {id}; use it or rename one"),
         },
         None => ChangePlan::Send(there.iter().map(|found| found.id).collect()),
     }
 }
 
-/// Judges a create in doubt by the checks since, oldest first. `Landed` carries the id.
+/// Judges a create in doubt by the checks since, oldest first. `TookEffect` carries the id.
 pub fn settle_create(
     name: &str,
     seen_before: &BTreeSet<i64>,
     sent_at: Timestamp,
-    looks: &[CreateCheck],
+    checks: &[CreateCheck],
 ) -> Settlement<i64> {
-    let new = |look: &CreateCheck| -> Vec<FoundRecord> {
-        let ours = |found: &&FoundRecord| {
-            name_case_key(&found.name) == name_case_key(name) && !seen_before.contains(&found.id)
+    let new = |check: &CreateCheck| -> Vec<FoundRecord> {
+        let is_new = |found: &&FoundRecord| {
+            case_key(&found.name) == case_key(name) && !seen_before.contains(&found.id)
         };
-        look.found.iter().flatten().filter(ours).cloned().collect()
+        check.found.iter().flatten().filter(is_new).cloned().collect()
     };
-    if let Some(CreateCheck { sent_at: last, found: None }) = looks.last() {
+    if let Some(CreateCheck { sent_at: last, found: None }) = checks.last() {
         return Settlement::CheckAgain { not_before: last.plus(ABSENCE_CHECKS_APART) };
     }
-    match looks.last().map(new).unwrap_or_default().as_slice() {
+    match checks.last().map(new).unwrap_or_default().as_slice() {
         [FoundRecord { id, equal: true, .. }] => Settlement::TookEffect(*id),
         [] => {
             // An answer with omissions was faulty, so that earlier checks prove nothing.
-            let shows_none = |look: &&CreateCheck| look.found.is_some() && new(look).is_empty();
-            let absent_looks = looks.iter().rev().take_while(shows_none);
-            let mut absent_at: Vec<Timestamp> = absent_looks.map(|look| look.sent_at).collect();
-            absent_at.reverse();
-            judge_absence(&absent_at, sent_at, QUIET_CREATE, ABSENCE_CHECKS_APART)
+            let shows_none = |check: &&CreateCheck| check.found.is_some() && new(check).is_empty();
+            let absent_at = checks.iter().rev().take_while(shows_none).map(|check| check.sent_at);
+            judge_absence(absent_at, sent_at, QUIET_CREATE, ABSENCE_CHECKS_APART)
         }
         others => {
             let ids = others.iter().map(|found| found.id.to_string()).collect::<Vec<_>>().join(", ");
-            let detail =
-                format!("`{name}` appeared with id {ids}, but not as the change has it; see whose it is");
+            let detail = format!(
+                "`{name}` appeared with id {ids}, but its fields differ from the change; check who created it"
+            );
             Settlement::Undecided { reason: Reason::Undecided, detail }
         }
     }
-}
-
-/// Returns the case key of a name.
-pub fn name_case_key(name: &str) -> String {
-    crate::model::case_key(name)
 }
 
 /// Returns the indexes of the first change of each `subject`.
@@ -128,7 +122,7 @@ mod tests {
     fn a_create_took_effect_if_its_name_has_a_new_id() {
         let seen = BTreeSet::from([1]);
         let other = FoundRecord { equal: false, ..found(7, "Dock 2") };
-        let sick = |second: i64| CreateCheck { found: None, ..check(second, &[]) };
+        let faulty = |second: i64| CreateCheck { found: None, ..check(second, &[]) };
         let again = |second: i64| Settlement::CheckAgain { not_before: Timestamp(second * 1000) };
         let cases = [
             ("no look", vec![], Some(again(700))),
@@ -142,13 +136,13 @@ mod tests {
             ("absent, once after ten minutes", vec![check(131, &[]), check(700, &[])], Some(again(820))),
             ("absent twice within seconds", vec![check(700, &[]), check(705, &[])], Some(again(820))),
             ("absent twice", vec![check(700, &[]), check(820, &[])], Some(Settlement::HadNoEffect)),
-            ("others are left out", vec![check(700, &[]), sick(820)], Some(again(940))),
-            ("others were left out", vec![check(700, &[]), sick(760), check(820, &[])], Some(again(940))),
+            ("others are left out", vec![check(700, &[]), faulty(820)], Some(again(940))),
+            ("others were left out", vec![check(700, &[]), faulty(760), check(820, &[])], Some(again(940))),
             ("other fields: a person decides", vec![check(131, &[other])], None),
             ("two of them", vec![check(131, &[found(7, "Dock 2"), found(8, "dock 2")])], None),
         ];
-        for (name, looks, expected) in cases {
-            match (settle_create("Dock 2", &seen, Timestamp(100_000), &looks), expected) {
+        for (name, checks, expected) in cases {
+            match (settle_create("Dock 2", &seen, Timestamp(100_000), &checks), expected) {
                 (Settlement::Undecided { .. }, None) => {}
                 (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
                 (settlement, None) => panic!("{name}: {settlement:?}"),

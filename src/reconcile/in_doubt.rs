@@ -46,10 +46,10 @@ pub enum Settlement<T> {
 }
 
 impl<T> Settlement<T> {
-    /// Returns the same outcome with the value of `Landed` mapped.
-    pub fn map<U>(self, landed: impl FnOnce(T) -> U) -> Settlement<U> {
+    /// Returns the same outcome with the value of `TookEffect` mapped.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Settlement<U> {
         match self {
-            Settlement::TookEffect(what) => Settlement::TookEffect(landed(what)),
+            Settlement::TookEffect(value) => Settlement::TookEffect(convert(value)),
             Settlement::HadNoEffect => Settlement::HadNoEffect,
             Settlement::CheckAgain { not_before } => Settlement::CheckAgain { not_before },
             Settlement::Undecided { reason, detail } => Settlement::Undecided { reason, detail },
@@ -59,21 +59,23 @@ impl<T> Settlement<T> {
 
 /// Judges a request by checks that showed no effect.
 ///
-/// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (oldest first), all showed no
+/// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (newest first), all showed no
 /// effect. Two of them, both after the quiet time, must be `apart`: [`READS_APART`] if the record came
 /// without the effect, and [`proof::ABSENCE_CHECKS_APART`] if no record came.
 pub(super) fn judge_absence<T>(
-    absent_at: &[Timestamp],
+    absent_at: impl Iterator<Item = Timestamp>,
     sent_at: Timestamp,
     quiet: Duration,
     apart: Duration,
 ) -> Settlement<T> {
     let quiet_until = sent_at.plus(quiet);
-    let mut checks = absent_at.iter().filter(|at| **at >= quiet_until);
-    match (checks.next(), checks.next_back()) {
-        (Some(first), Some(last)) if last.duration_since(*first) >= apart => Settlement::HadNoEffect,
-        (Some(first), _) => Settlement::CheckAgain { not_before: first.plus(apart) },
-        (None, _) => Settlement::CheckAgain { not_before: quiet_until },
+    let mut checks = absent_at.filter(|at| *at >= quiet_until);
+    let Some(last) = checks.next() else { return Settlement::CheckAgain { not_before: quiet_until } };
+    let first = checks.last().unwrap_or(last);
+    if last.duration_since(first) >= apart {
+        Settlement::HadNoEffect
+    } else {
+        Settlement::CheckAgain { not_before: first.plus(apart) }
     }
 }
 
@@ -121,25 +123,24 @@ pub struct SiblingEntry {
 
 /// Judges a quantity write by the checks of its stock level, oldest first.
 ///
-/// `Landed` carries the value to add to O.
+/// `TookEffect` carries the value to add to O.
 pub fn settle_write(
     write: &WriteInDoubt,
     checks: &[WriteCheck],
-    witnesses: &[SiblingEntry],
+    siblings: &[SiblingEntry],
 ) -> Settlement<i64> {
     let landed =
         Settlement::TookEffect(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: write.sent_at } };
-    if checks.iter().any(|look| look.result == CheckResult::Returned(Some(write.target))) {
+    if checks.iter().any(|check| check.result == CheckResult::Returned(Some(write.target))) {
         return landed;
     }
-    let same = checks.iter().rev().take_while(|look| look.result == last.result);
-    let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
-    same_at.reverse();
+    let same = checks.iter().rev().take_while(|check| check.result == last.result);
+    let same_at = same.map(|check| check.sent_at);
     if last.result == CheckResult::Returned(write.before) {
-        return judge_absence(&same_at, write.sent_at, write.quiet, READS_APART);
+        return judge_absence(same_at, write.sent_at, write.quiet, READS_APART);
     }
-    if siblings_confirm(witnesses) {
+    if siblings_confirm(siblings) {
         return landed;
     }
     let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
@@ -147,7 +148,7 @@ pub fn settle_write(
         // An answer may omit a product or a link that exists. Endless checks would cost calls, so two of them
         // end it.
         CheckResult::NotReturned | CheckResult::Returned(None) => {
-            match judge_absence(&same_at, write.sent_at, write.quiet, proof::ABSENCE_CHECKS_APART) {
+            match judge_absence(same_at, write.sent_at, write.quiet, proof::ABSENCE_CHECKS_APART) {
                 Settlement::HadNoEffect => undecided(describe_unreturned(write)),
                 other => other,
             }
@@ -165,24 +166,24 @@ pub fn settle_write(
 /// Returns true if the platform executed the whole call.
 ///
 /// At least [`SIBLINGS_MIN`] entries changed a quantity, and all of these show their targets.
-fn siblings_confirm(witnesses: &[SiblingEntry]) -> bool {
-    let mut telling = witnesses.iter().filter(|witness| witness.before != Some(witness.target));
-    let count = telling.clone().count();
-    count >= SIBLINGS_MIN && telling.all(|witness| witness.now == Some(witness.target))
+fn siblings_confirm(siblings: &[SiblingEntry]) -> bool {
+    let mut changing = siblings.iter().filter(|sibling| sibling.before != Some(sibling.target));
+    let count = changing.clone().count();
+    count >= SIBLINGS_MIN && changing.all(|sibling| sibling.now == Some(sibling.target))
 }
 
 fn describe_quantities(write: &WriteInDoubt, now: Option<Quantity>) -> String {
     let (before, target, now) = (quantity_text(write.before), write.target, quantity_text(now));
     format!(
-        "{before} was to become {target} and is {now}, so others moved the stock level meanwhile; count it again"
+        "{before} was to become {target} and is {now}, because others changed the stock level meanwhile; count it again"
     )
 }
 
 fn describe_unreturned(write: &WriteInDoubt) -> String {
     let (before, target) = (quantity_text(write.before), write.target);
     format!(
-        "{before} was to become {target}, and the platform does not show this stock level any more (renamed, or taken out?); \
-         count it again under the SKU it has"
+        "{before} was to become {target}, and the platform no longer shows this stock level (renamed or removed?); \
+         count it again under its present SKU"
     )
 }
 

@@ -99,12 +99,10 @@ pub fn resend_size(entries: usize) -> usize {
 pub struct EntryFailures {
     /// Number of calls so far, which orders them without a clock.
     calls: u64,
-    /// Newest successful call of each operation.
     last_success: BTreeMap<Operation, u64>,
     entries: BTreeMap<(Operation, String), FailureStreak>,
 }
 
-/// An entry with failed last calls.
 #[derive(Clone, Copy, Debug)]
 struct FailureStreak {
     first: u64,
@@ -216,15 +214,15 @@ mod tests {
     ///
     /// Returns the number of calls and the culprits.
     fn run_search(entries: usize, bad: &[usize]) -> (usize, BTreeSet<usize>) {
-        let (mut groups, mut calls, mut alone) = (FailedGroups::default(), 0, BTreeSet::new());
+        let (mut groups, mut calls, mut isolated) = (FailedGroups::default(), 0, BTreeSet::new());
         groups.retry_together((0..entries).collect());
         while let Some(part) = groups.next_part() {
             calls += 1;
             if part.iter().any(|entry| bad.contains(entry)) {
-                alone.extend(groups.split_failed(part));
+                isolated.extend(groups.split_failed(part));
             }
         }
-        (calls, alone)
+        (calls, isolated)
     }
 
     #[test]
@@ -232,8 +230,8 @@ mod tests {
         for entries in [1_usize, 2, 3, 25, 200, 400, 1000] {
             let bound = 1 + 2 * usize::try_from(entries.next_power_of_two().ilog2()).unwrap();
             for bad in 0..entries {
-                let (calls, alone) = run_search(entries, &[bad]);
-                assert_eq!(alone, BTreeSet::from([bad]));
+                let (calls, isolated) = run_search(entries, &[bad]);
+                assert_eq!(isolated, BTreeSet::from([bad]));
                 assert!(calls <= bound, "{entries} entries, {bad}: {calls} calls, not {bound}");
             }
         }
@@ -241,8 +239,8 @@ mod tests {
 
     #[test]
     fn several_culprits_are_found_and_the_others_go() {
-        let (calls, alone) = run_search(400, &[0, 1, 200, 399]);
-        assert_eq!(alone, BTreeSet::from([0, 1, 200, 399]));
+        let (calls, isolated) = run_search(400, &[0, 1, 200, 399]);
+        assert_eq!(isolated, BTreeSet::from([0, 1, 200, 399]));
         assert!(calls <= 4 * 19, "{calls}");
         assert_eq!(run_search(8, &[0, 1, 2, 3, 4, 5, 6, 7]).1.len(), 8);
     }
@@ -277,7 +275,7 @@ mod tests {
         failures.record_success(READ, ["B"]);
         assert!(failures.is_proved_guilty(READ, "A"));
         assert!(!failures.is_suspect(READ, "B"), "who succeeds is innocent");
-        assert!(!failures.is_suspect(Operation::UpdateQuantityOnHand, "A"), "of that operation alone");
+        assert!(!failures.is_suspect(Operation::UpdateQuantityOnHand, "A"), "of that operation only");
         failures.record_success(READ, ["A"]);
         (1..PROOF_FAILURES).for_each(|_| failures.record_failure(READ, ["A"], at));
         failures.record_success(READ, ["B"]);
@@ -289,12 +287,12 @@ mod tests {
         let mut failures = EntryFailures::default();
         let is_known = |entry: &str| entry == "A";
         failures.record_failure(READ, ["A"], Moment(0));
-        assert!(!failures.is_amid_others(READ, is_known), "it fails alone");
+        assert!(!failures.is_amid_others(READ, is_known), "no other entry fails");
         failures.record_failure(READ, ["B"], Moment(0));
         assert!(failures.is_amid_others(READ, is_known));
         assert!(
             !failures.is_amid_others(Operation::UpdateQuantityOnHand, is_known),
-            "of that operation alone"
+            "of that operation only"
         );
         failures.record_success(READ, ["C"]);
         failures.record_failure(READ, ["A"], Moment(0));

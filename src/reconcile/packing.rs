@@ -26,7 +26,6 @@ pub fn pack_calls(entries: &[PackingEntry<'_>]) -> Vec<Vec<usize>> {
     CallPacker::new(entries).collect()
 }
 
-/// The unpacked entries of a SKU, in their order.
 #[derive(Default)]
 struct SkuEntries {
     urgent: VecDeque<usize>,
@@ -69,12 +68,8 @@ impl CallPacker {
             if sku == skus.len() {
                 skus.push(SkuEntries::default());
             }
-            let miscased_skus = &mut skus[sku];
-            if entry.is_urgent {
-                miscased_skus.urgent.push_back(index)
-            } else {
-                miscased_skus.bulk.push_back(index)
-            }
+            let entries = &mut skus[sku];
+            if entry.is_urgent { entries.urgent.push_back(index) } else { entries.bulk.push_back(index) }
         }
         let mut packer =
             Self { left: entries.len(), by_left: BinaryHeap::new(), by_urgent: BinaryHeap::new(), skus };
@@ -82,20 +77,15 @@ impl CallPacker {
         packer
     }
 
-    /// Pushes a SKU with its entries left into the heaps.
     fn push_ranks(&mut self, sku: usize) {
-        let miscased_skus = &self.skus[sku];
-        let rank = SkuRank {
-            entries: miscased_skus.remaining_count(),
-            first: Reverse(miscased_skus.first_entry()),
-            sku,
-            left: miscased_skus.remaining_count(),
-        };
-        if miscased_skus.remaining_count() > 0 {
+        let entries = &self.skus[sku];
+        let left = entries.remaining_count();
+        let rank = SkuRank { entries: left, first: Reverse(entries.first_entry()), sku, left };
+        if left > 0 {
             self.by_left.push(rank);
         }
-        if !miscased_skus.urgent.is_empty() {
-            self.by_urgent.push(SkuRank { entries: miscased_skus.urgent.len(), ..rank });
+        if !entries.urgent.is_empty() {
+            self.by_urgent.push(SkuRank { entries: entries.urgent.len(), ..rank });
         }
     }
 
@@ -114,10 +104,9 @@ impl CallPacker {
         Some(best_rank(&mut self.by_urgent, &self.skus).unwrap_or(most).sku)
     }
 
-    /// Takes an entry of the SKU, urgent entries first.
     fn take_entry(&mut self, sku: usize) -> Option<usize> {
-        let miscased_skus = &mut self.skus[sku];
-        let index = miscased_skus.urgent.pop_front().or_else(|| miscased_skus.bulk.pop_front())?;
+        let entries = &mut self.skus[sku];
+        let index = entries.urgent.pop_front().or_else(|| entries.bulk.pop_front())?;
         self.left -= 1;
         Some(index)
     }

@@ -73,8 +73,8 @@ impl UpdateInDoubt {
 
 /// Judges an update by the checks since, oldest first.
 ///
-/// `NotLanded` needs last checks that show the product exactly as before the send.
-pub fn settle_update(update: &UpdateInDoubt, looks: &[UpdateCheck], now: Timestamp) -> Settlement<()> {
+/// `HadNoEffect` needs last checks that show the product exactly as before the send.
+pub fn settle_update(update: &UpdateInDoubt, checks: &[UpdateCheck], now: Timestamp) -> Settlement<()> {
     let quiet_until = update.sent_at.plus(update.quiet);
     let undecided = |detail| Settlement::Undecided {
         reason: Reason::Undecided,
@@ -84,22 +84,21 @@ pub fn settle_update(update: &UpdateInDoubt, looks: &[UpdateCheck], now: Timesta
         if now < quiet_until {
             return Settlement::CheckAgain { not_before: quiet_until };
         }
-        let detail = "the answer was lost, and no look shows what the update changes (name, texts, flags); compare the \
-                      product there with the update";
+        let detail = "the answer was lost, and no check shows the fields that the update changes (name, texts, flags); \
+                      compare the product there with the update";
         return undecided(detail.to_owned());
     }
-    let Some(last) = looks.last() else { return Settlement::CheckAgain { not_before: update.sent_at } };
+    let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: update.sent_at } };
     if last.shown.as_ref().is_some_and(|shown| update.has_taken_effect(shown)) {
         return Settlement::TookEffect(());
     }
-    let same = looks.iter().rev().take_while(|look| look.shown == last.shown);
-    let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
-    same_at.reverse();
-    match (judge_absence(&same_at, update.sent_at, update.quiet, READS_APART), &last.shown) {
+    let same = checks.iter().rev().take_while(|check| check.shown == last.shown);
+    let same_at = same.map(|check| check.sent_at);
+    match (judge_absence(same_at, update.sent_at, update.quiet, READS_APART), &last.shown) {
         (Settlement::HadNoEffect, Some(shown)) if *shown == update.before => Settlement::HadNoEffect,
         (Settlement::HadNoEffect, Some(shown)) => undecided(describe_difference(update, shown)),
         (Settlement::HadNoEffect, None) => undecided(
-            "the answer was lost, and the product is not shown any more (renamed, or taken out?)".into(),
+            "the answer was lost, and the platform no longer shows the product (renamed or removed?)".into(),
         ),
         (other, _) => other,
     }
@@ -113,10 +112,10 @@ fn describe_difference(update: &UpdateInDoubt, shown: &ShownFields) -> String {
     let names: BTreeSet<&String> = names.collect();
     let differs = names.into_iter().filter(|name| shown.get(*name) != update.before.get(*name));
     let numbers = differs.map(|name| {
-        let ours =
-            update.requested.get(name).map_or_else(|| "not named".to_owned(), |ours| answer(ours.as_ref()));
+        let requested = update.requested.get(name);
+        let requested = requested.map_or_else(|| "not named".to_owned(), |value| answer(value.as_ref()));
         format!(
-            "{name} was {}, the update says {ours}, it is {}",
+            "{name} was {}, the update has {requested}, it is now {}",
             answer(update.before.get(name)),
             answer(shown.get(name))
         )
@@ -166,11 +165,11 @@ mod tests {
     }
 
     fn update(upc: &str) -> UpdateInDoubt {
-        let ours = json!({"Sku": "A", "Identifiers": {"UPC": upc}});
+        let body = json!({"Sku": "A", "Identifiers": {"UPC": upc}});
         UpdateInDoubt {
             sku: "A".into(),
             before: shown_fields("1").unwrap(),
-            requested: checkable_fields(ours.as_object().unwrap(), &BTreeMap::new()),
+            requested: checkable_fields(body.as_object().unwrap(), &BTreeMap::new()),
             sent_at: Timestamp(100_000),
             quiet: Duration::from_secs(10),
         }
@@ -203,12 +202,12 @@ mod tests {
             ("not shown, once", vec![(110, None)], again(115)),
             ("not shown, twice", vec![(110, None), (115, None)], None),
         ];
-        for (name, looks, expected) in cases {
-            let looks: Vec<UpdateCheck> = looks
+        for (name, checks, expected) in cases {
+            let checks: Vec<UpdateCheck> = checks
                 .into_iter()
                 .map(|(second, shown)| UpdateCheck { sent_at: Timestamp(second * 1000), shown })
                 .collect();
-            match (settle_update(&update("2"), &looks, Timestamp(200_000)), expected) {
+            match (settle_update(&update("2"), &checks, Timestamp(200_000)), expected) {
                 (Settlement::Undecided { .. }, None) => {}
                 (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
                 (settlement, None) => panic!("{name}: {settlement:?}"),

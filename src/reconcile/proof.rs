@@ -58,10 +58,10 @@ pub enum KeyState {
 
 /// Returns true if a record is proved absent.
 ///
-/// An earlier answer lacked the record too, at least [`ABSENCE_CHECKS_APART`] before `look`, and this answer held
+/// An earlier answer lacked the record too, at least [`ABSENCE_CHECKS_APART`] before `check`, and this answer held
 /// other requested records. An unreadable record is not absent; the caller does not pass such a record.
-pub fn is_absent(first: Option<Timestamp>, look: Timestamp, others_came: bool) -> bool {
-    others_came && first.is_some_and(|first| look.duration_since(first) >= ABSENCE_CHECKS_APART)
+pub fn is_absent(first: Option<Timestamp>, check: Timestamp, others_came: bool) -> bool {
+    others_came && first.is_some_and(|first| check.duration_since(first) >= ABSENCE_CHECKS_APART)
 }
 
 /// The meaning of a refusal that may concern the key.
@@ -103,28 +103,32 @@ mod tests {
 
     #[test]
     fn absence_takes_two_checks_minutes_apart_with_the_others_there() {
-        let look = Timestamp(1_000_000);
-        assert!(!is_absent(None, look, true), "one look proves nothing");
-        assert!(!is_absent(Some(Timestamp(880_001)), look, true), "too soon after the first");
-        assert!(is_absent(Some(Timestamp(880_000)), look, true));
-        assert!(!is_absent(Some(Timestamp(0)), look, false), "an empty answer vouches for nothing");
+        let check = Timestamp(1_000_000);
+        assert!(!is_absent(None, check, true), "one check proves nothing");
+        assert!(!is_absent(Some(Timestamp(880_001)), check, true), "too soon after the first");
+        assert!(is_absent(Some(Timestamp(880_000)), check, true));
+        assert!(!is_absent(Some(Timestamp(0)), check, false), "an empty answer vouches for nothing");
     }
 
     #[test]
     fn two_checks_must_be_apart_by_both_clocks() {
-        let look = |at: i64, moment: i64| CheckTime { at: Timestamp(at), moment: Moment(moment) };
-        let second = look(1_000_000, 500_000);
+        let check = |at: i64, moment: i64| CheckTime { at: Timestamp(at), moment: Moment(moment) };
+        let second = check(1_000_000, 500_000);
         for (name, first, expected) in [
-            ("both", look(880_000, 380_000), true),
-            ("the calendar was set ahead", look(0, 499_000), false),
-            ("the host was booted between them", look(880_000, 900_000), false),
-            ("the calendar was set back", look(2_000_000, 380_000), false),
+            ("both", check(880_000, 380_000), true),
+            ("the calendar was set ahead", check(0, 499_000), false),
+            ("the host was booted between them", check(880_000, 900_000), false),
+            ("the calendar was set back", check(2_000_000, 380_000), false),
         ] {
             assert_eq!(second.proves_absent(Some(first), true), expected, "{name}");
         }
-        assert_eq!(second.measured_from(Some(look(880_000, 380_000))), look(880_000, 380_000));
-        assert_eq!(second.measured_from(Some(look(2_000_000, 380_000))), second, "the calendar was set back");
-        assert_eq!(second.measured_from(Some(look(880_000, 900_000))), second, "another boot");
+        assert_eq!(second.measured_from(Some(check(880_000, 380_000))), check(880_000, 380_000));
+        assert_eq!(
+            second.measured_from(Some(check(2_000_000, 380_000))),
+            second,
+            "the calendar was set back"
+        );
+        assert_eq!(second.measured_from(Some(check(880_000, 900_000))), second, "another boot");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct ClaimedLine {
 
 /// Decides a shipment by its order as just read.
 ///
-/// `Go` carries every line and quantity.
+/// `Send` carries every line and quantity.
 pub fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePlan<Vec<ClaimedLine>> {
     let id = change.order_id;
     let lines = match order {
@@ -48,8 +48,7 @@ pub fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePla
             return ChangePlan::PartMissing { reason: Reason::UnknownOrder, detail };
         }
         OrderFact::Incomplete => {
-            let detail =
-                format!("order {id} has more lines than one answer holds; ship it at the platform itself");
+            let detail = format!("order {id} has more lines than one answer holds; ship it at the platform");
             return ChangePlan::Held { reason: Reason::IncompleteOrder, detail };
         }
         OrderFact::Known(lines) => lines,
@@ -107,8 +106,9 @@ fn everything_left(change: &ShipmentCreate, lines: &[OrderLine]) -> Result<Vec<C
 
 fn left_unknown(line: &OrderLine) -> StoppedPlan {
     let (id, order) = (line.line_item_id, line.order_id);
-    let detail =
-        format!("the platform does not say what is left of line {id} of order {order}; name the quantity");
+    let detail = format!(
+        "the platform does not state the quantity left of line {id} of order {order}; name the quantity"
+    );
     ChangePlan::Held { reason: Reason::LeftUnknown, detail }
 }
 
@@ -123,20 +123,20 @@ pub struct ShipmentCheck {
 
 /// Judges a shipment without an answer by the checks since, oldest first.
 ///
-/// The result is never `Landed`, because only a shipment id proves the effect (see [`check_adoption`]).
+/// The result is never `TookEffect`, because only a shipment id proves the effect (see [`check_adoption`]).
 pub fn settle_shipment(
     claimed: &[ClaimedLine],
     sent_at: Timestamp,
-    looks: &[ShipmentCheck],
+    checks: &[ShipmentCheck],
 ) -> Settlement<()> {
-    let Some(last) = looks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
+    let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
     if claimed.iter().any(|line| line.left_before.is_none() || !last.left.contains_key(&line.line_item_id)) {
         let detail =
-            "the platform does not say what is left of the order; look for the shipment there".into();
+            "the platform does not state the quantity left of the order; check for the shipment there".into();
         return Settlement::Undecided { reason: Reason::LandedOrAnother, detail };
     }
-    let moved = |look: &ShipmentCheck| {
-        let changed = |line: &&ClaimedLine| look.left.get(&line.line_item_id).copied() != line.left_before;
+    let moved = |check: &ShipmentCheck| {
+        let changed = |line: &&ClaimedLine| check.left.get(&line.line_item_id).copied() != line.left_before;
         claimed.iter().find(changed).copied()
     };
     match moved(last) {
@@ -144,20 +144,18 @@ pub fn settle_shipment(
             Settlement::Undecided { reason: Reason::LandedOrAnother, detail: describe_check(&line, last) }
         }
         None => {
-            let unmoved = looks.iter().rev().take_while(|look| moved(look).is_none());
-            let mut absent_at: Vec<Timestamp> = unmoved.map(|look| look.sent_at).collect();
-            absent_at.reverse();
-            judge_absence(&absent_at, sent_at, QUIET_CREATE, READS_APART)
+            let unmoved = checks.iter().rev().take_while(|check| moved(check).is_none());
+            judge_absence(unmoved.map(|check| check.sent_at), sent_at, QUIET_CREATE, READS_APART)
         }
     }
 }
 
-fn describe_check(line: &ClaimedLine, look: &ShipmentCheck) -> String {
-    let now = look.left.get(&line.line_item_id).copied().unwrap_or_default();
+fn describe_check(line: &ClaimedLine, check: &ShipmentCheck) -> String {
+    let now = check.left.get(&line.line_item_id).copied().unwrap_or_default();
     let before = line.left_before.unwrap_or_default();
     let ClaimedLine { line_item_id, quantity, .. } = line;
     format!(
-        "line {line_item_id}: {before} were left, {quantity} were to be shipped, {now} are left; ours or another's"
+        "line {line_item_id}: {before} were left, {quantity} were to be shipped, {now} are left; this change or another client shipped them"
     )
 }
 
@@ -174,7 +172,7 @@ pub fn check_adoption(
     owner: Option<ChangeId>,
 ) -> Result<(), String> {
     if let Some(owner) = owner {
-        return Err(format!("the shipment belongs to change {owner} already; name another"));
+        return Err(format!("the shipment already belongs to change {owner}; name another"));
     }
     let mut wanted: BTreeMap<LineItemId, i64> = BTreeMap::new();
     claimed.iter().for_each(|line| *wanted.entry(line.line_item_id).or_default() += line.quantity);
@@ -184,8 +182,10 @@ pub fn check_adoption(
     match wanted.keys().chain(found.keys()).find(differs) {
         Some(line) => {
             let count = |lines: &BTreeMap<LineItemId, i64>| lines.get(line).copied().unwrap_or(0);
-            let (ours, theirs) = (count(&wanted), count(&found));
-            Err(format!("of line {line} the change ships {ours} and the shipment {theirs}; name another"))
+            let (wanted, shipped) = (count(&wanted), count(&found));
+            Err(format!(
+                "of line {line} the change ships {wanted} units and the shipment has {shipped}; name another"
+            ))
         }
         None => Ok(()),
     }

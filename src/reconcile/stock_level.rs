@@ -2,12 +2,12 @@
 //!
 //! The types contain neither rows nor JSON: the store fills the input, the push executes the plan.
 
-use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp};
+use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp, code_enum};
 use crate::outbox::Reason;
 
 /// A fact and our own delta in it (docs/rules.md 1).
 ///
-/// `quantity − ours` changes only if others change the stock level.
+/// `quantity − own_delta` changes only if others change the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuantityState {
     /// R: quantity that the platform last showed.
@@ -54,17 +54,18 @@ pub enum StockLevelKnowledge {
     PossibleKit,
 }
 
-/// The preferred side if a stock level changed since its count (`quantities.policy`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CountPolicy {
-    /// Both: sales since the count are subtracted.
-    Merge,
-    /// The count.
-    Local,
-    /// The platform.
-    Remote,
-    /// The operator decides.
-    Ask,
+code_enum! {
+    /// The preferred side if a stock level changed since its count (`quantities.policy`).
+    pub enum CountPolicy {
+        /// Both: sales since the count are subtracted.
+        Merge = "merge",
+        /// The count.
+        Local = "local",
+        /// The platform; the change is rejected.
+        Remote = "remote",
+        /// The operator decides.
+        Ask = "ask",
+    }
 }
 
 /// The fact that a count is measured against (docs/rules.md 3).

@@ -5,7 +5,7 @@
 //! the final result is tested. A change that drives the result out of range is held alone, and the other
 //! changes are decided again without it.
 
-use super::bounds::{OutOfRangePart, find_offending};
+use super::bounds::{OutOfRange, find_offending};
 use super::count::{CountDecision, decide_count};
 use super::{
     ChangeDecision, ChangeEffect, Count, CountMark, DecidedChange, OpenState, QuantityState,
@@ -35,7 +35,7 @@ pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
             Reason::UnknownSku,
             format!("the platform returns no SKU `{sku}`; correct it or create the product"),
         ),
-        StockLevelKnowledge::Unlisted => {
+        StockLevelKnowledge::Unlisted | StockLevelKnowledge::PossibleKit => {
             StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
         }
         StockLevelKnowledge::UnknownWarehouse => reject(
@@ -46,19 +46,15 @@ pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
             Reason::Kit,
             format!("{sku} is a kit, its quantity follows from its components; set those"),
         ),
-        StockLevelKnowledge::PossibleKit => {
-            StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
-        }
         StockLevelKnowledge::AmbiguousSku(miscased_skus) => {
-            let miscased_skus =
-                miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect::<Vec<_>>().join(", ");
+            let spellings = miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect::<Vec<_>>();
             let detail = format!(
-                "the platform knows {miscased_skus} and none is spelled `{sku}`; insert it with one of them"
+                "the platform has {}, and none is spelled `{sku}`; insert the change with one of them",
+                spellings.join(", ")
             );
-            decide_each_pending(
-                input,
-                &ChangeDecision::Held { reason: Reason::AmbiguousSku, detail, mine: None, theirs: None },
-            )
+            let held =
+                ChangeDecision::Held { reason: Reason::AmbiguousSku, detail, mine: None, theirs: None };
+            decide_each_pending(input, &held)
         }
     }
 }
@@ -76,7 +72,6 @@ fn decide_each_pending(input: &StockLevelInput<'_>, outcome: &ChangeDecision) ->
     StockLevelPlan { step: StockLevelStep::Nothing, decisions }
 }
 
-/// The effective count with its start value.
 struct EffectiveCount {
     mark: CountMark,
     start: i64,
@@ -118,32 +113,26 @@ impl<'a> PlanDraft<'a> {
             return self.apply_adjusts(None);
         }
         match decide_count(&count, self.now, self.input.policy) {
-            CountDecision::Accept { start, explanation: how } => {
+            CountDecision::Accept { start, explanation } => {
                 let mark = count_mark(change, &count);
-                self.apply_adjusts(Some(EffectiveCount { mark, start, explanation: how }))
+                return self.apply_adjusts(Some(EffectiveCount { mark, start, explanation }));
             }
-            CountDecision::ReadFirst => READ_FIRST,
+            CountDecision::ReadFirst => return READ_FIRST,
             CountDecision::PlatformWins(why) => {
-                let detail = format!("{why}; the policy lets the platform win");
+                let detail = format!("{why}; by policy the platform's quantity wins");
                 self.outcomes
                     .insert(change.id, ChangeDecision::Rejected { reason: Reason::RemoteWins, detail });
-                self.apply_adjusts(None)
             }
             CountDecision::Conflict(why) => {
-                self.hold_change(
-                    change.id,
-                    Reason::Conflict,
-                    format!("{why}; say which holds"),
-                    Some(count.quantity.0),
-                );
-                self.apply_adjusts(None)
+                let detail = format!("{why}; decide which quantity is correct");
+                self.hold_change(change.id, Reason::Conflict, detail, Some(count.quantity.0));
             }
             CountDecision::NoBase(why) => {
-                let detail = format!("set {}, but {why}; count again", count.quantity);
+                let detail = format!("counted {}, but {why}; count again", count.quantity);
                 self.hold_change(change.id, Reason::StaleBase, detail, Some(count.quantity.0));
-                self.apply_adjusts(None)
             }
         }
+        self.apply_adjusts(None)
     }
 
     /// Returns the latest open count.
@@ -174,21 +163,22 @@ impl<'a> PlanDraft<'a> {
             let start = taken.as_ref().map(|taken| taken.start).or(self.trusted_fact());
             let Some(start) = start else { return self.hold_groundless(&adjusts) };
             let deltas: Vec<i64> = adjusts.iter().map(|(_, delta)| *delta).collect();
-            match find_offending(start, &deltas, taken.is_some()) {
-                None => return self.decide_all(taken, &adjusts, start),
-                Some(OutOfRangePart::Adjust { index, reason, result }) => {
-                    self.hold_out_of_range(adjusts[index].0, reason, result)
-                }
-                Some(OutOfRangePart::Start { reason, result }) => {
-                    if let Some(taken) = taken.take() {
-                        self.hold_out_of_range(taken.mark.id, reason, result);
-                    }
-                }
+            let Some(OutOfRange { culprit, reason, result }) =
+                find_offending(start, &deltas, taken.is_some())
+            else {
+                return self.decide_all(taken, &adjusts, start);
+            };
+            let culprit = match culprit {
+                Some(index) => Some(adjusts[index].0),
+                None => taken.take().map(|taken| taken.mark.id),
+            };
+            let detail = format!("{} would become {result}; count it again", self.input.stock_level);
+            if let Some(id) = culprit {
+                self.hold_change(id, reason, detail, Some(result));
             }
         }
     }
 
-    /// Returns the fact, if an adjust may be added to the fact.
     fn trusted_fact(&self) -> Option<i64> {
         let is_disputed = matches!(self.input.fact, StockLevelKnowledge::Disputed(_));
         self.now.filter(|_| !is_disputed).map(|now| now.quantity.0)
@@ -213,22 +203,20 @@ impl<'a> PlanDraft<'a> {
         if taken.is_none() && adjusts.is_empty() {
             return self.finish_plan(StockLevelStep::Nothing);
         }
-        if let Some(EffectiveCount { mark, explanation: how, .. }) = taken {
+        if let Some(EffectiveCount { mark, explanation, .. }) = taken {
             self.supersede_adjusts(&mark);
-            self.outcomes.insert(mark.id, ChangeDecision::Completes { explanation: how });
+            self.outcomes.insert(mark.id, ChangeDecision::Completes { explanation });
         }
         let mut total = start;
         for (id, delta) in adjusts {
             let sum = total.saturating_add(*delta);
-            self.outcomes.insert(
-                *id,
-                ChangeDecision::Completes { explanation: format!("adjust {delta:+} on {total}: {sum}") },
-            );
+            let explanation = format!("adjust {delta:+} on {total}: {sum}");
+            self.outcomes.insert(*id, ChangeDecision::Completes { explanation });
             total = sum;
         }
-        let from = self.now.map(|now| now.quantity);
-        let to = Quantity(total);
-        self.finish_plan(if from == Some(to) {
+        let (from, to) = (self.now.map(|now| now.quantity), Quantity(total));
+        let is_agreed = from == Some(to);
+        self.finish_plan(if is_agreed {
             StockLevelStep::Agreed(to)
         } else {
             StockLevelStep::Write { from, to }
@@ -242,18 +230,16 @@ impl<'a> PlanDraft<'a> {
             let (reason, why) = match self.now {
                 Some(now) => (
                     Reason::Mismatch,
-                    format!("the platform shows {} for {level}, not what it accepted last", now.quantity),
+                    format!(
+                        "the platform shows {} for {level}, not the quantity that it accepted last",
+                        now.quantity
+                    ),
                 ),
-                None => (Reason::Unlinked, format!("the platform does not link {level}")),
+                None => (Reason::Unlinked, format!("the platform has no link for {level}")),
             };
             self.hold_change(*id, reason, format!("adjust {delta:+}, but {why}; count it instead"), None);
         }
         self.finish_plan(StockLevelStep::Nothing)
-    }
-
-    fn hold_out_of_range(&mut self, id: ChangeId, reason: Reason, result: i64) {
-        let detail = format!("{} would become {result}; count it again", self.input.stock_level);
-        self.hold_change(id, reason, detail, Some(result));
     }
 
     fn hold_change(&mut self, id: ChangeId, reason: Reason, detail: String, mine: Option<i64>) {
@@ -271,7 +257,7 @@ impl<'a> PlanDraft<'a> {
     }
 
     fn supersede_change(&mut self, id: ChangeId, by: ChangeId) {
-        let detail = format!("the count of change {by} was made later and includes it");
+        let detail = format!("the later count of change {by} includes it");
         self.outcomes.insert(id, ChangeDecision::Cancelled { reason: Reason::Superseded, detail });
     }
 

@@ -36,12 +36,12 @@ pub struct TrackingItem {
 
 /// Decides a tracking change by its shipment's items as just read; `None` asks for the read.
 ///
-/// `Go` carries every item to name. An empty list means that all items have their number, and the change is
+/// `Send` carries every item to name. An empty list means that all items have their number, and the change is
 /// applied without a call.
 pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> ChangePlan<Vec<TrackingItem>> {
     let Some(items) = items else { return ChangePlan::ReadFirst };
     if items.is_empty() {
-        let detail = "the platform lists no items of the shipment; look at it there".into();
+        let detail = "the platform lists no items of the shipment; check it there".into();
         return ChangePlan::PartMissing { reason: Reason::Undecided, detail };
     }
     let wanted = match &change.lines {
@@ -51,7 +51,6 @@ pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> Cha
     wanted.map_or_else(|stop| stop, plan_items)
 }
 
-/// Returns the items that the change names, with their values.
 fn named_items<'a>(
     lines: &[TrackingLine],
     base: &TrackingInfo,
@@ -59,12 +58,12 @@ fn named_items<'a>(
 ) -> Result<Vec<(&'a ItemFact, TrackingInfo)>, ChangePlan<Vec<TrackingItem>>> {
     let mut named = Vec::new();
     for TrackingLine { line, info } in lines {
-        let meant = |item: &&ItemFact| match *line {
+        let is_named = |item: &&ItemFact| match *line {
             LineRef::Item(id) => item.item_id == id,
             LineRef::OrderLine(id) => item.line_item_id == Some(id),
         };
         let before = named.len();
-        named.extend(items.iter().filter(meant).map(|item| (item, with_defaults(info, base))));
+        named.extend(items.iter().filter(is_named).map(|item| (item, with_defaults(info, base))));
         if named.len() == before {
             return Err(ChangePlan::PartMissing { reason: Reason::ForeignLine, detail: foreign_line(*line) });
         }
@@ -90,19 +89,23 @@ fn unshipped_items(items: &[ItemFact]) -> Vec<&ItemFact> {
 fn plan_items(wanted: Vec<(&ItemFact, TrackingInfo)>) -> ChangePlan<Vec<TrackingItem>> {
     let mut entries = Vec::new();
     for (item, info) in wanted {
-        let ours = info.tracking_number.as_deref().map(number_case_key).unwrap_or_default();
-        match item.tracking_number.as_deref().map(number_case_key).filter(|number| !number.is_empty()) {
+        let requested = info.tracking_number.as_deref().map(number_case_key).unwrap_or_default();
+        match item.tracking_number.as_deref().and_then(shown_number) {
             None => entries.push(TrackingItem { item_id: item.item_id, info }),
-            Some(theirs) if theirs == ours => {}
-            Some(theirs) => {
-                let id = item.item_id;
-                let detail =
-                    format!("item {id} carries `{theirs}` and the change says `{ours}`; correct it there");
+            Some(shown) if shown == requested => {}
+            Some(shown) => {
+                let detail = conflict_detail(item.item_id, &shown, &requested);
                 return ChangePlan::Held { reason: Reason::TrackingConflict, detail };
             }
         }
     }
     ChangePlan::Send(entries)
+}
+
+fn conflict_detail(item: ShipmentItemId, shown: &str, requested: &str) -> String {
+    format!(
+        "item {item} has tracking number `{shown}` and the change has `{requested}`; correct it at the platform"
+    )
 }
 
 /// A check of the shipment after the send.
@@ -116,36 +119,32 @@ pub struct TrackingCheck {
 
 /// Judges a tracking without an answer by the checks since, oldest first.
 ///
-/// `claimed` are the items with their numbers. `NotLanded` may concern a part of the items; the next plan
+/// `claimed` are the items with their numbers. `HadNoEffect` may concern a part of the items; the next plan
 /// finds them.
 pub fn settle_tracking(
     claimed: &[(ShipmentItemId, String)],
     sent_at: Timestamp,
     quiet: Duration,
-    looks: &[TrackingCheck],
+    checks: &[TrackingCheck],
 ) -> Settlement<()> {
-    let Some(last) = looks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
-    let carried = |look: &TrackingCheck, item: ShipmentItemId| {
-        let number = look.numbers.get(&item).cloned().flatten();
-        number.map(|number| number_case_key(&number)).filter(|number| !number.is_empty())
+    let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
+    let shown = |check: &TrackingCheck, item: ShipmentItemId| {
+        check.numbers.get(&item).and_then(Option::as_deref).and_then(shown_number)
     };
-    let all = |look: &TrackingCheck| {
-        claimed.iter().all(|(item, ours)| carried(look, *item) == Some(number_case_key(ours)))
+    let all = |check: &TrackingCheck| {
+        claimed.iter().all(|(item, sent)| shown(check, *item) == Some(number_case_key(sent)))
     };
     if all(last) {
         return Settlement::TookEffect(());
     }
-    for (item, ours) in claimed {
-        if let Some(theirs) = carried(last, *item).filter(|theirs| *theirs != number_case_key(ours)) {
-            let detail =
-                format!("item {item} carries `{theirs}` and the change says `{ours}`; correct it there");
+    for (item, sent) in claimed {
+        if let Some(shown) = shown(last, *item).filter(|shown| *shown != number_case_key(sent)) {
+            let detail = conflict_detail(*item, &shown, sent);
             return Settlement::Undecided { reason: Reason::TrackingConflict, detail };
         }
     }
-    let lacking = looks.iter().rev().take_while(|look| !all(look));
-    let mut absent_at: Vec<Timestamp> = lacking.map(|look| look.sent_at).collect();
-    absent_at.reverse();
-    judge_absence(&absent_at, sent_at, quiet, READS_APART)
+    let lacking = checks.iter().rev().take_while(|check| !all(check));
+    judge_absence(lacking.map(|check| check.sent_at), sent_at, quiet, READS_APART)
 }
 
 /// Returns a line's values, with the change's values as default (docs/interface.md, *Submit tracking info*).
@@ -157,6 +156,11 @@ fn with_defaults(line: &TrackingInfo, base: &TrackingInfo) -> TrackingInfo {
         tracking_url: either(&line.tracking_url, &base.tracking_url),
         estimated_delivery_date: either(&line.estimated_delivery_date, &base.estimated_delivery_date),
     }
+}
+
+/// Returns the number that an item shows in its form for comparison; `None` for a blank number.
+fn shown_number(number: &str) -> Option<String> {
+    Some(number_case_key(number)).filter(|number| !number.is_empty())
 }
 
 /// Returns the number in its form for comparison: case and outer blanks do not count.

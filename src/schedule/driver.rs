@@ -1,30 +1,17 @@
-//! The driver: calls back when a job is due, through tokio-cron-scheduler.
+//! The driver: an adapter of tokio-cron-scheduler that sends a trigger when a job is due.
 //!
-//! Only this file names that crate. The crate only checks for due ticks and calls back. Its own calculation
-//! has three faults: it freezes each zone's offset at creation, so that ticks are an hour off after a clock
-//! change; it computes ticks with an older cron library that runs some jobs twice in spring; it silently
-//! drops expressions it takes for impossible. Therefore the crate gets a [`TickStore`] as its storage, which
-//! returns next ticks from [`Schedule`].
-//!
-//! By default the crate polls its storage twice a second, which is most of an idle daemon's cost and cannot
-//! be configured. [`TickStore`] delays its answer to each poll until half a second before the next tick, so that
-//! the poll after it falls on the tick. The crate locks its storage during a poll; therefore the board
-//! answers at once while jobs are added or removed. Starting and stopping the scheduler around each tick
-//! would leak its seven tasks each time.
-//!
-//! The job runner handles overlapping runs, drain and the journal. The crate calls `fire` under a lock on its
-//! own task, so `fire` only hands on the due time (a `try_send`). A loop over [`Schedule::next_start`] in
-//! this file could replace the crate.
+//! Only this file names that crate. [`TickStore`] is the crate's storage and returns next ticks from
+//! [`Schedule`]; the crate only polls for due ticks and calls back. docs/architecture.md, *Known trade-offs*,
+//! has the faults of the crate behind this division.
 
 use super::{JobOccurrences, Schedule, SetBackDetector};
 use crate::model::{Clock, JobKind, Timestamp};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio_cron_scheduler::job::JobId;
 use tokio_cron_scheduler::job::job_data::{JobAndNextTick, JobStoredData};
 use tokio_cron_scheduler::store::{DataStore, InitStore};
@@ -33,11 +20,11 @@ use tokio_cron_scheduler::{
     SimpleNotificationStore,
 };
 
-/// A valid expression that the scheduler parses; ticks come from the board instead.
+/// A valid expression that the scheduler parses; ticks come from the [`TickStore`] instead.
 const UNUSED_EXPRESSION: &str = "* * * * * *";
 /// The capacity of the scheduler's channels. More jobs in one tick would be dropped; there are fifteen kinds.
 const CHANNEL_CAPACITY: usize = 256;
-/// The time before a tick at which the board answers.
+/// The time before a tick at which the [`TickStore`] answers.
 ///
 /// The scheduler sleeps 500 ms after an answer and then reads the clock; a little less lets it find the tick
 /// due.
@@ -49,35 +36,38 @@ const MAX_SLEEP: Duration = Duration::from_secs(10);
 
 /// An error of the scheduler, with the step that failed, because its own messages do not name the step.
 #[derive(Debug, thiserror::Error)]
-#[error("the scheduler could not {context}: {source}")]
+#[error("the scheduler could not {step}: {source}")]
 pub struct DriverError {
-    context: String,
+    step: String,
     source: JobSchedulerError,
 }
 
-type FireCallback = Box<dyn Fn(JobKind, Timestamp) + Send + Sync>;
+fn failed_to(step: impl Into<String>) -> impl FnOnce(JobSchedulerError) -> DriverError {
+    |source| DriverError { step: step.into(), source }
+}
 
-/// Calls back when a job is due, until [`ScheduleDriver::stop`].
+/// A due job, with the due time of the occurrence.
+pub type DueJob = (JobKind, Timestamp);
+
+/// Sends each due job once, until [`ScheduleDriver::stop`].
 pub struct ScheduleDriver {
     scheduler: JobScheduler,
     tick_store: TickStore,
-    fire: Arc<Mutex<Option<FireCallback>>>,
 }
 
 impl ScheduleDriver {
-    /// Starts ticking.
+    /// Starts ticking. Returns the receiver of the due jobs too.
     ///
-    /// `fire` gets the job and the due time, at most once for each occurrence; it must not block. `clock`
-    /// must be the system's clock, because the scheduler reads that clock itself.
+    /// The channel has no limit, because a trigger that does not fit would be lost. `clock` must be the
+    /// system's clock, because the scheduler reads that clock itself.
     ///
     /// # Errors
     /// Fails if the scheduler refuses a job.
     pub async fn start(
         entries: Vec<(JobKind, Schedule)>,
         clock: Arc<dyn Clock>,
-        fire: impl Fn(JobKind, Timestamp) + Send + Sync + 'static,
-    ) -> Result<Self, DriverError> {
-        let tick_store = TickStore::new(clock);
+    ) -> Result<(Self, mpsc::UnboundedReceiver<DueJob>), DriverError> {
+        let (tick_store, due_jobs) = TickStore::new(clock);
         let scheduler = JobScheduler::new_with_storage_and_code(
             Box::new(tick_store.clone()),
             Box::new(SimpleNotificationStore::default()),
@@ -85,11 +75,10 @@ impl ScheduleDriver {
             Box::new(SimpleNotificationCode::default()),
             CHANNEL_CAPACITY,
         );
-        let scheduler = scheduler.await.map_err(|source| driver_error("be set up", source))?;
-        let mut driver = Self { scheduler, tick_store, fire: Arc::new(Mutex::new(Some(Box::new(fire)))) };
+        let mut driver = Self { scheduler: scheduler.await.map_err(failed_to("be set up"))?, tick_store };
         driver.replace_schedules(entries).await?;
-        driver.scheduler.start().await.map_err(|source| driver_error("start", source))?;
-        Ok(driver)
+        driver.scheduler.start().await.map_err(failed_to("start"))?;
+        Ok((driver, due_jobs))
     }
 
     /// Replaces the schedules. Jobs with an unchanged schedule are not touched, so that they lose no tick.
@@ -97,52 +86,39 @@ impl ScheduleDriver {
     /// # Errors
     /// Fails if the scheduler refuses a job; the jobs before it are replaced.
     pub async fn replace_schedules(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
+        // The scheduler locks its storage during a poll, so a delayed answer would delay the replacement.
         self.tick_store.answer_at_once(true);
         let replaced = self.replace_jobs(entries).await;
         self.tick_store.answer_at_once(false);
         replaced
     }
 
-    async fn replace_jobs(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
-        for (id, kind) in self.tick_store.outdated_jobs(&entries) {
-            let removed = self.scheduler.remove(&id).await;
-            removed.map_err(|source| driver_error(&format!("remove `{kind}`"), source))?;
+    async fn replace_jobs(&mut self, mut entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
+        for (id, entry) in self.tick_store.entries() {
+            if let Some(unchanged) = entries.iter().position(|new| *new == entry) {
+                entries.remove(unchanged);
+            } else {
+                let removed = self.scheduler.remove(&id).await;
+                removed.map_err(failed_to(format!("remove `{}`", entry.0)))?;
+            }
         }
         for (kind, schedule) in entries {
-            if !self.tick_store.has_job(kind) {
-                self.add_job(kind, schedule).await?;
-            }
+            let step = format!("take the job `{kind}`");
+            let tick_store = self.tick_store.clone();
+            let job = Job::new(UNUSED_EXPRESSION, move |id, _| tick_store.send_due(id));
+            let job = job.map_err(failed_to(&step))?;
+            self.tick_store.add_schedule(job.guid(), kind, schedule);
+            self.scheduler.add(job).await.map_err(failed_to(step))?;
         }
-        Ok(())
-    }
-
-    async fn add_job(&mut self, kind: JobKind, schedule: Schedule) -> Result<(), DriverError> {
-        let adding = |source| driver_error(&format!("take the job `{kind}`"), source);
-        let (tick_store, fire) = (self.tick_store.clone(), self.fire.clone());
-        let job = Job::new(UNUSED_EXPRESSION, move |id, _| {
-            // The lock is held while firing, so that nothing fires after `stop` has returned.
-            if let Some(fire) = lock_mutex(&fire).as_ref()
-                && let Some((kind, due)) = tick_store.take_due(id)
-            {
-                fire(kind, due);
-            }
-        });
-        let job = job.map_err(adding)?;
-        self.tick_store.add_schedule(job.guid(), kind, schedule);
-        self.scheduler.add(job).await.map_err(adding)?;
         Ok(())
     }
 
     /// Returns a handle that shows if the scheduler still ticks.
     pub fn heartbeat(&self) -> Heartbeat {
-        Heartbeat {
-            beats: Arc::clone(&self.tick_store.beats),
-            wake: Arc::clone(&self.tick_store.wake),
-            last_seen: 0,
-        }
+        Heartbeat { tick_store: self.tick_store.clone(), last_seen: 0 }
     }
 
-    /// Stops ticking. After it returns, `fire` is dropped and never called again.
+    /// Stops ticking. After it returns, no job is sent and the channel is closed.
     pub async fn stop(mut self) {
         // Shutdown only sets a flag; an error could come only from a shutdown handler, and none is set.
         let _ = self.scheduler.shutdown().await;
@@ -151,32 +127,20 @@ impl ScheduleDriver {
 
 /// Without `stop`, the crate's tasks would go on after the driver is dropped.
 ///
-/// Dropping removes the callback and wakes a delayed answer of the board, so that the scheduler's task sees
-/// the shutdown flag.
+/// Dropping closes the channel and wakes a delayed answer, so that the scheduler's task sees the shutdown
+/// flag.
 impl Drop for ScheduleDriver {
     fn drop(&mut self) {
-        drop(lock_mutex(&self.fire).take());
+        self.tick_store.lock_state().sender = None;
         self.tick_store.answer_at_once(true);
     }
-}
-
-fn driver_error(doing: &str, source: JobSchedulerError) -> DriverError {
-    DriverError { context: doing.into(), source }
-}
-
-/// Locks a mutex. A poisoned one is used, because each critical section here is a single assignment.
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A handle for the watchdog: shows that the scheduler still polls for due ticks.
 ///
 /// Without it, schedules that stop firing would not be noticed.
-#[derive(Clone, Debug)]
 pub struct Heartbeat {
-    beats: Arc<AtomicU64>,
-    /// Wakes a delayed answer.
-    wake: Arc<Notify>,
+    tick_store: TickStore,
     last_seen: u64,
 }
 
@@ -185,9 +149,9 @@ impl Heartbeat {
     ///
     /// Also triggers a poll, so that a frequent caller does not take a delayed answer for a failure.
     pub fn has_beaten(&mut self) -> bool {
-        let beats = self.beats.load(Ordering::Relaxed);
-        self.wake.notify_one();
-        std::mem::replace(&mut self.last_seen, beats) != beats
+        let polls = self.tick_store.lock_state().polls;
+        self.tick_store.wake.notify_one();
+        std::mem::replace(&mut self.last_seen, polls) != polls
     }
 }
 
@@ -197,16 +161,16 @@ struct TickStore {
     state: Arc<Mutex<TickState>>,
     /// Wakes a delayed answer.
     wake: Arc<Notify>,
-    /// The number of polls.
-    beats: Arc<AtomicU64>,
 }
 
 struct TickState {
-    /// True if answers must not be delayed.
     at_once: bool,
+    polls: u64,
     clock: Arc<dyn Clock>,
     set_back: SetBackDetector,
     jobs: HashMap<JobId, ScheduledJob>,
+    /// `None` after the driver is dropped.
+    sender: Option<mpsc::UnboundedSender<DueJob>>,
 }
 
 struct ScheduledJob {
@@ -215,26 +179,33 @@ struct ScheduledJob {
 }
 
 impl ScheduledJob {
-    /// Returns the next tick after `after` in seconds since 1970, as the scheduler counts; 0 for never.
-    fn tick_after(&self, after: Timestamp) -> u64 {
+    /// Sets the first tick after `after`, in seconds since 1970, as the scheduler counts; 0 for never.
+    fn set_ticks(&mut self, after: Timestamp, last_tick: Option<u64>) {
         let start = self.occurrences.next_start(after);
-        start.and_then(|start| u64::try_from(start.0 / 1000).ok()).unwrap_or(0)
+        if let Some(row) = &mut self.row {
+            row.next_tick = start.and_then(|start| u64::try_from(start.0 / 1000).ok()).unwrap_or(0);
+            row.last_tick = last_tick;
+        }
     }
 }
 
 impl TickStore {
-    fn new(clock: Arc<dyn Clock>) -> Self {
+    fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<DueJob>) {
+        let (sender, due_jobs) = mpsc::unbounded_channel();
         let state = TickState {
             at_once: false,
+            polls: 0,
             set_back: SetBackDetector::new(clock.now()),
             clock,
             jobs: HashMap::new(),
+            sender: Some(sender),
         };
-        Self { state: Arc::new(Mutex::new(state)), wake: Arc::default(), beats: Arc::default() }
+        (Self { state: Arc::new(Mutex::new(state)), wake: Arc::default() }, due_jobs)
     }
 
+    /// Locks the state. A poisoned lock is used, because no critical section leaves a half-made state.
     fn lock_state(&self) -> MutexGuard<'_, TickState> {
-        lock_mutex(&self.state)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answer_at_once(&self, at_once: bool) {
@@ -242,85 +213,73 @@ impl TickStore {
         self.wake.notify_one();
     }
 
+    fn add_schedule(&self, id: JobId, kind: JobKind, schedule: Schedule) {
+        let occurrences = JobOccurrences::new(kind, schedule);
+        self.lock_state().jobs.insert(id, ScheduledJob { occurrences, row: None });
+    }
+
+    fn entries(&self) -> Vec<(JobId, (JobKind, Schedule))> {
+        let state = self.lock_state();
+        let jobs = state.jobs.iter().map(|(id, slot)| (*id, &slot.occurrences));
+        jobs.map(|(id, job)| (id, (job.job, job.schedule.clone()))).collect()
+    }
+
+    /// Sends the occurrence that a tick is for, once, because a slow scheduler may tick twice for it.
+    fn send_due(&self, id: JobId) {
+        let mut state = self.lock_state();
+        // The lock is held while sending, so that nothing is sent after `stop` has returned.
+        if let (Some(due), Some(sender)) = (state.take_due(id), &state.sender) {
+            let _ = sender.send(due);
+        }
+    }
+
     /// Returns the next ticks, delayed until shortly before the first of them.
     async fn ticks_in_time(self) -> Result<Vec<JobAndNextTick>, JobSchedulerError> {
         loop {
-            let (ticks, silence) = self.next_answer();
-            let Some(silence) = silence else { return Ok(ticks) };
-            let over = self.lock_state().clock.sleep(silence);
+            let (ticks, delay) = self.lock_state().poll_ticks();
+            let Some(delay) = delay else { return Ok(ticks) };
+            let over = self.lock_state().clock.sleep(delay);
             tokio::select! {
                 () = over => {}
                 () = self.wake.notified() => {}
             }
         }
     }
+}
 
-    fn add_schedule(&self, id: JobId, kind: JobKind, schedule: Schedule) {
-        let occurrences = JobOccurrences::new(kind, schedule);
-        self.lock_state().jobs.insert(id, ScheduledJob { occurrences, row: None });
-    }
-
-    fn has_job(&self, kind: JobKind) -> bool {
-        self.lock_state().jobs.values().any(|slot| slot.occurrences.job() == kind)
-    }
-
-    /// Returns the jobs whose schedule is missing or different in `entries`.
-    fn outdated_jobs(&self, entries: &[(JobKind, Schedule)]) -> Vec<(JobId, JobKind)> {
-        let state = self.lock_state();
-        let slots = state.jobs.iter().map(|(id, slot)| (*id, &slot.occurrences));
-        let same =
-            |on: &JobOccurrences| entries.iter().any(|(kind, new)| *kind == on.job() && new == on.schedule());
-        slots.filter(|(_, on)| !same(on)).map(|(id, on)| (id, on.job())).collect()
-    }
-
-    /// Returns the occurrence that a tick is for, once, because a slow scheduler may tick twice for it.
-    fn take_due(&self, id: JobId) -> Option<(JobKind, Timestamp)> {
-        let mut state = self.lock_state();
-        let now = state.clock.now();
-        let occurrences = &mut state.jobs.get_mut(&id)?.occurrences;
-        occurrences.take_due(now).map(|due| (occurrences.job(), due))
-    }
-
-    fn insert_row(&self, mut row: JobStoredData) {
-        let mut state = self.lock_state();
-        let now = state.clock.now();
-        let id = row.id.as_ref().map(JobId::from);
-        if let Some(slot) = id.and_then(|id| state.jobs.get_mut(&id)) {
-            row.next_tick = slot.tick_after(now);
-            slot.row = Some(row);
-        }
-    }
-
-    fn record_tick(&self, id: JobId, at: Option<DateTime<Utc>>) {
-        let mut state = self.lock_state();
-        let at = at.map_or_else(|| state.clock.now(), |at| Timestamp(at.timestamp_millis()));
-        if let Some(slot) = state.jobs.get_mut(&id) {
-            let next = slot.tick_after(at);
-            if let Some(row) = &mut slot.row {
-                row.next_tick = next;
-                row.last_tick = u64::try_from(at.0 / 1000).ok();
-            }
-        }
+impl TickState {
+    fn take_due(&mut self, id: JobId) -> Option<DueJob> {
+        let now = self.clock.now();
+        let occurrences = &mut self.jobs.get_mut(&id)?.occurrences;
+        occurrences.take_due(now).map(|due| (occurrences.job, due))
     }
 
     /// Returns the next ticks and the delay of the answer.
     ///
     /// Detects a clock that was set back; its jobs would otherwise wait for a time that moved away. Polls
     /// come at least every [`MAX_SLEEP`].
-    fn next_answer(&self) -> (Vec<JobAndNextTick>, Option<Duration>) {
-        self.beats.fetch_add(1, Ordering::Relaxed);
-        let mut state = self.lock_state();
-        let now = state.clock.now();
-        if state.set_back.is_set_back(now) {
-            state.jobs.values_mut().for_each(|slot| slot.reset_occurrences(now));
+    fn poll_ticks(&mut self) -> (Vec<JobAndNextTick>, Option<Duration>) {
+        self.polls += 1;
+        let now = self.clock.now();
+        if self.set_back.is_set_back(now) {
+            for slot in self.jobs.values_mut() {
+                slot.set_ticks(now, None);
+                slot.occurrences.reset_fired();
+            }
         }
-        let ticks: Vec<_> = state.jobs.values().filter_map(|slot| slot.row.as_ref()).map(next_tick).collect();
-        let silence = state.answer_delay(&ticks, now);
-        (ticks, silence)
+        let rows = self.jobs.values().filter_map(|slot| slot.row.as_ref());
+        let ticks: Vec<_> = rows
+            .map(|row| JobAndNextTick {
+                id: row.id,
+                job_type: row.job_type,
+                next_tick: row.next_tick,
+                last_tick: row.last_tick,
+            })
+            .collect();
+        let delay = self.answer_delay(&ticks, now);
+        (ticks, delay)
     }
-}
 
-impl TickState {
     /// Returns the delay of the answer; `None` if a tick is near or answers must not be delayed.
     fn answer_delay(&self, ticks: &[JobAndNextTick], now: Timestamp) -> Option<Duration> {
         let next = ticks.iter().map(|tick| tick.next_tick).filter(|tick| *tick > 0).min();
@@ -332,21 +291,6 @@ impl TickState {
     }
 }
 
-impl ScheduledJob {
-    fn reset_occurrences(&mut self, now: Timestamp) {
-        let next = self.tick_after(now);
-        self.occurrences.reset_fired();
-        if let Some(row) = &mut self.row {
-            (row.next_tick, row.last_tick) = (next, None);
-        }
-    }
-}
-
-fn next_tick(row: &JobStoredData) -> JobAndNextTick {
-    JobAndNextTick { id: row.id, job_type: row.job_type, next_tick: row.next_tick, last_tick: row.last_tick }
-}
-
-/// The return type of the scheduler's traits.
 type SchedulerFuture<T> = Pin<Box<dyn Future<Output = Result<T, JobSchedulerError>> + Send>>;
 
 fn ready_future<T: Send + 'static>(value: T) -> SchedulerFuture<T> {
@@ -369,7 +313,13 @@ impl DataStore<JobStoredData> for TickStore {
     }
 
     fn add_or_update(&mut self, row: JobStoredData) -> SchedulerFuture<()> {
-        self.insert_row(row);
+        let mut state = self.lock_state();
+        let now = state.clock.now();
+        if let Some(slot) = row.id.as_ref().and_then(|id| state.jobs.get_mut(&JobId::from(id))) {
+            let last_tick = row.last_tick;
+            slot.row = Some(row);
+            slot.set_ticks(now, last_tick);
+        }
         ready_future(())
     }
 
@@ -387,10 +337,14 @@ impl MetaDataStorage for TickStore {
     fn set_next_and_last_tick(
         &mut self,
         id: JobId,
-        _theirs: Option<DateTime<Utc>>,
+        _next: Option<DateTime<Utc>>,
         last: Option<DateTime<Utc>>,
     ) -> SchedulerFuture<()> {
-        self.record_tick(id, last);
+        let mut state = self.lock_state();
+        let at = last.map_or_else(|| state.clock.now(), |last| Timestamp(last.timestamp_millis()));
+        if let Some(slot) = state.jobs.get_mut(&id) {
+            slot.set_ticks(at, u64::try_from(at.0 / 1000).ok());
+        }
         ready_future(())
     }
 

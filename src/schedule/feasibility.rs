@@ -51,24 +51,24 @@ pub struct ScheduleFit {
 
 /// Compares the demands with `limit` calls a minute.
 pub fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
-    let asked: Vec<f64> = demands.iter().map(per_minute).collect();
-    let level = fair_cap(&asked, limit);
-    let rows = demands.iter().zip(&asked).map(|(demand, asked)| {
-        let given = asked.min(level);
+    let requested: Vec<f64> = demands.iter().map(per_minute).collect();
+    let cap = fair_cap(&requested, limit);
+    let rows = demands.iter().zip(&requested).map(|(demand, requested)| {
+        let granted = requested.min(cap);
         let run_s = demand.calls * 60.0 / limit.max(1.0);
-        let turn_s = if given > 0.0 { demand.calls * 60.0 / given } else { 0.0 };
+        let turn_s = if granted > 0.0 { demand.calls * 60.0 / granted } else { 0.0 };
         let interval_s = demand.interval.as_secs_f64() * if demand.may_hold_back { 2.0 } else { 1.0 };
         let oldest = Duration::from_secs_f64(interval_s.max(turn_s) + run_s);
         JobAllotment {
             kind: demand.kind,
             calls: demand.calls,
-            requested: *asked,
-            granted: given,
+            requested: *requested,
+            granted,
             max_age: oldest,
         }
     });
     let rows: Vec<JobAllotment> = rows.collect();
-    let sum: f64 = asked.iter().sum();
+    let sum: f64 = requested.iter().sum();
     let most = rows.iter().max_by(|one, two| one.requested.total_cmp(&two.requested));
     let gives_way = most.filter(|_| sum > limit).map(|row| row.kind);
     ScheduleFit { rows, requested: sum, headroom: limit - sum, skipped_first: gives_way }
@@ -79,17 +79,17 @@ fn per_minute(demand: &JobDemand) -> f64 {
 }
 
 /// Returns the cap per job that keeps the sum within the limit; demands below it are met in full.
-fn fair_cap(asked: &[f64], limit: f64) -> f64 {
-    let mut sorted: Vec<f64> = asked.to_vec();
+fn fair_cap(requested: &[f64], limit: f64) -> f64 {
+    let mut sorted: Vec<f64> = requested.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (mut left, mut jobs) = (limit, sorted.len());
-    for asked in sorted {
+    for requested in sorted {
         #[expect(clippy::cast_precision_loss, reason = "a handful of jobs")]
         let even = left / jobs as f64;
-        if asked > even {
+        if requested > even {
             return even;
         }
-        left -= asked;
+        left -= requested;
         jobs -= 1;
     }
     f64::INFINITY

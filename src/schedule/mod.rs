@@ -16,6 +16,6 @@ mod occurrence;
 pub mod refresh_priority;
 mod rule;
 
-pub use driver::{DriverError, Heartbeat, ScheduleDriver};
+pub use driver::{DriverError, DueJob, Heartbeat, ScheduleDriver};
 pub use occurrence::{JobOccurrences, SetBackDetector};
 pub use rule::{MissedPolicy, Schedule, ScheduleError};

@@ -15,8 +15,10 @@ const LATE_AFTER: Duration = Duration::from_secs(60);
 /// The occurrences of one job's schedule.
 #[derive(Clone, Debug)]
 pub struct JobOccurrences {
-    job: JobKind,
-    schedule: Schedule,
+    /// The job.
+    pub job: JobKind,
+    /// The schedule.
+    pub schedule: Schedule,
     last_fired: Option<Timestamp>,
 }
 
@@ -24,16 +26,6 @@ impl JobOccurrences {
     /// Creates the occurrences; none was returned yet.
     pub fn new(job: JobKind, schedule: Schedule) -> Self {
         Self { job, schedule, last_fired: None }
-    }
-
-    /// Returns the job.
-    pub fn job(&self) -> JobKind {
-        self.job
-    }
-
-    /// Returns the schedule.
-    pub fn schedule(&self) -> &Schedule {
-        &self.schedule
     }
 
     /// Returns the next start after `after`.

@@ -92,7 +92,6 @@ mod tests {
         }
     }
 
-    /// A SKU of the simulation.
     #[derive(Clone, Default)]
     struct SimulatedSku {
         read_at: usize,
@@ -129,7 +128,6 @@ mod tests {
         }
     }
 
-    /// The use of the spare calls.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum SpareUse {
         Nothing,
@@ -162,7 +160,6 @@ mod tests {
         next_sku: usize,
         all: DelaySum,
         near_zero: DelaySum,
-        /// The number of spare calls made.
         calls: usize,
     }
 
@@ -203,7 +200,6 @@ mod tests {
             }
         }
 
-        /// Reads the next SKUs in the fixed order.
         fn read_round(&mut self, now: usize, skus: usize) {
             for _ in 0..skus {
                 self.read_sku(self.next_sku, now);

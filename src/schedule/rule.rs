@@ -5,7 +5,8 @@
 //! time repeated in autumn runs once. There is no year field. Day of month and day of week are alternatives,
 //! as in any crontab.
 
-use crate::model::{JobKind, Timestamp};
+use crate::model::time::DAY;
+use crate::model::{JobKind, Timestamp, code_enum};
 use chrono::DateTime;
 use chrono_tz::Tz;
 use croner::Cron;
@@ -15,25 +16,15 @@ use std::time::Duration;
 
 /// The start of the sample of a schedule's gaps: 2026-01-01, so that the result depends only on the schedule.
 const SAMPLE_FROM: Timestamp = Timestamp(1_767_225_600_000);
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const HOUR: Duration = Duration::from_hours(1);
 
-/// The policy for an occurrence that passed while no daemon could run it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissedPolicy {
-    /// Skip it and wait for the next occurrence.
-    Skip,
-    /// Run once, independent of the number of missed occurrences.
-    RunOnce,
-}
-
-impl MissedPolicy {
-    /// Returns the code used in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            MissedPolicy::Skip => "skip",
-            MissedPolicy::RunOnce => "run_once",
-        }
+code_enum! {
+    /// The policy for an occurrence that passed while no daemon could run it.
+    pub enum MissedPolicy {
+        /// Skip it and wait for the next occurrence.
+        Skip = "skip",
+        /// Run once, independent of the number of missed occurrences.
+        RunOnce = "run_once",
     }
 }
 
@@ -122,7 +113,6 @@ impl Schedule {
         Some(Timestamp(found.timestamp_millis()))
     }
 
-    /// Returns the last due time at or before `now`.
     fn last_due(&self, now: Timestamp) -> Option<Timestamp> {
         let found = self.cron.find_previous_occurrence(&self.local_time(now), true).ok()?;
         Some(Timestamp(found.timestamp_millis()))
@@ -221,7 +211,7 @@ impl Schedule {
         }
         text.push_str(match self.missed {
             MissedPolicy::Skip => "; missed runs are skipped",
-            MissedPolicy::RunOnce => "; missed runs are made up for by one",
+            MissedPolicy::RunOnce => "; after downtime it runs once",
         });
         text
     }

@@ -8,8 +8,10 @@ use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::balances_reader::BalancesReader;
 use crate::exec::preflight::{self, CreateBody, ReadOrigin, TimedRead};
 use crate::exec::{JobContext, JobError};
-use crate::model::{ChangeId, ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp};
-use crate::reconcile::creates::{FoundRecord, name_case_key};
+use crate::model::{
+    ChangeId, ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp, case_key,
+};
+use crate::reconcile::creates::FoundRecord;
 use crate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +124,7 @@ async fn read_namesakes(
     origin: ReadOrigin<'_>,
     create: CreateBody<'_>,
 ) -> Result<TimedRead<Value>, JobError> {
-    let is_ours = |found: &FoundRecord| name_case_key(&found.name) == name_case_key(create.name());
+    let is_ours = |found: &FoundRecord| case_key(&found.name) == case_key(create.name());
     let mut seen = create.preflight_named(origin).await?.map(Some);
     if !seen.records.iter().flatten().any(is_ours) {
         seen = create.preflight_with_known(origin).await?;

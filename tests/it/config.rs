@@ -6,8 +6,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource, LogFormat, QuantityPolicy};
+use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource, LogFormat};
 use tallyd::model::{JobKind, WarehouseId};
+use tallyd::reconcile::CountPolicy;
 
 const BASE: &str = "[service]\nbase_url = \"https://service.example\"\n";
 
@@ -72,10 +73,10 @@ fn the_defaults_are_what_the_design_promises() {
     assert_eq!(config.service.timeout, Duration::from_secs(30));
     assert_eq!(config.service.headers.integration_key, "svc-subscription-key");
     assert_eq!((config.limits.calls_per_minute, config.limits.reserved_calls), (120, 2));
-    assert_eq!((config.limits.own_calls_per_minute(), config.limits.bad_requests_per_day), (120, 500));
+    assert_eq!((config.limits.own_limit(), config.limits.bad_requests_per_day), (120, 500));
     assert_eq!(config.database.path, Path::new("/var/lib/tallyd/tallyd.db"));
-    assert_eq!(config.quantities.policy, QuantityPolicy::Merge);
-    assert_eq!(config.quantities.max_quantity_jump, None);
+    assert_eq!(config.quantities.policy, CountPolicy::Merge);
+    assert_eq!(config.quantities.brakes.max_quantity_jump, 0);
     assert_eq!(config.jobs.by_kind.len(), 14);
     assert_eq!(config.jobs.by_kind[&JobKind::Balances].schedule.expression(), "0 */5 * * * *");
     assert_eq!(config.jobs.skus_per_call, 200);
@@ -102,8 +103,8 @@ fn the_environment_wins_over_the_file_for_every_type() {
     assert_eq!(config.service.base_url, "http://127.0.0.1:8399");
     assert_eq!(config.service.application_id.as_deref(), Some("0123456"));
     assert_eq!(config.service.headers.gateway_key, "x-gateway");
-    assert_eq!(config.limits.own_calls_per_minute(), 30);
-    assert_eq!(config.quantities.by_warehouse[&WarehouseId(7)], QuantityPolicy::Ask);
+    assert_eq!(config.limits.own_limit(), 30);
+    assert_eq!(config.quantities.by_warehouse[&WarehouseId(7)], CountPolicy::Ask);
     assert_eq!(config.quantities.by_warehouse.get(&WarehouseId(8)), None, "the general policy");
     assert!(!config.jobs.enabled_schedules().iter().any(|(kind, _)| *kind == JobKind::Backup));
     assert_eq!(config.jobs.by_kind[&JobKind::OrderLines].schedule.timezone(), "Europe/Berlin");
@@ -169,14 +170,14 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
         ("timeout = \"1h\"", "service.timeout = \"1h\": must be 100ms to 10m"),
         ("timout = \"30s\"", "service.timout: there is no such key; did you mean `timeout`?"),
         ("timeout = 30", "service.timeout = 30: write it in quotes and with its unit"),
-        ("[limits]\nshare = \"half\"", "limits.share = \"half\": write the number without quotes"),
+        ("[limits]\nshare = \"half\"", "limits.share = \"half\": write a number without quotes"),
         ("[limits]\nreserved_calls = 120", "limits.reserved_calls = 120: must leave two of the 120 calls"),
         ("[limits]\ncalls_per_minute = 2\nshare = 0.5", "limits.share = 0.5: leaves 1 call(s) a minute"),
         ("[limits]\nshare = 0.001", "limits.share = 0.001: leaves 0 call(s) a minute"),
         ("[limits]\nshare = 0", "limits.share = 0: must be"),
         ("[limits]\nshare = 1.5", "limits.share = 1.5: must be 0.001 to 1"),
         ("[limts]\nshare = 1", "limts: there is no such table; did you mean `limits`?"),
-        ("[jobs.push]\nenabled = true", "jobs.push: `push` has no schedule: changes wake it"),
+        ("[jobs.push]\nenabled = true", "jobs.push: `push` has no schedule: new changes start it"),
         ("[jobs.balance]\nenabled = true", "jobs.balance: there is no such table; did you mean `balances`?"),
         ("[jobs.shipments]\nskus_per_call = 5", "jobs.shipments.skus_per_call: there is no such key"),
         ("[jobs.backup]\nschedule = \"0 0 0 31 2 *\"", "= \"0 0 0 31 2 *\": it never comes due"),

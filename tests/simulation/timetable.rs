@@ -31,7 +31,7 @@ impl Timetable {
         let mut due = Vec::new();
         for (occurrences, next) in self.rows.iter_mut().filter(|(_, next)| next.is_some_and(|at| at <= now)) {
             *next = occurrences.next_start(now);
-            due.extend(occurrences.take_due(now).map(|at| (occurrences.job(), at, *next)));
+            due.extend(occurrences.take_due(now).map(|at| (occurrences.job, at, *next)));
         }
         due
     }
@@ -53,7 +53,7 @@ impl Timetable {
         now: Timestamp,
         last: impl Fn(JobKind) -> Option<Timestamp>,
     ) -> Vec<(JobKind, Timestamp)> {
-        let jobs = self.rows.iter().map(|(occurrences, _)| (occurrences.job(), occurrences.schedule()));
+        let jobs = self.rows.iter().map(|(occurrences, _)| (occurrences.job, &occurrences.schedule));
         jobs.filter_map(|(job, schedule)| Some((job, schedule.catch_up(job, last(job), now)?))).collect()
     }
 }

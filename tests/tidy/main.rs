@@ -26,9 +26,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("limiter", &["model"]),
     ("client", &["model"]),
     ("store", &["model", "outbox", "journal", "reconcile"]),
-    ("config", &["model", "schedule"]),
     ("projection", &["model", "journal", "client", "store"]),
     ("exec", &["model", "outbox", "reconcile", "journal", "limiter", "client", "store", "projection"]),
+    // It reads sections into the settings of the rooms that use them.
+    ("config", &["model", "schedule", "reconcile", "limiter", "client", "exec"]),
     (
         "sync",
         &["model", "outbox", "reconcile", "journal", "schedule", "client", "store", "projection", "exec"],

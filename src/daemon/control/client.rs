@@ -12,7 +12,7 @@ use crate::client::wire::ProductKey;
 use crate::config::Config;
 use crate::daemon::{Daemon, StartError};
 use crate::exec::{JobError, KeyStatus, RunArgs};
-use crate::model::{Clock, JobKind, ProductId, json_integer};
+use crate::model::{Clock, JobKind, ProductId};
 use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError};
 use crate::sync::VerifyReport;
 use serde::de::DeserializeOwned;
@@ -23,7 +23,6 @@ use tokio::time::{Instant, timeout};
 
 /// The time limit for an answer. It covers a call with its time-out, but not a long hold.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The interval at which the lock and the answer are polled.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A failure of a request to the platform.
@@ -40,7 +39,7 @@ pub enum ControlError {
     Daemon(String),
     /// No answer came within the time limit.
     #[error(
-        "the tallyd at work did not answer within {} s; it may be told to wait: see tallyd status",
+        "the running tallyd did not answer within {} s; the platform may have ordered a wait: see tallyd status",
         REPLY_TIMEOUT.as_secs()
     )]
     ReplyTimeout,
@@ -59,37 +58,35 @@ impl From<StoreError> for ControlError {
 pub async fn send_control_request(
     config: Config,
     clock: Arc<dyn Clock>,
-    question: &ControlRequest,
+    request: &ControlRequest,
 ) -> Result<Value, ControlError> {
     let path = config.database.path.clone();
     match DatabaseLock::acquire(&path) {
         Ok(lock) => drop(lock),
-        Err(LockError::Held { .. }) => return ask_daemon(config, clock, question).await,
+        Err(LockError::Held { .. }) => return ask_daemon(config, clock, request).await,
         Err(error) => return Err(StartError::from(error).into()),
     }
-    answer_in_process(config, clock, question).await
+    answer_in_process(config, clock, request).await
 }
 
-/// Takes the lock and answers the request in this process.
 async fn answer_in_process(
     config: Config,
     clock: Arc<dyn Clock>,
-    question: &ControlRequest,
+    request: &ControlRequest,
 ) -> Result<Value, ControlError> {
     let daemon = Daemon::start(config, clock).await?;
-    let answer = server::answer_request(&daemon.context, question).await;
+    let answer = server::answer_request(&daemon.context, request).await;
     daemon.close().await?;
     Ok(answer?.0)
 }
 
-/// Leaves the request for the holder of the lock and waits for the answer.
 async fn ask_daemon(
     config: Config,
     clock: Arc<dyn Clock>,
-    question: &ControlRequest,
+    request: &ControlRequest,
 ) -> Result<Value, ControlError> {
     let store = Store::open_beside(&config.database.path).await?;
-    let (kind, input) = question.to_columns();
+    let (kind, input) = request.to_columns();
     let mut watch = store.watch_writes();
     let mut write = store.begin_write(Durability::Normal).await?;
     let id = write.request_add(&kind, &input, clock.now()).await?;
@@ -113,7 +110,7 @@ async fn ask_daemon(
         Some(Ok(ControlReply::Error(why))) => Err(ControlError::Daemon(why)),
         Some(Err(why)) => Err(ControlError::Daemon(format!("the daemon's answer cannot be read: {why}"))),
         None if begun.elapsed() > REPLY_TIMEOUT => Err(ControlError::ReplyTimeout),
-        None => answer_in_process(config, clock, question).await,
+        None => answer_in_process(config, clock, request).await,
     }
 }
 
@@ -129,10 +126,8 @@ pub async fn find_products(
     by: ProductKey,
     ids: &[String],
 ) -> Result<Vec<String>, ControlError> {
-    let question = ControlRequest::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
-    let found = send_control_request(config, clock, &question).await?;
-    serde_json::from_value(found)
-        .map_err(|why| ControlError::Daemon(format!("the daemon's answer cannot be read: {why}")))
+    let request = ControlRequest::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
+    parse_reply(send_control_request(config, clock, &request).await?)
 }
 
 /// Reads the components of a kit (*Get kit components*), records them and returns the kit's product id.
@@ -141,11 +136,8 @@ pub async fn read_components(
     clock: Arc<dyn Clock>,
     sku: &str,
 ) -> Result<ProductId, ControlError> {
-    let kit =
-        send_control_request(config, clock, &ControlRequest::Components { sku: sku.to_owned() }).await?;
-    let id = kit.as_number().and_then(json_integer);
-    id.map(ProductId)
-        .ok_or_else(|| ControlError::Daemon(format!("the daemon's answer `{kit}` is no product id")))
+    let request = ControlRequest::Components { sku: sku.to_owned() };
+    parse_reply(send_control_request(config, clock, &request).await?)
 }
 
 /// Compares the mirror with the platform, using at most `calls` calls. Changes no fact.
@@ -164,11 +156,11 @@ pub async fn run_job(
     kind: JobKind,
     input: &RunArgs,
 ) -> Result<RunResult, ControlError> {
-    let question = ControlRequest::RunJob { job: kind.as_str().into(), input: input.clone() };
-    parse_reply(send_control_request(config, clock, &question).await?)
+    let request = ControlRequest::RunJob { job: kind.as_str().into(), input: input.clone() };
+    parse_reply(send_control_request(config, clock, &request).await?)
 }
 
 fn parse_reply<T: DeserializeOwned>(answer: Value) -> Result<T, ControlError> {
-    let why = "the daemon's answer cannot be read; is it of the same version as this program?";
+    let why = "the daemon's answer cannot be read; check that daemon and command have the same version";
     serde_json::from_value(answer).map_err(|_| ControlError::Daemon(why.into()))
 }

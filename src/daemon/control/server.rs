@@ -7,6 +7,7 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
+use crate::daemon::join_result;
 use crate::daemon::run_job::run_job_with;
 use crate::exec::{self, FinishedRun, JobContext, JobError, RunArgs, RunEnd};
 use crate::journal::RunOutcome;
@@ -82,22 +83,19 @@ impl ControlRequest {
     }
 }
 
-/// The content of the column `answer`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ControlReply {
-    /// The answer.
     Answer(Value),
-    /// The reason of the failure.
     Error(String),
 }
 
 /// Makes the request to the platform. A requested run is returned beside the answer.
 pub(super) async fn answer_request(
     context: &JobContext,
-    question: &ControlRequest,
+    request: &ControlRequest,
 ) -> Result<(Value, Option<FinishedRun>), JobError> {
-    let answer = match question {
+    let answer = match request {
         ControlRequest::Keys {} => {
             let ask = async |run| Ok(json!(exec::probe_key(context, run).await?));
             answer_in_run(context, JobKind::WorkQueue, ask).await?
@@ -141,7 +139,6 @@ async fn answer_in_run(
     exec::with_run(context, (job, RunTrigger::Operator), end, None, work).await?
 }
 
-/// Runs a job, which records its own run.
 async fn run_job(
     context: &JobContext,
     job: &str,
@@ -154,10 +151,8 @@ async fn run_job(
     Ok((json!(RunResult { is_good, outcome, summary }), Some(finished)))
 }
 
-/// Serves the requests of commands beside the daemon.
 #[derive(Debug, Default)]
 pub(in crate::daemon) struct ControlServer {
-    /// The id of the newest request that was started.
     last_started: i64,
     replies: JoinSet<Result<Option<FinishedRun>, StoreError>>,
 }
@@ -168,7 +163,6 @@ impl ControlServer {
         request <= self.last_started
     }
 
-    /// Starts all waiting requests.
     pub(in crate::daemon) async fn start_waiting(&mut self, context: &JobContext) -> Result<(), StoreError> {
         for row in context.store.request_unanswered(self.last_started).await? {
             self.last_started = row.id;
@@ -181,11 +175,7 @@ impl ControlServer {
     pub(in crate::daemon) async fn next_answered(
         &mut self,
     ) -> Option<Result<Option<FinishedRun>, StoreError>> {
-        match self.replies.join_next().await? {
-            Ok(answered) => Some(answered),
-            Err(error) if error.is_cancelled() => Some(Ok(None)),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        Some(join_result(self.replies.join_next().await?).unwrap_or(Ok(None)))
     }
 
     /// Cancels the requests in progress; their clients time out.
@@ -197,11 +187,11 @@ impl ControlServer {
 async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option<FinishedRun>, StoreError> {
     let asked_at = Timestamp::parse(&row.asked_at).unwrap_or(context.now());
     let mut done = None;
-    let said = match ControlRequest::from_row(&row) {
+    let reply = match ControlRequest::from_row(&row) {
         _ if context.now().duration_since(asked_at) > REQUEST_AGE_MAX => {
-            ControlReply::Error("it was asked too long ago; ask again".into())
+            ControlReply::Error("the request is too old; send it again".into())
         }
-        Ok(question) => match answer_request(&context, &question).await {
+        Ok(request) => match answer_request(&context, &request).await {
             Ok((answer, finished)) => {
                 done = finished;
                 ControlReply::Answer(answer)
@@ -210,10 +200,10 @@ async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option
             Err(error) => ControlReply::Error(error.to_string()),
         },
         Err(why) => ControlReply::Error(format!(
-            "the daemon does not know this question ({why}); is it of the same version as this program?"
+            "the daemon does not support this request ({why}); check that daemon and command have the same version"
         )),
     };
-    let text = serde_json::to_string(&said).expect("an answer has text keys, which JSON can write");
+    let text = serde_json::to_string(&reply).expect("an answer has text keys, which JSON can write");
     let mut write = context.store.begin_write(Durability::Normal).await?;
     write.request_complete(row.id, &text, context.now()).await?;
     write.commit().await?;
@@ -226,17 +216,17 @@ mod tests {
 
     #[test]
     fn a_question_survives_being_written_down() {
-        let questions = [
+        let requests = [
             ControlRequest::Keys {},
             ControlRequest::FindProducts { by_upc: true, ids: vec!["4711".into()] },
             ControlRequest::Components { sku: "KIT".into() },
             ControlRequest::Verify { calls: 3 },
             ControlRequest::RunJob { job: "balances".into(), input: RunArgs::default() },
         ];
-        for question in questions {
-            let (kind, input) = question.to_columns();
+        for request in requests {
+            let (kind, input) = request.to_columns();
             let row = ControlRequestRow { id: 1, kind, input, asked_at: String::new() };
-            assert_eq!(ControlRequest::from_row(&row).unwrap(), question);
+            assert_eq!(ControlRequest::from_row(&row).unwrap(), request);
         }
     }
 }

@@ -4,9 +4,9 @@ use super::{ReadOrigin, TimedRead, product, template, warehouse};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, PageParams};
 use crate::exec::JobError;
-use crate::model::Sku;
+use crate::model::{Sku, case_key};
 use crate::outbox::{ChangeBody, ChangeKind, ListingTemplateCreate, ProductCreate, WarehouseCreate};
-use crate::reconcile::creates::{FoundRecord, name_case_key};
+use crate::reconcile::creates::FoundRecord;
 use crate::store::Store;
 
 /// Thing to be created.
@@ -109,7 +109,7 @@ impl<'a> CreateBody<'a> {
     /// Returns the records found. `None` if the answer is not complete (`rest_came`) and has no record under
     /// the name.
     fn proved_records(&self, found: Vec<FoundRecord>, rest_came: bool) -> Option<Vec<FoundRecord>> {
-        let is_there = found.iter().any(|found| name_case_key(&found.name) == name_case_key(self.name()));
+        let is_there = found.iter().any(|found| case_key(&found.name) == case_key(self.name()));
         (rest_came || is_there).then_some(found)
     }
 

@@ -92,7 +92,7 @@ fn a_stock_level_that_answers_omit_is_checked_twice_minutes_apart_and_then_needs
         let shows = checks(&[(200, 47)])[0];
         assert!(matches!(
             judged(&[gone(160), gone(280)]),
-            Settlement::Undecided { reason: Reason::Undecided, detail } if detail.contains("does not show this stock level")
+            Settlement::Undecided { reason: Reason::Undecided, detail } if detail.contains("no longer shows this stock level")
         ));
         let seen_meanwhile = judged(&[gone(160), shows, gone(280)]);
         assert_eq!(seen_meanwhile, Settlement::TookEffect(-3), "it was seen meanwhile");

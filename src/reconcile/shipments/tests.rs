@@ -119,7 +119,10 @@ fn a_drop_in_what_is_left_never_proves_that_it_was_ours() {
 fn the_evidence_names_its_numbers() {
     let settlement = settle_shipment(&[claimed(1, 2, Some(5))], Timestamp(0), &[check(31, &[(1, 3)])]);
     let Settlement::Undecided { detail, .. } = settlement else { panic!("{settlement:?}") };
-    assert_eq!(detail, "line 1: 5 were left, 2 were to be shipped, 3 are left; ours or another's");
+    assert_eq!(
+        detail,
+        "line 1: 5 were left, 2 were to be shipped, 3 are left; this change or another client shipped them"
+    );
 }
 
 #[test]
@@ -132,15 +135,20 @@ fn a_matching_shipment_without_an_owner_is_adopted() {
             "another quantity",
             vec![(1, 2), (2, 4)],
             None,
-            Some("of line 2 the change ships 3 and the shipment 4"),
+            Some("of line 2 the change ships 3 units and the shipment has 4"),
         ),
         (
             "a line more",
             vec![(1, 2), (2, 3), (3, 1)],
             None,
-            Some("of line 3 the change ships 0 and the shipment 1"),
+            Some("of line 3 the change ships 0 units and the shipment has 1"),
         ),
-        ("a line fewer", vec![(1, 2)], None, Some("of line 2 the change ships 3 and the shipment 0")),
+        (
+            "a line fewer",
+            vec![(1, 2)],
+            None,
+            Some("of line 2 the change ships 3 units and the shipment has 0"),
+        ),
         ("another change's", vec![(1, 2), (2, 3)], Some(8), Some("belongs to change 8")),
     ];
     for (name, items, owner, expected) in cases {
@@ -162,6 +170,6 @@ fn where_the_service_does_not_say_what_is_left_no_numbers_are_made_up() {
     ] {
         let settlement = settle_shipment(&[sent], Timestamp(0), &[look]);
         let Settlement::Undecided { detail, .. } = settlement else { panic!("{settlement:?}") };
-        assert!(detail.starts_with("the platform does not say what is left"), "{sent:?}: {detail}");
+        assert!(detail.starts_with("the platform does not state the quantity left"), "{sent:?}: {detail}");
     }
 }

@@ -1,6 +1,6 @@
-//! Tests of the merge as a table: fact, changes, policy, decision. A new rule starts as a row.
+//! Tests of the merge: fact, changes, policy, decision. A new rule starts as a case.
 //!
-//! A row expects the step, then a line for each change: id, state, and explanation or reason.
+//! A case expects the step, then a part for each change: id, state, and explanation or reason.
 
 mod limits;
 mod merge;
@@ -12,32 +12,13 @@ use crate::reconcile::{CountBase, CountPolicy, CountResolution};
 
 use CountPolicy::{Ask, Local, Merge, Remote};
 
-/// A row of the table.
-struct CaseRow {
-    name: &'static str,
-    fact: StockLevelKnowledge,
-    changes: Vec<StockLevelChange>,
-    policy: CountPolicy,
-    expected: &'static [&'static str],
+fn state(quantity: i64, own_delta: i64) -> QuantityState {
+    QuantityState { quantity: Quantity(quantity), own_delta }
 }
 
-fn case_row(
-    name: &'static str,
-    fact: StockLevelKnowledge,
-    changes: impl Into<Vec<StockLevelChange>>,
-    policy: CountPolicy,
-    expected: &'static [&'static str],
-) -> CaseRow {
-    CaseRow { name, fact, changes: changes.into(), policy, expected }
-}
-
-fn state(quantity: i64, ours: i64) -> QuantityState {
-    QuantityState { quantity: Quantity(quantity), own_delta: ours }
-}
-
-/// Returns the fact `quantity` with the own delta `ours`.
-fn known_fact(quantity: i64, ours: i64) -> StockLevelKnowledge {
-    StockLevelKnowledge::Known(state(quantity, ours))
+/// Returns the fact `quantity` with the given own delta.
+fn known_fact(quantity: i64, own_delta: i64) -> StockLevelKnowledge {
+    StockLevelKnowledge::Known(state(quantity, own_delta))
 }
 
 /// Returns a pending change `id` that was inserted at second `id`.
@@ -49,9 +30,9 @@ fn count(quantity: i64, base: CountBase) -> Count {
     Count { quantity: Quantity(quantity), counted_at: None, base, applied_after: 0, resolution: None }
 }
 
-/// Returns a count of `quantity` with the base `seen` and its own delta `ours`.
-fn set(id: i64, quantity: i64, (seen, ours): (i64, i64)) -> StockLevelChange {
-    change(id, ChangeEffect::Set(count(quantity, CountBase::Known(state(seen, ours)))))
+/// Returns a count of `quantity` with the base `seen` and its own delta.
+fn set(id: i64, quantity: i64, (seen, own_delta): (i64, i64)) -> StockLevelChange {
+    change(id, ChangeEffect::Set(count(quantity, CountBase::Known(state(seen, own_delta)))))
 }
 
 fn adjust(id: i64, delta: i64) -> StockLevelChange {
@@ -109,8 +90,22 @@ fn plan_lines(plan: &StockLevelPlan) -> Vec<String> {
     std::iter::once(step).chain(plan.decisions.iter().map(decision)).collect()
 }
 
-fn check_rows(rows: Vec<CaseRow>) {
-    for CaseRow { name, fact, changes, policy, expected } in rows {
-        assert_eq!(plan_lines(&plan(fact, &changes, policy, None)), expected, "{name}");
-    }
+fn check_plan(
+    name: &str,
+    fact: StockLevelKnowledge,
+    changes: impl AsRef<[StockLevelChange]>,
+    policy: CountPolicy,
+    expected: &str,
+) {
+    assert_eq!(plan_lines(&plan(fact, changes.as_ref(), policy, None)).join("; "), expected, "{name}");
+}
+
+/// Checks the usual case: a fresh fact with its own delta, and the policy `merge`.
+fn check_merge(
+    name: &str,
+    (fact, own_delta): (i64, i64),
+    changes: impl AsRef<[StockLevelChange]>,
+    expected: &str,
+) {
+    check_plan(name, known_fact(fact, own_delta), changes, Merge, expected);
 }

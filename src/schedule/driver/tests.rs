@@ -1,10 +1,9 @@
-//! Tests of the driver: the board is asked directly, except in tests that need real seconds.
+//! Tests of the driver: they call the tick store directly, except where real seconds are needed.
 
 use super::super::MissedPolicy;
 use super::*;
 use crate::model::Moment;
 use std::sync::atomic::{AtomicI64, Ordering};
-use tokio::sync::mpsc;
 
 /// The system's clock, or a clock moved by hand.
 struct DriverClock(Option<AtomicI64>);
@@ -37,15 +36,19 @@ fn schedule(expression: &str, zone: &str, missed: MissedPolicy) -> Schedule {
 
 fn tick_store(now: &str, entry: Schedule) -> (TickStore, Arc<DriverClock>, JobId) {
     let clock = Arc::new(DriverClock(Some(AtomicI64::new(at(now).0))));
-    let tick_store = TickStore::new(clock.clone());
+    let (mut tick_store, _) = TickStore::new(clock.clone());
     let mut job = Job::new(UNUSED_EXPRESSION, |_, _| {}).unwrap();
     tick_store.add_schedule(job.guid(), JobKind::Balances, entry);
-    tick_store.insert_row(job.job_data().unwrap());
+    drop(tick_store.add_or_update(job.job_data().unwrap()));
     (tick_store, clock, job.guid())
 }
 
+fn record_tick(tick_store: &TickStore, id: JobId, at: Timestamp) {
+    drop(tick_store.clone().set_next_and_last_tick(id, None, Some(at.to_datetime())));
+}
+
 fn next(tick_store: &TickStore) -> String {
-    Timestamp(i64::try_from(tick_store.next_answer().0[0].next_tick).unwrap() * 1000).to_rfc3339()
+    Timestamp(i64::try_from(tick_store.lock_state().poll_ticks().0[0].next_tick).unwrap() * 1000).to_rfc3339()
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn ticks_keep_the_wall_clock_through_a_clock_change_without_a_restart() {
     let (tick_store, clock, id) = tick_store("2027-03-26T12:00:00Z", entry);
     assert_eq!(next(&tick_store), "2027-03-27T07:30:00.000Z");
     clock.set("2027-03-27T07:30:00.400Z");
-    tick_store.record_tick(id, Some(clock.now().to_datetime()));
+    record_tick(&tick_store, id, clock.now());
     assert_eq!(next(&tick_store), "2027-03-28T06:30:00.000Z");
 }
 
@@ -63,9 +66,22 @@ fn an_occurrence_fires_once_however_often_it_ticks() {
     let (tick_store, clock, id) =
         tick_store("2026-11-21T08:00:00Z", schedule("0 * * * * *", "UTC", MissedPolicy::Skip));
     clock.set("2026-11-21T08:01:00.3Z");
-    assert_eq!(tick_store.take_due(id), Some((JobKind::Balances, at("2026-11-21T08:01:00Z"))));
+    assert_eq!(tick_store.lock_state().take_due(id), Some((JobKind::Balances, at("2026-11-21T08:01:00Z"))));
     clock.set("2026-11-21T08:01:00.8Z");
-    assert_eq!(tick_store.take_due(id), None);
+    assert_eq!(tick_store.lock_state().take_due(id), None);
+}
+
+#[test]
+fn each_trigger_arrives_however_long_the_receiver_is_busy() {
+    let clock = Arc::new(DriverClock(Some(AtomicI64::new(at("2026-11-21T08:00:00Z").0))));
+    let (tick_store, mut due_jobs) = TickStore::new(clock.clone());
+    let id = Job::new(UNUSED_EXPRESSION, |_, _| {}).unwrap().guid();
+    tick_store.add_schedule(id, JobKind::WorkQueue, schedule("* * * * * *", "UTC", MissedPolicy::Skip));
+    for second in 0..1_000 {
+        clock.0.as_ref().unwrap().store(at("2026-11-21T08:00:00Z").0 + second * 1000, Ordering::Relaxed);
+        tick_store.send_due(id);
+    }
+    assert_eq!(std::iter::from_fn(|| due_jobs.try_recv().ok()).count(), 1_000);
 }
 
 #[test]
@@ -76,8 +92,8 @@ fn a_tick_that_slept_through_goes_by_the_policy() {
         let (tick_store, clock, id) =
             tick_store("2026-11-21T22:00:00Z", schedule("0 0 2 * * *", "UTC", missed));
         clock.set("2026-11-22T08:00:00Z");
-        assert_eq!(tick_store.take_due(id).map(|(_, due)| due), expected.map(at), "{missed:?}");
-        assert_eq!(tick_store.take_due(id), None, "{missed:?}");
+        assert_eq!(tick_store.lock_state().take_due(id).map(|(_, due)| due), expected.map(at), "{missed:?}");
+        assert_eq!(tick_store.lock_state().take_due(id), None, "{missed:?}");
     }
 }
 
@@ -86,42 +102,37 @@ fn a_clock_set_back_does_not_leave_jobs_waiting_for_the_old_time() {
     let (tick_store, clock, id) =
         tick_store("2036-01-01T00:00:00Z", schedule("0 0 * * * *", "UTC", MissedPolicy::Skip));
     clock.set("2036-01-01T01:00:00Z");
-    assert!(tick_store.take_due(id).is_some());
-    tick_store.record_tick(id, Some(clock.now().to_datetime()));
+    assert!(tick_store.lock_state().take_due(id).is_some());
+    record_tick(&tick_store, id, clock.now());
     clock.set("2026-11-21T08:00:30Z");
     assert_eq!(next(&tick_store), "2026-11-21T09:00:00.000Z");
-    assert_eq!(tick_store.next_answer().0[0].last_tick, None);
+    assert_eq!(tick_store.lock_state().poll_ticks().0[0].last_tick, None);
     clock.set("2026-11-21T09:00:00Z");
-    assert_eq!(tick_store.take_due(id), Some((JobKind::Balances, at("2026-11-21T09:00:00Z"))));
+    assert_eq!(tick_store.lock_state().take_due(id), Some((JobKind::Balances, at("2026-11-21T09:00:00Z"))));
 }
 
 #[tokio::test]
 async fn it_fires_each_second_and_never_after_stop() {
-    let (tx, mut rx) = mpsc::unbounded_channel();
     let entries = vec![(JobKind::WorkQueue, schedule("* * * * * *", "UTC", MissedPolicy::Skip))];
-    let fire = move |kind, due| assert!(tx.send((kind, due)).is_ok());
-    let driver = ScheduleDriver::start(entries, Arc::new(DriverClock(None)), fire).await.unwrap();
+    let (driver, mut rx) = ScheduleDriver::start(entries, Arc::new(DriverClock(None))).await.unwrap();
     let (kind, first) = rx.recv().await.unwrap();
     let (_, second) = rx.recv().await.unwrap();
     assert_eq!(kind, JobKind::WorkQueue);
     assert!(second > first && first.0 % 1000 == 0, "{first} {second}");
     driver.stop().await;
-    // The callback is gone, so the channel has no sender left: nothing can fire.
+    // The channel has no sender left: nothing can fire.
     let closed = async { while rx.recv().await.is_some() {} };
-    assert!(
-        tokio::time::timeout(Duration::from_secs(5), closed).await.is_ok(),
-        "the callback outlived `stop`"
-    );
+    assert!(tokio::time::timeout(Duration::from_secs(5), closed).await.is_ok(), "the sender outlived `stop`");
 }
 
 #[tokio::test]
 async fn a_reload_keeps_what_did_not_change() {
     let hourly = || schedule("0 0 * * * *", "UTC", MissedPolicy::Skip);
     let entries = vec![(JobKind::Balances, hourly()), (JobKind::Prune, hourly())];
-    let mut driver = ScheduleDriver::start(entries, Arc::new(DriverClock(None)), |_, _| {}).await.unwrap();
+    let (mut driver, _) = ScheduleDriver::start(entries, Arc::new(DriverClock(None))).await.unwrap();
     let ids = |driver: &ScheduleDriver| {
         let state = driver.tick_store.lock_state();
-        let mut ids: Vec<_> = state.jobs.iter().map(|(id, slot)| (slot.occurrences.job(), *id)).collect();
+        let mut ids: Vec<_> = state.jobs.iter().map(|(id, slot)| (slot.occurrences.job, *id)).collect();
         ids.sort();
         ids
     };
@@ -163,7 +174,7 @@ fn the_tick_store_answers_just_before_the_next_tick() {
         ("2026-11-21T08:01:07Z", None),
     ] {
         clock.set(now);
-        assert_eq!(tick_store.next_answer().1, silent_ms.map(Duration::from_millis), "{now}");
+        assert_eq!(tick_store.lock_state().poll_ticks().1, silent_ms.map(Duration::from_millis), "{now}");
     }
 }
 
@@ -171,17 +182,17 @@ fn the_tick_store_answers_just_before_the_next_tick() {
 async fn idle_driver() -> ScheduleDriver {
     let clock = Arc::new(DriverClock(Some(AtomicI64::new(at("2026-11-21T08:00:00Z").0))));
     let daily = schedule("0 0 3 * * *", "UTC", MissedPolicy::Skip);
-    ScheduleDriver::start(vec![(JobKind::Backup, daily)], clock, |_, _| {}).await.unwrap()
+    ScheduleDriver::start(vec![(JobKind::Backup, daily)], clock).await.unwrap().0
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_nothing_is_due_the_scheduler_polls_every_ten_seconds() {
     let driver = idle_driver().await;
-    let beats = || driver.tick_store.beats.load(Ordering::Relaxed);
-    let before = beats();
+    let polled = || driver.tick_store.lock_state().polls;
+    let before = polled();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let looks = beats() - before;
-    assert!((58..=62).contains(&looks), "{looks} looks in ten minutes");
+    let polls = polled() - before;
+    assert!((58..=62).contains(&polls), "{polls} polls in ten minutes");
     driver.stop().await;
 }
 
@@ -204,7 +215,7 @@ fn a_tick_is_late_after_a_minute_and_not_before() {
         let (tick_store, clock, id) =
             tick_store("2026-11-21T22:00:00Z", schedule("0 0 2 * * *", "UTC", MissedPolicy::Skip));
         clock.set(now);
-        assert_eq!(tick_store.take_due(id).is_some(), is_fired, "{now}");
+        assert_eq!(tick_store.lock_state().take_due(id).is_some(), is_fired, "{now}");
     }
 }
 
@@ -214,10 +225,10 @@ fn a_step_back_of_ten_seconds_only_delays_a_tick_and_a_longer_one_begins_anew() 
         let (tick_store, clock, id) =
             tick_store("2026-11-21T08:00:00Z", schedule("0 0 * * * *", "UTC", MissedPolicy::Skip));
         clock.set("2026-11-21T09:00:09Z");
-        assert!(tick_store.take_due(id).is_some());
-        tick_store.record_tick(id, Some(clock.now().to_datetime()));
+        assert!(tick_store.lock_state().take_due(id).is_some());
+        record_tick(&tick_store, id, clock.now());
         assert_eq!(next(&tick_store), "2026-11-21T10:00:00.000Z");
-        assert_eq!(tick_store.next_answer().0[0].last_tick, Some(1_795_251_609));
+        assert_eq!(tick_store.lock_state().poll_ticks().0[0].last_tick, Some(1_795_251_609));
         clock.set(now);
         let expected = if is_again { "2026-11-21T09:00:00.000Z" } else { "2026-11-21T10:00:00.000Z" };
         assert_eq!(next(&tick_store), expected, "{now}");
@@ -229,13 +240,17 @@ fn a_clock_that_goes_on_after_a_step_back_is_not_set_back_again() {
     let (tick_store, clock, id) =
         tick_store("2026-11-21T09:00:00Z", schedule("0 0 * * * *", "UTC", MissedPolicy::Skip));
     clock.set("2026-11-21T08:30:00Z");
-    tick_store.next_answer();
+    tick_store.lock_state().poll_ticks();
     clock.set("2026-11-21T09:00:00Z");
-    assert!(tick_store.take_due(id).is_some());
-    tick_store.record_tick(id, None);
+    assert!(tick_store.lock_state().take_due(id).is_some());
+    drop(tick_store.clone().set_next_and_last_tick(id, None, None));
     clock.set("2026-11-21T09:00:30Z");
     assert_eq!(next(&tick_store), "2026-11-21T10:00:00.000Z");
-    assert_eq!(tick_store.take_due(id), None, "it has fired, and nothing has made it forget that");
+    assert_eq!(
+        tick_store.lock_state().take_due(id),
+        None,
+        "it has fired, and nothing has made it forget that"
+    );
 }
 
 #[tokio::test]
@@ -260,5 +275,5 @@ async fn the_storage_answers_what_the_scheduler_asks() {
     );
     assert_eq!(tick_store.time_till_next_job().await.unwrap(), None);
     tick_store.delete(id).await.unwrap();
-    assert!(tick_store.get(id).await.unwrap().is_none() && tick_store.next_answer().0.is_empty());
+    assert!(tick_store.get(id).await.unwrap().is_none() && tick_store.lock_state().poll_ticks().0.is_empty());
 }

@@ -46,7 +46,7 @@ async fn another_companys_key_refuses_the_start_before_anything_is_sent() {
         let output = rig::program(&config, &["run", "--once"]).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("another company's account and nothing was sent: put the right key"), "{said}");
+        assert!(said.contains("another account and nothing was sent: restore the right key"), "{said}");
         let made: Vec<_> = world.sandbox.logged_calls()[calls..].iter().map(|call| call.operation).collect();
         assert_eq!(made, ["GET /api/Warehouses"]);
     }

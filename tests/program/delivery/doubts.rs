@@ -96,7 +96,7 @@ async fn a_write_whose_product_is_not_returned_any_more_is_left_to_a_person_afte
     assert!(dock.calls(BALANCES) - looks <= 4, "{} looks", dock.calls(BALANCES) - looks);
     let (state, reason, detail) = dock.fate("lost").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "undecided"), "{detail}");
-    assert!(detail.contains("does not show this stock level"), "{detail}");
+    assert!(detail.contains("no longer shows this stock level"), "{detail}");
     assert_eq!(tallyd::settle::next_check_at(dock.daemon().context()).await.unwrap(), None);
 }
 

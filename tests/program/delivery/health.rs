@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::{HttpTransport, PlatformRequest, SendFuture, Transport};
-use tallyd::daemon::{boot_id, limiter_settings};
+use tallyd::daemon::boot_id;
 use tallyd::health;
 use tallyd::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport};
 use tallyd::model::{JobKind, Operation};
@@ -33,7 +33,7 @@ async fn health(dock: &Dock) -> HealthReport {
     let clock = dock.clock();
     let look = HealthInputs {
         daemon: DaemonState::Running,
-        limits: limiter_settings(&dock.config()),
+        limits: dock.config().limits.clone(),
         boot_id: boot_id(&*clock),
         now: clock.now(),
         moment: clock.moment(),

@@ -6,7 +6,7 @@
 use super::agenda::Act;
 use super::trial::Trial;
 use std::collections::BTreeMap;
-use tallyd::daemon::{boot_id, limiter_settings};
+use tallyd::daemon::boot_id;
 use tallyd::health::{DaemonState, HealthInputs, HealthReport, check_health};
 use tallyd::model::Clock;
 
@@ -86,7 +86,7 @@ impl Trial {
         let context = self.world.daemon().context();
         let look = HealthInputs {
             daemon: DaemonState::Running,
-            limits: limiter_settings(&self.world.config()),
+            limits: self.world.config().limits.clone(),
             boot_id: boot_id(&*context.clock),
             now: context.now(),
             moment: self.world.clock.moment(),

@@ -29,7 +29,7 @@ pub(super) struct CallBudgetReport {
 impl CallBudgetReport {
     pub(super) async fn read(config: &Config, store: &Store, now: Timestamp) -> Result<Self, CommandFailure> {
         Ok(Self {
-            limit: config.limits.own_calls_per_minute(),
+            limit: config.limits.own_limit(),
             now,
             last_minute: store.call_counts_by_lane(now.minus(MINUTE).0).await?,
             last_hour: store.call_counts(now.minus(MINUTE * 60)).await?,

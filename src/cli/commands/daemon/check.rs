@@ -68,7 +68,7 @@ fn settings_text(config: &Config) -> String {
          at most {} concurrent calls of an operation\npolicy    {}\n",
         config.service.base_url,
         config.database.path.display(),
-        limits.own_calls_per_minute(),
+        limits.own_limit(),
         limits.calls_per_minute,
         limits.reserved_calls,
         limits.concurrent_calls_per_operation,
@@ -114,7 +114,7 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
         may_hold_back: kind == JobKind::OrderLines && counts_are_read,
     });
     let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
-    let bulk = config.limits.own_calls_per_minute();
+    let bulk = config.limits.own_limit();
     let bulk = bulk.saturating_sub(config.limits.reserved_calls).max(1);
     let fit = feasibility::fit_schedules(&demands, f64::from(bulk));
     let columns = |row: &JobAllotment| {

@@ -46,7 +46,7 @@ mod tests {
         let balances =
             "next 2026-10-25 02:30:00 +02:00, 2026-10-26 02:30:00 +01:00, 2026-10-27 02:30:00 +01:00";
         assert!(text.contains(balances), "{text}");
-        assert!(text.contains("(Europe/Berlin); missed runs are made up for by one"), "{text}");
-        assert!(text.contains("suppliers          disabled: runs on demand only\n"), "{text}");
+        assert!(text.contains("(Europe/Berlin); after downtime it runs once"), "{text}");
+        assert!(text.contains("suppliers          off: only on demand\n"), "{text}");
     }
 }

@@ -126,13 +126,8 @@ fn health_inputs(context: &CliContext, config: &Config) -> Result<HealthInputs, 
         LockState::Held { .. } => DaemonState::Running,
     };
     let clock = context.clock();
-    Ok(HealthInputs {
-        daemon,
-        limits: daemon::limiter_settings(config),
-        boot_id: daemon::boot_id(&clock),
-        now: clock.now(),
-        moment: clock.moment(),
-    })
+    let (now, moment) = (clock.now(), clock.moment());
+    Ok(HealthInputs { daemon, limits: config.limits.clone(), boot_id: daemon::boot_id(&clock), now, moment })
 }
 
 pub(in crate::cli) async fn status_command(

@@ -6,7 +6,6 @@ use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
 use crate::cli::output::{self, or_dash, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::exec::JournalRetention;
 use crate::model::{Position, Timestamp};
 use crate::projection::JournalReplay;
 use crate::store::{DatabaseLock, ExchangeDetail, JournalEvent, RowDifference, Store, TableComparison};
@@ -171,10 +170,8 @@ async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult 
     let config = context.config()?;
     let lock = DatabaseLock::acquire(&config.database.path)?;
     let store = Store::open(&config.database.path, &lock).await?;
-    let retention =
-        JournalRetention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size };
     let options = PruneOptions { is_by_operator: true, is_dry_run };
-    let pruned = sync::prune_journal(&store, retention, options, context.now()).await;
+    let pruned = sync::prune_journal(&store, config.journal, options, context.now()).await;
     store.close().await?;
     let preface = if is_dry_run { "nothing was changed; a prune now would give: " } else { "" };
     Ok(format!("{preface}{}\n", pruned?).into())

@@ -1,0 +1,36 @@
+//! Enums whose values have a code: the value's name in the database, the configuration, logs and JSON.
+
+/// Defines an enum with the codes of its values, and `ALL`, `as_str`, `from_code` and `Display`.
+macro_rules! code_enum {
+    ($(#[$attribute:meta])* pub enum $name:ident {
+        $($(#[$doc:meta])+ $variant:ident = $code:literal),+ $(,)?
+    }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$doc])+ $variant),+ }
+
+        #[allow(dead_code, reason = "the program does not use each function of each enum")]
+        impl $name {
+            /// All values, in the order of their definition.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// Returns the code.
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $code),+ }
+            }
+
+            /// Returns the value of a code.
+            pub fn from_code(code: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == code)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+pub(crate) use code_enum;
