@@ -52,9 +52,9 @@ impl<'a> CreateBody<'a> {
     pub(crate) fn ordering_key(&self) -> String {
         match self {
             CreateBody::Product(change) => product_key(&change.sku),
-            CreateBody::Warehouse(change) => format!("warehouse {}", name_case_key(&change.name)),
+            CreateBody::Warehouse(change) => format!("warehouse {}", case_key(&change.name)),
             CreateBody::Template(change) => {
-                format!("template {} {}", change.storefront_id, name_case_key(&change.name))
+                format!("template {} {}", change.storefront_id, case_key(&change.name))
             }
         }
     }

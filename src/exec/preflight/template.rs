@@ -5,7 +5,6 @@
 use super::{ReadOrigin, TimedRead, read_templates};
 use crate::client::wire::ListingTemplate;
 use crate::exec::JobError;
-use crate::model::case_key;
 use crate::outbox::ListingTemplateCreate;
 use crate::reconcile::creates::FoundRecord;
 

@@ -3,7 +3,6 @@
 use super::{ReadOrigin, TimedRead, read_warehouses};
 use crate::client::wire::Warehouse;
 use crate::exec::JobError;
-use crate::model::case_key;
 use crate::outbox::WarehouseCreate;
 use crate::reconcile::creates::FoundRecord;
 use serde_json::Value;

@@ -5,7 +5,9 @@
 //! stock level before the stock level changes (docs/rules.md 37).
 
 use super::stock_levels::{PlannedStockLevel, StockLevelWrite, json_rows, stock_level_rows};
-use crate::model::{ChangeId, ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::model::{
+    ChangeId, ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
+};
 use crate::store::outbox::changes::outbox_open_revisions;
 use crate::store::{StoreError, WriteTransaction};
 use serde_json::json as value;
