@@ -171,7 +171,10 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
         ("timout = \"30s\"", "service.timout: there is no such key; did you mean `timeout`?"),
         ("timeout = 30", "service.timeout = 30: write it in quotes and with its unit"),
         ("[limits]\nshare = \"half\"", "limits.share = \"half\": write a number without quotes"),
-        ("[limits]\nreserved_calls = 120", "limits.reserved_calls = 120: must leave two of the 120 calls"),
+        (
+            "[limits]\nreserved_calls = 120",
+            "limits.reserved_calls = 120: must leave two of tallyd's 120 calls",
+        ),
         ("[limits]\ncalls_per_minute = 2\nshare = 0.5", "limits.share = 0.5: leaves 1 call(s) a minute"),
         ("[limits]\nshare = 0.001", "limits.share = 0.001: leaves 0 call(s) a minute"),
         ("[limits]\nshare = 0", "limits.share = 0: must be"),

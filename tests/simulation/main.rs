@@ -26,6 +26,7 @@ mod happen;
 mod judge;
 mod lapse;
 mod month;
+mod notice;
 mod odd;
 mod poison;
 mod quiet;

@@ -107,7 +107,7 @@ async fn a_reload_beside_a_foreign_lock_does_not_end_the_daemon() {
     other.execute("BEGIN IMMEDIATE").await.unwrap();
     running.signal("-HUP");
     // Other work of the daemon waits for the lock too, and logs that.
-    while !running.until("database.write_failed").await.contains("put the changed configuration in force") {}
+    while !running.until("database.write_failed").await.contains("apply the changed configuration") {}
     other.execute("ROLLBACK").await.unwrap();
     running.until("config.reloaded").await;
     assert_eq!(running.stop().await, Some(0));

@@ -44,7 +44,10 @@ async fn a_copy_beside_a_running_daemon_is_whole_private_and_marked() {
     let before = std::fs::read(&file).unwrap();
     let output = rig::program(&config, &args).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("choose another, nothing is overwritten"));
+    assert!(
+        String::from_utf8_lossy(&output.stderr)
+            .contains("choose another name, because backups never overwrite a file")
+    );
     assert_eq!(std::fs::read(&file).unwrap(), before);
     working.stop().await;
 }

@@ -70,7 +70,7 @@ async fn a_folder_that_is_not_there_is_named() {
     let world = World::new().await;
     let path = world.path.with_file_name("nowhere").join("t.db");
     let said = DatabaseLock::acquire(&path).unwrap_err().to_string();
-    all_in(&said, &["nowhere", "check that the folder exists and may be written"]);
+    all_in(&said, &["nowhere", "check that the folder exists and is writable"]);
     let lock = DatabaseLock::acquire(&world.path).unwrap();
     let said = Store::open(&path, &lock).await.unwrap_err().to_string();
     all_in(&said, &["nowhere", "check that the folder exists"]);

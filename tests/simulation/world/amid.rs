@@ -33,21 +33,30 @@ impl World {
         self.amid.push((at_ms, word));
     }
 
-    /// Begins the decisions that are due.
-    pub(super) fn say_amid(&mut self, at_ms: i64) {
+    /// Begins the decisions that are due and returns true if there is one.
+    pub(super) fn say_amid(&mut self, at_ms: i64) -> bool {
         if self.clock.is_suspended() || self.daemon.is_none() {
-            return;
+            return false;
         }
         let (due, later) = std::mem::take(&mut self.amid).into_iter().partition(|(when, _)| *when <= at_ms);
         self.amid = later;
         let due: Vec<(i64, Amid)> = due;
+        let has_decision = !due.is_empty();
         for (_, word) in due {
             let (store, clock) = (self.store().clone(), self.clock.clone());
             tokio::spawn(async move { say(&store, &clock, &word).await });
-            let heard_at = at_ms.max(self.clock.now_ms()) + super::GATHER_MS;
-            self.plan_job(JobKind::Push, heard_at, RunTrigger::Outbox);
-            self.plan_job(JobKind::Settle, heard_at, RunTrigger::Outbox);
         }
+        has_decision
+    }
+
+    /// Plans the jobs that the daemon starts when it notices a decision.
+    ///
+    /// This comes after the event with which the decision began: a run that starts with that event may have
+    /// read before the decision's commit.
+    pub(super) fn notice_decision(&mut self) {
+        let at = self.clock.now_ms() + super::GATHER_MS;
+        self.plan_job(JobKind::Push, at, RunTrigger::Outbox);
+        self.plan_job(JobKind::Settle, at, RunTrigger::Outbox);
     }
 }
 

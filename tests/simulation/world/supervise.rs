@@ -85,7 +85,7 @@ impl World {
         };
         let at = [job.map(|(at, _)| at), tick, probe, sleeper].into_iter().flatten().min();
         let Some(at) = at.filter(|at| *at <= until_ms) else { return false };
-        self.say_amid(at);
+        let has_decision = self.say_amid(at);
         match job {
             Some((due, kind)) if due <= at => {
                 self.clock.advance_to(at.max(self.clock.now_ms()));
@@ -100,6 +100,9 @@ impl World {
                 self.tick().await;
             }
             _ => self.clock.wake_next(),
+        }
+        if has_decision {
+            self.notice_decision();
         }
         true
     }

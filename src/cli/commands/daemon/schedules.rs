@@ -47,6 +47,6 @@ mod tests {
             "next 2026-10-25 02:30:00 +02:00, 2026-10-26 02:30:00 +01:00, 2026-10-27 02:30:00 +01:00";
         assert!(text.contains(balances), "{text}");
         assert!(text.contains("(Europe/Berlin); after downtime it runs once"), "{text}");
-        assert!(text.contains("suppliers          off: only on demand\n"), "{text}");
+        assert!(text.contains("suppliers          disabled: runs on demand only\n"), "{text}");
     }
 }
