@@ -49,7 +49,7 @@ pub(super) struct SnapshotInputs<'a> {
 /// Empty set of warehouses.
 pub(super) static NO_WAREHOUSES: BTreeSet<WarehouseId> = BTreeSet::new();
 
-/// What lists of the database hold about a stock level.
+/// Facts about a stock level from lists of the database.
 #[derive(Clone, Copy)]
 struct KnownLists {
     /// True if the list of warehouses holds the warehouse, or nothing yet.

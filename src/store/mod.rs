@@ -80,13 +80,12 @@ pub use mirror::unchanged_orders::UnchangedOrders;
 pub use mirror::warehouses::{WarehouseFact, WarehouseRow};
 pub use mirror::work_queue::{WorkQueueCounts, WorkQueueDifference, WorkQueueRow};
 pub use outbox::brake::BrakeTripRow;
-pub use outbox::changes::{
-    ChangeContent, ChangeOutcome, ChangeRow, ClaimedChange, NewChange, OpenChange, OutboxFilter,
-};
+pub use outbox::changes::{ChangeContent, ChangeRow, NewChange, OpenChange, OutboxFilter};
 pub use outbox::evidence::{ClaimEvidence, ReferencedChange};
 pub use outbox::in_doubt::{AdoptionRow, InDoubtRow};
 pub use outbox::resolve::{DecisionResult, ResolutionEffect};
 pub use outbox::suspected_absence::SuspectedAbsenceRow;
+pub use outbox::transitions::{ChangeOutcome, ClaimedChange};
 pub use views::call_stats::CallCount;
 pub use views::change_history::{CandidateShipment, TransitionRow};
 pub use views::explain::{CurrentStockLevel, ExplainedChange, ExplainedEvent, KnownSku, QuantityStateRow};

@@ -122,7 +122,7 @@ async fn complete_shipments(
 ) -> Result<(), JobError> {
     let records = wire::decode_created_shipments(&answer.reply.body).map(|decoded| decoded.records);
     let records: Vec<CreatedShipment> = records.unwrap_or_default();
-    deliver.complete_answer(answer, &ParsedShipmentAnswer { entries: entries, records }, summary).await
+    deliver.complete_answer(answer, &ParsedShipmentAnswer { entries, records }, summary).await
 }
 
 /// Parsed answer to the creation of shipments.

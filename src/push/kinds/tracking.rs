@@ -213,7 +213,7 @@ pub(super) fn tracking_entry(
         ordering_key: subject,
         evidence: claimed,
     };
-    CallEntry { evidence: evidence, content: submission }
+    CallEntry { evidence, content: submission }
 }
 
 /// Builds the call that submits these numbers.

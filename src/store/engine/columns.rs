@@ -55,7 +55,7 @@ macro_rules! text_columns {
         impl<'r> Decode<'r, Sqlite> for $name {
             fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
                 let text = String::from(<LossyText as Decode<Sqlite>>::decode(value)?);
-                Ok($read(text)?)
+                $read(text).map_err(BoxDynError::from)
             }
         }
     )+};
@@ -80,6 +80,6 @@ integer_columns!(
 text_columns!(
     ChangeState: |name: String| name.parse::<ChangeState>(),
     // An unknown code counts as an unreadable record, which proves nothing.
-    ProductLack: |code: String| Ok::<_, BoxDynError>(ProductLack::from_code(&code).unwrap_or(ProductLack::Unreadable)),
+    ProductLack: |code: String| Ok::<_, std::convert::Infallible>(ProductLack::from_code(&code).unwrap_or(ProductLack::Unreadable)),
     Sku: Sku::new,
 );

@@ -1,6 +1,6 @@
 //! Brakes: their input, their trips, and the release of held changes.
 
-use super::changes::ChangeOutcome;
+use super::transitions::ChangeOutcome;
 use crate::model::{ChangeId, Position, Timestamp, WarehouseId, cut_reason};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::brake::HourCounts;

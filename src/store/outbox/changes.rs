@@ -1,17 +1,14 @@
-//! The outbox: changes and their state transitions.
-//!
-//! Every transition names the state it expects, so no change is moved twice.
+//! The outbox: changes, as stored, and their lists.
 
-use crate::model::{ChangeId, ExchangeId, Quantity, Sku, StockLevel, Timestamp, WarehouseId, cut_reason};
+use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
 use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
 use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError, WriteTransaction};
-use serde::Serialize;
+use crate::store::{Store, StoreError};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row as _};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Kind and body of a change: as inserted, and parsed.
 #[derive(Clone, Debug)]
@@ -136,39 +133,6 @@ impl FromRow<'_, SqliteRow> for NewChange {
     }
 }
 
-/// Transition of one change.
-#[derive(Clone, Debug, Serialize)]
-pub struct ChangeOutcome {
-    /// The change.
-    pub id: ChangeId,
-    /// Target state.
-    pub to: ChangeState,
-    /// Reason.
-    pub reason: Option<Reason>,
-    /// Reason, as a sentence.
-    pub detail: Option<String>,
-    /// Our side of a conflict.
-    pub mine: Option<String>,
-    /// The platform's side of a conflict.
-    pub theirs: Option<String>,
-}
-
-impl ChangeOutcome {
-    /// Makes a transition; `detail` is cut to [`crate::model::REASON_MAX_CHARS`].
-    pub fn new(id: ChangeId, to: ChangeState, reason: Option<Reason>, detail: impl Into<String>) -> Self {
-        Self { id, to, reason, detail: Some(cut_reason(detail.into())), mine: None, theirs: None }
-    }
-}
-
-/// Change claimed by an exchange.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct ClaimedChange {
-    /// The change.
-    pub id: ChangeId,
-    /// Quantity written for its stock level; `None` for other kinds.
-    pub written: Option<i64>,
-}
-
 /// Filter for a list of changes.
 #[derive(Clone, Debug, Default)]
 pub struct OutboxFilter {
@@ -232,26 +196,20 @@ macro_rules! changes_of_levels {
     };
 }
 
-pub(super) const CHANGE_ROWS: &str = concat!(change_columns!(), " FROM outbox");
-
-/// Returns true if the insert guard refused the key because another body has it.
-fn is_key_of_another(error: &sqlx::Error) -> bool {
-    let message = error.as_database_error().map(|error| error.message());
-    message.is_some_and(|message| message.contains("this key already names another change"))
+/// SQL: all changes.
+macro_rules! change_rows {
+    () => {
+        concat!(change_columns!(), " FROM outbox")
+    };
 }
 
-const TRANSITION: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
-        reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
-        theirs = m.value->>'theirs', state_changed_ms = ?3, \
-        settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
-    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
+pub(super) const CHANGE_BY_KEY: &str = concat!(change_rows!(), " WHERE key = ?1");
 
 impl Store {
     /// Returns the pending changes, operators' first, then by id.
     pub async fn outbox_pending(&self) -> Result<Vec<ChangeRow>, StoreError> {
-        let sql = format!("{CHANGE_ROWS} WHERE state = 'pending' ORDER BY priority DESC, id");
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending changes")
+        let sql = concat!(change_rows!(), " WHERE state = 'pending' ORDER BY priority DESC, id");
+        self.fetch_all(sql, (), "read the pending changes").await
     }
 
     /// Returns the pending changes with an id above `after`, operators' first, then by id. Their
@@ -261,27 +219,26 @@ impl Store {
         let sql = "SELECT id, sku, warehouse_id, priority > 0 AS is_urgent, \
                        iif(dated_at IS NULL, created_at, NULL) AS undated_at FROM outbox \
                    WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id";
-        let query = sqlx::query_as(sql).bind(after.0);
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending changes")
+        self.fetch_all(sql, (after.0,), "read the pending changes").await
     }
 
     /// Returns those of these changes that are pending, by id.
     pub async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>, StoreError> {
-        let sql = format!(
-            "{CHANGE_ROWS} WHERE state = 'pending' AND id IN (SELECT value FROM json_each(?1)) ORDER BY id"
+        let sql = concat!(
+            change_rows!(),
+            " WHERE state = 'pending' AND id IN (SELECT value FROM json_each(?1)) ORDER BY id"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json_rows(changes));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read pending changes")
+        self.fetch_all(sql, (stock_levels::json_rows(changes),), "read pending changes").await
     }
 
     /// Returns the pending shipments and tracking numbers, operators' first, then by id.
     pub async fn outbox_shipments(&self) -> Result<Vec<ChangeRow>, StoreError> {
-        let sql = format!(
-            "{CHANGE_ROWS} WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
+        let sql = concat!(
+            change_rows!(),
+            " WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
              ORDER BY priority DESC, id"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the pending shipments")
+        self.fetch_all(sql, (), "read the pending shipments").await
     }
 
     /// Returns the pending and held changes of these stock levels under all their spellings, by id.
@@ -294,9 +251,8 @@ impl Store {
             ", k.stock_level_sku, k.warehouse_id ",
             changes_of_levels!()
         );
-        let query = sqlx::query_as(sql).bind(stock_levels::stock_level_names(levels));
-        let rows = query.fetch_all(&mut *self.read_connection().await?).await;
-        rows.context("read the changes of some stock levels")
+        let names = stock_levels::stock_level_names(levels);
+        self.fetch_all(sql, (names,), "read the changes of some stock levels").await
     }
 
     /// Returns the stock levels of held changes for which a later count was applied, as the changes name
@@ -311,10 +267,8 @@ impl Store {
                                          UNION ALL SELECT o.sku) \
                            AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
                            AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
-        let rows: Vec<(LossyText, i64)> = sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read which changes were overtaken")?;
+        let rows: Vec<(LossyText, i64)> =
+            self.fetch_all(sql, (), "read which changes were overtaken").await?;
         let level = |(sku, warehouse): (LossyText, i64)| {
             Some(StockLevel { sku: Sku::new(String::from(sku)).ok()?, warehouse_id: WarehouseId(warehouse) })
         };
@@ -323,38 +277,40 @@ impl Store {
 
     /// Returns the changes that may create a product: pending, sending or in doubt.
     pub async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>, StoreError> {
-        let sql = format!(
-            "{CHANGE_ROWS} WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
+        let sql = concat!(
+            change_rows!(),
+            " WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read the products to come")
+        self.fetch_all(sql, (), "read the products to come").await
     }
 
     /// Lists changes, newest first.
     pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>, StoreError> {
-        let sql = format!(
-            "{CHANGE_ROWS} WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
+        let sql = concat!(
+            change_rows!(),
+            " WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
                AND (?2 IS NULL OR kind = ?2) ORDER BY id DESC LIMIT ?3"
         );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json_rows(&filter.states));
-        let query = query.bind(&filter.kind).bind(filter.limit);
-        query.fetch_all(&mut *self.read_connection().await?).await.context("list the changes")
+        self.fetch_all(
+            sql,
+            (stock_levels::json_rows(&filter.states), &filter.kind, filter.limit),
+            "list the changes",
+        )
+        .await
     }
 
     /// Returns the change with this key.
     pub async fn outbox_show(&self, key: &str) -> Result<Option<ChangeRow>, StoreError> {
-        let sql = format!("{CHANGE_ROWS} WHERE key = ?1");
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key);
-        query.fetch_optional(&mut *self.read_connection().await?).await.context("read a change")
+        let sql = CHANGE_BY_KEY;
+        self.fetch_optional(sql, (key,), "read a change").await
     }
 
     /// Returns the keys of these changes.
     pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>, StoreError> {
         let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
-        let query = sqlx::query_as(sql).bind(stock_levels::json_rows(changes));
-        let rows: Vec<(i64, LossyText)> =
-            query.fetch_all(&mut *self.read_connection().await?).await.context("read the keys of changes")?;
-        Ok(rows.into_iter().map(|(id, key)| (ChangeId(id), key.into())).collect())
+        let rows: Vec<(ChangeId, LossyText)> =
+            self.fetch_all(sql, (stock_levels::json_rows(changes),), "read the keys of changes").await?;
+        Ok(rows.into_iter().map(|(id, key)| (id, key.into())).collect())
     }
 
     /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
@@ -364,18 +320,15 @@ impl Store {
     pub async fn outbox_adjusts_by_prefix(&self, name: &str) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT key, body FROM outbox WHERE key > ?1 || ':' AND key < ?1 || ';' \
                      AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
-        let rows: Vec<(LossyText, LossyText)> = sqlx::query_as(sql)
-            .bind(name)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the movements of earlier files")?;
+        let rows: Vec<(LossyText, LossyText)> =
+            self.fetch_all(sql, (name,), "read the movements of earlier files").await?;
         Ok(rows.into_iter().map(|(key, body)| (key.into(), body.into())).collect())
     }
 
     /// Returns the number of changes in each state.
     pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
-        sqlx::query_as(sql).fetch_all(&mut *self.read_connection().await?).await.context("count the changes")
+        self.fetch_all(sql, (), "count the changes").await
     }
 }
 
@@ -387,120 +340,4 @@ pub(in crate::store) async fn outbox_open_revisions(
     let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!());
     let query = sqlx::query_as(sql).bind(stock_levels::stock_level_names(levels));
     query.fetch_all(from).await.context("read the revisions of changes")
-}
-
-impl WriteTransaction {
-    /// Inserts a change; returns false if its key is known already, and then nothing happens.
-    ///
-    /// # Errors
-    /// [`StoreError::KeyTaken`] if the key belongs to another change.
-    pub async fn outbox_insert(
-        &mut self,
-        key: &str,
-        kind: &str,
-        body: &str,
-        priority: i64,
-    ) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
-        let done =
-            sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
-        match done {
-            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken { key: key.to_owned() }),
-            done => Ok(done.context("insert a change")?.rows_affected() > 0),
-        }
-    }
-
-    /// Moves changes that are in `from` and returns their number. Changes in other states are skipped.
-    pub async fn outbox_transition(
-        &mut self,
-        from: ChangeState,
-        moves: &[ChangeOutcome],
-        at: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let query = sqlx::query(TRANSITION).bind(stock_levels::json_rows(moves)).bind(from.as_str());
-        let done = query.bind(at.0).bind(at.to_rfc3339()).execute(&mut *self.tx).await;
-        Ok(done.context("move changes")?.rows_affected())
-    }
-
-    /// Moves changes that are in `from` and returns the ids of those that were moved.
-    pub async fn outbox_transition_each(
-        &mut self,
-        from: ChangeState,
-        moves: &[ChangeOutcome],
-        at: Timestamp,
-    ) -> Result<BTreeSet<ChangeId>, StoreError> {
-        let sql = format!("{TRANSITION} RETURNING id");
-        let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json_rows(moves));
-        let query = query.bind(from.as_str()).bind(at.0).bind(at.to_rfc3339());
-        let moved: Vec<i64> = query.fetch_all(&mut *self.tx).await.context("move changes")?;
-        Ok(moved.into_iter().map(ChangeId).collect())
-    }
-
-    /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
-    pub async fn outbox_date_future(
-        &mut self,
-        changes: &[ChangeId],
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
-        let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
-                   WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
-        let query = sqlx::query(sql).bind(stock_levels::json_rows(changes)).bind(at.to_rfc3339());
-        query.execute(&mut *self.tx).await.map(drop).context("date changes that came from the future")
-    }
-
-    /// Claims pending changes for an exchange and returns their number.
-    pub async fn outbox_claim(
-        &mut self,
-        exchange: ExchangeId,
-        claims: &[ClaimedChange],
-        at: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
-                   detail = NULL, \
-                       exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
-                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
-        let query = sqlx::query(sql).bind(stock_levels::json_rows(claims)).bind(exchange.0).bind(at.0);
-        Ok(query.execute(&mut *self.tx).await.context("claim changes")?.rows_affected())
-    }
-
-    /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
-    pub async fn outbox_reason_update(
-        &mut self,
-        state: ChangeState,
-        notes: &[ChangeOutcome],
-        at: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
-                       detail = m.value->>'detail', state_changed_ms = ?3 \
-                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
-                     AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
-        let query = sqlx::query(sql).bind(stock_levels::json_rows(notes)).bind(state.as_str()).bind(at.0);
-        Ok(query.execute(&mut *self.tx).await.context("note why changes wait")?.rows_affected())
-    }
-
-    /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
-    pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
-        let json = stock_levels::json_rows(policies);
-        sqlx::query("DELETE FROM quantity_policy")
-            .execute(&mut *self.tx)
-            .await
-            .context("write the policies")?;
-        let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
-                   SELECT value->>0, value->>1 FROM json_each(?1)";
-        sqlx::query(sql).bind(json).execute(&mut *self.tx).await.map(drop).context("write the policies")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::REASON_MAX_CHARS;
-
-    #[test]
-    fn what_the_service_says_at_length_is_kept_as_a_sentence() {
-        let message = format!("the platform refused it: {}", "x".repeat(1_000_000));
-        let verdict =
-            ChangeOutcome::new(ChangeId(1), ChangeState::Rejected, Some(Reason::ServiceRefused), message);
-        assert_eq!(verdict.detail.unwrap().chars().count(), REASON_MAX_CHARS + 1);
-    }
 }

@@ -3,8 +3,9 @@
 //! `outbox` decides the effect of each resolution; this module applies it. The daemon is notified by the
 //! event and acts at once. All changes of one entry (one stock level in one call) share the outcome.
 
-use super::changes::{CHANGE_ROWS, ChangeOutcome, ChangeRow};
+use super::changes::{CHANGE_BY_KEY, ChangeRow};
 use super::in_doubt::{IN_DOUBT_ROWS, InDoubtRow};
+use super::transitions::ChangeOutcome;
 use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep};
 use crate::store::engine::error::SqlContext;
@@ -231,8 +232,7 @@ impl WriteTransaction {
     }
 
     async fn outbox_find(&mut self, key: &str) -> Result<Option<ChangeRow>, StoreError> {
-        let query = sqlx::query_as(AssertSqlSafe(format!("{CHANGE_ROWS} WHERE key = ?1"))).bind(key);
-        query.fetch_optional(&mut *self.tx).await.context("read a change")
+        self.fetch_optional(CHANGE_BY_KEY, (key,), "read a change").await
     }
 }
 

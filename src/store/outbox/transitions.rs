@@ -1,0 +1,172 @@
+//! Transitions of changes, and their insertion.
+//!
+//! Every transition names the state it expects, so no change is moved twice.
+
+use crate::model::{ChangeId, ExchangeId, Timestamp, cut_reason};
+use crate::outbox::{ChangeState, Reason};
+use crate::store::engine::error::SqlContext;
+use crate::store::mirror::stock_levels;
+use crate::store::{StoreError, WriteTransaction};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Transition of one change.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChangeOutcome {
+    /// The change.
+    pub id: ChangeId,
+    /// Target state.
+    pub to: ChangeState,
+    /// Reason.
+    pub reason: Option<Reason>,
+    /// Reason, as a sentence.
+    pub detail: Option<String>,
+    /// Our side of a conflict.
+    pub mine: Option<String>,
+    /// The platform's side of a conflict.
+    pub theirs: Option<String>,
+}
+
+impl ChangeOutcome {
+    /// Makes a transition; `detail` is cut to [`crate::model::REASON_MAX_CHARS`].
+    pub fn new(id: ChangeId, to: ChangeState, reason: Option<Reason>, detail: impl Into<String>) -> Self {
+        Self { id, to, reason, detail: Some(cut_reason(detail.into())), mine: None, theirs: None }
+    }
+}
+
+/// Change claimed by an exchange.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ClaimedChange {
+    /// The change.
+    pub id: ChangeId,
+    /// Quantity written for its stock level; `None` for other kinds.
+    pub written: Option<i64>,
+}
+
+/// Returns true if the insert guard refused the key because another body has it.
+fn is_key_of_another(error: &sqlx::Error) -> bool {
+    let message = error.as_database_error().map(|error| error.message());
+    message.is_some_and(|message| message.contains("this key already names another change"))
+}
+
+/// SQL: moves the changes of parameter 1 that are in the state of parameter 2.
+macro_rules! transition {
+    () => {
+        "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
+        reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
+        theirs = m.value->>'theirs', state_changed_ms = ?3, \
+        settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
+    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2"
+    };
+}
+
+const TRANSITION: &str = transition!();
+
+impl WriteTransaction {
+    /// Inserts a change; returns false if its key is known already, and then nothing happens.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyTaken`] if the key belongs to another change.
+    pub async fn outbox_insert(
+        &mut self,
+        key: &str,
+        kind: &str,
+        body: &str,
+        priority: i64,
+    ) -> Result<bool, StoreError> {
+        let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
+        let done =
+            sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
+        match done {
+            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken { key: key.to_owned() }),
+            done => Ok(done.context("insert a change")?.rows_affected() > 0),
+        }
+    }
+
+    /// Moves changes that are in `from` and returns their number. Changes in other states are skipped.
+    pub async fn outbox_transition(
+        &mut self,
+        from: ChangeState,
+        moves: &[ChangeOutcome],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let values = (stock_levels::json_rows(moves), from.as_str(), at, at.to_rfc3339());
+        self.execute_counting(TRANSITION, values, "move changes").await
+    }
+
+    /// Moves changes that are in `from` and returns the ids of those that were moved.
+    pub async fn outbox_transition_each(
+        &mut self,
+        from: ChangeState,
+        moves: &[ChangeOutcome],
+        at: Timestamp,
+    ) -> Result<BTreeSet<ChangeId>, StoreError> {
+        let values = (stock_levels::json_rows(moves), from.as_str(), at, at.to_rfc3339());
+        let moved: Vec<(ChangeId,)> =
+            self.fetch_all(concat!(transition!(), " RETURNING id"), values, "move changes").await?;
+        Ok(moved.into_iter().map(|(id,)| id).collect())
+    }
+
+    /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
+    pub async fn outbox_date_future(
+        &mut self,
+        changes: &[ChangeId],
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
+                   WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
+        let values = (stock_levels::json_rows(changes), at.to_rfc3339());
+        self.execute(sql, values, "date changes that came from the future").await
+    }
+
+    /// Claims pending changes for an exchange and returns their number.
+    pub async fn outbox_claim(
+        &mut self,
+        exchange: ExchangeId,
+        claims: &[ClaimedChange],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
+                   detail = NULL, \
+                       exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
+                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
+        self.execute_counting(sql, (stock_levels::json_rows(claims), exchange, at), "claim changes").await
+    }
+
+    /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
+    pub async fn outbox_reason_update(
+        &mut self,
+        state: ChangeState,
+        notes: &[ChangeOutcome],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
+                       detail = m.value->>'detail', state_changed_ms = ?3 \
+                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
+                     AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
+        let values = (stock_levels::json_rows(notes), state.as_str(), at);
+        self.execute_counting(sql, values, "note why changes wait").await
+    }
+
+    /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
+    pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
+        self.execute("DELETE FROM quantity_policy", (), "write the policies").await?;
+        let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
+                   SELECT value->>0, value->>1 FROM json_each(?1)";
+        self.execute(sql, (stock_levels::json_rows(policies),), "write the policies").await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::REASON_MAX_CHARS;
+
+    #[test]
+    fn what_the_service_says_at_length_is_kept_as_a_sentence() {
+        let message = format!("the platform refused it: {}", "x".repeat(1_000_000));
+        let verdict =
+            ChangeOutcome::new(ChangeId(1), ChangeState::Rejected, Some(Reason::ServiceRefused), message);
+        assert_eq!(verdict.detail.unwrap().chars().count(), REASON_MAX_CHARS + 1);
+    }
+}
