@@ -228,7 +228,7 @@ async fn check_says_how_old_facts_can_get_and_what_gives_way_first() {
     let world = World::with(options, extra).await;
     world.track_all().await;
     let tight = printed(&world, "[limits]\ncalls_per_minute = 60\n", &["check"], 0).await;
-    assert!(tight.contains("the schedules do NOT fit: balances gives way first"), "{tight}");
+    assert!(tight.contains("the schedules do NOT fit into the quota: balances loses calls first"), "{tight}");
     let roomy = printed(&world, "", &["check"], 0).await;
     assert!(!roomy.contains("do NOT fit") && roomy.contains(" spare"), "{roomy}");
     let of_orders = roomy.lines().rfind(|line| line.starts_with("order_lines")).unwrap();

@@ -139,7 +139,7 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
     ));
     if let Some(first) = fit.skipped_first {
         text.push_str(&format!(
-            "warning: the schedules do NOT fit into the quota: {first} is skipped first; give {first} a longer interval, \
+            "warning: the schedules do NOT fit into the quota: {first} loses calls first; give {first} a longer interval, \
              or read more SKUs per call (jobs.balances.skus_per_call)\n"
         ));
     }
