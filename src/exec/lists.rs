@@ -9,18 +9,6 @@ use crate::projection;
 use crate::store::PlatformList;
 use std::collections::BTreeSet;
 
-/// Returns the name of a list for messages: "cannot read …".
-pub(super) fn list_name(list: PlatformList) -> String {
-    match list {
-        PlatformList::Warehouses => "the warehouses".into(),
-        PlatformList::Suppliers => "the suppliers".into(),
-        PlatformList::Storefronts => "the storefronts".into(),
-        PlatformList::HealthMonths => "the business health".into(),
-        PlatformList::Templates(storefront) => format!("the listing templates of storefront {storefront}"),
-        PlatformList::ShipmentItems(shipment) => format!("the items of shipment {shipment}"),
-    }
-}
-
 /// Reads a list to its last page with at most `attempts` attempts at each page.
 pub(crate) async fn read_list(
     attempts: usize,

@@ -5,7 +5,6 @@
 //! nothing.
 
 use super::call::AnsweredExchange;
-use super::lists::list_name;
 use super::{JobContext, JobError, RunReport};
 use crate::client::PlatformRequest;
 use crate::client::wire::{DecodedAnswer, MalformedBody, PageParams};
@@ -136,6 +135,18 @@ impl ListProgress {
 
 fn as_count(listed: usize) -> i64 {
     i64::try_from(listed).unwrap_or(i64::MAX)
+}
+
+/// Returns the name of a list for messages: "cannot read …".
+pub(super) fn list_name(list: PlatformList) -> String {
+    match list {
+        PlatformList::Warehouses => "the warehouses".into(),
+        PlatformList::Suppliers => "the suppliers".into(),
+        PlatformList::Storefronts => "the storefronts".into(),
+        PlatformList::HealthMonths => "the business health".into(),
+        PlatformList::Templates(storefront) => format!("the listing templates of storefront {storefront}"),
+        PlatformList::ShipmentItems(shipment) => format!("the items of shipment {shipment}"),
+    }
 }
 
 #[cfg(test)]

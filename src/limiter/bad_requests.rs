@@ -14,7 +14,7 @@
 //! limit covers such answers.
 
 use super::LimiterEvent;
-use super::admission::AdmissionWait;
+use super::instant::AdmissionWait;
 use crate::model::{CallEffect, Lane, Moment, Operation};
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! Outcomes of calls, and their effect on the quota (docs/rules.md 30, 31, 33).
 
-use super::admission::{Admission, CallGrant, DualInstant};
+use super::admission::{Admission, CallGrant};
 use super::hold::{Hold, HoldReason, HoldScope};
+use super::instant::DualInstant;
 use crate::model::{Moment, Operation, Timestamp};
 use std::time::Duration;
 

@@ -12,8 +12,8 @@
 //! A later answer may set a hold that ends later. It never extends the hold in force, which keeps its own
 //! end, also over a restart.
 
-use super::admission::{AdmissionWait, DualInstant};
 use super::hold::{Hold, HoldReason, HoldScope};
+use super::instant::{AdmissionWait, DualInstant};
 use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;

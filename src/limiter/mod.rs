@@ -52,6 +52,7 @@ mod bad_requests;
 mod completion;
 mod hold;
 mod holds;
+mod instant;
 mod lockout;
 mod pacer;
 mod permit;
@@ -78,8 +79,9 @@ pub use settings::LimiterSettings;
 pub use tests::TestClock;
 
 use crate::model::{Clock, Lane, Moment, Operation};
-use admission::{Admission, AdmissionWait, DualInstant, NextStep};
+use admission::{Admission, NextStep};
 use holds::ActiveHolds;
+use instant::{AdmissionWait, DualInstant};
 use queue::Waiter;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,10 +3,11 @@
 //! `status` reads the stored state too, because the limiter may be in another process or not running.
 
 use super::adaptive_limit::AdaptiveLimit;
-use super::admission::{Admission, DualInstant};
+use super::admission::Admission;
 use super::bad_requests::{self, BadRequestBudget, ExhaustedBudget};
 use super::hold::{Hold, HoldReason, HoldScope};
 use super::holds::ActiveHolds;
+use super::instant::DualInstant;
 use super::settings::LimiterSettings;
 use super::window::SlidingWindow;
 use crate::model::{Moment, Operation, Timestamp};

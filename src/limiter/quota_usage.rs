@@ -1,7 +1,8 @@
 //! State of the running limiter's quota at one instant.
 
-use super::admission::{Admission, DualInstant};
+use super::admission::Admission;
 use super::hold::Hold;
+use super::instant::DualInstant;
 use crate::model::Lane;
 
 /// Used and free part of the quota.

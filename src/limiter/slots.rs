@@ -3,7 +3,7 @@
 //! The platform frees a slot, and we see only our side of it: after a timeout here the platform may still
 //! work on the call. Such a call keeps its slot for a grace time.
 
-use super::admission::AdmissionWait;
+use super::instant::AdmissionWait;
 use crate::model::{Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 //!
 //! The window is not stored. [`PersistedState`](super::PersistedState) lists the input for a restart.
 
-use super::admission::AdmissionWait;
+use super::instant::AdmissionWait;
 use crate::model::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -3,9 +3,8 @@
 //! Parts of the failed page are read one by one until the SKU is isolated. Its changes wait. All other
 //! changes are delivered, and new ones are read at the same time.
 
-use super::pipeline::LevelToRead;
 use crate::exec::{JobError, call};
-use crate::model::{Moment, Sku};
+use crate::model::{Moment, Sku, StockLevel};
 use crate::outbox::RetryDelays;
 use crate::reconcile::isolation::FailedGroups;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const UNPAUSED_FAILURES: usize = 2;
 /// Limit of isolated attempts per run at a SKU without proof against it.
 const ISOLATED_MAX: u32 = 4;
+
+/// Stock level to be read before its write.
+#[derive(Debug)]
+pub(super) struct LevelToRead {
+    pub(super) stock_level: StockLevel,
+    pub(super) is_urgent: bool,
+}
 
 /// SKU and the stock levels that it is read for.
 type SkuPart = (Sku, Vec<LevelToRead>);

@@ -1,6 +1,7 @@
 //! Completion of the pipeline's reads and updates: their stock levels go back to the backlog or are given up.
 
-use super::pipeline::{FinishedCall, LevelToRead};
+use super::fault_search::LevelToRead;
+use super::pipeline::FinishedCall;
 use super::send::UpdateOutcome;
 use super::{PushRun, REFUSED_MAX, read};
 use crate::exec::JobError;

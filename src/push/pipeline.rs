@@ -17,7 +17,7 @@
 
 use super::backlog::PushBacklog;
 use super::delay::wait_until;
-use super::fault_search::FaultSearch;
+use super::fault_search::{FaultSearch, LevelToRead};
 use super::routes::BatchRoutes;
 use super::send::{self, UpdateOutcome};
 use super::snapshot::{
@@ -73,12 +73,6 @@ pub(super) struct QueuedCall {
     pub(super) is_urgent: bool,
     /// True if its stock levels failed in a shared call before.
     pub(super) is_separate: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct LevelToRead {
-    pub(super) stock_level: StockLevel,
-    pub(super) is_urgent: bool,
 }
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 
 use super::PushRun;
 use super::claim::store_wait_reasons;
-use super::pipeline::LevelToRead;
+use super::fault_search::LevelToRead;
 use super::snapshot::PendingStockLevel;
 use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
 use crate::exec::{JobContext, JobError};

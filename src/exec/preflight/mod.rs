@@ -11,8 +11,8 @@ mod warehouse;
 pub(crate) use creates::{CreateBody, product_key};
 
 use super::call::{AnsweredExchange, PREFLIGHT_ATTEMPTS};
-use super::lists::list_name;
 use super::pager::ProjectPage;
+use super::pager::list_name;
 use super::{JobContext, JobError};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, DecodedAnswer, InvalidRequest, MalformedBody, PageParams, ProductKey};

@@ -2,9 +2,9 @@
 //!
 //! Read-only; a few queries for each stock level. The command line makes the sentences.
 
-use crate::outbox::StoredBody;
-use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
+use crate::store::engine::lossy_text::{LossyText, body_column};
 use crate::store::mirror::stock_levels::json_rows;
+use crate::store::outbox::changes::ChangeContent;
 use crate::store::{Store, StoreError};
 use sqlx::FromRow;
 
@@ -74,12 +74,9 @@ pub struct ExplainedChange {
     /// Key.
     #[sqlx(try_from = "LossyText")]
     pub key: String,
-    /// Kind.
-    #[sqlx(try_from = "LossyText")]
-    pub kind: String,
-    /// Body.
-    #[sqlx(try_from = "BodyText")]
-    pub body: StoredBody,
+    /// Kind and body.
+    #[sqlx(flatten)]
+    pub content: ChangeContent,
     /// State.
     pub state: String,
     /// Reason, as a code.

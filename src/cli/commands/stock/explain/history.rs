@@ -4,7 +4,7 @@
 //! that is not later.
 
 use crate::model::{CallEffect, Operation, Timestamp};
-use crate::outbox::{self, ChangeBody};
+use crate::outbox::ChangeBody;
 use crate::store::{CurrentStockLevel, ExplainedChange, ExplainedEvent, QuantityStateRow, Store, StoreError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -127,7 +127,7 @@ fn difference_by_origin(old: &QuantityStateRow, new: &QuantityStateRow) -> Strin
 }
 
 fn insertion_step(change: &ExplainedChange) -> ExplainStep {
-    let request = match outbox::read_stored_body(&change.kind, &change.body) {
+    let request = match &change.content.body {
         Ok(ChangeBody::QuantitySet(set)) => {
             let base = match (set.counted_at, change.base_quantity, change.base_own_delta) {
                 (Some(at), _, _) if set.seen.is_none() => format!(", counted at {at}"),
@@ -140,7 +140,7 @@ fn insertion_step(change: &ExplainedChange) -> ExplainStep {
             format!("set {}{base}", set.quantity)
         }
         Ok(ChangeBody::QuantityAdjust(adjust)) => format!("adjust {:+}", adjust.delta),
-        Ok(_) | Err(_) => change.kind.clone(),
+        Ok(_) | Err(_) => change.content.kind.clone(),
     };
     ExplainStep {
         position: Some(change.position.unwrap_or(0)),
