@@ -8,6 +8,7 @@ use super::read;
 use super::snapshot::{
     OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
 };
+use super::summary::count_state;
 use crate::client::PlatformRequest;
 use crate::client::wire;
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
@@ -400,13 +401,13 @@ async fn complete_accepted(
     } else {
         SettleSummary::default()
     };
-    let summary = |state: ChangeState| moves.iter().filter(|verdict| verdict.to == state).count() as u64;
     Ok(UpdateOutcome::Completed {
         stock_levels: entry_levels(&lines),
-        applied: summary(ChangeState::Applied) + checked.took_effect,
-        rejected: summary(ChangeState::Rejected),
+        applied: count_state(&moves, ChangeState::Applied) + checked.took_effect,
+        rejected: count_state(&moves, ChangeState::Rejected),
         held: checked.held,
-        in_doubt: summary(ChangeState::InDoubt).saturating_sub(checked.took_effect + checked.held),
+        in_doubt: count_state(&moves, ChangeState::InDoubt)
+            .saturating_sub(checked.took_effect + checked.held),
     })
 }
 

@@ -117,7 +117,7 @@ impl Store {
     /// Returns the tracked SKUs that are other spellings of these SKUs and of which no answer decided whether
     /// they are products.
     ///
-    /// One of them may be the platform's spelling of a SKU that seems unknown.
+    /// A returned SKU may be the platform's spelling of a SKU that seems unknown.
     pub async fn undecided_spellings(&self, skus: &[Sku]) -> Result<Vec<Sku>, StoreError> {
         if skus.is_empty() {
             return Ok(Vec::new());
