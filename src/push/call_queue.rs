@@ -5,7 +5,8 @@ use super::brake;
 use super::fault_search::FaultSearch;
 use super::pipeline::{PushPipeline, QueuedCall};
 use super::snapshot::OwnReads;
-use crate::model::{ChangeId, StockLevel};
+use crate::model::StockLevel;
+use crate::store::OutboxMark;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -79,7 +80,8 @@ impl Default for PushPipeline {
             fault_search: FaultSearch::default(),
             own_reads: OwnReads::new(),
             latency: Duration::ZERO,
-            newest_change: ChangeId(0),
+            seen: OutboxMark::default(),
+            intake_end: None,
             backlog: PushBacklog::default(),
             delayed_levels: BTreeSet::new(),
             projected_backlog: brake::ProjectedBacklog::default(),

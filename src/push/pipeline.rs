@@ -29,12 +29,16 @@ use super::{
 };
 use crate::exec::{JobError, key_probe};
 use crate::limiter::PacePayment;
-use crate::model::{ChangeId, Lane, Sku, StockLevel};
+use crate::model::{Lane, Moment, Sku, StockLevel};
 use crate::reconcile::StockLevelStep;
-use crate::store::Durability;
+use crate::store::{Durability, OutboxMark};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::task::JoinSet;
+
+/// Time for which a pipeline takes in new changes of programs. Then it completes what it has and ends, however
+/// many arrive: creates, product updates and lists wait for its end. Operators' changes are always taken in.
+const INTAKE_TIME: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct PushPipeline {
@@ -54,7 +58,9 @@ pub(super) struct PushPipeline {
     pub(super) fault_search: FaultSearch,
     pub(super) own_reads: OwnReads,
     pub(super) latency: Duration,
-    pub(super) newest_change: ChangeId,
+    pub(super) seen: OutboxMark,
+    /// End of the intake of programs' changes; `None` before the first.
+    pub(super) intake_end: Option<Moment>,
     pub(super) backlog: PushBacklog,
     /// Stock levels that wait for others to share their read and their calls.
     pub(super) delayed_levels: BTreeSet<StockLevel>,
@@ -151,18 +157,20 @@ impl PushRun<'_> {
         Ok(())
     }
 
-    /// Takes in the changes inserted since the last time, at first all of them. The brakes must judge the
-    /// whole backlog before any of it is sent.
+    /// Takes in the changes that became pending since the last time, at first all of them. The brakes must
+    /// judge the whole backlog before any of it is sent.
     async fn take_new_changes(&mut self) -> Result<(), JobError> {
-        let (now, store, after) = (self.context.now(), &self.context.store, self.pipeline.newest_change);
-        let NewChanges { mut stock_levels, rejected, ahead, newest_change } =
-            load_new_changes(store, after, now).await?;
-        if after == ChangeId(0) {
+        let (now, moment, store) = (self.context.now(), self.context.moment(), &self.context.store);
+        let is_first = self.pipeline.intake_end.is_none();
+        let intake_end = *self.pipeline.intake_end.get_or_insert(moment.plus(INTAKE_TIME));
+        let NewChanges { mut stock_levels, rejected, ahead } =
+            load_new_changes(store, &mut self.pipeline.seen, now).await?;
+        stock_levels.retain(|(_, is_urgent)| *is_urgent || moment < intake_end);
+        if is_first {
             // `settle` may also have found a count applied that supersedes held changes. One search a run is enough.
             let superseded = store.outbox_superseded().await?.into_iter().map(|level| (level, false));
             stock_levels.extend(resolve_levels(store, superseded.collect()).await?);
         }
-        self.pipeline.newest_change = newest_change;
         self.reject_invalid(&rejected).await?;
         if !ahead.is_empty() {
             let mut write = self.context.store.begin_write(Durability::Full).await?;

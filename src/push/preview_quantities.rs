@@ -16,7 +16,7 @@ use crate::client::wire;
 use crate::exec::{JobError, JobSettings};
 use crate::model::{ChangeId, Moment, Sku, StockLevel, Timestamp};
 use crate::reconcile::{ChangeDecision, StockLevelStep};
-use crate::store::Store;
+use crate::store::{OutboxMark, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Adds the quantities to a preview.
@@ -33,7 +33,7 @@ pub(super) async fn preview_quantities(
         own_reads: &OwnReads::new(),
         absent_warehouses: &NO_WAREHOUSES,
     };
-    let new = load_new_changes(store, ChangeId(0), now).await?;
+    let new = load_new_changes(store, &mut OutboxMark::default(), now).await?;
     let levels = deduplicate_levels(new.stock_levels.into_iter().map(|(level, _)| level).collect());
     let PushSnapshot { stock_levels: works, rejected } = load_snapshot(store, inputs, &levels).await?;
     for verdict in new.rejected.into_iter().chain(rejected) {

@@ -20,7 +20,9 @@ use crate::reconcile::{
     QuantityState, StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, StockLevelStep,
     plan_stock_level,
 };
-use crate::store::{ChangeOutcome, ChangeRow, KIT_TYPE, PlannedStockLevel, StockLevelRow, Store, StoreError};
+use crate::store::{
+    ChangeOutcome, ChangeRow, KIT_TYPE, OutboxMark, PlannedStockLevel, StockLevelRow, Store, StoreError,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -185,7 +187,7 @@ pub(super) fn deduplicate_levels(levels: Vec<StockLevel>) -> Vec<StockLevel> {
     levels.into_iter().filter(|level| seen.insert(level.clone())).collect()
 }
 
-/// Changes inserted after a given change, not planned yet.
+/// Changes that became pending since the last time, not planned yet.
 #[derive(Debug)]
 pub(super) struct NewChanges {
     /// Stock levels, operators' first, each with true if an operator's change names it.
@@ -194,18 +196,16 @@ pub(super) struct NewChanges {
     pub(super) rejected: Vec<ChangeOutcome>,
     /// Changes whose time of insertion is in the future.
     pub(super) ahead: Vec<ChangeId>,
-    /// Newest change of all.
-    pub(super) newest_change: ChangeId,
 }
 
-/// Returns the pending changes inserted after `after`. Bodies are parsed only where the change names no stock
+/// Returns the changes that became pending since `seen`, and updates it. Bodies are parsed only where the change names no stock
 /// level; the others are parsed with their snapshot.
 pub(super) async fn load_new_changes(
     store: &Store,
-    after: ChangeId,
+    seen: &mut OutboxMark,
     now: Timestamp,
 ) -> Result<NewChanges, StoreError> {
-    let changes = store.outbox_new_changes(after).await?;
+    let changes = store.outbox_new_changes(seen).await?;
     let (mut ahead, mut others, mut named) = (Vec::new(), Vec::new(), Vec::new());
     for change in &changes {
         let is_ahead =
@@ -217,12 +217,7 @@ pub(super) async fn load_new_changes(
         }
     }
     let rejected = store.outbox_pending_of(&others).await?.iter().filter_map(invalid_outcome).collect();
-    Ok(NewChanges {
-        stock_levels: resolve_levels(store, named).await?,
-        rejected,
-        ahead,
-        newest_change: changes.iter().map(|change| change.id).max().unwrap_or(after),
-    })
+    Ok(NewChanges { stock_levels: resolve_levels(store, named).await?, rejected, ahead })
 }
 
 /// Returns these stock levels in the platform's spelling, operators' first, each once in its group.

@@ -80,7 +80,7 @@ pub use mirror::unchanged_orders::UnchangedOrders;
 pub use mirror::warehouses::{WarehouseFact, WarehouseRow};
 pub use mirror::work_queue::{WorkQueueCounts, WorkQueueDifference, WorkQueueRow};
 pub use outbox::brake::BrakeTripRow;
-pub use outbox::changes::{ChangeContent, ChangeRow, NewChange, OpenChange, OutboxFilter};
+pub use outbox::changes::{ChangeContent, ChangeRow, NewChange, OpenChange, OutboxFilter, OutboxMark};
 pub use outbox::evidence::{ClaimEvidence, ReferencedChange};
 pub use outbox::in_doubt::{AdoptionRow, InDoubtRow};
 pub use outbox::resolve::{DecisionResult, ResolutionEffect};

@@ -7,7 +7,8 @@ use super::books::Level;
 use super::clock::START_MS;
 use super::random::Random;
 use super::seed;
-use super::world::{Plan, World};
+use super::world::{Amid, Plan, Saying, World};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tallyd::limiter::LimiterSettings;
@@ -156,4 +157,35 @@ async fn many_at_once_and_a_persons_count_do_not_wait_with_a_trickle() {
         let sent = shop.world.sent_at(&count).await - inserted;
         assert!(sent <= AT_ONCE_MS, "a person waited {sent} ms");
     }
+}
+
+/// Rate at which the calls of a push never end.
+const ENDLESS: i64 = 30;
+
+#[tokio::test]
+async fn a_change_that_a_person_retries_amid_endless_pushes_waits_no_longer_than_the_others() {
+    let mut shop = Shop::open().await;
+    let level = shop.levels.remove(0);
+    let units = shop.world.stock().await[&level];
+    let key = shop.world.change_level("quantity.adjust", &level, "delta", -units - 1).await;
+    shop.world.settled(MINUTE_MS).await;
+    assert_eq!(shop.world.fates().await[&key].0, "held", "it would be negative");
+    shop.world.enter(&level, units + 5).await;
+    shop.trickle(ENDLESS, 20_000, SLOWNESS_MS).await;
+    let retried = shop.world.clock.now_ms();
+    shop.world.say_later(retried, Amid { key: key.clone(), saying: Saying::Retry, turns: 0 });
+    shop.trickle(ENDLESS, 20_000, SLOWNESS_MS).await;
+    assert_eq!(shop.world.fates().await[&key].0, "applied");
+    let waited = shop.world.sent_at(&key).await - retried;
+    assert!(waited < 12_000, "it waited {waited} ms");
+}
+
+#[tokio::test]
+async fn a_product_amid_endless_pushes_waits_two_minutes_at_most() {
+    let mut shop = Shop::open().await;
+    shop.trickle(ENDLESS, 20_000, SLOWNESS_MS).await;
+    let product = json!({"Sku": "AMID-1", "Name": "Amid pushes", "Warehouses": []});
+    let key = shop.world.change("product.create", &product).await;
+    shop.trickle(ENDLESS, 2 * MINUTE_MS, SLOWNESS_MS).await;
+    assert_eq!(shop.world.fates().await[&key].0, "applied");
 }

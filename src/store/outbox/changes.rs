@@ -1,6 +1,6 @@
 //! The outbox: changes, as stored, and their lists.
 
-use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::model::{ChangeId, Position, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
 use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
@@ -101,6 +101,19 @@ pub struct OpenChange {
     pub stock_level_sku: String,
     /// Warehouse of the stock level.
     pub warehouse_id: i64,
+}
+
+/// Part of the outbox that a run has taken in: all pending changes up to a change and a position.
+#[derive(Clone, Copy, Debug)]
+pub struct OutboxMark {
+    change: ChangeId,
+    position: Position,
+}
+
+impl Default for OutboxMark {
+    fn default() -> Self {
+        Self { change: ChangeId(0), position: Position(0) }
+    }
 }
 
 /// Pending change without its body.
@@ -212,14 +225,25 @@ impl Store {
         self.fetch_all(sql, (), "read the pending changes").await
     }
 
-    /// Returns the pending changes with an id above `after`, operators' first, then by id. Their
-    /// bodies are not read.
-    pub async fn outbox_new_changes(&self, after: ChangeId) -> Result<Vec<NewChange>, StoreError> {
+    /// Returns the pending changes inserted after `seen`, and those that became pending again since, operators'
+    /// first, then by id. Their bodies are not read. Updates `seen`.
+    pub async fn outbox_new_changes(&self, seen: &mut OutboxMark) -> Result<Vec<NewChange>, StoreError> {
+        // The position is read first, so that a transition committed between the reads is read twice, not missed.
+        let position = self.journal_position().await?;
         // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
-        let sql = "SELECT id, sku, warehouse_id, priority > 0 AS is_urgent, \
+        let sql = "SELECT id, sku, warehouse_id, priority AS is_urgent, \
                        iif(dated_at IS NULL, created_at, NULL) AS undated_at FROM outbox \
-                   WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id";
-        self.fetch_all(sql, (after.0,), "read the pending changes").await
+                   WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 \
+                   UNION ALL \
+                   SELECT id, sku, warehouse_id, priority, iif(dated_at IS NULL, created_at, NULL) FROM outbox \
+                   WHERE state = 'pending' AND id <= ?1 AND id IN (SELECT change_id FROM change_transition \
+                       WHERE state = 'pending' AND position >= ?2) \
+                   ORDER BY is_urgent DESC, id";
+        let changes: Vec<NewChange> =
+            self.fetch_all(sql, (seen.change.0, seen.position.0), "read the pending changes").await?;
+        let newest = changes.iter().map(|change| change.id).max();
+        *seen = OutboxMark { change: newest.map_or(seen.change, |id| id.max(seen.change)), position };
+        Ok(changes)
     }
 
     /// Returns those of these changes that are pending, by id.
