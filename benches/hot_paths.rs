@@ -66,26 +66,26 @@ fn packing() {
 
 /// Merges a count, two later adjusts and two sales, 100 000 times.
 fn merging() {
-    let cell = StockLevel { sku: Sku::new("SKU-0000001").unwrap(), warehouse_id: WarehouseId(1) };
-    let pair = |quantity, ours| QuantityState { quantity: Quantity(quantity), own_delta: ours };
-    let wish = |id, change| StockLevelChange {
+    let level = StockLevel { sku: Sku::new("SKU-0000001").unwrap(), warehouse_id: WarehouseId(1) };
+    let pair = |quantity, own_delta| QuantityState { quantity: Quantity(quantity), own_delta };
+    let change = |id, effect| StockLevelChange {
         id: ChangeId(id),
         created_at: Timestamp(id * 1000),
         state: OpenState::Pending,
-        effect: change,
+        effect,
     };
     let base = CountBase::Known(pair(50, 0));
     let count = Count { quantity: Quantity(47), counted_at: None, base, applied_after: 0, resolution: None };
-    let wishes = [
-        wish(1, ChangeEffect::Set(count)),
-        wish(2, ChangeEffect::Adjust(-3)),
-        wish(3, ChangeEffect::Adjust(5)),
+    let changes = [
+        change(1, ChangeEffect::Set(count)),
+        change(2, ChangeEffect::Adjust(-3)),
+        change(3, ChangeEffect::Adjust(5)),
     ];
     let input = StockLevelInput {
-        stock_level: &cell,
+        stock_level: &level,
         fact: StockLevelKnowledge::Known(pair(48, 0)),
         last_set: None,
-        changes: &wishes,
+        changes: &changes,
         policy: CountPolicy::Merge,
     };
     time("merge 100 000 stock levels of three changes", "200 ms", || {
@@ -134,12 +134,12 @@ fn page() {
         )
     };
     let product = |i: i64| {
-        let cells: Vec<String> = (1..=3).map(|w| warehouse(i, w)).collect();
+        let levels: Vec<String> = (1..=3).map(|w| warehouse(i, w)).collect();
         format!(
             r#"{{"Id":{i},"Sku":"SKU-{i:07}","QuantityOnHand":{},"UPC":"{:012}","Warehouses":[{}]}}"#,
             i % 97,
             400_000_000_000 + i,
-            cells.join(",")
+            levels.join(",")
         )
     };
     let products: Vec<String> = (0..1000).map(product).collect();

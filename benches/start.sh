@@ -1,23 +1,24 @@
 #!/bin/sh
 # The start over a long journal: how long until `daemon.ready`, and how long `status` takes.
 #
-#   benches/start.sh DIR [EXCHANGES] [SKUS]
+#   benches/start.sh [EXCHANGES] [SKUS]
 #
-# DIR holds the baseline's program `stub`, from which the mirror is read once; the journal is then filled up with rows by
-# SQL (default: 1000000 exchanges, 100000 SKUs). TALLYD names the program, WORK where the database goes, PORT the stub's.
-# Needs sqlite3. Run it twice: the first start reads the file from the disk.
+# The mirror is read once from a sandbox; the journal is then filled up with rows by SQL (default: 1000000 exchanges,
+# 10000 SKUs). TALLYD names the program, WORK where the databases go, PORT where the sandbox listens. Needs sqlite3 and
+# curl. Run it twice with one WORK: the first start reads the file from the disk.
 set -eu
-dir=$1
-exchanges=${2:-1000000}
-skus=${3:-100000}
+exchanges=${1:-1000000}
+skus=${2:-10000}
 tallyd=${TALLYD:-target/release/tallyd}
 work=${WORK:-$(mktemp -d /tmp/start.XXXXXX)}
 port=${PORT:-8792}
 mkdir -p "$work"
 export TALLYD_SERVICE__INTEGRATION_KEY=bench-integration-key TALLYD_SERVICE__GATEWAY_KEY=bench-gateway-key
-"$dir/stub" --port "$port" --ttl 3600 >/dev/null & stub=$!
-trap 'kill $stub' EXIT
-sleep 0.2
+"$tallyd" sandbox --data "$work/shop.db" --listen "127.0.0.1:$port" --skus "$skus" --orders 0 --calls-per-minute 0 \
+    --concurrency 0 --integration-key "$TALLYD_SERVICE__INTEGRATION_KEY" --gateway-key "$TALLYD_SERVICE__GATEWAY_KEY" \
+    >"$work/sandbox.out" 2>&1 & sandbox=$!
+trap 'kill $sandbox' EXIT
+until curl -sf "http://127.0.0.1:$port/_sandbox/calls" >/dev/null; do sleep 0.1; done
 
 {
     printf '[service]\nbase_url = "http://127.0.0.1:%s"\n[limits]\ncalls_per_minute = 1000000\n' "$port"
@@ -29,13 +30,13 @@ sleep 0.2
     done
 } >"$work/t.toml"
 if [ ! -e "$work/t.db" ]; then
-    awk -v n="$skus" 'BEGIN { print "sku"; for (i = 1; i <= n; i++) printf "SKU-%07d\n", i }' >"$work/skus.csv"
+    sqlite3 -readonly "$work/shop.db" "SELECT 'sku' UNION ALL SELECT sku FROM product" >"$work/skus.csv"
     "$tallyd" --config "$work/t.toml" sku import "$work/skus.csv" >/dev/null
     "$tallyd" --config "$work/t.toml" run --once >/dev/null
     # Two calls a second up to now, twenty a run, bodies shared with those that were made.
     sqlite3 "$work/t.db" "
         CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $exchanges)
-            SELECT i, (SELECT position FROM counter) AS p, (SELECT max(id) FROM session) AS s,
+            SELECT i, (SELECT position FROM journal_sequence) AS p, (SELECT max(id) FROM session) AS s,
                    (SELECT max(id) FROM run) AS r, unixepoch() * 1000 - 500 * ($exchanges - i) AS at FROM n;
         INSERT INTO run (id, session_id, job, trigger, started_ms, ended_ms, outcome)
             SELECT r + i / 20, s, 'balances', 'schedule', at, at + 9000, 'ok' FROM n WHERE i % 20 = 0;
@@ -43,7 +44,7 @@ if [ ! -e "$work/t.db" ]; then
                               answered_moment, verdict, status)
             SELECT p + 2 * i, r + 1 + (i - 1) / 20 % ($exchanges / 20), s, 'POST /api/product/getProductBalances', '/', 'poll',
                    at, 1, p + 2 * i + 1, at + 100, 1, 'accepted', 200 FROM n;
-        UPDATE counter SET position = position + 2 * $exchanges + 2;"
+        UPDATE journal_sequence SET position = position + 2 * $exchanges + 2;"
 fi
 
 # The start reads as many calls back as the account allows in a minute: as packaged, not as the fill above.

@@ -4,6 +4,7 @@
 //! runs a single suite. A suite that starts no process belongs in tests/it; the head of that binary has the
 //! reason.
 
+mod bench_scripts;
 mod bounds;
 mod budget;
 mod check_online;
