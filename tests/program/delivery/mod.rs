@@ -9,16 +9,14 @@
     reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
 )]
 
-mod absences;
+mod absent;
 mod closed;
 mod creates;
 mod doubts;
-mod emptied;
 mod examples;
 mod explain;
 mod gaps;
 mod gate;
-mod gone;
 mod health;
 mod kits;
 mod lost_updates;
@@ -34,7 +32,5 @@ pub(crate) mod support;
 mod told;
 mod trackings;
 mod turns;
-mod unshown;
-mod unshown_orders;
 
 use crate::readback::between;

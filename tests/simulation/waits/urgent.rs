@@ -5,10 +5,10 @@
 //! s, the bound is 0.6 s (goal G13). The clock stands while the daemon computes. So the test measures the
 //! cost of quota, lanes, slots and the push's own order, not of the processor.
 
-use super::books::Level;
-use super::clock::START_MS;
-use super::seed;
-use super::world::{Plan, World};
+use crate::books::Level;
+use crate::clock::START_MS;
+use crate::seed;
+use crate::world::{Plan, World};
 use std::time::Duration;
 
 /// The longest answer of a fast platform: the network both ways and the usual processing time.

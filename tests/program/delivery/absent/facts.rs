@@ -2,8 +2,8 @@
 //!
 //! A fact is as old as the last answer that held it, and a SKU is gone only on proof.
 
-use super::between::{Level, Odd, Scene};
-use super::support::{A_MOMENT, BALANCES, UPDATE};
+use crate::delivery::between::{Level, Odd, Scene};
+use crate::delivery::support::{A_MOMENT, BALANCES, UPDATE};
 use std::time::Duration;
 use tallyd::journal::RunOutcome;
 use tallyd::model::{JobKind, RunTrigger};

@@ -1,8 +1,8 @@
 //! A product that is gone has no stock, and an update is built from an answer.
 
-use super::between::{Odd, Scene};
-use super::creates::{product, update_of};
-use super::support::{A_MOMENT, Dock, PRODUCT_PUT, whole};
+use crate::delivery::between::{Odd, Scene};
+use crate::delivery::creates::{product, update_of};
+use crate::delivery::support::{A_MOMENT, Dock, PRODUCT_PUT, whole};
 use serde_json::{Value, json};
 use tallyd::model::JobKind;
 

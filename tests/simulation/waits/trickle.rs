@@ -3,11 +3,11 @@
 //!
 //! docs/performance.md states the bounds. A single change, many at once and a person's change begin at once.
 
-use super::books::Level;
-use super::clock::START_MS;
-use super::random::Random;
-use super::seed;
-use super::world::{Amid, Plan, Saying, World};
+use crate::books::Level;
+use crate::clock::START_MS;
+use crate::random::Random;
+use crate::seed;
+use crate::world::{Amid, Plan, Saying, World};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 //! No change is rejected for that. A person is informed, and the change goes on by itself once an answer
 //! shows the missing record.
 
-use super::sick::{Instead, NO_LINES, Sick, adjust, levels, sent};
-use super::support::{Dock, SHIP, whole};
+use crate::delivery::sick::{Instead, NO_LINES, Sick, adjust, levels, sent};
+use crate::delivery::support::{Dock, SHIP, whole};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};

@@ -2,8 +2,8 @@
 //!
 //! A record is absent only if two checks minutes apart lack it while the platform is well.
 
-use super::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, levels, sent};
-use super::support::{LINES, LONG, SHIP};
+use crate::delivery::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, levels, sent};
+use crate::delivery::support::{LINES, LONG, SHIP};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};
@@ -167,9 +167,9 @@ async fn a_warehouse_that_was_made_since_the_last_list_is_found() {
 #[tokio::test]
 async fn an_update_of_a_product_that_one_answer_lacks_waits() {
     let (dock, sick) = Sick::dock().await;
-    let made = super::creates::product(&dock, "UPD-9").await;
+    let made = crate::delivery::creates::product(&dock, "UPD-9").await;
     sick.answers(Operation::GetProductBalances, &Instead::Answer(200, "[]"));
-    dock.change("u", "product.update", super::creates::update_of(&made, "After")).await;
+    dock.change("u", "product.update", crate::delivery::creates::update_of(&made, "After")).await;
     dock.push().await;
     assert_ne!(dock.state("u").await, "rejected", "{:?}", dock.fate("u").await);
     sick.is_well();

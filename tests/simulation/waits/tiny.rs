@@ -1,9 +1,9 @@
 //! A quota of two calls a minute delivers changes beside polls.
 
-use super::books::Level;
-use super::clock::START_MS;
-use super::seed;
-use super::world::{Plan, World};
+use crate::books::Level;
+use crate::clock::START_MS;
+use crate::seed;
+use crate::world::{Plan, World};
 use std::time::Duration;
 use tallyd::model::JobKind;
 

@@ -1,8 +1,8 @@
 //! The notice of a person's decision that is committed while a run starts.
 
-use super::clock::START_MS;
-use super::seed;
-use super::world::{Amid, Plan, Saying, World};
+use crate::clock::START_MS;
+use crate::seed;
+use crate::world::{Amid, Plan, Saying, World};
 
 #[tokio::test]
 async fn a_retry_that_is_committed_behind_the_reads_of_a_starting_push_starts_another() {

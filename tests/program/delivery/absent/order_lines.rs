@@ -2,8 +2,8 @@
 //!
 //! A line that is not shown is not observed. An emptied order is reported. A line that comes back is shown.
 
-use super::support::Dock;
-use super::told::{Rules, told};
+use crate::delivery::support::Dock;
+use crate::delivery::told::{Rules, told};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::model::JobKind;
@@ -129,7 +129,7 @@ async fn a_quiet_order_that_is_not_shown_is_looked_at_again_with_the_next_run() 
 async fn where_every_order_is_answered_empty_the_platform_is_sick_and_no_order_is_gone() {
     let (dock, rules, order, _) = two_orders().await;
     rules.say(tallyd::model::Operation::GetOrderLineItems, |_, response| {
-        super::told::data_counted(response, Vec::clear);
+        crate::delivery::told::data_counted(response, Vec::clear);
     });
     for _ in 0..4 {
         dock.later(MINUTE * 2);
@@ -149,7 +149,7 @@ async fn a_closed_order_vouches_where_no_other_is_open() {
     let (dock, rules, order, _) = two_orders().await;
     rules.say(tallyd::model::Operation::GetOrderLineItems, move |request, response| {
         let body: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
-        super::told::data_counted(response, |lines| {
+        crate::delivery::told::data_counted(response, |lines| {
             lines.iter_mut().for_each(|line| line["QuantityNotTiedToShipment"] = json!(0));
             if body["OrderId"] == order {
                 lines.clear();
@@ -234,13 +234,13 @@ async fn an_item_that_an_answer_lacks_keeps_its_age() {
     dock.run(JobKind::Shipments).await;
     assert_eq!(ages().await, [false, false]);
     rules.say(tallyd::model::Operation::ShipmentLineItems, |_, response| {
-        super::told::data(response, |items| drop(items.remove(0)));
+        crate::delivery::told::data(response, |items| drop(items.remove(0)));
     });
     dock.later(MINUTE);
     dock.run(JobKind::Shipments).await;
     assert_eq!(ages().await, [true, false], "the first was not shown");
     rules.say(tallyd::model::Operation::ShipmentLineItems, |_, response| {
-        super::told::data(response, Vec::clear);
+        crate::delivery::told::data(response, Vec::clear);
     });
     dock.later(MINUTE);
     dock.run(JobKind::Shipments).await;

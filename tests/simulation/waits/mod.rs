@@ -1,0 +1,6 @@
+//! Bounds on the time a change waits: alone, amid a trickle, amid endless pushes, and with a tiny quota.
+
+mod notice;
+mod tiny;
+mod trickle;
+mod urgent;
