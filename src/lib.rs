@@ -6,8 +6,9 @@
 //! and every exchange in order; the mirror is a projection of it.
 //!
 //! The rooms follow in the order of the flow. Imports point one way: a room uses those above it. `tests/tidy` checks
-//! that. A change takes this way: `outbox` → `push::snapshot` → `push::pipeline` → `push::send` → `push::claim` →
-//! `projection`.
+//! that. A change of a quantity takes this way: `outbox` → `push::snapshot` (plans it by `reconcile`) →
+//! `push::pipeline` → `push::send` → `push::claim` → `projection`. All other kinds take `push::kinds` → `push::claim`
+//! → `projection`.
 //!
 //! | room | subject |
 //! | --- | --- |

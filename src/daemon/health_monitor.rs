@@ -1,6 +1,6 @@
 //! The health check that the daemon makes each minute and reports to the log, the metrics file and systemd.
 //!
-//! `health::health` makes the judgement; `tallyd status` prints the same. A finding is logged when it
+//! `health::check_health` makes the judgement; `tallyd status` prints the same. A finding is logged when it
 //! appears, each hour while it lasts, and when it clears. Stale data is logged each minute, so that an alert
 //! can rely on it.
 

@@ -5,7 +5,7 @@
 //! name SKUs. A push plans from balances.
 //!
 //! A new job needs a kind, a row here, its name in the CHECK `run_job`, and a schedule in `config`. A test
-//! compares them. The default schedules stand in `config`, which may not import the jobs.
+//! compares them; it reads the CHECK from the migration that made the table last. The default schedules stand in `config`, which may not import the jobs.
 
 use crate::exec::{JobContext, JobError, RunArgs, RunReport};
 use crate::model::{JobKind, RunId, RunTrigger};

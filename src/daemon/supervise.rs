@@ -68,7 +68,7 @@ pub(super) struct Supervisor {
     next_outbox_check: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
     settle_at: Option<Instant>,
-    /// The id of the last order request that was seen (`News::order`).
+    /// The id of the last order request that was seen (`NewEntries::order_read_request`).
     last_order_request: i64,
     last_resolution: Position,
     control_server: ControlServer,

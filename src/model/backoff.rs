@@ -3,7 +3,10 @@
 //! The crate is unmaintained. Its retry loops retry decode errors for 15 minutes and 429s without end. Only
 //! its sequence of delays is used: no loop, no jitter and no time limit. Jitter is unnecessary, because no
 //! other client starts at the same instant. A time limit would read the clock. The caller limits the
-//! attempts, for example `Delays::page_retry().take(5)`.
+//! attempts, for example `RetryDelays::page_retry().take(5)`.
+//!
+//! Other waits have rules of their own: waits that the platform orders (`limiter/holds.rs`), checks of changes
+//! in doubt (`reconcile/in_doubt.rs`), and second reads of an absence (`exec/absence.rs`).
 
 use ::backoff::backoff::Backoff;
 use ::backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
@@ -27,9 +30,10 @@ impl RetryDelays {
         Self::doubling_from(Duration::from_secs(30), Duration::from_secs(15 * 60))
     }
 
-    /// Returns delays after a 429 without `Retry-After` and without calls in flight: 1 s, growing to 30 s.
+    /// Returns delays between failed runs of `push`: 1 s, growing to 30 s.
     ///
-    /// See docs/rules.md 31. The daemon also uses them between failed runs of `push`.
+    /// They equal the waits of `limiter/holds.rs` after a 429 without `Retry-After` and without calls in
+    /// flight (docs/rules.md 31).
     pub fn slot_wait() -> Self {
         Self::doubling_from(Duration::from_secs(1), Duration::from_secs(30))
     }

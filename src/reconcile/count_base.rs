@@ -1,7 +1,8 @@
 //! Bases of counts with `counted_at`: the fact that the count is measured against (docs/rules.md 3).
 //!
-//! For all other counts the database stores the base at the insertion, including the match of an explicit
-//! `seen`.
+//! For all other counts the database stores the base, including the match of an explicit `seen`. The trigger
+//! `outbox_after_insert` stores it at the insertion. `outbox_fix_bases_and_commit` stores it with the first
+//! read after the insertion, if no recent fact was known.
 //!
 //! A base is fixed once, because a base chosen later would hide sales. A daemon that was down over the
 //! weekend would measure Friday's count against Monday's stock, and the weekend's 30 sold units would be for

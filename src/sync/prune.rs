@@ -3,7 +3,7 @@
 //! First a snapshot is built beside the database from the last snapshot and the journal after it, never from
 //! the live mirror. Nothing is deleted unless the snapshot equals the live mirror row for row. The snapshot,
 //! its position and the deletion commit together, in one write transaction that lasts as long as the
-//! comparison.
+//! comparison. `store/journal/prune.rs` lists the rows that stay.
 
 use crate::exec::{JobContext, JobError, JournalRetention, RunReport};
 use crate::model::{Position, Timestamp, time};

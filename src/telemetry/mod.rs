@@ -2,7 +2,7 @@
 //!
 //! Every event of this crate has a field `event` with a name from [`event`], fields with plain values, and a
 //! message that is clear without them:
-//! `info!(event = event::JOB_FINISHED, job = %kind, elapsed_ms, "{kind} finished")`. Names and fields are
+//! `tracing::info!(event = event::JOB_FINISHED, job = %kind, elapsed_ms, "{kind} finished")`. Names and fields are
 //! stable, because queries and alerts use them. Messages are for people and may change.
 //!
 //! Five field names are banned, because the JSON writer uses them itself and would write them twice: `level`,

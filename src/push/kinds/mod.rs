@@ -66,7 +66,7 @@ pub(super) struct DeliveryRun<'a> {
     /// Changes that failed together with others; each is sent in a call of its own. Halving would cost
     /// changes of unknown outcome another quiet time per step.
     isolated: BTreeSet<ChangeId>,
-    /// True if the last call had a change of `alone`.
+    /// True if the last call had a change of `isolated`.
     was_isolated: bool,
     /// Calls in a row that the platform refused as a whole with an undocumented status.
     consecutive_refusals: usize,

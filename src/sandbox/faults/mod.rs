@@ -4,6 +4,7 @@
 //! admitted and counted, so a fault costs quota like a real failure. Only the first fault that fires takes
 //! effect.
 //!
+//! `control.rs` accepts a fault (`POST /_sandbox/faults`), and `core.rs` draws it for a call.
 //! `faulty_stream.rs` cuts connections.
 
 pub(crate) mod faulty_stream;

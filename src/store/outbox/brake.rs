@@ -26,8 +26,8 @@ impl Store {
     /// Returns for each warehouse the stock levels above zero since `since`, and those of them that writes
     /// emptied.
     ///
-    /// A write in flight or in doubt counts, because it may take effect. Stock levels of `flush`, the
-    /// projected backlog, do not count as emptied, because the caller counts them. They are named in the
+    /// A write in flight or in doubt counts, because it may take effect. Stock levels of `projected`,
+    /// the projected backlog, do not count as emptied, because the caller counts them. They are named in the
     /// platform's spelling.
     pub async fn brake_hour_counts(
         &self,
