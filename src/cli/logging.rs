@@ -15,8 +15,7 @@ use std::time::Duration;
 pub(super) fn init_logging(format: LineFormat, level: &str) -> Result<LogHandle, CommandFailure> {
     let stderr = stderr_kind();
     let format = if stderr == StderrKind::Terminal { LineFormat::Text } else { format };
-    telemetry::init_logging(format, level, stderr, since_boot)
-        .map_err(|error| CommandFailure::failed(error.to_string()))
+    Ok(telemetry::init_logging(format, level, stderr, since_boot)?)
 }
 
 fn stderr_kind() -> StderrKind {

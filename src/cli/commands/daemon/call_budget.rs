@@ -2,7 +2,7 @@
 //! budget.
 
 use crate::cli::CommandFailure;
-use crate::cli::output::TextTable;
+use crate::cli::output::{TextTable, cells};
 use crate::config::Config;
 use crate::health::{HealthReport, hold_text};
 use crate::limiter::{BadRequestForecast, EndingHold};
@@ -63,9 +63,7 @@ impl CallBudgetReport {
 
     /// Returns the table of the last hour, by lane and operation.
     pub(super) fn last_hour_table(&self) -> String {
-        let columns = |row: &CallCount| {
-            [row.lane.clone(), row.operation.clone(), row.calls.to_string(), row.throttled.to_string()]
-        };
+        let columns = |row: &CallCount| cells![row.lane, row.operation, row.calls, row.throttled];
         let headings = ["lane", "operation", "calls in the last hour", "answered 429"];
         TextTable::new(headings, self.last_hour.iter().map(columns)).to_text("no call in the last hour")
     }

@@ -2,7 +2,7 @@
 
 use super::call_budget::CallBudgetReport;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, format_age, or_dash, plain_line};
+use crate::cli::output::{TextTable, cells, format_age, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::config::Config;
 use crate::daemon;
@@ -76,13 +76,8 @@ impl StatusReport {
     /// Returns the tables of jobs and of the calls in the last hour.
     fn tables_text(&self) -> String {
         let columns = |row: &JobHealthRow| {
-            [
-                row.job.clone(),
-                or_dash(row.last_good_at.as_ref()),
-                or_dash(row.age_seconds.map(format_age)),
-                or_dash(row.next_due_at.as_ref()),
-                or_dash(row.last_outcome.as_ref()),
-            ]
+            let JobHealthRow { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = row;
+            cells![job, last_good_at, age_seconds.map(format_age), next_due_at, last_outcome]
         };
         let headings = ["job", "last successful run", "age", "next start", "last outcome"];
         let jobs = TextTable::new(headings, self.health.rows.jobs.iter().map(columns));

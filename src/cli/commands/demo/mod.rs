@@ -11,7 +11,8 @@ mod shop;
 
 use self::shop::{ShopTotals, SimulatedShop};
 use crate::cli::context::write_and_commit;
-use crate::cli::output::{self, TextTable};
+use crate::cli::output::progress::progress_bar;
+use crate::cli::output::{self, TextTable, cells};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging};
 use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
@@ -21,10 +22,10 @@ use crate::sandbox::{Sandbox, SandboxError, SandboxOptions, SandboxStockLevel, s
 use crate::store::{OutboxFilter, StockRow, Store};
 use crate::telemetry::LineFormat;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -167,13 +168,17 @@ impl DemoRun {
         let (_changed, reload) = mpsc::channel(1);
         let running = tokio::spawn(daemon.run(stop.clone(), reload));
         timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
-        let progress = DemoProgress::new(open);
+        let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
         let mut shop = SimulatedShop::new(&sandbox, &store);
-        let totals = shop.run_for(open, |totals| progress.show_totals(totals)).await?;
-        progress.show_waiting();
+        let totals = shop.run_for(open, |totals| show_totals(&bar, totals)).await?;
+        let waiting = "the sales have ended; waiting until mirror and sandbox are equal";
+        bar.set_message(waiting);
+        if bar.is_hidden() {
+            output::print_text(&format!("       {waiting}\n"));
+        }
         let is_equal =
             timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
-        progress.finish();
+        bar.finish_and_clear();
         let took = started.elapsed();
         stop.cancel();
         running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
@@ -204,48 +209,14 @@ fn write_config(folder: &DemoFolder, sandbox: &Sandbox) -> Result<Config, Comman
     Config::load(&file, []).map_err(|error| CommandFailure::multiline(error.to_string(), 1))
 }
 
-/// The progress display: a bar on a terminal, plain lines elsewhere.
-struct DemoProgress {
-    bar: Option<ProgressBar>,
-}
-
-impl DemoProgress {
-    fn new(open: Duration) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self { bar: None };
-        }
-        let bar = ProgressBar::with_draw_target(Some(open.as_secs()), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:20} {elapsed} {msg}");
-        Self { bar: Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))) }
+/// Shows the totals in the bar on a terminal, in a line elsewhere.
+fn show_totals(bar: &ProgressBar, totals: &ShopTotals) {
+    let (seconds, line) = (totals.open_for.as_secs(), totals.summary_line());
+    if bar.is_hidden() {
+        output::print_text(&format!("{seconds:>3} s  {line}\n"));
     }
-
-    fn show_totals(&self, totals: &ShopTotals) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_position(totals.open_for.as_secs());
-                bar.set_message(totals.summary_line());
-            }
-            None => output::print_text(&format!(
-                "{:>3} s  {}\n",
-                totals.open_for.as_secs(),
-                totals.summary_line()
-            )),
-        }
-    }
-
-    fn show_waiting(&self) {
-        let line = "the sales have ended; waiting until mirror and sandbox are equal";
-        match &self.bar {
-            Some(bar) => bar.set_message(line),
-            None => output::print_text(&format!("       {line}\n")),
-        }
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+    bar.set_position(seconds);
+    bar.set_message(line);
 }
 
 async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
@@ -304,9 +275,7 @@ async fn demo_summary(
     let counts = store.mirror_counts().await?;
     let is_good = is_equal && different == 0 && open == 0 && throttled == 0;
 
-    let decided = changes.iter().rev();
-    let decided =
-        decided.map(|change| [&*change.key, change.state.as_str(), change.detail.as_deref().unwrap_or("-")]);
+    let decided = changes.iter().rev().map(|change| cells![change.key, change.state.as_str(), change.detail]);
     let decided = TextTable::new(["change", "state", "detail"], decided).to_text("no change");
     let figures = [
         ["SKUs mirrored".to_owned(), counts.skus.to_string()],

@@ -1,9 +1,9 @@
 //! `order`: the tracked orders and their facts.
 
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::{TextTable, or_dash, yes_or_no};
+use crate::cli::output::{TableCell, TextTable, cells, time_text};
 use crate::cli::{CommandResult, OutputArgs, csv};
-use crate::model::{OrderId, Timestamp};
+use crate::model::OrderId;
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -84,8 +84,7 @@ async fn track_orders(
 
 async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.tracked_order_list().await?;
-    let time = |ms: Option<i64>| ms.map(|ms| Timestamp(ms).to_rfc3339());
-    let now = context.now();
+    let (now, time) = (context.now(), |ms: Option<i64>| ms.map(time_text));
     let json = |row: &OrderRow| {
         json!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
                "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
@@ -93,15 +92,8 @@ async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult 
                "state": row.state(now).as_str(), "stale": row.state(now) == OrderState::Stale})
     };
     let columns = |row: &OrderRow| {
-        [
-            row.order_id.to_string(),
-            row.state(now).as_str().to_owned(),
-            row.lines.to_string(),
-            or_dash(row.sold),
-            or_dash(row.left),
-            or_dash(time(row.closed_ms)),
-            or_dash(time(row.observed_ms)),
-        ]
+        let (state, closed, observed) = (row.state(now).as_str(), time(row.closed_ms), time(row.observed_ms));
+        cells![row.order_id, state, row.lines, row.sold, row.left, closed, observed]
     };
     let headings = ["order", "state", "lines", "sold", "left", "closed", "observed"];
     let nothing = "no order is tracked; run: tallyd order track ID…";
@@ -139,7 +131,7 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
 }
 
 fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
-    let since = closed_ms.map_or_else(String::new, |ms| format!(" since {}", Timestamp(ms).to_rfc3339()));
+    let since = closed_ms.map_or_else(String::new, |ms| format!(" since {}", time_text(ms)));
     format!(
         "order {order} is cancelled or emptied: the platform shows none of its lines{since}; \
          `tallyd order track {order}` reads it again\n"
@@ -149,11 +141,7 @@ fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
 fn lines_text(lines: &[Value]) -> String {
     let columns = |line: &Value| {
         ["line_item_id", "sku", "quantity_sold", "quantity_left", "unit_price", "warehouse_id", "observed_at"]
-            .map(|name| match &line[name] {
-                Value::Null => "-".to_owned(),
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            })
+            .map(|name| line[name].cell_text())
     };
     let headings = ["line", "sku", "sold", "left", "price", "warehouse", "observed"];
     TextTable::new(headings, lines.iter().map(columns))
@@ -162,14 +150,7 @@ fn lines_text(lines: &[Value]) -> String {
 
 fn allocations_text(allocations: &[AllocationRow]) -> String {
     let columns = |row: &AllocationRow| {
-        [
-            row.line_item_id.to_string(),
-            or_dash(row.sku.as_ref()),
-            row.quantity.to_string(),
-            row.warehouse_id.to_string(),
-            or_dash(row.warehouse_name.as_ref()),
-            row.observed_at.clone(),
-        ]
+        cells![row.line_item_id, row.sku, row.quantity, row.warehouse_id, row.warehouse_name, row.observed_at]
     };
     let headings = ["line", "sku", "quantity", "warehouse", "name", "observed"];
     format!("\n{}", TextTable::new(headings, allocations.iter().map(columns)).to_text(""))
@@ -177,15 +158,15 @@ fn allocations_text(allocations: &[AllocationRow]) -> String {
 
 fn items_text(items: &[ShipmentItemRow]) -> String {
     let columns = |row: &ShipmentItemRow| {
-        [
-            or_dash(row.line_item_id),
-            row.shipment_id.to_string(),
-            row.item_id.to_string(),
-            row.quantity.to_string(),
-            yes_or_no(row.is_shipped),
-            yes_or_no(row.is_confirmed),
-            or_dash(row.tracking_number.as_ref()),
-            row.observed_at.clone(),
+        cells![
+            row.line_item_id,
+            row.shipment_id,
+            row.item_id,
+            row.quantity,
+            row.is_shipped,
+            row.is_confirmed,
+            row.tracking_number,
+            row.observed_at,
         ]
     };
     let headings = ["line", "shipment", "item", "quantity", "shipped", "confirmed", "tracking", "observed"];
