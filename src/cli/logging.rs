@@ -6,15 +6,15 @@
 use super::CommandFailure;
 use crate::daemon::SystemClock;
 use crate::model::Clock;
-use crate::telemetry::{self, LineFormat, LogHandle, StderrKind};
+use crate::telemetry::{self, LogFormat, LogHandle, StderrKind};
 use rustix::fs::fstat;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 /// Sets up logging for the process. The result can change the level later.
-pub(super) fn init_logging(format: LineFormat, level: &str) -> Result<LogHandle, CommandFailure> {
+pub(super) fn init_logging(format: LogFormat, level: &str) -> Result<LogHandle, CommandFailure> {
     let stderr = stderr_kind();
-    let format = if stderr == StderrKind::Terminal { LineFormat::Text } else { format };
+    let format = if stderr == StderrKind::Terminal { LogFormat::Text } else { format };
     Ok(telemetry::init_logging(format, level, stderr, since_boot)?)
 }
 

@@ -20,7 +20,7 @@ pub use address::ProxyUrl;
 pub use jobs::JobsConfig;
 pub use keys::{KeyError, KeySource, LoadedKeys};
 pub use problem::{ConfigError, ConfigProblem};
-pub use sections::{BackupConfig, DatabaseConfig, LogConfig, LogFormat, MetricsConfig, ServiceConfig};
+pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig};
 
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
@@ -46,8 +46,8 @@ pub struct Config {
     pub journal: JournalRetention,
     /// `[backup]`: the backups.
     pub backup: BackupConfig,
-    /// `[metrics]`: the metrics file for a collector.
-    pub metrics: MetricsConfig,
+    /// `[metrics] textfile`: the path of a file for node_exporter's textfile collector.
+    pub metrics_file: Option<PathBuf>,
     /// `[log]`: the level and format of the log.
     pub log: LogConfig,
 }
@@ -97,7 +97,7 @@ impl Config {
     pub fn known_keys() -> Vec<String> {
         let (key_context, _) = KeyContext::split_variables(Vec::new(), None);
         let mut report = ReaderReport::default();
-        SectionReader::read_root(layers::TomlTable::new(), &mut report, |root| {
+        SectionReader::read_table(&mut report, String::new(), layers::TomlTable::new(), |root| {
             Self::read_sections(root, &key_context)
         });
         report.known.insert("quantities.warehouse.NNN.policy".into());
@@ -114,8 +114,9 @@ impl Config {
         let tree =
             layers::merge_layers(text, &overrides).map_err(|why| ConfigError::for_file(file.clone(), why))?;
         let mut report = ReaderReport::default();
-        let config =
-            SectionReader::read_root(tree, &mut report, |root| Self::read_sections(root, &key_context));
+        let config = SectionReader::read_table(&mut report, String::new(), tree, |root| {
+            Self::read_sections(root, &key_context)
+        });
         match config {
             Some(config) if report.problems.is_empty() => Ok(config),
             _ => Err(ConfigError { file, problems: report.problems }),
@@ -131,8 +132,8 @@ impl Config {
         let jobs = root.read_section("jobs", JobsConfig::from_table);
         let journal = root.read_section("journal", sections::read_retention);
         let backup = root.read_section("backup", BackupConfig::from_table);
-        let metrics = root.read_section("metrics", MetricsConfig::from_table);
+        let metrics_file = root.read_section("metrics", sections::read_metrics_file);
         let log = root.read_section("log", LogConfig::from_table);
-        Some(Self { service, limits, database, quantities, jobs: jobs?, journal, backup, metrics, log })
+        Some(Self { service, limits, database, quantities, jobs: jobs?, journal, backup, metrics_file, log })
     }
 }

@@ -29,13 +29,14 @@ pub(super) struct SectionReader<'a> {
 }
 
 impl<'a> SectionReader<'a> {
-    /// Reads the tree's root with `read`; keys that `read` leaves are problems.
-    pub(super) fn read_root<T>(
-        values: TomlTable,
+    /// Reads the table at `path` with `read`; keys that `read` leaves are problems.
+    pub(super) fn read_table<T>(
         report: &'a mut ReaderReport,
+        path: String,
+        values: TomlTable,
         read: impl FnOnce(&mut SectionReader<'_>) -> T,
     ) -> T {
-        let mut reader = SectionReader { report, path: String::new(), values, known: Vec::new() };
+        let mut reader = SectionReader { report, path, values, known: Vec::new() };
         let read = read(&mut reader);
         reader.report_unread();
         read
@@ -43,20 +44,16 @@ impl<'a> SectionReader<'a> {
 
     /// Reads the table `key` with `read`; a missing table counts as empty.
     pub(super) fn read_section<T>(&mut self, key: &str, read: impl FnOnce(&mut SectionReader<'_>) -> T) -> T {
+        let path = self.path_of(key);
         let values = match self.take_value(key) {
             Some(ConfigValue::Table(values)) => values,
             Some(other) => {
-                let why = format!("this is a table; write [{}] and its keys", self.path_of(key));
-                self.report_value(key, &other, why);
+                self.report_value(key, &other, format!("this is a table; write [{path}] and its keys"));
                 TomlTable::new()
             }
             None => TomlTable::new(),
         };
-        let path = self.path_of(key);
-        let mut inner = SectionReader { report: self.report, path, values, known: Vec::new() };
-        let read = read(&mut inner);
-        inner.report_unread();
-        read
+        SectionReader::read_table(self.report, path, values, read)
     }
 
     /// Returns the keys present, for tables whose keys are data.
@@ -71,15 +68,12 @@ impl<'a> SectionReader<'a> {
     }
 
     /// Reads text through `parse`, which also parses the default.
-    pub(super) fn read_parsed<T>(
+    pub(super) fn read_parsed<T: Default>(
         &mut self,
         key: &str,
         default: &str,
         parse: impl Fn(&str) -> Result<T, String>,
-    ) -> T
-    where
-        T: Default,
-    {
+    ) -> T {
         self.read_quoted(key, default, "write text in quotes", parse)
     }
 
@@ -97,7 +91,7 @@ impl<'a> SectionReader<'a> {
             ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) => parse(text),
             _ => Err(wanted.into()),
         };
-        self.value_or_problem(key, &found, read).unwrap_or_default()
+        read.map_err(|why| self.report_value(key, &found, why)).unwrap_or_default()
     }
 
     /// Reads text; empty text is `None`.
@@ -113,12 +107,12 @@ impl<'a> SectionReader<'a> {
     pub(super) fn read_code<T: Copy + Display>(&mut self, key: &str, default: T, values: &[T]) -> T {
         self.note_known(key);
         let Some(found) = self.take_value(key) else { return default };
-        if let ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) = &found
-            && let Some(value) = values.iter().find(|value| value.to_string() == *text)
-        {
-            return *value;
-        }
         let known: Vec<_> = values.iter().map(T::to_string).collect();
+        if let ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) = &found
+            && let Some(index) = known.iter().position(|code| code == text)
+        {
+            return values[index];
+        }
         let text = found.show_masked();
         self.report_value(key, &found, format!("write one of {}", known.join(", ")));
         self.suggest_key(nearest_key(text.trim_matches('"'), known.iter().map(String::as_str)));
@@ -189,7 +183,7 @@ impl<'a> SectionReader<'a> {
             ConfigValue::Text(_) => Err(format!("write {wanted} without quotes")),
             value => of_type(value).ok_or_else(|| format!("write {wanted}")),
         };
-        self.value_or_problem(key, &found, read.and_then(check))
+        read.and_then(check).map_err(|why| self.report_value(key, &found, why)).ok()
     }
 
     /// Records a problem between values that are each valid.
@@ -216,10 +210,6 @@ impl<'a> SectionReader<'a> {
 
     fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
-    }
-
-    fn value_or_problem<T>(&mut self, key: &str, found: &ConfigValue, read: Result<T, String>) -> Option<T> {
-        read.map_err(|why| self.report_value(key, found, why)).ok()
     }
 
     fn report_value(&mut self, key: &str, found: &ConfigValue, why: String) {
@@ -267,6 +257,6 @@ fn below_environment(found: &ConfigValue) -> Option<String> {
 }
 
 fn check_range<T: PartialOrd + Display>(range: &RangeInclusive<T>, value: T) -> Result<T, String> {
-    let problem = || format!("must be {} to {}", range.start(), range.end());
-    if range.contains(&value) { Ok(value) } else { Err(problem()) }
+    let is_within = range.contains(&value);
+    is_within.then_some(value).ok_or_else(|| format!("must be {} to {}", range.start(), range.end()))
 }

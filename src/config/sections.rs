@@ -9,10 +9,11 @@ use super::reader::SectionReader;
 use crate::client::HeaderNames;
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
+use crate::model::WarehouseId;
 use crate::model::time::DAY;
-use crate::model::{WarehouseId, code_enum};
 use crate::reconcile::CountPolicy;
 use crate::reconcile::brake::BrakeSettings;
+use crate::telemetry::LogFormat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -188,27 +189,9 @@ impl BackupConfig {
     }
 }
 
-/// `[metrics]`: the metrics file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetricsConfig {
-    /// The path of a file for node_exporter's textfile collector.
-    pub textfile: Option<PathBuf>,
-}
-
-impl MetricsConfig {
-    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
-        Self { textfile: table.read_optional("textfile", parse_path) }
-    }
-}
-
-code_enum! {
-    /// The format of log lines.
-    pub enum LogFormat {
-        /// A JSON object per line.
-        Json = "json",
-        /// Text for people.
-        Text = "text",
-    }
+/// Reads `[metrics]`: the path of the metrics file.
+pub(super) fn read_metrics_file(table: &mut SectionReader<'_>) -> Option<PathBuf> {
+    table.read_optional("textfile", parse_path)
 }
 
 /// `[log]`: the level and format of the log.
@@ -234,10 +217,8 @@ fn parse_path(text: &str) -> Result<PathBuf, String> {
 }
 
 fn check_header_value(text: &str) -> Result<String, String> {
-    let is_valid = text.chars().all(|c| c.is_ascii_graphic());
-    if is_valid {
-        Ok(text.into())
-    } else {
-        Err("contains a space or a character that no header can contain".into())
+    match text.chars().all(|c| c.is_ascii_graphic()) {
+        true => Ok(text.into()),
+        false => Err("contains a space or a character that no header can contain".into()),
     }
 }

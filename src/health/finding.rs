@@ -139,8 +139,5 @@ fn one_line(text: &str) -> String {
 }
 
 fn rfc3339<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
-    match at {
-        Some(at) => to.serialize_str(&at.to_rfc3339()),
-        None => to.serialize_none(),
-    }
+    at.map(Timestamp::to_rfc3339).serialize(to)
 }

@@ -66,7 +66,7 @@ pub struct HealthReport {
     /// The rows read.
     pub rows: HealthRows,
     /// The holds in force and the adaptive limit.
-    pub limiter_standing: QuotaStatus,
+    pub quota: QuotaStatus,
     /// The bad-request budget.
     pub bad_requests: BadRequestForecast,
     /// Time since which the oldest pending change waits.
@@ -139,7 +139,7 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     findings.extend(unreadable_records(&rows));
     findings.extend((rows.missing_skus > 0).then(|| missing_skus(rows.missing_skus)));
     let oldest_pending = rows.waiting.iter().map(|row| Timestamp(row.since_ms)).min();
-    HealthReport { findings, rows, limiter_standing: quota, bad_requests: budget, oldest_pending }
+    HealthReport { findings, rows, quota, bad_requests: budget, oldest_pending }
 }
 
 /// Returns the finding for a daemon whose database is not the file at its path.

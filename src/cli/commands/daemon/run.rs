@@ -3,9 +3,9 @@
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
-use crate::config::{Config, LogFormat};
+use crate::config::Config;
 use crate::daemon::{self, Daemon, StartError, SystemClock};
-use crate::telemetry::{LineFormat, LogHandle, event};
+use crate::telemetry::{LogHandle, event};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,26 +22,19 @@ pub(in crate::cli) struct DaemonRunArgs {
 
 impl From<StartError> for CommandFailure {
     fn from(error: StartError) -> Self {
-        let code = match error {
-            StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => 2,
-            StartError::Lock(_)
-            | StartError::Store(_)
-            | StartError::Projection(_)
-            | StartError::Schedule(_)
-            | StartError::Unverified(_) => 1,
-        };
-        Self::new(error.to_string(), code)
+        match error {
+            StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => {
+                Self::usage(error.to_string())
+            }
+            error => Self::failed(error.to_string()),
+        }
     }
 }
 
 pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArgs) -> CommandResult {
     let file = context.config_file()?;
     let config = context.config()?;
-    let format = match config.log.format {
-        LogFormat::Json => LineFormat::Json,
-        LogFormat::Text => LineFormat::Text,
-    };
-    let logging = logging::init_logging(format, config.log.level)?;
+    let logging = logging::init_logging(config.log.format, config.log.level)?;
     let start = Daemon::start_with_retry(config, Arc::new(SystemClock));
     if args.once {
         return on_runtime_thread(run_once(start.await?)).await;

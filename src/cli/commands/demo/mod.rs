@@ -20,7 +20,7 @@ use crate::model::{OrderId, Sku};
 use crate::outbox::ChangeState;
 use crate::sandbox::{Sandbox, SandboxError, SandboxOptions, SandboxStockLevel, start_sandbox};
 use crate::store::{OutboxFilter, StockRow, Store};
-use crate::telemetry::LineFormat;
+use crate::telemetry::LogFormat;
 use clap::Args;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ impl From<SandboxError> for CommandFailure {
 }
 
 pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
-    logging::init_logging(LineFormat::Text, "warn")?;
+    logging::init_logging(LogFormat::Text, "warn")?;
     let folder = DemoFolder::create(args.keep)?;
     let result = DemoRun::start(&folder).await?.run_and_compare(Duration::from_secs(args.seconds)).await;
     let next_steps = folder.next_steps_text();
