@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// The arguments of a command that imports a file.
 #[derive(Debug, Args)]
 pub(super) struct CsvImportArgs {
     /// CSV file; the first line names the columns
@@ -136,7 +135,6 @@ pub fn parse_rows<T>(
     Ok((imported, notes))
 }
 
-/// Appends the notes on ignored lines and columns to `text`.
 pub(super) fn append_notes(text: &mut String, notes: &[String]) {
     for note in notes {
         text.push_str(&plain_line(note));
@@ -144,7 +142,6 @@ pub(super) fn append_notes(text: &mut String, notes: &[String]) {
     }
 }
 
-/// Returns a note on the unknown columns.
 fn unknown_columns(head: &[String], columns: &CsvColumns) -> Option<String> {
     let is_known = |name: &str| columns.required.contains(&name) || columns.optional.contains(&name);
     let others: Vec<&str> =
@@ -156,7 +153,6 @@ fn unknown_columns(head: &[String], columns: &CsvColumns) -> Option<String> {
 struct CsvFile<'a> {
     bytes: &'a [u8],
     delimiter: u8,
-    /// The prefix of its lines' keys.
     key_prefix: String,
 }
 
@@ -175,7 +171,6 @@ impl<'a> CsvFile<'a> {
         csv::ReaderBuilder::new().delimiter(self.delimiter).flexible(true).from_reader(self.bytes)
     }
 
-    /// Returns the columns' names.
     fn column_names(&self, columns: &CsvColumns) -> Result<Vec<String>, String> {
         let head = self.csv_reader().headers().map_err(|error| error.to_string())?.clone();
         let head: Vec<String> = head.iter().map(|name| name.trim().to_lowercase()).collect();

@@ -131,7 +131,6 @@ enum Command {
     Man(generate::ManArgs),
 }
 
-/// The output and exit code of a command.
 #[derive(Default)]
 struct CommandOutput {
     text: String,
@@ -146,7 +145,6 @@ impl From<String> for CommandOutput {
 
 type CommandResult = Result<CommandOutput, CommandFailure>;
 
-/// The message and exit code of a failed command.
 #[derive(Debug)]
 struct CommandFailure {
     message: String,

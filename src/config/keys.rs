@@ -32,7 +32,6 @@ const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// The directory of the packaged configuration, for a configuration that is not in a file.
 const CONFIG_DIRECTORY: &str = "/etc/tallyd";
 
-/// The names of one key in each place.
 #[derive(Clone, Copy)]
 struct KeyNames {
     what: &'static str,

@@ -20,7 +20,6 @@ pub(super) struct ReaderReport {
     pub(super) known: BTreeSet<String>,
 }
 
-/// A table of the tree while its keys are read.
 pub(super) struct SectionReader<'a> {
     report: &'a mut ReaderReport,
     path: String,
@@ -119,7 +118,6 @@ impl<'a> SectionReader<'a> {
         default
     }
 
-    /// Reads a duration with its unit, within `range`.
     pub(super) fn read_duration(
         &mut self,
         key: &str,
@@ -150,7 +148,6 @@ impl<'a> SectionReader<'a> {
         read.and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
     }
 
-    /// Reads a number within `range`, whole or not.
     pub(super) fn read_fraction(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
         let number = |value: &ConfigValue| match value {
             ConfigValue::Float(number) => Some(*number),

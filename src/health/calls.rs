@@ -99,7 +99,6 @@ fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     if found.is_empty() { failing_runs(rows, now).into_iter().collect() } else { found }
 }
 
-/// Returns the finding for pushes that end before they send anything.
 fn failing_runs(rows: &HealthRows, now: Timestamp) -> Option<Finding> {
     let failed = rows.pushes.iter().take_while(|run| matches!(run.outcome.as_str(), "failed" | "partial"));
     let failed: Vec<_> = failed.collect();

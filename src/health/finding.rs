@@ -57,7 +57,6 @@ impl Serialize for FindingCode {
     }
 }
 
-/// Longest text of a finding, in characters.
 const TEXT_MAX: usize = 800;
 
 /// Severity of a finding.

@@ -86,7 +86,6 @@ fn ended_run(outcome: &str, summary: &str, minutes: u64) -> EndedRunRow {
     EndedRunRow { outcome: outcome.into(), summary: Some(summary.into()), started_ms: ago(minutes).0 }
 }
 
-/// The limiter's memory with one hold.
 fn held(scope: &str, reason: &str, since: Timestamp, minutes: u64) -> Option<String> {
     let (since, lasts) = (since.0, minutes * 60_000);
     Some(format!(

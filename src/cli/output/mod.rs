@@ -92,7 +92,6 @@ pub(super) fn time_text(ms: i64) -> String {
     Timestamp(ms).to_rfc3339()
 }
 
-/// Returns JSON in one line.
 pub(super) fn json_line(json: &impl std::fmt::Display) -> String {
     plain_json(&json.to_string()).into_owned()
 }

@@ -16,7 +16,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 const BAR_CHARACTERS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const MINUTES_PER_BAR: usize = 2;
 
-/// The data of the budget in `status`.
 pub(super) struct CallBudgetReport {
     limit: u32,
     now: Timestamp,
@@ -61,7 +60,6 @@ impl CallBudgetReport {
         text
     }
 
-    /// Returns the table of the last hour, by lane and operation.
     pub(super) fn last_hour_table(&self) -> String {
         let columns = |row: &CallCount| cells![row.lane, row.operation, row.calls, row.throttled];
         let headings = ["lane", "operation", "calls in the last hour", "answered 429"];

@@ -146,7 +146,6 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
     text
 }
 
-/// The number of entries to read today.
 struct EntriesToRead {
     skus: usize,
     skus_per_call: usize,

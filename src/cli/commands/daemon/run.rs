@@ -79,7 +79,6 @@ async fn run_once(daemon: Daemon) -> CommandResult {
     Ok(CommandOutput { text, exit_code: u8::from(!once.is_good()) })
 }
 
-/// Waits for SIGINT or SIGTERM.
 pub(in crate::cli) async fn wait_for_interrupt() -> Result<(), CommandFailure> {
     let mut signals = SignalStreams::register()?;
     tokio::select! {

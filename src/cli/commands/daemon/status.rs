@@ -73,7 +73,6 @@ impl StatusReport {
         text
     }
 
-    /// Returns the tables of jobs and of the calls in the last hour.
     fn tables_text(&self) -> String {
         let columns = |row: &JobHealthRow| {
             let JobHealthRow { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = row;

@@ -34,7 +34,6 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The size of the simulated shop.
 const DEMO_SKUS: u32 = 60;
 const DEMO_ORDERS: u32 = 8;
 /// The time limit for the mirror to equal the closed shop.
@@ -71,7 +70,6 @@ pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
     Ok(CommandOutput { text: text + &next_steps, exit_code: u8::from(!is_good) })
 }
 
-/// The directory of the demonstration's files.
 struct DemoFolder {
     path: PathBuf,
     is_permanent: bool,
@@ -122,7 +120,6 @@ impl DemoFolder {
     }
 }
 
-/// The sandbox, the daemon and its database.
 struct DemoRun {
     sandbox: Sandbox,
     daemon: Daemon,
@@ -224,7 +221,6 @@ async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>
     Ok(sandbox.stock_levels().await?.into_iter().map(level).collect())
 }
 
-/// Returns the number of stock levels that differ between mirror and sandbox.
 async fn count_differences(sandbox: &Sandbox, store: &Store) -> Result<usize, CommandFailure> {
     let level = |row: StockRow| ((row.sku, row.warehouse_id), row.quantity);
     let mirror: BTreeMap<_, _> = store.stock_list(&[]).await?.into_iter().map(level).collect();

@@ -131,7 +131,6 @@ async fn export_entries(context: &CliContext, after: Position) -> CommandResult 
     Ok(String::new().into())
 }
 
-/// Returns an exchange for `--json` and the export.
 fn journal_exchange_json(detail: &ExchangeDetail) -> Value {
     let row = &detail.row;
     json!({
@@ -144,7 +143,6 @@ fn journal_exchange_json(detail: &ExchangeDetail) -> Value {
     })
 }
 
-/// Returns an event for `--json` and the export.
 fn journal_event_json(event: &JournalEvent) -> Value {
     let mut entry = event_json(event);
     entry["type"] = "event".into();
@@ -168,7 +166,6 @@ async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult 
     Ok(format!("{preface}{}\n", pruned?).into())
 }
 
-/// A temporary mirror for one command.
 struct TemporaryMirror(PathBuf);
 
 impl Drop for TemporaryMirror {

@@ -11,7 +11,6 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The number of differing rows shown per table.
 const ROWS_SHOWN: usize = 5;
 
 #[derive(Debug, Args)]

@@ -35,7 +35,6 @@ struct ResolutionArgs {
     use_value: Option<Resolution>,
 }
 
-/// Parses the value of `--use`.
 fn parse_use(text: &str) -> Result<Resolution, String> {
     match text {
         "mine" => Ok(Resolution::Mine),
@@ -76,14 +75,13 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
 }
 
 pub(super) async fn retry_changes(context: &CliContext, keys: &[String]) -> CommandResult {
-    let store = context.open_store().await?;
     let outcomes = ["pending; planned again by the next push", "not retried"];
-    decide_each(&store, keys, outcomes, async |write, key| write.outbox_retry(key, context.now()).await).await
+    decide_each(context, keys, outcomes, async |_, write, key| write.outbox_retry(key, context.now()).await)
+        .await
 }
 
 pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> CommandResult {
-    let store = context.open_store().await?;
-    decide_each(&store, keys, ["cancelled", "not cancelled"], async |write, key| {
+    decide_each(context, keys, ["cancelled", "not cancelled"], async |store, write, key| {
         if write.outbox_cancel(key, context.now()).await? {
             return Ok(Ok(()));
         }
@@ -98,8 +96,7 @@ pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> Com
 }
 
 pub(super) async fn acknowledge_changes(context: &CliContext, keys: &[String]) -> CommandResult {
-    let store = context.open_store().await?;
-    decide_each(&store, keys, ["acknowledged", "not acknowledged"], async |write, key| {
+    decide_each(context, keys, ["acknowledged", "not acknowledged"], async |_, write, key| {
         write.outbox_acknowledge(key, context.now()).await
     })
     .await
@@ -116,14 +113,15 @@ pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResu
 ///
 /// The exit code is 1 if any decision was refused.
 async fn decide_each(
-    store: &Store,
+    context: &CliContext,
     keys: &[String],
     [done, refused]: [&str; 2],
-    decide: impl AsyncFn(&mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
+    decide: impl AsyncFn(&Store, &mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
 ) -> CommandResult {
+    let store = context.open_store().await?;
     let mut output = CommandOutput::default();
     for key in keys {
-        let line = match write_and_commit(store, async |write| decide(write, key).await).await? {
+        let line = match write_and_commit(&store, async |write| decide(&store, write, key).await).await? {
             Ok(()) => format!("{}: {done}\n", plain_line(key)),
             Err(why) => {
                 output.exit_code = 1;

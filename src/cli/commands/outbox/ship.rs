@@ -18,7 +18,6 @@ pub(in crate::cli) struct ShipArgs {
     key: ChangeKeyArgs,
 }
 
-/// A line of the order, with its quantity if given.
 #[derive(Clone, Debug)]
 struct ShipLineArg {
     id: i64,

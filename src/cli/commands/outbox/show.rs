@@ -14,7 +14,6 @@ use crate::store::{
 };
 use serde_json::{Value, json};
 
-/// The stored data of a change.
 struct ShownChange {
     change: ChangeRow,
     transitions: Vec<TransitionRow>,
@@ -37,7 +36,6 @@ pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputA
     Ok(output.render(|| shown.to_json(), || shown.to_text()).into())
 }
 
-/// Returns a change for `--json`.
 pub(super) fn change_json(row: &ChangeRow) -> Value {
     json!({
         "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,

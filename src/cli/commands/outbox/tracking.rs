@@ -50,7 +50,6 @@ pub(in crate::cli) struct TrackingSubmitArgs {
     key: ChangeKeyArgs,
 }
 
-/// A line with its own tracking number, if given.
 #[derive(Clone, Debug)]
 struct TrackingLineArg {
     id: i64,

@@ -5,6 +5,7 @@ use crate::cli::output::{TableCell, TextTable, cells, time_text};
 use crate::cli::{CommandResult, OutputArgs, csv};
 use crate::model::OrderId;
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow};
+use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -30,15 +31,15 @@ pub(in crate::cli) enum Command {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OrderIdArgs {
     /// Order ids at the platform
-    #[arg(required = true, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..))]
-    ids: Vec<i64>,
+    #[arg(required = true, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..).map(OrderId))]
+    ids: Vec<OrderId>,
 }
 
 const ORDER_COLUMNS: csv::CsvColumns = csv::CsvColumns { required: &["order_id"], optional: &[] };
 
 pub(in crate::cli) async fn order_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Track(args) => track_orders(context, &order_ids(&args), true, &[]).await,
+        Command::Track(args) => track_orders(context, &args.ids, true, &[]).await,
         Command::Import(args) => {
             let read = |line: &csv::CsvRow| match line.whole_number("order_id")? {
                 id if id > 0 => Ok(OrderId(id)),
@@ -51,12 +52,13 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
         }
         Command::List(output) => list_orders(context, output).await,
         Command::Show { id, output } => show_order(context, OrderId(id), output).await,
-        Command::Untrack(args) => untrack_orders(context, &order_ids(&args)).await,
+        Command::Untrack(args) => {
+            let store = context.open_store().await?;
+            let removed =
+                write_and_commit(&store, async |write| write.tracked_order_remove(&args.ids).await).await?;
+            Ok(format!("{removed} order(s) no longer tracked\n").into())
+        }
     }
-}
-
-fn order_ids(args: &OrderIdArgs) -> Vec<OrderId> {
-    args.ids.iter().copied().map(OrderId).collect()
 }
 
 /// Tracks orders. With `again`, orders already tracked are read now, closed ones too.
@@ -171,10 +173,4 @@ fn items_text(items: &[ShipmentItemRow]) -> String {
     };
     let headings = ["line", "shipment", "item", "quantity", "shipped", "confirmed", "tracking", "observed"];
     format!("\n{}", TextTable::new(headings, items.iter().map(columns)).to_text(""))
-}
-
-async fn untrack_orders(context: &CliContext, orders: &[OrderId]) -> CommandResult {
-    let store = context.open_store().await?;
-    let removed = write_and_commit(&store, async |write| write.tracked_order_remove(orders).await).await?;
-    Ok(format!("{removed} order(s) no longer tracked\n").into())
 }

@@ -10,7 +10,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub(super) struct ExplainStep {
-    /// The position in the journal, if any.
     pub(super) position: Option<i64>,
     pub(super) at_ms: i64,
     /// `fact`, `change`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
@@ -18,7 +17,6 @@ pub(super) struct ExplainStep {
     pub(super) text: String,
 }
 
-/// The stored data of one stock level.
 pub(super) struct ExplainHistory {
     facts: Vec<QuantityStateRow>,
     changes: Vec<ExplainedChange>,
@@ -41,14 +39,12 @@ impl ExplainHistory {
         Ok(Self { facts, events: store.explain_events(&ids).await?, changes })
     }
 
-    /// Returns the changes that are not in a final state.
     pub(super) fn open_changes(&self) -> impl Iterator<Item = &ExplainedChange> {
         self.changes
             .iter()
             .filter(|change| matches!(change.state.as_str(), "pending" | "sending" | "held" | "in_doubt"))
     }
 
-    /// Returns all steps in order.
     pub(super) fn steps(&self) -> Vec<ExplainStep> {
         let mut steps = self.fact_steps();
         steps.extend(self.changes.iter().map(insertion_step));
@@ -150,7 +146,6 @@ fn insertion_step(change: &ExplainedChange) -> ExplainStep {
     }
 }
 
-/// Returns the current state of a change.
 fn state_text(change: &ExplainedChange) -> String {
     let state = if change.state == "in_doubt" { "in doubt" } else { &change.state };
     match &change.reason {

@@ -30,7 +30,6 @@ pub(in crate::cli) struct ExplainArgs {
     output: OutputArgs,
 }
 
-/// A SKU in the mirror and the outbox.
 struct ExplainedSku {
     sku: String,
     product_id: Option<i64>,
@@ -193,7 +192,6 @@ fn current_state_text(level: &CurrentStockLevel) -> String {
     now
 }
 
-/// Returns the next step of an open change.
 fn next_step_text(change: &ExplainedChange, plan: &PushPreview) -> String {
     let id = ChangeId(change.id);
     match change.state.as_str() {
