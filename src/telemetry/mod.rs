@@ -273,23 +273,9 @@ fn syslog_priority(level: Level) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use std::io::{Read, Seek};
+    use std::sync::Arc;
 
-    #[derive(Clone, Default)]
-    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for LogBuffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Returns the lines written during one run of `log`.
     fn lines_of(format: LogFormat, level: &str, log: impl FnOnce()) -> String {
         written_to(StderrKind::Other, || std::time::Duration::ZERO, format, level, log)
     }
@@ -301,13 +287,14 @@ mod tests {
         level: &str,
         log: impl FnOnce(),
     ) -> String {
-        let buffer = LogBuffer::default();
-        let writer = buffer.clone();
+        let file = Arc::new(tempfile::tempfile().unwrap());
         let subscriber = tracing_subscriber::registry().with(level_filter(level).unwrap());
-        let subscriber = subscriber.with(line_layer(format, stderr, elapsed, move || writer.clone()));
+        let subscriber = subscriber.with(line_layer(format, stderr, elapsed, file.clone()));
         tracing::subscriber::with_default(subscriber, log);
-        let bytes = buffer.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        let (mut lines, mut text) = (&*file, String::new());
+        lines.rewind().unwrap();
+        lines.read_to_string(&mut text).unwrap();
+        text
     }
 
     #[test]

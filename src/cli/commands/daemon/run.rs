@@ -151,14 +151,10 @@ impl ReloadSource {
             self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;
             Ok(config)
         });
-        config
-            .inspect_err(|why| {
-                tracing::error!(
-                    event = event::CONFIG_REFUSED,
-                    "the running configuration stays in force: {why}"
-                );
-                daemon::notify_reload_refused();
-            })
-            .ok()
+        if let Err(why) = &config {
+            tracing::error!(event = event::CONFIG_REFUSED, "the running configuration stays in force: {why}");
+            daemon::notify_reload_refused();
+        }
+        config.ok()
     }
 }

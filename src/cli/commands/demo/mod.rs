@@ -63,7 +63,7 @@ impl From<SandboxError> for CommandFailure {
 pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
     logging::init_logging(LogFormat::Text, "warn")?;
     let folder = DemoFolder::create(args.keep)?;
-    let result = DemoRun::start(&folder).await?.run_and_compare(Duration::from_secs(args.seconds)).await;
+    let result = run_and_compare(&folder, Duration::from_secs(args.seconds)).await;
     let next_steps = folder.next_steps_text();
     folder.remove_temporary();
     let (text, is_good) = result?;
@@ -120,69 +120,61 @@ impl DemoFolder {
     }
 }
 
-struct DemoRun {
-    sandbox: Sandbox,
-    daemon: Daemon,
-    store: Store,
+/// Runs sandbox, daemon and shop, waits until mirror and sandbox are equal, and returns the summary.
+async fn run_and_compare(folder: &DemoFolder, open: Duration) -> Result<(String, bool), CommandFailure> {
+    let options = SandboxOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        data: folder.is_permanent.then(|| folder.path.join("sandbox.db")),
+        skus: DEMO_SKUS,
+        orders: DEMO_ORDERS,
+        ..SandboxOptions::default()
+    };
+    let sandbox = start_sandbox(options).await?;
+    let config = write_config(folder, &sandbox)?;
+    let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
+    let store = Store::open_beside(&folder.path.join("tallyd.db")).await?;
+    track_all(&sandbox, &store).await?;
+
+    let started = Instant::now();
+    let stop = CancellationToken::new();
+    // The channel must stay open, although no configuration is sent.
+    let (_changed, reload) = mpsc::channel(1);
+    let running = tokio::spawn(daemon.run(stop.clone(), reload));
+    timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
+    let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
+    let mut shop = SimulatedShop::new(&sandbox, &store);
+    let totals = shop.run_for(open, |totals| show_totals(&bar, totals)).await?;
+    let waiting = "the sales have ended; waiting until mirror and sandbox are equal";
+    bar.set_message(waiting);
+    if bar.is_hidden() {
+        output::print_text(&format!("       {waiting}\n"));
+    }
+    let is_equal = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
+    bar.finish_and_clear();
+    let took = started.elapsed();
+    stop.cancel();
+    running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
+    let summary = demo_summary(&sandbox, &store, &totals, is_equal, took).await?;
+    sandbox.stop().await;
+    Ok(summary)
 }
 
-impl DemoRun {
-    async fn start(folder: &DemoFolder) -> Result<Self, CommandFailure> {
-        let options = SandboxOptions {
-            listen: ([127, 0, 0, 1], 0).into(),
-            data: folder.is_permanent.then(|| folder.path.join("sandbox.db")),
-            skus: DEMO_SKUS,
-            orders: DEMO_ORDERS,
-            ..SandboxOptions::default()
-        };
-        let sandbox = start_sandbox(options).await?;
-        let config = write_config(folder, &sandbox)?;
-        let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
-        let store = Store::open_beside(&folder.path.join("tallyd.db")).await?;
-        let skus = sandbox.all_skus().await?;
-        let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
-        let orders: Vec<OrderId> = sandbox.order_ids().await?.into_iter().map(OrderId).collect();
-        write_and_commit(&store, async |write| {
-            write.tracked_sku_add(&skus).await?;
-            write.tracked_order_add(&orders).await
-        })
-        .await?;
-        output::print_text(&format!(
-            "the sandbox at http://{} has {} SKUs and {} orders; tallyd begins to mirror them\n",
-            sandbox.local_addr(),
-            skus.len(),
-            orders.len()
-        ));
-        Ok(Self { sandbox, daemon, store })
-    }
-
-    /// Opens and closes the shop, waits until mirror and sandbox are equal, and returns the summary.
-    async fn run_and_compare(self, open: Duration) -> Result<(String, bool), CommandFailure> {
-        let Self { sandbox, daemon, store } = self;
-        let started = Instant::now();
-        let stop = CancellationToken::new();
-        // The channel must stay open, although no configuration is sent.
-        let (_changed, reload) = mpsc::channel(1);
-        let running = tokio::spawn(daemon.run(stop.clone(), reload));
-        timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
-        let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
-        let mut shop = SimulatedShop::new(&sandbox, &store);
-        let totals = shop.run_for(open, |totals| show_totals(&bar, totals)).await?;
-        let waiting = "the sales have ended; waiting until mirror and sandbox are equal";
-        bar.set_message(waiting);
-        if bar.is_hidden() {
-            output::print_text(&format!("       {waiting}\n"));
-        }
-        let is_equal =
-            timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
-        bar.finish_and_clear();
-        let took = started.elapsed();
-        stop.cancel();
-        running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
-        let summary = demo_summary(&sandbox, &store, &totals, is_equal, took).await?;
-        sandbox.stop().await;
-        Ok(summary)
-    }
+async fn track_all(sandbox: &Sandbox, store: &Store) -> Result<(), CommandFailure> {
+    let skus = sandbox.all_skus().await?;
+    let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+    let orders: Vec<OrderId> = sandbox.order_ids().await?.into_iter().map(OrderId).collect();
+    write_and_commit(store, async |write| {
+        write.tracked_sku_add(&skus).await?;
+        write.tracked_order_add(&orders).await
+    })
+    .await?;
+    output::print_text(&format!(
+        "the sandbox at http://{} has {} SKUs and {} orders; tallyd begins to mirror them\n",
+        sandbox.local_addr(),
+        skus.len(),
+        orders.len()
+    ));
+    Ok(())
 }
 
 fn write_config(folder: &DemoFolder, sandbox: &Sandbox) -> Result<Config, CommandFailure> {

@@ -147,7 +147,7 @@ fn insertion_step(change: &ExplainedChange) -> ExplainStep {
 }
 
 fn state_text(change: &ExplainedChange) -> String {
-    let state = if change.state == "in_doubt" { "in doubt" } else { &change.state };
+    let state = change.state.replace('_', " ");
     match &change.reason {
         Some(reason) => format!("now {state} ({reason})"),
         None => format!("now {state}"),
@@ -219,11 +219,10 @@ fn event_step(event: &ExplainedEvent) -> ExplainStep {
 /// Returns a step for a change that is held, rejected, cancelled or in doubt. Sent changes have their own
 /// steps.
 fn state_step(change: &ExplainedChange) -> Option<ExplainStep> {
-    let state = match change.state.as_str() {
-        "held" | "rejected" | "cancelled" => change.state.as_str(),
-        "in_doubt" => "in doubt",
-        _ => return None,
-    };
+    if !matches!(change.state.as_str(), "held" | "rejected" | "cancelled" | "in_doubt") {
+        return None;
+    }
+    let state = change.state.replace('_', " ");
     let detail = change.detail.as_deref().unwrap_or_default();
     let reason = change.reason.as_deref().unwrap_or_default();
     let text = format!("change `{}` is {state} ({reason}): {detail}", change.key);
