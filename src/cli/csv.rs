@@ -131,7 +131,12 @@ pub fn parse_rows<T>(
         return Err(CsvRefusal::Lines(problems));
     }
     let mut notes: Vec<String> = problems.iter().map(|problem| format!("not imported: {problem}")).collect();
-    notes.extend(unknown_columns(&head, columns));
+    let known = [columns.required, columns.optional].concat();
+    let is_other = |name: &&str| !name.is_empty() && !known.contains(name);
+    let others: Vec<&str> = head.iter().map(String::as_str).filter(is_other).collect();
+    if !others.is_empty() {
+        notes.push(format!("ignored: unknown column(s) `{}`", others.join("`, `")));
+    }
     Ok((imported, notes))
 }
 
@@ -140,13 +145,6 @@ pub(super) fn append_notes(text: &mut String, notes: &[String]) {
         text.push_str(&plain_line(note));
         text.push('\n');
     }
-}
-
-fn unknown_columns(head: &[String], columns: &CsvColumns) -> Option<String> {
-    let is_known = |name: &str| columns.required.contains(&name) || columns.optional.contains(&name);
-    let others: Vec<&str> =
-        head.iter().map(String::as_str).filter(|name| !name.is_empty() && !is_known(name)).collect();
-    (!others.is_empty()).then(|| format!("ignored: unknown column(s) `{}`", others.join("`, `")))
 }
 
 /// A file's content, after its byte order mark.

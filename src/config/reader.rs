@@ -139,10 +139,7 @@ impl<'a> SectionReader<'a> {
     }
 
     pub(super) fn read_integer(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
-        let integer = |value: &ConfigValue| match value {
-            ConfigValue::Integer(number) => Some(*number),
-            _ => None,
-        };
+        let integer = |value: &ConfigValue| if let ConfigValue::Integer(n) = value { Some(*n) } else { None };
         let range = i64::from(*range.start())..=i64::from(*range.end());
         let read = self.read_bare(key, "a whole number", integer, |number| check_range(&range, number));
         read.and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
@@ -158,10 +155,7 @@ impl<'a> SectionReader<'a> {
     }
 
     pub(super) fn read_flag(&mut self, key: &str, default: bool) -> bool {
-        let flag = |value: &ConfigValue| match value {
-            ConfigValue::Flag(flag) => Some(*flag),
-            _ => None,
-        };
+        let flag = |value: &ConfigValue| if let ConfigValue::Flag(flag) = value { Some(*flag) } else { None };
         self.read_bare(key, "true or false", flag, Ok).unwrap_or(default)
     }
 

@@ -58,10 +58,8 @@ fn calls_fail(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
         newest.operation,
         call_message(newest)
     );
-    Some(
-        Finding::new(FindingCode::CallsFail, count, text, "ask the platform; see: tallyd job list")
-            .with_since(since),
-    )
+    let todo = "ask the platform; see: tallyd job list";
+    Some(Finding::new(FindingCode::CallsFail, count, text, todo).with_since(since))
 }
 
 /// Returns the calls that count. A throttled call is no failure, and a refused key is a finding of its own.

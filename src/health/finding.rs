@@ -115,10 +115,6 @@ impl Finding {
         Self { subjects: subjects.into_iter().map(Into::into).collect(), ..self }
     }
 
-    pub(super) fn into_note(self) -> Self {
-        Self { severity: FindingSeverity::Note, ..self }
-    }
-
     /// Returns true if an operator must act.
     pub fn needs_operator(&self) -> bool {
         self.severity == FindingSeverity::Person

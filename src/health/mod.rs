@@ -165,37 +165,31 @@ fn is_cron(session: LastSessionRow) -> bool {
 fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
     let todo = "start it: systemctl start tallyd; the reason for its end: journalctl -u tallyd -n 50";
     let is_stale = rows.jobs.iter().any(|row| row.stale);
-    let found = |text: String| Some(Finding::new(FindingCode::NoDaemon, 1, text, todo));
-    match rows.last_session {
-        _ if daemon != DaemonState::NotRunning => None,
-        None => found("tallyd does not run, and never worked on this database".to_owned()),
-        Some(session) if is_cron(session) && !is_stale => None,
-        Some(LastSessionRow { started_ms, ended_ms: None, .. }) => found(format!(
+    let since = rows.last_session.and_then(|session| session.ended_ms).map(Timestamp);
+    let text = match (rows.last_session, since) {
+        _ if daemon != DaemonState::NotRunning => return None,
+        (None, _) => "tallyd does not run, and never worked on this database".to_owned(),
+        (Some(session), _) if is_cron(session) && !is_stale => return None,
+        (Some(session), None) => format!(
             "tallyd does not run: the one that started at {} ended in the middle of its work",
-            Timestamp(started_ms)
-        )),
-        Some(LastSessionRow { ended_ms: Some(ended), is_once: true, is_good: false, .. }) => found(format!(
-            "tallyd does not run, and the last `tallyd run --once`, which ended at {}, did not do all it set out to do",
-            Timestamp(ended)
-        )),
-        Some(LastSessionRow { ended_ms: Some(ended), .. }) => {
-            found(format!("tallyd does not run; it ended in good order at {}", Timestamp(ended)))
-        }
-    }
-    .map(|finding| {
-        let since = rows.last_session.and_then(|session| session.ended_ms).map(Timestamp);
-        Finding { since, ..finding }
-    })
+            Timestamp(session.started_ms)
+        ),
+        (Some(LastSessionRow { is_once: true, is_good: false, .. }), Some(ended)) => format!(
+            "tallyd does not run, and the last `tallyd run --once`, which ended at {ended}, did not do all it set out to do"
+        ),
+        (Some(_), Some(ended)) => format!("tallyd does not run; it ended in good order at {ended}"),
+    };
+    Some(Finding { since, ..Finding::new(FindingCode::NoDaemon, 1, text, todo) })
 }
 
 fn long_holds(quota: &QuotaStatus, now: Timestamp) -> Vec<Finding> {
-    let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > LONG_HOLD);
     let todo = "wait; if the platform says that it ordered that by mistake: tallyd quota lift";
-    let finding = |hold: &EndingHold| {
+    let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > LONG_HOLD);
+    let found = long.map(|hold| {
         let found = Finding::new(FindingCode::QuotaHold, 1, hold_text(hold, now), todo);
-        found.with_since(hold.since).with_subjects([hold.what.clone()])
-    };
-    long.map(finding).collect()
+        found.with_since(hold.since).with_subjects([&*hold.what])
+    });
+    found.collect()
 }
 
 /// Returns a hold as text.
@@ -302,7 +296,8 @@ fn unreadable_records(rows: &HealthRows) -> Option<Finding> {
 
 fn missing_skus(skus: i64) -> Finding {
     let text = format!("{skus} tracked SKU(s) are missing at the platform");
-    Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list").into_note()
+    let found = Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list");
+    Finding { severity: FindingSeverity::Note, ..found }
 }
 
 /// Returns the first names, and the number of the others.

@@ -24,21 +24,15 @@ const TENTHS_OTHER: u64 = 40;
 
 pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &HealthInputs) -> Vec<Finding> {
     let queue = BacklogHealth::new(rows, state, inputs);
-    let waiting = rows
-        .waiting
-        .iter()
-        .filter(|row| row.why.as_deref() != Some(AWAITS_NO_SHIPMENT))
-        .filter_map(|row| queue.late_change(row));
-    let orphans = orphaned_trackings(&rows.orphans, inputs.now);
-    waiting
-        .chain(orphans)
-        .chain(state_findings(rows))
-        .chain(rows.rejected.as_ref().map(rejected_changes))
-        .collect()
+    // A tracking number whose shipment no change creates is a finding of its own.
+    let is_orphan = |row: &WaitingRow| row.why.as_deref() == Some(FindingCode::AwaitsNoShipment.as_str());
+    let waiting = rows.waiting.iter().filter(|row| !is_orphan(row));
+    let mut findings: Vec<_> = waiting.filter_map(|row| queue.late_change(row)).collect();
+    findings.extend(orphaned_trackings(&rows.orphans, inputs.now));
+    findings.extend(state_findings(rows));
+    findings.extend(rows.rejected.as_ref().map(rejected_changes));
+    findings
 }
-
-/// Reason code for a tracking number whose shipment no change creates: a finding of its own.
-const AWAITS_NO_SHIPMENT: &str = "awaits_nobody";
 
 /// Figures of the backlog for the time that it may take.
 struct BacklogHealth<'a> {
@@ -97,11 +91,8 @@ impl<'a> BacklogHealth<'a> {
             row.changes, row.kind, row.key
         );
         let todo = format!("{todo}; the oldest: tallyd outbox show {}", quote_key(&row.key));
-        Some(
-            Finding::new(FindingCode::Waiting, row.changes, text, todo)
-                .with_since(since)
-                .with_subjects([row.key.clone()]),
-        )
+        let found = Finding::new(FindingCode::Waiting, row.changes, text, todo);
+        Some(found.with_since(since).with_subjects([&*row.key]))
     }
 
     /// Returns the end of the last hold on a call of the change, and its reason.
@@ -206,7 +197,6 @@ fn rejected_changes(row: &RejectedRow) -> Finding {
     let (reason, detail) = (reason.as_deref().unwrap_or("-"), detail.as_deref().unwrap_or("-"));
     let text = format!("{changes} change(s) were rejected, the newest is `{key}` ({reason}: {detail})");
     let todo = "see: tallyd outbox list --state rejected; then: tallyd outbox acknowledge KEY… or --all";
-    Finding::new(FindingCode::Rejected, *changes, text, todo)
-        .with_since(Timestamp(*since_ms))
-        .with_subjects([key.clone()])
+    let found = Finding::new(FindingCode::Rejected, *changes, text, todo);
+    found.with_since(Timestamp(*since_ms)).with_subjects([&**key])
 }

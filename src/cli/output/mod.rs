@@ -116,6 +116,11 @@ impl TextTable {
         if self.rows.is_empty() { format!("{nothing}\n") } else { self.lines(&mut Vec::new(), true) }
     }
 
+    /// Returns a blank line and the table; nothing if it has no row.
+    pub(super) fn to_section(&self) -> String {
+        if self.rows.is_empty() { String::new() } else { format!("\n{}", self.to_text("")) }
+    }
+
     /// Returns the rows in columns that are at least as wide as `widths`, and widens `widths` accordingly.
     fn lines(&self, widths: &mut Vec<usize>, with_headings: bool) -> String {
         widths.resize(self.headings.len(), 0);

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The characters of the bars, from low to full.
 const BAR_CHARACTERS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const MINUTES_PER_BAR: usize = 2;
 

@@ -104,12 +104,12 @@ impl DemoFolder {
 
     fn next_steps_text(&self) -> String {
         let path = self.path.display();
-        if self.is_permanent {
-            return format!(
+        match self.is_permanent {
+            true => format!(
                 "\ninspect it: tallyd --config {path}/tallyd.toml status   (or: stock, outbox list, job list, order list)\n"
-            );
+            ),
+            false => "\nto keep the database for inspection: tallyd demo --keep DIR\n".into(),
         }
-        "\nto keep the database for inspection: tallyd demo --keep DIR\n".into()
     }
 
     fn remove_temporary(self) {

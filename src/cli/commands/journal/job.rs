@@ -105,12 +105,7 @@ async fn show_run(context: &CliContext, id: RunId, output: OutputArgs) -> Comman
     Ok(output.render(json, || run_text(&row, &exchanges, &changes, &events)).into())
 }
 
-fn run_text(
-    run: &RunRow,
-    exchanges: &[ExchangeRow],
-    changes: &[RunChange],
-    events: &[JournalEvent],
-) -> String {
+fn run_text(run: &RunRow, calls: &[ExchangeRow], changes: &[RunChange], events: &[JournalEvent]) -> String {
     let call = |row: &ExchangeRow| {
         let ExchangeRow { id, operation, lane, sent_ms, answered_ms, verdict, status, message, .. } = row;
         let elapsed_ms = answered_ms.map(|answered| answered - sent_ms);
@@ -131,17 +126,12 @@ fn run_text(
         run.ended_ms.map(Timestamp).cell_text(),
         run.input.as_ref().map_or_else(String::new, |input| format!("input {}\n", plain_line(input))),
         plain_line(run.summary.as_deref().unwrap_or("no summary")),
-        TextTable::new(headings, exchanges.iter().map(call)).to_text("this run made no call"),
+        TextTable::new(headings, calls.iter().map(call)).to_text("this run made no call"),
     );
-    if !changes.is_empty() {
-        let headings = ["exchange", "change", "kind", "written", "state", "reason", "detail"];
-        text.push_str(&format!("\n{}", TextTable::new(headings, changes.iter().map(change)).to_text("")));
-    }
-    if !events.is_empty() {
-        let headings = ["position", "event during the run", "subject", "detail"];
-        text.push_str(&format!("\n{}", TextTable::new(headings, events.iter().map(decision)).to_text("")));
-    }
-    text
+    let headings = ["exchange", "change", "kind", "written", "state", "reason", "detail"];
+    text.push_str(&TextTable::new(headings, changes.iter().map(change)).to_section());
+    let headings = ["position", "event during the run", "subject", "detail"];
+    text + &TextTable::new(headings, events.iter().map(decision)).to_section()
 }
 
 fn change_json(row: &RunChange) -> Value {

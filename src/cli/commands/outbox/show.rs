@@ -86,7 +86,7 @@ impl ShownChange {
                 "claimed": self.evidence["claimed"], "made_id": self.evidence["made_id"],
                 "looks": self.evidence["looks"],
                 "waits_for": self.waits_for.as_ref().map(|(what, _)| what),
-                "next_look_at": self.next_check().map(Timestamp::to_rfc3339),
+                "next_look_at": self.waits_for.as_ref().and_then(|(_, at)| at.map(Timestamp::to_rfc3339)),
             })
         });
         let candidate = |row: &CandidateShipment| {
@@ -161,8 +161,8 @@ impl ShownChange {
             let shown = json_line(&check["shown"]);
             text.push_str(&format!("{at}, exchange {}, showed {shown}\n", check["exchange_id"]));
         }
-        if let Some((what, _)) = &self.waits_for {
-            let at = self.next_check().map_or_else(String::new, |at| format!(", at {at}"));
+        if let Some((what, next_check)) = &self.waits_for {
+            let at = next_check.map_or_else(String::new, |at| format!(", at {at}"));
             text.push_str(&format!("settle waits for {}{at}\n", plain_line(what)));
         }
         for row in &self.candidates {
@@ -172,7 +172,8 @@ impl ShownChange {
             };
             text.push_str(&format!("shipment {} {}\n", row.shipment_id, plain_line(&comparison)));
         }
-        if self.change.state == ChangeState::InDoubt && self.is_shipment() && self.candidates.is_empty() {
+        let is_shipment = matches!(self.change.content.body, Ok(ChangeBody::ShipmentCreate(_)));
+        if self.change.state == ChangeState::InDoubt && is_shipment && self.candidates.is_empty() {
             text.push_str("the mirror has no shipment of this order; see the order's page at the platform\n");
         }
         text
@@ -181,14 +182,6 @@ impl ShownChange {
     fn what_to_do(&self) -> Option<String> {
         let reason: Reason = self.change.reason.as_deref()?.parse().ok()?;
         Some(reason.advice_for(&self.change.key))
-    }
-
-    fn next_check(&self) -> Option<Timestamp> {
-        self.waits_for.as_ref().and_then(|(_, at)| *at)
-    }
-
-    fn is_shipment(&self) -> bool {
-        matches!(self.change.content.body, Ok(ChangeBody::ShipmentCreate(_)))
     }
 
     /// Checks that a shipment has the lines and quantities that were sent.

@@ -49,13 +49,10 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     if let Some(why) = &report.trouble {
         text.push_str(&format!("the comparison is incomplete: {}\n", plain_line(why)));
     }
-    if drift.is_empty() {
-        return text;
-    }
     let rows = drift.iter().map(|row| {
         let difference = format!("{:+}", row.difference);
         cells![row.sku, row.warehouse_id, row.mirror, row.service, difference, row.explained_by]
     });
     let headings = ["sku", "warehouse", "mirror", "platform", "difference", "explained by"];
-    format!("{text}\n{}", TextTable::new(headings, rows).to_text(""))
+    text + &TextTable::new(headings, rows).to_section()
 }

@@ -117,17 +117,11 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
         line["shipments"] = json!(shipped.collect::<Vec<_>>());
     }
     let text = || {
-        let mut text = match row.map(|row| (row.state(context.now()), row.closed_ms)) {
+        let text = match row.map(|row| (row.state(context.now()), row.closed_ms)) {
             Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
             _ => lines_text(&lines),
         };
-        if !allocations.is_empty() {
-            text.push_str(&allocations_text(&allocations));
-        }
-        if !items.is_empty() {
-            text.push_str(&items_text(&items));
-        }
-        text
+        text + &allocations_text(&allocations) + &items_text(&items)
     };
     Ok(output.render(|| &lines, text).into())
 }
@@ -155,7 +149,7 @@ fn allocations_text(allocations: &[AllocationRow]) -> String {
         cells![row.line_item_id, row.sku, row.quantity, row.warehouse_id, row.warehouse_name, row.observed_at]
     };
     let headings = ["line", "sku", "quantity", "warehouse", "name", "observed"];
-    format!("\n{}", TextTable::new(headings, allocations.iter().map(columns)).to_text(""))
+    TextTable::new(headings, allocations.iter().map(columns)).to_section()
 }
 
 fn items_text(items: &[ShipmentItemRow]) -> String {
@@ -172,5 +166,5 @@ fn items_text(items: &[ShipmentItemRow]) -> String {
         ]
     };
     let headings = ["line", "shipment", "item", "quantity", "shipped", "confirmed", "tracking", "observed"];
-    format!("\n{}", TextTable::new(headings, items.iter().map(columns)).to_text(""))
+    TextTable::new(headings, items.iter().map(columns)).to_section()
 }

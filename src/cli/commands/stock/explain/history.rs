@@ -64,7 +64,6 @@ impl ExplainHistory {
         steps
     }
 
-    /// Returns the changes of the fact, each with its origin.
     fn fact_steps(&self) -> Vec<ExplainStep> {
         let earlier = std::iter::once(None).chain(self.facts.iter().map(Some));
         let step = |(fact, earlier): (&QuantityStateRow, Option<&QuantityStateRow>)| {
@@ -76,12 +75,8 @@ impl ExplainHistory {
                     format!("{source}{} -> {}{origins}", old.quantity, fact.quantity)
                 }
             };
-            ExplainStep {
-                position: Some(fact.position.unwrap_or(0)),
-                at_ms: fact.since_ms.unwrap_or(0),
-                code: "fact",
-                text,
-            }
+            let (position, at_ms) = (Some(fact.position.unwrap_or(0)), fact.since_ms.unwrap_or(0));
+            ExplainStep { position, at_ms, code: "fact", text }
         };
         self.facts.iter().zip(earlier).map(step).collect()
     }
@@ -138,12 +133,9 @@ fn insertion_step(change: &ExplainedChange) -> ExplainStep {
         Ok(ChangeBody::QuantityAdjust(adjust)) => format!("adjust {:+}", adjust.delta),
         Ok(_) | Err(_) => change.content.kind.clone(),
     };
-    ExplainStep {
-        position: Some(change.position.unwrap_or(0)),
-        at_ms: Timestamp::parse(&change.created_at).map_or(0, |at| at.0),
-        code: "change",
-        text: format!("change `{}` inserted: {request}; {}", change.key, state_text(change)),
-    }
+    let at_ms = Timestamp::parse(&change.created_at).map_or(0, |at| at.0);
+    let text = format!("change `{}` inserted: {request}; {}", change.key, state_text(change));
+    ExplainStep { position: Some(change.position.unwrap_or(0)), at_ms, code: "change", text }
 }
 
 fn state_text(change: &ExplainedChange) -> String {
