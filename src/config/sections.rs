@@ -41,12 +41,9 @@ pub struct ServiceConfig {
 
 impl ServiceConfig {
     pub(super) fn from_table(table: &mut SectionReader<'_>, key_context: &KeyContext) -> Self {
-        for key in ["integration_key", "gateway_key"] {
-            table.refuse_key(
-                key,
-                "a key does not stand in this file; write it to a file of its own, named in `…_key_file`",
-            );
-        }
+        let why =
+            "this file must not contain a key; write the key to its own file and name it in `…_key_file`";
+        ["integration_key", "gateway_key"].iter().for_each(|key| table.refuse_key(key, why));
         let base_url = table.read_parsed("base_url", "", address::parse_base_url);
         let integration = table.read_optional("integration_key_file", parse_path);
         let gateway = table.read_optional("gateway_key_file", parse_path);

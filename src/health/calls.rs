@@ -20,8 +20,7 @@ pub(super) fn judge_calls(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     if let Some(found) = platform_unreachable(&rows.calls, now) {
         return vec![found];
     }
-    let in_vain = calls_fail(&rows.calls, now);
-    in_vain.into_iter().chain(failing_pushes(rows, now)).collect()
+    calls_fail(&rows.calls, now).into_iter().chain(failing_pushes(rows, now)).collect()
 }
 
 /// Returns the newest calls, or runs, up to a good one: their number, the newest, and the time of the oldest.
@@ -46,7 +45,7 @@ fn platform_unreachable(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
         "the platform cannot be reached: the last {count} call(s), since {since}, got no answer ({})",
         call_message(newest)
     );
-    let todo = "see whether the host has a network and `service.base_url` is right: tallyd check --online";
+    let todo = "check the network and `service.base_url`: tallyd check --online";
     Some(Finding::new(FindingCode::Unreachable, count, text, todo).with_since(since))
 }
 
@@ -54,7 +53,7 @@ fn calls_fail(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
     let failed = counted_calls(calls).take_while(|call| !is_accepted(call));
     let (count, newest, since) = failing_streak(failed, |call| call.sent_ms, UNACCEPTED_CALLS, now)?;
     let text = format!(
-        "every call fails: the last {count}, since {since}, brought nothing; the last ({}): {}",
+        "every call fails: none of the last {count} calls, since {since}, was accepted; the last ({}): {}",
         newest.operation,
         call_message(newest)
     );
@@ -107,7 +106,7 @@ fn failing_runs(rows: &HealthRows, now: Timestamp) -> Option<Finding> {
     let text = format!(
         "the pushes fail: the last {count} run(s), for {}, sent nothing; the last: {}",
         format_elapsed(now.duration_since(since)),
-        newest.summary.as_deref().unwrap_or("it did not say why")
+        newest.summary.as_deref().unwrap_or("no reason was recorded")
     );
     Some(push_fails(count, text, since))
 }

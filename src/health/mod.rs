@@ -152,7 +152,8 @@ pub fn database_replaced() -> Finding {
 
 fn key_refused(rows: &HealthRows) -> Option<Finding> {
     rows.is_refused.then(|| {
-        let todo = "put the right one into its file; under the packaged unit, then: systemctl restart tallyd";
+        let todo =
+            "write the right key into its file; with the packaged unit, then: systemctl restart tallyd";
         Finding::new(FindingCode::KeyRefused, 1, "the platform refuses the key", todo)
     })
 }
@@ -168,14 +169,14 @@ fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
     let since = rows.last_session.and_then(|session| session.ended_ms).map(Timestamp);
     let text = match (rows.last_session, since) {
         _ if daemon != DaemonState::NotRunning => return None,
-        (None, _) => "tallyd does not run, and never worked on this database".to_owned(),
+        (None, _) => "tallyd does not run, and has never run on this database".to_owned(),
         (Some(session), _) if is_cron(session) && !is_stale => return None,
         (Some(session), None) => format!(
             "tallyd does not run: the one that started at {} ended in the middle of its work",
             Timestamp(session.started_ms)
         ),
         (Some(LastSessionRow { is_once: true, is_good: false, .. }), Some(ended)) => format!(
-            "tallyd does not run, and the last `tallyd run --once`, which ended at {ended}, did not do all it set out to do"
+            "tallyd does not run, and the last `tallyd run --once`, which ended at {ended}, did not complete every job"
         ),
         (Some(_), Some(ended)) => format!("tallyd does not run; it ended in good order at {ended}"),
     };
@@ -183,7 +184,7 @@ fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
 }
 
 fn long_holds(quota: &QuotaStatus, now: Timestamp) -> Vec<Finding> {
-    let todo = "wait; if the platform says that it ordered that by mistake: tallyd quota lift";
+    let todo = "wait for its end; if the platform ordered it by mistake: tallyd quota lift";
     let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > LONG_HOLD);
     let found = long.map(|hold| {
         let found = Finding::new(FindingCode::QuotaHold, 1, hold_text(hold, now), todo);
@@ -200,9 +201,10 @@ pub fn hold_text(hold: &EndingHold, now: Timestamp) -> String {
 
 fn bad_request_lines(quota: &QuotaStatus, budget: &BadRequestForecast) -> Vec<Finding> {
     let full = quota.reads_only_until.map(|until| {
-        let text =
-            format!("the platform throttled this account for bad requests: only reads go until {until}");
-        Finding::new(FindingCode::ReadsOnly, 1, text, "see tallyd job list")
+        let text = format!(
+            "the platform throttled this account for bad requests: only reads are sent until {until}"
+        );
+        Finding::new(FindingCode::ReadsOnly, 1, text, "see: tallyd job list")
     });
     let count = budget.count;
     let over = |line: u32| count >= usize::try_from(line).unwrap_or(usize::MAX);
@@ -214,7 +216,7 @@ fn bad_request_lines(quota: &QuotaStatus, budget: &BadRequestForecast) -> Vec<Fi
     } else {
         None
     };
-    let todo = "what causes them: tallyd job list --kind push";
+    let todo = "their causes: tallyd job list --kind push";
     full.into_iter()
         .chain(text.map(|text| Finding::new(FindingCode::BadRequests, count, text, todo)))
         .collect()
@@ -245,10 +247,10 @@ fn old_backup(backup: BackupRow, now: Timestamp) -> Option<Finding> {
 
 fn not_pruned(run: &EndedRunRow) -> Finding {
     let text = format!(
-        "the host's clock jumped, so nothing of the journal goes by its age and the database grows ({})",
-        run.summary.as_deref().unwrap_or("prune did not say by how much")
+        "the host's clock jumped, so `prune` deletes nothing by age and the database grows ({})",
+        run.summary.as_deref().unwrap_or("the size of the jump was not recorded")
     );
-    let todo = "see that the clock is right now (timedatectl), then: tallyd job run prune";
+    let todo = "check the clock (timedatectl), then: tallyd job run prune";
     Finding::new(FindingCode::NotPruned, 1, text, todo).with_since(Timestamp(run.started_ms))
 }
 
@@ -256,10 +258,10 @@ fn unshown_writes(rows: &[MismatchRow]) -> Option<Finding> {
     let MismatchRow { sku, warehouse_id, written, shown } = rows.first()?;
     let (all, shown) = (rows.len(), shown.map_or_else(|| "-".to_owned(), |shown| shown.to_string()));
     let text = format!(
-        "{all} written quantities do not show at the platform, {sku} in warehouse {warehouse_id} for one: {written} was \
+        "the platform does not show {all} accepted quantities, such as {sku} in warehouse {warehouse_id}: {written} was \
          accepted, {shown} is shown"
     );
-    let todo = "look there, then: tallyd quantity set";
+    let todo = "check them at the platform, then: tallyd quantity set";
     let found = Finding::new(FindingCode::NotShown, all, text, todo);
     Some(found.with_subjects(rows.iter().map(|row| row.sku.clone())))
 }
@@ -270,7 +272,7 @@ fn quarantined_entries(rows: &[QuarantineRow]) -> Option<Finding> {
         .iter()
         .map(|row| format!("{} ({}: {}; next try {})", row.subject, row.operation, row.why, row.next_try()));
     let text = format!(
-        "{} entry(ies) fail alone and are tried by themselves: {}",
+        "{} entry(ies) are quarantined, because every call that names them fails: {}",
         rows.len(),
         first_names(named, rows.len())
     );
@@ -284,12 +286,12 @@ fn unreadable_records(rows: &HealthRows) -> Option<Finding> {
     let since = rows.iter().map(|row| row.since_ms).min()?;
     let named = rows.iter().map(|row| format!("{} ({}: {})", row.subject, row.job, row.why));
     let text = format!(
-        "{} record(s) could not be read at any poll since {}, so what is known of them is old: {}",
+        "{} record(s) could not be read at any poll since {}, so their facts are old: {}",
         rows.len(),
         Timestamp(since),
         first_names(named, rows.len())
     );
-    let todo = "correct them at the platform; what it sent: tallyd journal list";
+    let todo = "correct them at the platform; its answers: tallyd journal show";
     let found = Finding::new(FindingCode::Unreadable, rows.len(), text, todo);
     Some(found.with_since(Timestamp(since)).with_subjects(rows.iter().map(|row| row.subject.clone())))
 }

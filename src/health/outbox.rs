@@ -115,15 +115,15 @@ impl<'a> BacklogHealth<'a> {
     fn wait_reason(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
         let reason = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
         if self.inputs.daemon != DaemonState::Running {
-            return reason("no tallyd works on this database", "start it: systemctl start tallyd");
+            return reason("no daemon runs on this database", "start it: systemctl start tallyd");
         }
         if self.is_refused {
-            return reason("the platform refuses the key", "put the right key in its place");
+            return reason("the platform refuses the key", "write the right key into its file");
         }
         match row.why.as_deref() {
             Some("quarantined") => reason(
                 "an entry of the changes is quarantined, because calls with it fail",
-                "see `quarantined`",
+                "see: tallyd quarantine list",
             ),
             Some("behind_in_doubt") => reason(
                 "another change of the same stock level is in doubt",
@@ -141,8 +141,8 @@ impl<'a> BacklogHealth<'a> {
             }
             None => {
                 let why = hold.map_or_else(
-                    || "no push has taken them up".to_owned(),
-                    |reason| format!("no push has taken them up since the last hold ({reason})"),
+                    || "no push has claimed them".to_owned(),
+                    |reason| format!("no push has claimed them since the last hold ({reason})"),
                 );
                 (why, "see: tallyd job list --kind push".to_owned())
             }
@@ -172,12 +172,11 @@ fn orphaned_trackings(rows: &[OrphanTrackingRow], now: Timestamp) -> Option<Find
     let since = late.iter().map(|row| row.since_ms).min()?;
     let named = late.iter().map(|row| format!("`{}` names `{}`", row.key, row.shipment_key));
     let text = format!(
-        "{} tracking number(s) wait for a shipment that no change makes: {}",
+        "{} tracking number(s) wait for a shipment that no change creates: {}",
         late.len(),
         first_names(named, late.len())
     );
-    let todo =
-        "insert that `shipment.create`, or tallyd outbox cancel KEY and insert them with the right key";
+    let todo = "insert that `shipment.create`, or cancel them (tallyd outbox cancel KEY) and insert them with the right key";
     let found = Finding::new(FindingCode::AwaitsNoShipment, late.len(), text, todo);
     Some(found.with_since(Timestamp(since)).with_subjects(late.iter().map(|row| row.key.clone())))
 }

@@ -110,11 +110,11 @@ fn a_quiet_shop_is_well_and_each_code_is_its_own() {
 fn no_daemon_is_missed_at_once_but_for_a_shop_kept_from_cron() {
     let stale = HealthRows { jobs: jobs("balances", true), ..worked(true, true, Some(60)) };
     let cases: [(HealthRows, &[&str], &str); 7] = [
-        (HealthRows::default(), &["no_daemon"], "never worked on this database"),
+        (HealthRows::default(), &["no_daemon"], "has never run on this database"),
         (worked(false, true, None), &["no_daemon"], "ended in the middle of its work"),
         (worked(false, false, Some(1)), &["no_daemon"], "it ended in good order at"),
         (worked(true, true, Some(1)), &[], ""),
-        (worked(true, false, Some(1)), &["no_daemon"], "did not do all it set out to do"),
+        (worked(true, false, Some(1)), &["no_daemon"], "did not complete every job"),
         (worked(true, true, None), &["no_daemon"], "ended in the middle of its work"),
         (stale, &["stale", "no_daemon"], ""),
     ];
@@ -134,7 +134,7 @@ fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
         assert_eq!(health.oldest_pending, Some(ago(minutes)));
     }
     let reasons = [
-        (None, "no push has taken them up"),
+        (None, "no push has claimed them"),
         (Some("quarantined"), "is quarantined"),
         (Some("behind_in_doubt"), "in doubt"),
         (Some("behind_held"), "is held"),

@@ -387,7 +387,7 @@ mod tests {
                 for second in [0, 2, 4, 61] {
                     NOW_S.store(second, Ordering::Relaxed);
                     tracing::warn!(event = event::AUTH_REFUSED, "the key file is gone");
-                    tracing::info!("said each time");
+                    tracing::info!("written each time");
                     tracing::warn!(second, "differs each time");
                 }
             });
