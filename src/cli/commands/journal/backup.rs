@@ -3,6 +3,7 @@
 use crate::cli::context::CliContext;
 use crate::cli::output::progress::progress_bar;
 use crate::cli::{CommandResult, OutputArgs};
+use crate::model::time::whole_millis;
 use crate::store::VerifiedCopy;
 use clap::Args;
 use serde_json::json;
@@ -26,7 +27,7 @@ pub(in crate::cli) async fn backup_command(context: &CliContext, args: BackupArg
     };
     let copied = store.backup_create(&args.file, started, progress).await?;
     drop(bar);
-    let elapsed_ms = i64::try_from(context.now().duration_since(started).as_millis()).unwrap_or(i64::MAX);
+    let elapsed_ms = whole_millis(context.now().duration_since(started));
     let file = args.file.display().to_string();
     let VerifiedCopy { size_bytes, tables, rows, .. } = copied;
     let json = || {
