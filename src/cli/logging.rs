@@ -15,6 +15,7 @@ use std::time::Duration;
 pub(super) fn init_logging(format: LogFormat, level: &str) -> Result<LogHandle, CommandFailure> {
     let stderr = stderr_kind();
     let format = if stderr == StderrKind::Terminal { LogFormat::Text } else { format };
+    let since_boot = || Duration::from_millis(SystemClock.moment().0.unsigned_abs());
     Ok(telemetry::init_logging(format, level, stderr, since_boot)?)
 }
 
@@ -30,8 +31,4 @@ fn stderr_kind() -> StderrKind {
         }
         _ => StderrKind::Other,
     }
-}
-
-fn since_boot() -> Duration {
-    Duration::from_millis(SystemClock.moment().0.unsigned_abs())
 }

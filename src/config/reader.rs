@@ -84,8 +84,7 @@ impl<'a> SectionReader<'a> {
         wanted: &str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> T {
-        self.note_known(key);
-        let found = self.take_value(key).unwrap_or_else(|| ConfigValue::Text(default.to_owned()));
+        let found = self.take_key(key).unwrap_or_else(|| ConfigValue::Text(default.to_owned()));
         let read = match &found {
             ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) => parse(text),
             _ => Err(wanted.into()),
@@ -104,8 +103,7 @@ impl<'a> SectionReader<'a> {
 
     /// Reads one of the values by its code.
     pub(super) fn read_code<T: Copy + Display>(&mut self, key: &str, default: T, values: &[T]) -> T {
-        self.note_known(key);
-        let Some(found) = self.take_value(key) else { return default };
+        let Some(found) = self.take_key(key) else { return default };
         let known: Vec<_> = values.iter().map(T::to_string).collect();
         if let ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) = &found
             && let Some(index) = known.iter().position(|code| code == text)
@@ -167,8 +165,7 @@ impl<'a> SectionReader<'a> {
         of_type: impl Fn(&ConfigValue) -> Option<T>,
         check: impl Fn(T) -> Result<T, String>,
     ) -> Option<T> {
-        self.note_known(key);
-        let found = self.take_value(key)?;
+        let found = self.take_key(key)?;
         let read = match &found {
             ConfigValue::FromEnvironment(text) => text.trim().parse().map_err(|_| format!("write {wanted}")),
             ConfigValue::Text(_) => Err(format!("write {wanted} without quotes")),
@@ -194,9 +191,10 @@ impl<'a> SectionReader<'a> {
         self.values.remove(key).map(ConfigValue::from)
     }
 
-    fn note_known(&mut self, key: &str) {
-        let path = self.path_of(key);
-        self.report.known.insert(path);
+    /// Takes the value of a key that is no table, and adds the key to the known ones.
+    fn take_key(&mut self, key: &str) -> Option<ConfigValue> {
+        self.report.known.insert(self.path_of(key));
+        self.take_value(key)
     }
 
     fn path_of(&self, key: &str) -> String {

@@ -77,11 +77,6 @@ pub(super) fn pretty_json<T: Serialize + ?Sized>(value: &T) -> String {
     text
 }
 
-/// Returns a value as JSON within other text, with objects and lists indented.
-pub(super) fn indented_json(value: &Value) -> String {
-    plain_json(&format!("{value:#}")).into_owned()
-}
-
 /// Parses stored JSON; null if there is none.
 pub(super) fn parse_json(text: Option<&str>) -> Value {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()

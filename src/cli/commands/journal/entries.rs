@@ -80,7 +80,7 @@ fn entry_text(entry: &Value) -> String {
         match field {
             Value::String(field) => text.push_str(&format!("{name:<12} {}\n", plain_line(field))),
             Value::Array(_) | Value::Object(_) => {
-                text.push_str(&format!("{name}:\n{}\n", output::indented_json(field)))
+                text.push_str(&format!("{name}:\n{}", output::pretty_json(field)))
             }
             other => text.push_str(&format!("{name:<12} {other}\n")),
         }

@@ -46,22 +46,17 @@ fn parse_use(text: &str) -> Result<Resolution, String> {
     }
 }
 
-impl ResolutionArgs {
-    fn resolution(&self) -> Resolution {
-        match (self.shipment, self.use_value) {
-            (Some(id), _) => Resolution::Shipment(ShipmentId(id)),
-            (None, Some(number)) => number,
-            (None, None) if self.took_effect => Resolution::TookEffect,
-            // The argument group admits exactly one option, and this is the last one.
-            (None, None) => Resolution::HadNoEffect,
-        }
-    }
-}
-
 pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArgs) -> CommandResult {
     let store = context.open_store().await?;
     let max_base_age = context.config()?.quantities.max_base_age;
-    let (resolution, now) = (args.resolution.resolution(), context.now());
+    let resolution = match (args.resolution.shipment, args.resolution.use_value) {
+        (Some(id), _) => Resolution::Shipment(ShipmentId(id)),
+        (None, Some(value)) => value,
+        (None, None) if args.resolution.took_effect => Resolution::TookEffect,
+        // The argument group admits exactly one option, and this is the last one.
+        (None, None) => Resolution::HadNoEffect,
+    };
+    let now = context.now();
     let mut write = store.begin_write(Durability::Full).await?;
     match write.outbox_resolve(&args.key, resolution, max_base_age, now).await? {
         Ok(done) => {
