@@ -17,7 +17,6 @@ pub(super) struct ChangeKeyArgs {
     key: Option<String>,
 }
 
-/// A change to be inserted.
 pub(super) struct CliChange {
     key: String,
     kind: &'static str,

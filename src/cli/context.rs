@@ -7,7 +7,6 @@ use crate::model::{Clock, Timestamp};
 use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError, WriteTransaction};
 use std::path::{Path, PathBuf};
 
-/// The default configuration files, in the order of the search.
 const DEFAULT_CONFIG_FILES: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
 
 pub(super) struct CliContext {

@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// The arguments of a command that imports a file.
 #[derive(Debug, Args)]
 pub(super) struct CsvImportArgs {
     /// CSV file; the first line names the columns
@@ -132,11 +131,15 @@ pub fn parse_rows<T>(
         return Err(CsvRefusal::Lines(problems));
     }
     let mut notes: Vec<String> = problems.iter().map(|problem| format!("not imported: {problem}")).collect();
-    notes.extend(unknown_columns(&head, columns));
+    let known = [columns.required, columns.optional].concat();
+    let is_other = |name: &&str| !name.is_empty() && !known.contains(name);
+    let others: Vec<&str> = head.iter().map(String::as_str).filter(is_other).collect();
+    if !others.is_empty() {
+        notes.push(format!("ignored: unknown column(s) `{}`", others.join("`, `")));
+    }
     Ok((imported, notes))
 }
 
-/// Appends the notes on ignored lines and columns to `text`.
 pub(super) fn append_notes(text: &mut String, notes: &[String]) {
     for note in notes {
         text.push_str(&plain_line(note));
@@ -144,19 +147,10 @@ pub(super) fn append_notes(text: &mut String, notes: &[String]) {
     }
 }
 
-/// Returns a note on the unknown columns.
-fn unknown_columns(head: &[String], columns: &CsvColumns) -> Option<String> {
-    let is_known = |name: &str| columns.required.contains(&name) || columns.optional.contains(&name);
-    let others: Vec<&str> =
-        head.iter().map(String::as_str).filter(|name| !name.is_empty() && !is_known(name)).collect();
-    (!others.is_empty()).then(|| format!("ignored: unknown column(s) `{}`", others.join("`, `")))
-}
-
 /// A file's content, after its byte order mark.
 struct CsvFile<'a> {
     bytes: &'a [u8],
     delimiter: u8,
-    /// The prefix of its lines' keys.
     key_prefix: String,
 }
 
@@ -175,7 +169,6 @@ impl<'a> CsvFile<'a> {
         csv::ReaderBuilder::new().delimiter(self.delimiter).flexible(true).from_reader(self.bytes)
     }
 
-    /// Returns the columns' names.
     fn column_names(&self, columns: &CsvColumns) -> Result<Vec<String>, String> {
         let head = self.csv_reader().headers().map_err(|error| error.to_string())?.clone();
         let head: Vec<String> = head.iter().map(|name| name.trim().to_lowercase()).collect();

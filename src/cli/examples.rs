@@ -68,7 +68,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("man", "tallyd man --directory target/man"),
 ];
 
-/// Returns the command line with its examples.
 pub(super) fn command_with_examples() -> Command {
     with_example(Cli::command(), "")
 }
@@ -89,7 +88,6 @@ fn with_example(command: Command, path: &str) -> Command {
 mod tests {
     use super::*;
 
-    /// Collects the paths of the commands without subcommands.
     fn leaf_commands(command: &Command, path: &str, found: &mut Vec<String>) {
         for inner in command.get_subcommands() {
             let path = format!("{path} {}", inner.get_name()).trim_start().to_owned();

@@ -6,17 +6,17 @@
 use super::CommandFailure;
 use crate::daemon::SystemClock;
 use crate::model::Clock;
-use crate::telemetry::{self, LineFormat, LogHandle, StderrKind};
+use crate::telemetry::{self, LogFormat, LogHandle, StderrKind};
 use rustix::fs::fstat;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 /// Sets up logging for the process. The result can change the level later.
-pub(super) fn init_logging(format: LineFormat, level: &str) -> Result<LogHandle, CommandFailure> {
+pub(super) fn init_logging(format: LogFormat, level: &str) -> Result<LogHandle, CommandFailure> {
     let stderr = stderr_kind();
-    let format = if stderr == StderrKind::Terminal { LineFormat::Text } else { format };
-    telemetry::init_logging(format, level, stderr, since_boot)
-        .map_err(|error| CommandFailure::failed(error.to_string()))
+    let format = if stderr == StderrKind::Terminal { LogFormat::Text } else { format };
+    let since_boot = || Duration::from_millis(SystemClock.moment().0.unsigned_abs());
+    Ok(telemetry::init_logging(format, level, stderr, since_boot)?)
 }
 
 fn stderr_kind() -> StderrKind {
@@ -31,8 +31,4 @@ fn stderr_kind() -> StderrKind {
         }
         _ => StderrKind::Other,
     }
-}
-
-fn since_boot() -> Duration {
-    Duration::from_millis(SystemClock.moment().0.unsigned_abs())
 }

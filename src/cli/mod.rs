@@ -30,6 +30,10 @@ use self::commands::outbox::{self, plan, ship, tracking};
 use self::commands::stock::{explain, levels, quantity, verify};
 use self::commands::tracked::{order, quarantine, sku};
 use self::output::OutputArgs;
+use crate::exec::JobError;
+use crate::projection::ProjectionError;
+use crate::store::{LockError, StoreError};
+use crate::telemetry::LoggingError;
 use clap::{FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -127,7 +131,6 @@ enum Command {
     Man(generate::ManArgs),
 }
 
-/// The output and exit code of a command.
 #[derive(Default)]
 struct CommandOutput {
     text: String,
@@ -142,7 +145,6 @@ impl From<String> for CommandOutput {
 
 type CommandResult = Result<CommandOutput, CommandFailure>;
 
-/// The message and exit code of a failed command.
 #[derive(Debug)]
 struct CommandFailure {
     message: String,
@@ -171,17 +173,16 @@ impl CommandFailure {
     }
 }
 
-impl From<crate::store::StoreError> for CommandFailure {
-    fn from(error: crate::store::StoreError) -> Self {
-        Self::failed(error.to_string())
-    }
+macro_rules! failures_of {
+    ($($error:ty),+) => {$(
+        impl From<$error> for CommandFailure {
+            fn from(error: $error) -> Self {
+                Self::failed(error.to_string())
+            }
+        }
+    )+};
 }
-
-impl From<crate::store::LockError> for CommandFailure {
-    fn from(error: crate::store::LockError) -> Self {
-        Self::failed(error.to_string())
-    }
-}
+failures_of!(StoreError, LockError, ProjectionError, JobError, LoggingError);
 
 /// Parses the command line, runs the command and returns its exit code.
 pub fn main() -> ExitCode {

@@ -36,7 +36,6 @@ impl ProxyUrl {
         &self.0
     }
 
-    /// Parses an `http://` or `https://` address, with or without a user.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match split_host(&without_user(text))?.0 {
             "http" | "https" => Ok(Self(text.to_owned())),
@@ -51,7 +50,6 @@ impl fmt::Debug for ProxyUrl {
     }
 }
 
-/// Removes `user:password@` from an address.
 pub(super) fn without_user(text: &str) -> String {
     match text.split_once("://") {
         Some((scheme, rest)) => {

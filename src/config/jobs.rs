@@ -49,19 +49,16 @@ impl JobsConfig {
     pub(super) fn from_table(table: &mut SectionReader<'_>) -> Option<Self> {
         table.refuse_key(JobKind::Push.as_str(), "`push` has no schedule: new changes start it");
         let mut skus_per_call = 0;
-        let mut by_kind = BTreeMap::new();
-        for (kind, default) in DEFAULT_SCHEDULES {
+        let jobs = DEFAULT_SCHEDULES.map(|(kind, default)| {
             let job = table.read_section(kind.as_str(), |one| {
                 if kind == JobKind::Balances {
                     skus_per_call = one.read_integer("skus_per_call", 200, 1..=10_000);
                 }
                 read_job(one, default)
             });
-            by_kind.insert(kind, job);
-        }
-        let by_kind: Option<BTreeMap<_, _>> =
-            by_kind.into_iter().map(|(kind, job)| Some((kind, job?))).collect();
-        Some(Self { by_kind: by_kind?, skus_per_call })
+            Some((kind, job?))
+        });
+        Some(Self { by_kind: jobs.into_iter().collect::<Option<_>>()?, skus_per_call })
     }
 }
 

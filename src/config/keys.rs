@@ -13,7 +13,6 @@
 //! it may hold an outdated key.
 
 use secrecy::{ExposeSecret, SecretString};
-use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -33,7 +32,6 @@ const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// The directory of the packaged configuration, for a configuration that is not in a file.
 const CONFIG_DIRECTORY: &str = "/etc/tallyd";
 
-/// The names of one key in each place.
 #[derive(Clone, Copy)]
 struct KeyNames {
     what: &'static str,
@@ -69,7 +67,7 @@ pub struct KeySource {
     gateway: KeyLocation,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum KeyLocation {
     Given(SecretString),
     File(PathBuf),
@@ -79,10 +77,8 @@ enum KeyLocation {
 impl KeySource {
     /// Creates a source of known keys, for the demo and for tests.
     pub fn from_keys(integration: &str, gateway: &str) -> Self {
-        Self {
-            integration: KeyLocation::Given(integration.into()),
-            gateway: KeyLocation::Given(gateway.into()),
-        }
+        let [integration, gateway] = [integration, gateway].map(|key| KeyLocation::Given(key.into()));
+        Self { integration, gateway }
     }
 
     pub(super) fn new(
@@ -153,40 +149,32 @@ impl KeyLocation {
     }
 
     fn read_key(&self, name: KeyNames, warnings: &mut Vec<String>) -> Result<SecretString, KeyError> {
-        let failed = |why: String| KeyError { what: name.what, location: self.describe_location(name), why };
-        let text: SecretString = match self {
-            KeyLocation::Given(key) => key.clone(),
-            KeyLocation::Credential(path) => read_secret(path).map_err(|error| failed(error.to_string()))?,
-            KeyLocation::File(path) => {
-                let hint =
-                    |error| format!("{error}; write the key there, or name another file in `{}`", name.key);
-                let text = read_secret(path).map_err(|error| failed(hint(error)))?;
-                warnings.extend(permission_warning(path));
-                text
+        let (location, text) = match self {
+            Self::Given(key) => (name.variable.to_owned(), Ok(key.clone())),
+            Self::File(path) | Self::Credential(path) => {
+                (path.display().to_string(), std::fs::read_to_string(path).map(SecretString::from))
             }
         };
+        let failed = |why: String| KeyError { what: name.what, location: location.clone(), why };
+        let text = text.map_err(|error| match self {
+            Self::File(_) => {
+                failed(format!("{error}; write the key there, or name another file in `{}`", name.key))
+            }
+            Self::Given(_) | Self::Credential(_) => failed(error.to_string()),
+        })?;
+        if let Self::File(path) = self {
+            warnings.extend(permission_warning(path));
+        }
         let key = text.expose_secret().trim_end_matches(['\n', '\r']);
         if key.is_empty() {
             return Err(failed("it is empty".into()));
         }
         if !key.chars().all(|c| c.is_ascii_graphic()) {
-            return Err(failed(
-                "it contains a space, a line break or a character that no header can contain".into(),
-            ));
+            let why = "it contains a space, a line break or a character that no header can contain";
+            return Err(failed(why.into()));
         }
         Ok(key.into())
     }
-
-    fn describe_location(&self, name: KeyNames) -> String {
-        match self {
-            KeyLocation::Given(_) => name.variable.into(),
-            KeyLocation::File(path) | KeyLocation::Credential(path) => path.display().to_string(),
-        }
-    }
-}
-
-fn read_secret(path: &Path) -> std::io::Result<SecretString> {
-    std::fs::read_to_string(path).map(SecretString::from)
 }
 
 fn permission_warning(path: &Path) -> Option<String> {
@@ -195,22 +183,12 @@ fn permission_warning(path: &Path) -> Option<String> {
     (mode & 0o044 != 0).then(warning)
 }
 
-impl fmt::Debug for KeyLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KeyLocation::Given(_) => f.write_str("a key (not shown)"),
-            KeyLocation::File(path) | KeyLocation::Credential(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
-
-/// Sources are equal if a reload would change nothing.
+/// Locations are equal if a reload would change nothing.
 impl PartialEq for KeyLocation {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (KeyLocation::Given(a), KeyLocation::Given(b)) => a.expose_secret() == b.expose_secret(),
-            (KeyLocation::File(a), KeyLocation::File(b))
-            | (KeyLocation::Credential(a), KeyLocation::Credential(b)) => a == b,
+            (Self::Given(a), Self::Given(b)) => a.expose_secret() == b.expose_secret(),
+            (Self::File(a), Self::File(b)) | (Self::Credential(a), Self::Credential(b)) => a == b,
             _ => false,
         }
     }

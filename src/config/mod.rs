@@ -20,7 +20,7 @@ pub use address::ProxyUrl;
 pub use jobs::JobsConfig;
 pub use keys::{KeyError, KeySource, LoadedKeys};
 pub use problem::{ConfigError, ConfigProblem};
-pub use sections::{BackupConfig, DatabaseConfig, LogConfig, LogFormat, MetricsConfig, ServiceConfig};
+pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig};
 
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
@@ -46,8 +46,8 @@ pub struct Config {
     pub journal: JournalRetention,
     /// `[backup]`: the backups.
     pub backup: BackupConfig,
-    /// `[metrics]`: the metrics file for a collector.
-    pub metrics: MetricsConfig,
+    /// `[metrics] textfile`: the path of a file for node_exporter's textfile collector.
+    pub metrics_file: Option<PathBuf>,
     /// `[log]`: the level and format of the log.
     pub log: LogConfig,
 }
@@ -96,10 +96,7 @@ impl Config {
     /// Returns all known keys, dotted and sorted; `NNN` stands for a warehouse's id.
     pub fn known_keys() -> Vec<String> {
         let (key_context, _) = KeyContext::split_variables(Vec::new(), None);
-        let mut report = ReaderReport::default();
-        SectionReader::read_root(layers::TomlTable::new(), &mut report, |root| {
-            Self::read_sections(root, &key_context)
-        });
+        let (_, mut report) = Self::read_tree(layers::TomlTable::new(), &key_context);
         report.known.insert("quantities.warehouse.NNN.policy".into());
         report.known.into_iter().collect()
     }
@@ -113,26 +110,37 @@ impl Config {
         let (key_context, overrides) = KeyContext::split_variables(environment, file.as_deref());
         let tree =
             layers::merge_layers(text, &overrides).map_err(|why| ConfigError::for_file(file.clone(), why))?;
-        let mut report = ReaderReport::default();
-        let config =
-            SectionReader::read_root(tree, &mut report, |root| Self::read_sections(root, &key_context));
-        match config {
-            Some(config) if report.problems.is_empty() => Ok(config),
-            _ => Err(ConfigError { file, problems: report.problems }),
+        match Self::read_tree(tree, &key_context) {
+            (Some(config), report) if report.problems.is_empty() => Ok(config),
+            (_, report) => Err(ConfigError { file, problems: report.problems }),
         }
     }
 
     /// Reads every section, in the order of the packaged file. `None` comes with a problem.
-    fn read_sections(root: &mut SectionReader<'_>, key_context: &KeyContext) -> Option<Self> {
-        let service = root.read_section("service", |table| ServiceConfig::from_table(table, key_context));
-        let limits = root.read_section("limits", sections::read_limits);
-        let database = root.read_section("database", DatabaseConfig::from_table);
-        let quantities = root.read_section("quantities", sections::read_quantities);
-        let jobs = root.read_section("jobs", JobsConfig::from_table);
-        let journal = root.read_section("journal", sections::read_retention);
-        let backup = root.read_section("backup", BackupConfig::from_table);
-        let metrics = root.read_section("metrics", MetricsConfig::from_table);
-        let log = root.read_section("log", LogConfig::from_table);
-        Some(Self { service, limits, database, quantities, jobs: jobs?, journal, backup, metrics, log })
+    fn read_tree(tree: layers::TomlTable, key_context: &KeyContext) -> (Option<Self>, ReaderReport) {
+        let mut report = ReaderReport::default();
+        let config = SectionReader::read_table(&mut report, String::new(), tree, |root| {
+            let service = root.read_section("service", |table| ServiceConfig::from_table(table, key_context));
+            let limits = root.read_section("limits", sections::read_limits);
+            let database = root.read_section("database", DatabaseConfig::from_table);
+            let quantities = root.read_section("quantities", sections::read_quantities);
+            let jobs = root.read_section("jobs", JobsConfig::from_table);
+            let journal = root.read_section("journal", sections::read_retention);
+            let backup = root.read_section("backup", BackupConfig::from_table);
+            let metrics_file = root.read_section("metrics", sections::read_metrics_file);
+            let log = root.read_section("log", LogConfig::from_table);
+            Some(Self {
+                service,
+                limits,
+                database,
+                quantities,
+                jobs: jobs?,
+                journal,
+                backup,
+                metrics_file,
+                log,
+            })
+        });
+        (config, report)
     }
 }

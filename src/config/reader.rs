@@ -20,7 +20,6 @@ pub(super) struct ReaderReport {
     pub(super) known: BTreeSet<String>,
 }
 
-/// A table of the tree while its keys are read.
 pub(super) struct SectionReader<'a> {
     report: &'a mut ReaderReport,
     path: String,
@@ -29,13 +28,14 @@ pub(super) struct SectionReader<'a> {
 }
 
 impl<'a> SectionReader<'a> {
-    /// Reads the tree's root with `read`; keys that `read` leaves are problems.
-    pub(super) fn read_root<T>(
-        values: TomlTable,
+    /// Reads the table at `path` with `read`; keys that `read` leaves are problems.
+    pub(super) fn read_table<T>(
         report: &'a mut ReaderReport,
+        path: String,
+        values: TomlTable,
         read: impl FnOnce(&mut SectionReader<'_>) -> T,
     ) -> T {
-        let mut reader = SectionReader { report, path: String::new(), values, known: Vec::new() };
+        let mut reader = SectionReader { report, path, values, known: Vec::new() };
         let read = read(&mut reader);
         reader.report_unread();
         read
@@ -43,20 +43,16 @@ impl<'a> SectionReader<'a> {
 
     /// Reads the table `key` with `read`; a missing table counts as empty.
     pub(super) fn read_section<T>(&mut self, key: &str, read: impl FnOnce(&mut SectionReader<'_>) -> T) -> T {
+        let path = self.path_of(key);
         let values = match self.take_value(key) {
             Some(ConfigValue::Table(values)) => values,
             Some(other) => {
-                let why = format!("this is a table; write [{}] and its keys", self.path_of(key));
-                self.report_value(key, &other, why);
+                self.report_value(key, &other, format!("this is a table; write [{path}] and its keys"));
                 TomlTable::new()
             }
             None => TomlTable::new(),
         };
-        let path = self.path_of(key);
-        let mut inner = SectionReader { report: self.report, path, values, known: Vec::new() };
-        let read = read(&mut inner);
-        inner.report_unread();
-        read
+        SectionReader::read_table(self.report, path, values, read)
     }
 
     /// Returns the keys present, for tables whose keys are data.
@@ -71,15 +67,12 @@ impl<'a> SectionReader<'a> {
     }
 
     /// Reads text through `parse`, which also parses the default.
-    pub(super) fn read_parsed<T>(
+    pub(super) fn read_parsed<T: Default>(
         &mut self,
         key: &str,
         default: &str,
         parse: impl Fn(&str) -> Result<T, String>,
-    ) -> T
-    where
-        T: Default,
-    {
+    ) -> T {
         self.read_quoted(key, default, "write text in quotes", parse)
     }
 
@@ -91,13 +84,12 @@ impl<'a> SectionReader<'a> {
         wanted: &str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> T {
-        self.note_known(key);
-        let found = self.take_value(key).unwrap_or_else(|| ConfigValue::Text(default.to_owned()));
+        let found = self.take_key(key).unwrap_or_else(|| ConfigValue::Text(default.to_owned()));
         let read = match &found {
             ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) => parse(text),
             _ => Err(wanted.into()),
         };
-        self.value_or_problem(key, &found, read).unwrap_or_default()
+        read.map_err(|why| self.report_value(key, &found, why)).unwrap_or_default()
     }
 
     /// Reads text; empty text is `None`.
@@ -111,21 +103,19 @@ impl<'a> SectionReader<'a> {
 
     /// Reads one of the values by its code.
     pub(super) fn read_code<T: Copy + Display>(&mut self, key: &str, default: T, values: &[T]) -> T {
-        self.note_known(key);
-        let Some(found) = self.take_value(key) else { return default };
-        if let ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) = &found
-            && let Some(value) = values.iter().find(|value| value.to_string() == *text)
-        {
-            return *value;
-        }
+        let Some(found) = self.take_key(key) else { return default };
         let known: Vec<_> = values.iter().map(T::to_string).collect();
+        if let ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) = &found
+            && let Some(index) = known.iter().position(|code| code == text)
+        {
+            return values[index];
+        }
         let text = found.show_masked();
         self.report_value(key, &found, format!("write one of {}", known.join(", ")));
         self.suggest_key(nearest_key(text.trim_matches('"'), known.iter().map(String::as_str)));
         default
     }
 
-    /// Reads a duration with its unit, within `range`.
     pub(super) fn read_duration(
         &mut self,
         key: &str,
@@ -147,16 +137,12 @@ impl<'a> SectionReader<'a> {
     }
 
     pub(super) fn read_integer(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
-        let integer = |value: &ConfigValue| match value {
-            ConfigValue::Integer(number) => Some(*number),
-            _ => None,
-        };
+        let integer = |value: &ConfigValue| if let ConfigValue::Integer(n) = value { Some(*n) } else { None };
         let range = i64::from(*range.start())..=i64::from(*range.end());
         let read = self.read_bare(key, "a whole number", integer, |number| check_range(&range, number));
         read.and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
     }
 
-    /// Reads a number within `range`, whole or not.
     pub(super) fn read_fraction(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
         let number = |value: &ConfigValue| match value {
             ConfigValue::Float(number) => Some(*number),
@@ -167,10 +153,7 @@ impl<'a> SectionReader<'a> {
     }
 
     pub(super) fn read_flag(&mut self, key: &str, default: bool) -> bool {
-        let flag = |value: &ConfigValue| match value {
-            ConfigValue::Flag(flag) => Some(*flag),
-            _ => None,
-        };
+        let flag = |value: &ConfigValue| if let ConfigValue::Flag(flag) = value { Some(*flag) } else { None };
         self.read_bare(key, "true or false", flag, Ok).unwrap_or(default)
     }
 
@@ -182,14 +165,13 @@ impl<'a> SectionReader<'a> {
         of_type: impl Fn(&ConfigValue) -> Option<T>,
         check: impl Fn(T) -> Result<T, String>,
     ) -> Option<T> {
-        self.note_known(key);
-        let found = self.take_value(key)?;
+        let found = self.take_key(key)?;
         let read = match &found {
             ConfigValue::FromEnvironment(text) => text.trim().parse().map_err(|_| format!("write {wanted}")),
             ConfigValue::Text(_) => Err(format!("write {wanted} without quotes")),
             value => of_type(value).ok_or_else(|| format!("write {wanted}")),
         };
-        self.value_or_problem(key, &found, read.and_then(check))
+        read.and_then(check).map_err(|why| self.report_value(key, &found, why)).ok()
     }
 
     /// Records a problem between values that are each valid.
@@ -209,17 +191,14 @@ impl<'a> SectionReader<'a> {
         self.values.remove(key).map(ConfigValue::from)
     }
 
-    fn note_known(&mut self, key: &str) {
-        let path = self.path_of(key);
-        self.report.known.insert(path);
+    /// Takes the value of a key that is no table, and adds the key to the known ones.
+    fn take_key(&mut self, key: &str) -> Option<ConfigValue> {
+        self.report.known.insert(self.path_of(key));
+        self.take_value(key)
     }
 
     fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
-    }
-
-    fn value_or_problem<T>(&mut self, key: &str, found: &ConfigValue, read: Result<T, String>) -> Option<T> {
-        read.map_err(|why| self.report_value(key, found, why)).ok()
     }
 
     fn report_value(&mut self, key: &str, found: &ConfigValue, why: String) {
@@ -267,6 +246,6 @@ fn below_environment(found: &ConfigValue) -> Option<String> {
 }
 
 fn check_range<T: PartialOrd + Display>(range: &RangeInclusive<T>, value: T) -> Result<T, String> {
-    let problem = || format!("must be {} to {}", range.start(), range.end());
-    if range.contains(&value) { Ok(value) } else { Err(problem()) }
+    let is_within = range.contains(&value);
+    is_within.then_some(value).ok_or_else(|| format!("must be {} to {}", range.start(), range.end()))
 }

@@ -9,10 +9,11 @@ use super::reader::SectionReader;
 use crate::client::HeaderNames;
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
+use crate::model::WarehouseId;
 use crate::model::time::DAY;
-use crate::model::{WarehouseId, code_enum};
 use crate::reconcile::CountPolicy;
 use crate::reconcile::brake::BrakeSettings;
+use crate::telemetry::LogFormat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,12 +41,9 @@ pub struct ServiceConfig {
 
 impl ServiceConfig {
     pub(super) fn from_table(table: &mut SectionReader<'_>, key_context: &KeyContext) -> Self {
-        for key in ["integration_key", "gateway_key"] {
-            table.refuse_key(
-                key,
-                "a key does not stand in this file; write it to a file of its own, named in `…_key_file`",
-            );
-        }
+        let why =
+            "this file must not contain a key; write the key to its own file and name it in `…_key_file`";
+        ["integration_key", "gateway_key"].iter().for_each(|key| table.refuse_key(key, why));
         let base_url = table.read_parsed("base_url", "", address::parse_base_url);
         let integration = table.read_optional("integration_key_file", parse_path);
         let gateway = table.read_optional("gateway_key_file", parse_path);
@@ -188,27 +186,9 @@ impl BackupConfig {
     }
 }
 
-/// `[metrics]`: the metrics file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetricsConfig {
-    /// The path of a file for node_exporter's textfile collector.
-    pub textfile: Option<PathBuf>,
-}
-
-impl MetricsConfig {
-    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
-        Self { textfile: table.read_optional("textfile", parse_path) }
-    }
-}
-
-code_enum! {
-    /// The format of log lines.
-    pub enum LogFormat {
-        /// A JSON object per line.
-        Json = "json",
-        /// Text for people.
-        Text = "text",
-    }
+/// Reads `[metrics]`: the path of the metrics file.
+pub(super) fn read_metrics_file(table: &mut SectionReader<'_>) -> Option<PathBuf> {
+    table.read_optional("textfile", parse_path)
 }
 
 /// `[log]`: the level and format of the log.
@@ -234,10 +214,8 @@ fn parse_path(text: &str) -> Result<PathBuf, String> {
 }
 
 fn check_header_value(text: &str) -> Result<String, String> {
-    let is_valid = text.chars().all(|c| c.is_ascii_graphic());
-    if is_valid {
-        Ok(text.into())
-    } else {
-        Err("contains a space or a character that no header can contain".into())
+    match text.chars().all(|c| c.is_ascii_graphic()) {
+        true => Ok(text.into()),
+        false => Err("contains a space or a character that no header can contain".into()),
     }
 }

@@ -29,12 +29,12 @@ pub(super) struct HealthMonitor {
 
 impl HealthMonitor {
     pub(super) fn new(config: &Config) -> Self {
-        let (metrics, limits) = (config.metrics.textfile.clone(), config.limits.clone());
+        let (metrics, limits) = (config.metrics_file.clone(), config.limits.clone());
         Self { metrics, limits, logged: BTreeMap::new(), summary: "working".to_owned() }
     }
 
     pub(super) fn reload(&mut self, config: &Config) {
-        (self.metrics, self.limits) = (config.metrics.textfile.clone(), config.limits.clone());
+        (self.metrics, self.limits) = (config.metrics_file.clone(), config.limits.clone());
     }
 
     pub(super) fn summary_line(&self) -> &str {

@@ -20,48 +20,45 @@ pub(super) fn judge_calls(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     if let Some(found) = platform_unreachable(&rows.calls, now) {
         return vec![found];
     }
-    let in_vain = calls_fail(&rows.calls, now);
-    in_vain.into_iter().chain(failing_pushes(rows, now)).collect()
+    calls_fail(&rows.calls, now).into_iter().chain(failing_pushes(rows, now)).collect()
 }
 
-/// Returns the newest calls back to the last that `is_good`: their number, the newest, and the time of the
-/// oldest.
+/// Returns the newest calls, or runs, up to a good one: their number, the newest, and the time of the oldest.
 ///
 /// `None` if they are too few or span too little time.
-fn failing_streak<'a>(
-    calls: impl Iterator<Item = &'a CallRow>,
-    is_good: impl Fn(&CallRow) -> bool,
+fn failing_streak<'a, T>(
+    failed: impl Iterator<Item = &'a T>,
+    start_ms: impl Fn(&T) -> i64,
     (least, spanning): (usize, Duration),
     now: Timestamp,
-) -> Option<(usize, &'a CallRow, Timestamp)> {
-    let failed: Vec<&CallRow> = calls.take_while(|call| !is_good(call)).collect();
+) -> Option<(usize, &'a T, Timestamp)> {
+    let failed: Vec<&T> = failed.collect();
     let (newest, oldest) = (failed.first()?, failed.last()?);
-    let since = Timestamp(oldest.sent_ms);
+    let since = Timestamp(start_ms(oldest));
     (failed.len() >= least && now.duration_since(since) >= spanning).then_some((failed.len(), *newest, since))
 }
 
 fn platform_unreachable(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
-    let (count, newest, since) =
-        failing_streak(calls.iter(), |call| call.status.is_some(), UNANSWERED_CALLS, now)?;
+    let unanswered = calls.iter().take_while(|call| call.status.is_none());
+    let (count, newest, since) = failing_streak(unanswered, |call| call.sent_ms, UNANSWERED_CALLS, now)?;
     let text = format!(
         "the platform cannot be reached: the last {count} call(s), since {since}, got no answer ({})",
         call_message(newest)
     );
-    let todo = "see whether the host has a network and `service.base_url` is right: tallyd check --online";
+    let todo = "check the network and `service.base_url`: tallyd check --online";
     Some(Finding::new(FindingCode::Unreachable, count, text, todo).with_since(since))
 }
 
 fn calls_fail(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
-    let (count, newest, since) = failing_streak(counted_calls(calls), is_accepted, UNACCEPTED_CALLS, now)?;
+    let failed = counted_calls(calls).take_while(|call| !is_accepted(call));
+    let (count, newest, since) = failing_streak(failed, |call| call.sent_ms, UNACCEPTED_CALLS, now)?;
     let text = format!(
-        "every call fails: the last {count}, since {since}, brought nothing; the last ({}): {}",
+        "every call fails: none of the last {count} calls, since {since}, was accepted; the last ({}): {}",
         newest.operation,
         call_message(newest)
     );
-    Some(
-        Finding::new(FindingCode::CallsFail, count, text, "ask the platform; see: tallyd job list")
-            .with_since(since),
-    )
+    let todo = "ask the platform; see: tallyd job list";
+    Some(Finding::new(FindingCode::CallsFail, count, text, todo).with_since(since))
 }
 
 /// Returns the calls that count. A throttled call is no failure, and a refused key is a finding of its own.
@@ -83,9 +80,10 @@ fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     for call in counted_calls(&rows.writes) {
         by_operation.entry(&call.operation).or_default().push(call);
     }
-    let failing = by_operation
-        .values()
-        .filter_map(|calls| failing_streak(calls.iter().copied(), is_accepted, FAILING_PUSHES, now));
+    let failing = by_operation.values().filter_map(|calls| {
+        let failed = calls.iter().copied().take_while(|call| !is_accepted(call));
+        failing_streak(failed, |call| call.sent_ms, FAILING_PUSHES, now)
+    });
     let found: Vec<Finding> = failing
         .map(|(count, newest, since)| {
             let text = format!(
@@ -99,23 +97,18 @@ fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     if found.is_empty() { failing_runs(rows, now).into_iter().collect() } else { found }
 }
 
-/// Returns the finding for pushes that end before they send anything.
 fn failing_runs(rows: &HealthRows, now: Timestamp) -> Option<Finding> {
     let failed = rows.pushes.iter().take_while(|run| matches!(run.outcome.as_str(), "failed" | "partial"));
-    let failed: Vec<_> = failed.collect();
-    let (newest, oldest) = (failed.first()?, failed.last()?);
-    let since = Timestamp(oldest.started_ms);
-    let sent = rows.writes.iter().any(|call| is_accepted(call) && call.sent_ms >= since.0);
-    if failed.len() < FAILING_PUSHES.0 || now.duration_since(since) < FAILING_PUSHES.1 || sent {
+    let (count, newest, since) = failing_streak(failed, |run| run.started_ms, FAILING_PUSHES, now)?;
+    if rows.writes.iter().any(|call| is_accepted(call) && call.sent_ms >= since.0) {
         return None;
     }
     let text = format!(
-        "the pushes fail: the last {} run(s), for {}, sent nothing; the last: {}",
-        failed.len(),
+        "the pushes fail: the last {count} run(s), for {}, sent nothing; the last: {}",
         format_elapsed(now.duration_since(since)),
-        newest.summary.as_deref().unwrap_or("it did not say why")
+        newest.summary.as_deref().unwrap_or("no reason was recorded")
     );
-    Some(push_fails(failed.len(), text, since))
+    Some(push_fails(count, text, since))
 }
 
 fn push_fails(count: usize, text: String, since: Timestamp) -> Finding {

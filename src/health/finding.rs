@@ -57,7 +57,6 @@ impl Serialize for FindingCode {
     }
 }
 
-/// Longest text of a finding, in characters.
 const TEXT_MAX: usize = 800;
 
 /// Severity of a finding.
@@ -116,10 +115,6 @@ impl Finding {
         Self { subjects: subjects.into_iter().map(Into::into).collect(), ..self }
     }
 
-    pub(super) fn into_note(self) -> Self {
-        Self { severity: FindingSeverity::Note, ..self }
-    }
-
     /// Returns true if an operator must act.
     pub fn needs_operator(&self) -> bool {
         self.severity == FindingSeverity::Person
@@ -139,8 +134,5 @@ fn one_line(text: &str) -> String {
 }
 
 fn rfc3339<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
-    match at {
-        Some(at) => to.serialize_str(&at.to_rfc3339()),
-        None => to.serialize_none(),
-    }
+    at.map(Timestamp::to_rfc3339).serialize(to)
 }

@@ -66,7 +66,7 @@ pub struct HealthReport {
     /// The rows read.
     pub rows: HealthRows,
     /// The holds in force and the adaptive limit.
-    pub limiter_standing: QuotaStatus,
+    pub quota: QuotaStatus,
     /// The bad-request budget.
     pub bad_requests: BadRequestForecast,
     /// Time since which the oldest pending change waits.
@@ -139,7 +139,7 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     findings.extend(unreadable_records(&rows));
     findings.extend((rows.missing_skus > 0).then(|| missing_skus(rows.missing_skus)));
     let oldest_pending = rows.waiting.iter().map(|row| Timestamp(row.since_ms)).min();
-    HealthReport { findings, rows, limiter_standing: quota, bad_requests: budget, oldest_pending }
+    HealthReport { findings, rows, quota, bad_requests: budget, oldest_pending }
 }
 
 /// Returns the finding for a daemon whose database is not the file at its path.
@@ -152,7 +152,8 @@ pub fn database_replaced() -> Finding {
 
 fn key_refused(rows: &HealthRows) -> Option<Finding> {
     rows.is_refused.then(|| {
-        let todo = "put the right one into its file; under the packaged unit, then: systemctl restart tallyd";
+        let todo =
+            "write the right key into its file; with the packaged unit, then: systemctl restart tallyd";
         Finding::new(FindingCode::KeyRefused, 1, "the platform refuses the key", todo)
     })
 }
@@ -165,37 +166,31 @@ fn is_cron(session: LastSessionRow) -> bool {
 fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
     let todo = "start it: systemctl start tallyd; the reason for its end: journalctl -u tallyd -n 50";
     let is_stale = rows.jobs.iter().any(|row| row.stale);
-    let found = |text: String| Some(Finding::new(FindingCode::NoDaemon, 1, text, todo));
-    match rows.last_session {
-        _ if daemon != DaemonState::NotRunning => None,
-        None => found("tallyd does not run, and never worked on this database".to_owned()),
-        Some(session) if is_cron(session) && !is_stale => None,
-        Some(LastSessionRow { started_ms, ended_ms: None, .. }) => found(format!(
+    let since = rows.last_session.and_then(|session| session.ended_ms).map(Timestamp);
+    let text = match (rows.last_session, since) {
+        _ if daemon != DaemonState::NotRunning => return None,
+        (None, _) => "tallyd does not run, and has never run on this database".to_owned(),
+        (Some(session), _) if is_cron(session) && !is_stale => return None,
+        (Some(session), None) => format!(
             "tallyd does not run: the one that started at {} ended in the middle of its work",
-            Timestamp(started_ms)
-        )),
-        Some(LastSessionRow { ended_ms: Some(ended), is_once: true, is_good: false, .. }) => found(format!(
-            "tallyd does not run, and the last `tallyd run --once`, which ended at {}, did not do all it set out to do",
-            Timestamp(ended)
-        )),
-        Some(LastSessionRow { ended_ms: Some(ended), .. }) => {
-            found(format!("tallyd does not run; it ended in good order at {}", Timestamp(ended)))
-        }
-    }
-    .map(|finding| {
-        let since = rows.last_session.and_then(|session| session.ended_ms).map(Timestamp);
-        Finding { since, ..finding }
-    })
+            Timestamp(session.started_ms)
+        ),
+        (Some(LastSessionRow { is_once: true, is_good: false, .. }), Some(ended)) => format!(
+            "tallyd does not run, and the last `tallyd run --once`, which ended at {ended}, did not complete every job"
+        ),
+        (Some(_), Some(ended)) => format!("tallyd does not run; it ended in good order at {ended}"),
+    };
+    Some(Finding { since, ..Finding::new(FindingCode::NoDaemon, 1, text, todo) })
 }
 
 fn long_holds(quota: &QuotaStatus, now: Timestamp) -> Vec<Finding> {
+    let todo = "wait for its end; if the platform ordered it by mistake: tallyd quota lift";
     let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > LONG_HOLD);
-    let todo = "wait; if the platform says that it ordered that by mistake: tallyd quota lift";
-    let finding = |hold: &EndingHold| {
+    let found = long.map(|hold| {
         let found = Finding::new(FindingCode::QuotaHold, 1, hold_text(hold, now), todo);
-        found.with_since(hold.since).with_subjects([hold.what.clone()])
-    };
-    long.map(finding).collect()
+        found.with_since(hold.since).with_subjects([&*hold.what])
+    });
+    found.collect()
 }
 
 /// Returns a hold as text.
@@ -206,9 +201,10 @@ pub fn hold_text(hold: &EndingHold, now: Timestamp) -> String {
 
 fn bad_request_lines(quota: &QuotaStatus, budget: &BadRequestForecast) -> Vec<Finding> {
     let full = quota.reads_only_until.map(|until| {
-        let text =
-            format!("the platform throttled this account for bad requests: only reads go until {until}");
-        Finding::new(FindingCode::ReadsOnly, 1, text, "see tallyd job list")
+        let text = format!(
+            "the platform throttled this account for bad requests: only reads are sent until {until}"
+        );
+        Finding::new(FindingCode::ReadsOnly, 1, text, "see: tallyd job list")
     });
     let count = budget.count;
     let over = |line: u32| count >= usize::try_from(line).unwrap_or(usize::MAX);
@@ -220,7 +216,7 @@ fn bad_request_lines(quota: &QuotaStatus, budget: &BadRequestForecast) -> Vec<Fi
     } else {
         None
     };
-    let todo = "what causes them: tallyd job list --kind push";
+    let todo = "their causes: tallyd job list --kind push";
     full.into_iter()
         .chain(text.map(|text| Finding::new(FindingCode::BadRequests, count, text, todo)))
         .collect()
@@ -251,10 +247,10 @@ fn old_backup(backup: BackupRow, now: Timestamp) -> Option<Finding> {
 
 fn not_pruned(run: &EndedRunRow) -> Finding {
     let text = format!(
-        "the host's clock jumped, so nothing of the journal goes by its age and the database grows ({})",
-        run.summary.as_deref().unwrap_or("prune did not say by how much")
+        "the host's clock jumped, so `prune` deletes nothing by age and the database grows ({})",
+        run.summary.as_deref().unwrap_or("the size of the jump was not recorded")
     );
-    let todo = "see that the clock is right now (timedatectl), then: tallyd job run prune";
+    let todo = "check the clock (timedatectl), then: tallyd job run prune";
     Finding::new(FindingCode::NotPruned, 1, text, todo).with_since(Timestamp(run.started_ms))
 }
 
@@ -262,10 +258,10 @@ fn unshown_writes(rows: &[MismatchRow]) -> Option<Finding> {
     let MismatchRow { sku, warehouse_id, written, shown } = rows.first()?;
     let (all, shown) = (rows.len(), shown.map_or_else(|| "-".to_owned(), |shown| shown.to_string()));
     let text = format!(
-        "{all} written quantities do not show at the platform, {sku} in warehouse {warehouse_id} for one: {written} was \
+        "the platform does not show {all} accepted quantities, such as {sku} in warehouse {warehouse_id}: {written} was \
          accepted, {shown} is shown"
     );
-    let todo = "look there, then: tallyd quantity set";
+    let todo = "check them at the platform, then: tallyd quantity set";
     let found = Finding::new(FindingCode::NotShown, all, text, todo);
     Some(found.with_subjects(rows.iter().map(|row| row.sku.clone())))
 }
@@ -276,7 +272,7 @@ fn quarantined_entries(rows: &[QuarantineRow]) -> Option<Finding> {
         .iter()
         .map(|row| format!("{} ({}: {}; next try {})", row.subject, row.operation, row.why, row.next_try()));
     let text = format!(
-        "{} entry(ies) fail alone and are tried by themselves: {}",
+        "{} entry(ies) are quarantined, because every call that names them fails: {}",
         rows.len(),
         first_names(named, rows.len())
     );
@@ -290,19 +286,20 @@ fn unreadable_records(rows: &HealthRows) -> Option<Finding> {
     let since = rows.iter().map(|row| row.since_ms).min()?;
     let named = rows.iter().map(|row| format!("{} ({}: {})", row.subject, row.job, row.why));
     let text = format!(
-        "{} record(s) could not be read at any poll since {}, so what is known of them is old: {}",
+        "{} record(s) could not be read at any poll since {}, so their facts are old: {}",
         rows.len(),
         Timestamp(since),
         first_names(named, rows.len())
     );
-    let todo = "correct them at the platform; what it sent: tallyd journal list";
+    let todo = "correct them at the platform; its answers: tallyd journal show";
     let found = Finding::new(FindingCode::Unreadable, rows.len(), text, todo);
     Some(found.with_since(Timestamp(since)).with_subjects(rows.iter().map(|row| row.subject.clone())))
 }
 
 fn missing_skus(skus: i64) -> Finding {
     let text = format!("{skus} tracked SKU(s) are missing at the platform");
-    Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list").into_note()
+    let found = Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list");
+    Finding { severity: FindingSeverity::Note, ..found }
 }
 
 /// Returns the first names, and the number of the others.

@@ -24,21 +24,15 @@ const TENTHS_OTHER: u64 = 40;
 
 pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &HealthInputs) -> Vec<Finding> {
     let queue = BacklogHealth::new(rows, state, inputs);
-    let waiting = rows
-        .waiting
-        .iter()
-        .filter(|row| row.why.as_deref() != Some(AWAITS_NO_SHIPMENT))
-        .filter_map(|row| queue.late_change(row));
-    let orphans = orphaned_trackings(&rows.orphans, inputs.now);
-    waiting
-        .chain(orphans)
-        .chain(state_findings(rows))
-        .chain(rows.rejected.as_ref().map(rejected_changes))
-        .collect()
+    // A tracking number whose shipment no change creates is a finding of its own.
+    let is_orphan = |row: &WaitingRow| row.why.as_deref() == Some(FindingCode::AwaitsNoShipment.as_str());
+    let waiting = rows.waiting.iter().filter(|row| !is_orphan(row));
+    let mut findings: Vec<_> = waiting.filter_map(|row| queue.late_change(row)).collect();
+    findings.extend(orphaned_trackings(&rows.orphans, inputs.now));
+    findings.extend(state_findings(rows));
+    findings.extend(rows.rejected.as_ref().map(rejected_changes));
+    findings
 }
-
-/// Reason code for a tracking number whose shipment no change creates: a finding of its own.
-const AWAITS_NO_SHIPMENT: &str = "awaits_nobody";
 
 /// Figures of the backlog for the time that it may take.
 struct BacklogHealth<'a> {
@@ -97,11 +91,8 @@ impl<'a> BacklogHealth<'a> {
             row.changes, row.kind, row.key
         );
         let todo = format!("{todo}; the oldest: tallyd outbox show {}", quote_key(&row.key));
-        Some(
-            Finding::new(FindingCode::Waiting, row.changes, text, todo)
-                .with_since(since)
-                .with_subjects([row.key.clone()]),
-        )
+        let found = Finding::new(FindingCode::Waiting, row.changes, text, todo);
+        Some(found.with_since(since).with_subjects([&*row.key]))
     }
 
     /// Returns the end of the last hold on a call of the change, and its reason.
@@ -124,15 +115,15 @@ impl<'a> BacklogHealth<'a> {
     fn wait_reason(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
         let reason = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
         if self.inputs.daemon != DaemonState::Running {
-            return reason("no tallyd works on this database", "start it: systemctl start tallyd");
+            return reason("no daemon runs on this database", "start it: systemctl start tallyd");
         }
         if self.is_refused {
-            return reason("the platform refuses the key", "put the right key in its place");
+            return reason("the platform refuses the key", "write the right key into its file");
         }
         match row.why.as_deref() {
             Some("quarantined") => reason(
                 "an entry of the changes is quarantined, because calls with it fail",
-                "see `quarantined`",
+                "see: tallyd quarantine list",
             ),
             Some("behind_in_doubt") => reason(
                 "another change of the same stock level is in doubt",
@@ -150,8 +141,8 @@ impl<'a> BacklogHealth<'a> {
             }
             None => {
                 let why = hold.map_or_else(
-                    || "no push has taken them up".to_owned(),
-                    |reason| format!("no push has taken them up since the last hold ({reason})"),
+                    || "no push has claimed them".to_owned(),
+                    |reason| format!("no push has claimed them since the last hold ({reason})"),
                 );
                 (why, "see: tallyd job list --kind push".to_owned())
             }
@@ -181,12 +172,11 @@ fn orphaned_trackings(rows: &[OrphanTrackingRow], now: Timestamp) -> Option<Find
     let since = late.iter().map(|row| row.since_ms).min()?;
     let named = late.iter().map(|row| format!("`{}` names `{}`", row.key, row.shipment_key));
     let text = format!(
-        "{} tracking number(s) wait for a shipment that no change makes: {}",
+        "{} tracking number(s) wait for a shipment that no change creates: {}",
         late.len(),
         first_names(named, late.len())
     );
-    let todo =
-        "insert that `shipment.create`, or tallyd outbox cancel KEY and insert them with the right key";
+    let todo = "insert that `shipment.create`, or cancel them (tallyd outbox cancel KEY) and insert them with the right key";
     let found = Finding::new(FindingCode::AwaitsNoShipment, late.len(), text, todo);
     Some(found.with_since(Timestamp(since)).with_subjects(late.iter().map(|row| row.key.clone())))
 }
@@ -206,7 +196,6 @@ fn rejected_changes(row: &RejectedRow) -> Finding {
     let (reason, detail) = (reason.as_deref().unwrap_or("-"), detail.as_deref().unwrap_or("-"));
     let text = format!("{changes} change(s) were rejected, the newest is `{key}` ({reason}: {detail})");
     let todo = "see: tallyd outbox list --state rejected; then: tallyd outbox acknowledge KEY… or --all";
-    Finding::new(FindingCode::Rejected, *changes, text, todo)
-        .with_since(Timestamp(*since_ms))
-        .with_subjects([key.clone()])
+    let found = Finding::new(FindingCode::Rejected, *changes, text, todo);
+    found.with_since(Timestamp(*since_ms)).with_subjects([&**key])
 }

@@ -4,16 +4,36 @@ use super::*;
 use crate::store::{CallRow, EndedRunRow, OrphanTrackingRow, RejectedRow, WaitingRow};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
-const MINUTE: Duration = Duration::from_secs(60);
 const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
+const SHIP: &str = "POST /api/Shipments/Create";
+
+fn seconds_ago(seconds: u64) -> Timestamp {
+    NOW.minus(Duration::from_secs(seconds))
+}
+
+fn ago(minutes: u64) -> Timestamp {
+    seconds_ago(minutes * 60)
+}
 
 fn inputs(daemon: DaemonState) -> HealthInputs {
-    HealthInputs {
-        daemon,
-        limits: limiter::LimiterSettings::default(),
-        boot_id: "b".into(),
-        now: NOW,
-        moment: Moment(9),
+    let limits = limiter::LimiterSettings::default();
+    HealthInputs { daemon, limits, boot_id: "b".into(), now: NOW, moment: Moment(9) }
+}
+
+fn judged(rows: HealthRows) -> HealthReport {
+    judge_rows(rows, &[], &inputs(DaemonState::Running))
+}
+
+/// Checks the codes that need an operator, each once, and that the first one's sentence has these words.
+#[track_caller]
+fn check_alarms(health: &HealthReport, codes: &[&str], words: &[&str]) {
+    let for_operator = health.findings.iter().filter(|found| found.needs_operator());
+    let mut alarms: Vec<_> = for_operator.map(|found| found.code.as_str()).collect();
+    alarms.dedup();
+    assert_eq!(alarms, codes, "{:?}", health.findings);
+    let line = health.status_line();
+    for word in words {
+        assert!(line.contains(word), "no {word} in: {line}");
     }
 }
 
@@ -23,112 +43,98 @@ fn worked(is_once: bool, is_good: bool, ended: Option<u64>) -> HealthRows {
     HealthRows { last_session: Some(worked), ..HealthRows::default() }
 }
 
-fn ago(minutes: u64) -> Timestamp {
-    NOW.minus(Duration::from_secs(minutes * 60))
-}
-
-fn judged(rows: HealthRows) -> HealthReport {
-    judge_rows(rows, &[], &inputs(DaemonState::Running))
-}
-
-/// Returns the codes that need an operator, each once.
-fn alarms(health: &HealthReport) -> Vec<&'static str> {
-    let mut codes: Vec<_> = health
-        .findings
-        .iter()
-        .filter(|found| found.needs_operator())
-        .map(|found| found.code.as_str())
-        .collect();
-    codes.dedup();
-    codes
-}
-
-fn job(name: &str, stale: bool) -> JobHealthRow {
-    JobHealthRow {
+fn jobs(name: &str, stale: bool) -> Vec<JobHealthRow> {
+    vec![JobHealthRow {
         job: name.into(),
         last_good_at: None,
         age_seconds: Some(700),
         stale,
         next_due_at: None,
         last_outcome: None,
-    }
+    }]
 }
 
-fn waiting(kind: &str, why: Option<&str>, changes: i64, minutes: u64) -> WaitingRow {
-    WaitingRow {
-        kind: kind.into(),
+/// Changes of quantities, the oldest of which waits since `minutes`.
+fn waiting(why: Option<&str>, changes: i64, minutes: u64) -> HealthRows {
+    let row = WaitingRow {
+        kind: "quantity.set".into(),
         why: why.map(str::to_owned),
         changes,
         since_ms: ago(minutes).0,
         first_session_ms: None,
         key: "oldest".into(),
         detail: None,
-    }
-}
-
-fn with_waiting(row: WaitingRow) -> HealthRows {
+    };
     HealthRows { waiting: vec![row], ..HealthRows::default() }
 }
 
-fn call(operation: &str, verdict: &str, status: Option<i64>, seconds_ago: u64) -> CallRow {
+fn call(operation: &str, verdict: &str, status: Option<i64>, age: u64) -> CallRow {
     CallRow {
         operation: operation.into(),
         verdict: verdict.into(),
         status,
         message: Some("its words".into()),
-        sent_ms: NOW.minus(Duration::from_secs(seconds_ago)).0,
+        sent_ms: seconds_ago(age).0,
     }
+}
+
+fn accepted(operation: &str, age: u64) -> Vec<CallRow> {
+    vec![call(operation, "accepted", Some(200), age)]
+}
+
+fn ended_run(outcome: &str, summary: &str, minutes: u64) -> EndedRunRow {
+    EndedRunRow { outcome: outcome.into(), summary: Some(summary.into()), started_ms: ago(minutes).0 }
+}
+
+fn held(scope: &str, reason: &str, since: Timestamp, minutes: u64) -> Option<String> {
+    let (since, lasts) = (since.0, minutes * 60_000);
+    Some(format!(
+        r#"{{"holds":[{{"scope":{scope},"reason":"{reason}","why":"","since":{since},"duration_ms":{lasts}}}],
+           "last_reduction":null,"guarded_since":null,"budget_exhausted":null}}"#
+    ))
 }
 
 #[test]
 fn a_quiet_shop_is_well_and_each_code_is_its_own() {
-    let health = judged(HealthRows { jobs: vec![job("balances", false)], ..worked(false, true, None) });
+    let health = judged(HealthRows { jobs: jobs("balances", false), ..worked(false, true, None) });
     assert!(health.is_healthy() && health.findings.is_empty(), "{:?}", health.findings);
     assert_eq!(health.status_line(), "all is well");
     let codes: std::collections::BTreeSet<_> = FindingCode::ALL.iter().map(|code| code.as_str()).collect();
     assert_eq!(codes.len(), FindingCode::ALL.len());
     let missing = judged(HealthRows { missing_skus: 3, ..HealthRows::default() });
-    assert!(
-        missing.is_healthy() && missing.count_of(FindingCode::MissingSkus) == 3,
-        "a SKU that is gone is no alarm"
-    );
+    assert!(missing.is_healthy(), "a SKU that is gone is no alarm");
+    assert_eq!(missing.count_of(FindingCode::MissingSkus), 3);
 }
 
 #[test]
 fn no_daemon_is_missed_at_once_but_for_a_shop_kept_from_cron() {
-    let stale = |rows: HealthRows| HealthRows { jobs: vec![job("balances", true)], ..rows };
+    let stale = HealthRows { jobs: jobs("balances", true), ..worked(true, true, Some(60)) };
     let cases: [(HealthRows, &[&str], &str); 7] = [
-        (HealthRows::default(), &["no_daemon"], "never worked on this database"),
+        (HealthRows::default(), &["no_daemon"], "has never run on this database"),
         (worked(false, true, None), &["no_daemon"], "ended in the middle of its work"),
         (worked(false, false, Some(1)), &["no_daemon"], "it ended in good order at"),
         (worked(true, true, Some(1)), &[], ""),
-        (worked(true, false, Some(1)), &["no_daemon"], "did not do all it set out to do"),
+        (worked(true, false, Some(1)), &["no_daemon"], "did not complete every job"),
         (worked(true, true, None), &["no_daemon"], "ended in the middle of its work"),
-        (stale(worked(true, true, Some(60))), &["stale", "no_daemon"], ""),
+        (stale, &["stale", "no_daemon"], ""),
     ];
     for (rows, codes, words) in cases {
-        assert!(
-            judge_rows(rows.clone(), &[], &inputs(DaemonState::Running)).count_of(FindingCode::NoDaemon) == 0,
-            "one works: {rows:?}"
-        );
-        let health = judge_rows(rows, &[], &inputs(DaemonState::NotRunning));
-        assert_eq!(alarms(&health), codes);
-        assert!(health.status_line().contains(words), "{}", health.status_line());
+        assert_eq!(judged(rows.clone()).count_of(FindingCode::NoDaemon), 0, "one works: {rows:?}");
+        check_alarms(&judge_rows(rows, &[], &inputs(DaemonState::NotRunning)), codes, &[words]);
     }
-    let health = judge_rows(worked(false, true, None), &[], &inputs(DaemonState::OtherFile));
-    assert_eq!(alarms(&health), ["database_replaced"]);
+    let replaced = judge_rows(worked(false, true, None), &[], &inputs(DaemonState::OtherFile));
+    check_alarms(&replaced, &["database_replaced"], &[]);
 }
 
 #[test]
 fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
-    for (minutes, is_late) in [(1, false), (2, false), (3, true)] {
-        let rows = with_waiting(waiting("quantity.set", None, 4, minutes));
-        let health = judged(rows);
-        assert_eq!(health.count_of(FindingCode::Waiting), if is_late { 4 } else { 0 }, "{minutes} min");
+    for (minutes, late) in [(1, 0), (2, 0), (3, 4)] {
+        let health = judged(waiting(None, 4, minutes));
+        assert_eq!(health.count_of(FindingCode::Waiting), late, "{minutes} min");
         assert_eq!(health.oldest_pending, Some(ago(minutes)));
     }
     let reasons = [
-        (None, "no push has taken them up"),
+        (None, "no push has claimed them"),
         (Some("quarantined"), "is quarantined"),
         (Some("behind_in_doubt"), "in doubt"),
         (Some("behind_held"), "is held"),
@@ -138,65 +144,45 @@ fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
         (Some("of another version"), "of another version"),
     ];
     for (why, words) in reasons {
-        let health = judged(with_waiting(waiting("quantity.set", why, 1, 9)));
-        let text = &health.findings[0].text;
-        assert!(text.contains(words) && text.contains("`oldest` for 9 min"), "{text}");
+        check_alarms(&judged(waiting(why, 1, 9)), &["waiting"], &[words, "`oldest` for 9 min"]);
     }
-    let refused = HealthRows { is_refused: true, ..with_waiting(waiting("quantity.set", None, 1, 9)) };
-    let health = judged(refused);
-    assert_eq!(alarms(&health), ["key_refused", "waiting"]);
-    assert!(health.findings[1].text.contains("refuses the key"), "{:?}", health.findings);
+    let refused = judged(HealthRows { is_refused: true, ..waiting(None, 1, 9) });
+    check_alarms(&refused, &["key_refused", "waiting"], &[]);
+    assert!(refused.findings[1].text.contains("refuses the key"), "{:?}", refused.findings);
 }
 
 /// A hold that just ended counts too, because the calls that waited for it now go one after the other.
 #[test]
 fn a_hold_gives_time_to_those_that_need_its_call() {
-    let memory = |scope: &str, since: u64, minutes: u64| {
-        let (since, lasts) = (ago(since).0, minutes * 60_000);
-        format!(
-            r#"{{"holds":[{{"scope":{scope},"reason":"rate","why":"","since":{since},"duration_ms":{lasts}}}],
-               "last_reduction":null,"guarded_since":null,"budget_exhausted":null}}"#
-        )
-    };
+    let shipments = format!(r#"{{"operation":"{SHIP}"}}"#);
     let account = r#""account""#;
-    let shipments = r#"{"operation":"POST /api/Shipments/Create"}"#;
-    let cases = [
-        (memory(account, 60, 70), false),
-        (memory(account, 60, 59), false),
-        (memory(account, 60, 50), true),
-        (memory(shipments, 60, 70), true),
-    ];
-    for (limiter_memory, is_late) in cases {
-        let limiter_state = Some(limiter_memory.clone());
-        let rows = HealthRows { limiter_state, ..with_waiting(waiting("quantity.set", None, 1, 60)) };
-        assert_eq!(judged(rows).count_of(FindingCode::Waiting) == 1, is_late, "{limiter_memory}");
+    for (scope, minutes, late) in [(account, 70, 0), (account, 59, 0), (account, 50, 1), (&shipments, 70, 1)]
+    {
+        let limiter_state = held(scope, "rate", ago(60), minutes);
+        let health = judged(HealthRows { limiter_state, ..waiting(None, 1, 60) });
+        assert_eq!(health.count_of(FindingCode::Waiting), late, "{scope} for {minutes} min");
     }
 }
 
 #[test]
 fn a_backlog_that_moves_is_in_time_and_one_that_stands_is_not() {
-    let recount = |accepted: u64, minutes: u64| {
-        let writes = vec![call(UPDATE, "accepted", Some(200), accepted)];
-        judged(HealthRows { writes, ..with_waiting(waiting("quantity.set", None, 40_000, minutes)) })
+    let late = |changes: i64, last_write: u64, minutes: u64| {
+        let writes = accepted(UPDATE, last_write);
+        judged(HealthRows { writes, ..waiting(None, changes, minutes) }).count_of(FindingCode::Waiting)
     };
-    assert_eq!(recount(5, 30).count_of(FindingCode::Waiting), 0, "it takes half an hour of the quota");
-    assert_eq!(recount(400, 30).count_of(FindingCode::Waiting), 40_000, "nothing was written for minutes");
-    assert_eq!(recount(5, 90).count_of(FindingCode::Waiting), 40_000, "it should be through");
-    let writes = vec![call(UPDATE, "accepted", Some(200), 5)];
-    let one = HealthRows { writes, ..with_waiting(waiting("quantity.set", None, 1, 9)) };
-    assert_eq!(judged(one).count_of(FindingCode::Waiting), 1, "others go, this one does not");
+    assert_eq!(late(40_000, 5, 30), 0, "it takes half an hour of the quota");
+    assert_eq!(late(40_000, 400, 30), 40_000, "nothing was written for minutes");
+    assert_eq!(late(40_000, 5, 90), 40_000, "it should be through");
+    assert_eq!(late(1, 5, 9), 1, "others go, this one does not");
 }
 
 #[test]
 fn from_cron_a_change_is_late_once_a_run_left_it_behind() {
-    for (found, is_late) in [(None, false), (Some(ago(50).0), true)] {
-        let row = WaitingRow { first_session_ms: found, ..waiting("quantity.set", None, 1, 60) };
-        let health = judge_rows(
-            HealthRows { waiting: vec![row], ..worked(true, true, Some(40)) },
-            &[],
-            &inputs(DaemonState::NotRunning),
-        );
-        assert_eq!(alarms(&health).contains(&"waiting"), is_late, "{:?}", health.findings);
+    for (found, late) in [(None, 0), (Some(ago(50).0), 1)] {
+        let mut rows = HealthRows { waiting: waiting(None, 1, 60).waiting, ..worked(true, true, Some(40)) };
+        rows.waiting[0].first_session_ms = found;
+        let health = judge_rows(rows, &[], &inputs(DaemonState::NotRunning));
+        assert_eq!(health.count_of(FindingCode::Waiting), late, "{:?}", health.findings);
     }
 }
 
@@ -204,97 +190,70 @@ fn from_cron_a_change_is_late_once_a_run_left_it_behind() {
 fn a_service_that_answers_nothing_is_named_with_the_time_it_began() {
     let silent =
         |ages: &[u64]| ages.iter().map(|age| call(UPDATE, "not_sent", None, *age)).collect::<Vec<_>>();
-    let cases: [(Vec<CallRow>, bool); 4] = [
-        (silent(&[1, 2]), false),
-        (silent(&[1, 2, 3, 4]), false),
-        (silent(&[1, 20, 40]), true),
-        ([silent(&[1, 20]), vec![call(UPDATE, "transient", Some(500), 30)], silent(&[40])].concat(), false),
-    ];
-    for (calls, is_gone) in cases {
-        let health = judged(HealthRows { calls: calls.clone(), ..HealthRows::default() });
-        assert_eq!(alarms(&health) == ["unreachable"], is_gone, "{calls:?}: {:?}", health.findings);
-        if is_gone {
-            assert_eq!(health.findings[0].since, Some(NOW.minus(Duration::from_secs(40))));
-            assert!(health.status_line().contains("its words"), "{}", health.status_line());
-        }
+    let failed = vec![call(UPDATE, "transient", Some(500), 30)];
+    for calls in [silent(&[1, 2]), silent(&[1, 2, 3, 4]), [silent(&[1, 20]), failed, silent(&[40])].concat()]
+    {
+        check_alarms(&judged(HealthRows { calls, ..HealthRows::default() }), &[], &[]);
     }
+    let health = judged(HealthRows { calls: silent(&[1, 20, 40]), ..HealthRows::default() });
+    check_alarms(&health, &["unreachable"], &["its words"]);
+    assert_eq!(health.findings[0].since, Some(seconds_ago(40)));
 }
 
 #[test]
 fn calls_that_all_fail_are_named_and_waiting_as_told_is_no_failure() {
-    let all = |verdict: &str| (0..12).map(|n| call("GET /x", verdict, Some(500), n * 20)).collect::<Vec<_>>();
-    for (verdict, fails) in
-        [("transient", true), ("throttled", false), ("refused", false), ("accepted", false)]
-    {
-        let health = judged(HealthRows { calls: all(verdict), ..HealthRows::default() });
-        assert_eq!(alarms(&health) == ["calls_fail"], fails, "{verdict}: {:?}", health.findings);
+    let cases: [(&str, &[&str]); 4] =
+        [("transient", &["calls_fail"]), ("throttled", &[]), ("refused", &[]), ("accepted", &[])];
+    for (verdict, codes) in cases {
+        let calls = (0..12).map(|n| call("GET /x", verdict, Some(500), n * 20)).collect();
+        check_alarms(&judged(HealthRows { calls, ..HealthRows::default() }), codes, &[]);
     }
 }
 
 #[test]
 fn pushes_that_fail_again_and_again_are_named_while_something_waits_for_them() {
     let failing = || (0..3).map(|n| call(UPDATE, "rejected", Some(404), n * 70)).collect::<Vec<_>>();
-    let waits = || with_waiting(waiting("quantity.set", Some("not_sent"), 5, 2));
-    let health = judged(HealthRows { writes: failing(), ..waits() });
-    assert_eq!(alarms(&health), ["push_fails"]);
-    assert!(
-        health.status_line().contains("404, its words") && health.status_line().contains(UPDATE),
-        "{}",
-        health.status_line()
-    );
-    assert!(
-        judged(HealthRows { writes: failing(), ..HealthRows::default() }).is_healthy(),
-        "nobody waits for it"
-    );
-    let other = vec![call("POST /api/Shipments/Create", "accepted", Some(200), 1)];
-    let health = judged(HealthRows { writes: [other, failing()].concat(), ..waits() });
-    assert_eq!(alarms(&health), ["push_fails"], "shipments go, stock does not");
-    let again = vec![call(UPDATE, "accepted", Some(200), 1)];
-    let health = judged(HealthRows { writes: [again, failing()].concat(), ..waits() });
-    assert!(health.is_healthy(), "{:?}", health.findings);
+    let health_after = |newest: Vec<CallRow>, rows: HealthRows| {
+        judged(HealthRows { writes: [newest, failing()].concat(), ..rows })
+    };
+    let waits = || waiting(Some("not_sent"), 5, 2);
+    check_alarms(&health_after(vec![], waits()), &["push_fails"], &["404, its words", UPDATE]);
+    check_alarms(&health_after(vec![], HealthRows::default()), &[], &[]); // no change waits for it
+    check_alarms(&health_after(accepted(SHIP, 1), waits()), &["push_fails"], &[]); // stock does not go
+    check_alarms(&health_after(accepted(UPDATE, 1), waits()), &[], &[]);
 
-    let run =
-        |n: u64| EndedRunRow { outcome: "failed".into(), summary: Some("why".into()), started_ms: ago(n).0 };
-    let pushes = vec![run(0), run(1), run(3)];
+    let pushes = [0, 1, 3].map(|minutes| ended_run("failed", "why", minutes)).to_vec();
     let health = judged(HealthRows { pushes, ..waits() });
-    assert_eq!(alarms(&health), ["push_fails"], "it breaks off before it sends");
-    assert!(health.status_line().contains("the last: why"), "{}", health.status_line());
+    check_alarms(&health, &["push_fails"], &["the last: why"]); // it breaks off before it sends
 }
 
 #[test]
 fn a_copy_is_too_old_after_two_days_or_its_own_gap() {
-    const HOUR: u64 = 60;
-    let backup = |last_good: Option<u64>, since: u64, gap_h: i64| {
+    let hours_ago = |hours: u64| ago(hours * 60).0;
+    let cases = [
+        (Some(47), 900, 24, "stale"),      // the other rule
+        (Some(49), 900, 24, "backup_old"), // reported once
+        (None, 49, 24, "backup_old"),
+        (Some(8 * 24), 900, 7 * 24, "backup_old"),
+        (Some(7 * 24 + 6), 900, 7 * 24, "stale"), // a weekly copy is in time
+    ];
+    for (last_good, since, gap_h, code) in cases {
         let backup = BackupRow {
-            last_good_ms: last_good.map(|hours| ago(hours * HOUR).0),
-            since_ms: ago(since * HOUR).0,
+            last_good_ms: last_good.map(hours_ago),
+            since_ms: hours_ago(since),
             interval_ms: gap_h * 3_600_000,
         };
-        judged(HealthRows { backup: Some(backup), jobs: vec![job("backup", true)], ..HealthRows::default() })
-    };
-    let alarm = |health: &HealthReport| alarms(health).join(" ");
-    assert_eq!(alarm(&backup(Some(47), 900, 24)), "stale", "the other rule");
-    assert_eq!(alarm(&backup(Some(49), 900, 24)), "backup_old", "said once");
-    assert_eq!(alarm(&backup(None, 49, 24)), "backup_old");
-    assert_eq!(backup(Some(8 * 24), 900, 7 * 24).count_of(FindingCode::BackupOld), 1);
-    assert_eq!(
-        backup(Some(7 * 24 + 6), 900, 7 * 24).count_of(FindingCode::BackupOld),
-        0,
-        "a weekly copy is in time"
-    );
+        let rows = HealthRows { backup: Some(backup), jobs: jobs("backup", true), ..HealthRows::default() };
+        check_alarms(&judged(rows), &[code], &[]);
+    }
 }
 
 #[test]
 fn a_pruning_that_the_clock_keeps_from_its_work_is_told_with_the_command_to_run() {
-    let run =
-        EndedRunRow { outcome: "partial".into(), summary: Some("by 40 h".into()), started_ms: ago(9).0 };
-    let rows =
-        HealthRows { unpruned: Some(run), jobs: vec![job("prune", true)], ..worked(false, true, None) };
-    let health = judged(rows);
-    assert_eq!(alarms(&health), ["not_pruned"], "said once");
-    let said = health.status_line();
-    assert!(said.contains("clock jumped") && said.contains("by 40 h"), "{said}");
-    assert!(said.ends_with("then: tallyd job run prune"), "{said}");
+    let unpruned = Some(ended_run("partial", "by 40 h", 9));
+    let health = judged(HealthRows { unpruned, jobs: jobs("prune", true), ..worked(false, true, None) });
+    check_alarms(&health, &["not_pruned"], &["clock jumped", "by 40 h"]);
+    assert!(health.status_line().ends_with("then: tallyd job run prune"), "{}", health.status_line());
 }
 
 #[test]
@@ -307,49 +266,36 @@ fn what_needs_a_person_is_named() {
         failures: 2,
         why: "no\nsuch".into(),
     };
-    let rows = HealthRows {
+    let rejected = RejectedRow {
+        changes: 3,
+        key: "r".into(),
+        reason: Some("unknown_sku".into()),
+        detail: Some("no SKU".into()),
+        since_ms: ago(5).0,
+    };
+    let health = judged(HealthRows {
         changes: vec![("held".into(), 2), ("in_doubt".into(), 1), ("pending".into(), 7)],
-        rejected: Some(RejectedRow {
-            changes: 3,
-            key: "r".into(),
-            reason: Some("unknown_sku".into()),
-            detail: Some("no SKU".into()),
-            since_ms: ago(5).0,
-        }),
+        rejected: Some(rejected),
         orphans: vec![OrphanTrackingRow { key: "t".into(), shipment_key: "s".into(), since_ms: ago(5).0 }],
         quarantined: (1..=5).map(quarantined).collect(),
         ..HealthRows::default()
-    };
-    let health = judged(rows);
-    assert_eq!(alarms(&health), ["awaits_nobody", "held", "in_doubt", "rejected", "quarantined"]);
+    });
+    check_alarms(&health, &["awaits_nobody", "held", "in_doubt", "rejected", "quarantined"], &[]);
     let texts: Vec<&str> = health.findings.iter().map(|found| found.text.as_str()).collect();
     assert!(texts[0].contains("`t` names `s`"), "{texts:?}");
     assert_eq!((texts[1], texts[2]), ("2 change(s) are held", "1 change(s) are in doubt"));
-    assert!(
-        texts[3].contains("3 change(s) were rejected, the newest is `r` (unknown_sku: no SKU)"),
-        "{texts:?}"
-    );
-    assert!(
-        texts[4].contains("SKU-3 (") && texts[4].contains("and 2 more") && !texts[4].contains('\n'),
-        "{texts:?}"
-    );
+    let newest = "3 change(s) were rejected, the newest is `r` (unknown_sku: no SKU)";
+    assert!(texts[3].contains(newest), "{texts:?}");
+    let names = ["SKU-3 (", "and 2 more"];
+    assert!(names.iter().all(|name| texts[4].contains(name)) && !texts[4].contains('\n'), "{texts:?}");
     assert_eq!(health.findings[4].subjects.len(), 5, "all of them for programs");
     assert!(health.status_line().ends_with("(and 4 more finding(s))"), "{}", health.status_line());
 }
 
 #[test]
 fn a_long_hold_and_a_threshold_of_the_budget_are_told_as_ever() {
-    let hold = format!(
-        r#"{{"holds":[{{"scope":"account","reason":"bad_requests","why":"","since":{},"duration_ms":600000}}],
-           "last_reduction":null,"guarded_since":null,"budget_exhausted":null}}"#,
-        NOW.0
-    );
-    let rows = HealthRows { limiter_state: Some(hold), ..HealthRows::default() };
-    let health = judge_rows(rows, &[NOW.minus(MINUTE); 320], &inputs(DaemonState::Running));
-    assert_eq!(alarms(&health), ["quota_hold", "bad_requests"]);
-    assert!(
-        health.findings[0].full_text().ends_with("by mistake: tallyd quota lift"),
-        "{:?}",
-        health.findings
-    );
+    let hold = held(r#""account""#, "bad_requests", NOW, 10);
+    let rows = HealthRows { limiter_state: hold, ..HealthRows::default() };
+    let health = judge_rows(rows, &[ago(1); 320], &inputs(DaemonState::Running));
+    check_alarms(&health, &["quota_hold", "bad_requests"], &["by mistake: tallyd quota lift"]);
 }

@@ -19,6 +19,7 @@ mod repeats;
 pub use plain::{plain_json, plain_line, plain_lines};
 pub use repeats::ElapsedFn;
 
+use crate::model::code_enum;
 use repeats::RepeatFilter;
 use std::{fmt as text, io};
 use tracing::{Event, Level, Subscriber};
@@ -118,13 +119,14 @@ pub mod event {
     }
 }
 
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineFormat {
-    /// A JSON object per line.
-    Json,
-    /// Text for people.
-    Text,
+code_enum! {
+    /// The format of log lines.
+    pub enum LogFormat {
+        /// A JSON object per line.
+        Json = "json",
+        /// Text for people.
+        Text = "text",
+    }
 }
 
 /// An error of setting up logging.
@@ -171,7 +173,7 @@ pub enum StderrKind {
 /// # Errors
 /// Fails if `level` is invalid or logging is set up already.
 pub fn init_logging(
-    format: LineFormat,
+    format: LogFormat,
     level: &str,
     stderr: StderrKind,
     elapsed: ElapsedFn,
@@ -196,37 +198,37 @@ fn level_filter(level: &str) -> Result<EnvFilter, LoggingError> {
 
 type LineLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
-fn line_layer<S, W>(format: LineFormat, stderr: StderrKind, elapsed: ElapsedFn, writer: W) -> LineLayer<S>
+fn line_layer<S, W>(format: LogFormat, stderr: StderrKind, elapsed: ElapsedFn, writer: W) -> LineLayer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let layer = fmt::layer().with_writer(writer);
-    let has_colours = stderr == StderrKind::Terminal && format == LineFormat::Text;
+    let has_colours = stderr == StderrKind::Terminal && format == LogFormat::Text;
     let layer = layer.with_ansi(has_colours);
     let repeats = RepeatFilter::new(elapsed);
     match format {
-        LineFormat::Json => {
+        LogFormat::Json => {
             let shape = format::json().flatten_event(true).with_current_span(true).with_span_list(false);
-            layer.json().event_format(LineFormatter { inner: shape, format, stderr, repeats }).boxed()
+            layer.json().event_format(LogFormatter { inner: shape, format, stderr, repeats }).boxed()
         }
-        LineFormat::Text => {
+        LogFormat::Text => {
             let shape = format::format().with_target(false).with_ansi(has_colours);
-            layer.event_format(LineFormatter { inner: shape, format, stderr, repeats }).boxed()
+            layer.event_format(LogFormatter { inner: shape, format, stderr, repeats }).boxed()
         }
     }
 }
 
 /// The formatter of a line: the journal's priority, the library's format, and the number of repetitions left
 /// out.
-struct LineFormatter<F> {
+struct LogFormatter<F> {
     inner: F,
-    format: LineFormat,
+    format: LogFormat,
     stderr: StderrKind,
     repeats: RepeatFilter,
 }
 
-impl<S, N, F> FormatEvent<S, N> for LineFormatter<F>
+impl<S, N, F> FormatEvent<S, N> for LogFormatter<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -246,13 +248,13 @@ where
         self.inner.format_event(context, Writer::new(&mut line), event)?;
         // Text from outside must not control the reader's terminal or begin a line of its own.
         let line = match (self.format, writer.has_ansi_escapes()) {
-            (LineFormat::Json, _) => plain::plain_json(line.trim_end()),
-            (LineFormat::Text, true) => plain::plain_coloured(line.trim_end()).into(),
-            (LineFormat::Text, false) => plain::plain_line(line.trim_end()),
+            (LogFormat::Json, _) => plain::plain_json(line.trim_end()),
+            (LogFormat::Text, true) => plain::plain_coloured(line.trim_end()).into(),
+            (LogFormat::Text, false) => plain::plain_line(line.trim_end()),
         };
         match (self.format, line.strip_suffix('}')) {
             (_, _) if left_out == 0 => writeln!(writer, "{line}"),
-            (LineFormat::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
+            (LogFormat::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
             (_, _) => writeln!(writer, "{line} ({left_out} equal lines were left out)"),
         }
     }
@@ -271,46 +273,33 @@ fn syslog_priority(level: Level) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use std::io::{Read, Seek};
+    use std::sync::Arc;
 
-    #[derive(Clone, Default)]
-    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for LogBuffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Returns the lines written during one run of `log`.
-    fn lines_of(format: LineFormat, level: &str, log: impl FnOnce()) -> String {
+    fn lines_of(format: LogFormat, level: &str, log: impl FnOnce()) -> String {
         written_to(StderrKind::Other, || std::time::Duration::ZERO, format, level, log)
     }
 
     fn written_to(
         stderr: StderrKind,
         elapsed: ElapsedFn,
-        format: LineFormat,
+        format: LogFormat,
         level: &str,
         log: impl FnOnce(),
     ) -> String {
-        let buffer = LogBuffer::default();
-        let writer = buffer.clone();
+        let file = Arc::new(tempfile::tempfile().unwrap());
         let subscriber = tracing_subscriber::registry().with(level_filter(level).unwrap());
-        let subscriber = subscriber.with(line_layer(format, stderr, elapsed, move || writer.clone()));
+        let subscriber = subscriber.with(line_layer(format, stderr, elapsed, file.clone()));
         tracing::subscriber::with_default(subscriber, log);
-        let bytes = buffer.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        let (mut lines, mut text) = (&*file, String::new());
+        lines.rewind().unwrap();
+        lines.read_to_string(&mut text).unwrap();
+        text
     }
 
     #[test]
     fn an_event_is_one_json_line_with_its_fields_on_top() {
-        let line = lines_of(LineFormat::Json, "info", || {
+        let line = lines_of(LogFormat::Json, "info", || {
             let run = tracing::info_span!("run", job = "balances");
             run.in_scope(|| tracing::info!(event = event::JOB_FINISHED, elapsed_ms = 12, "read\n3 pages"));
         });
@@ -335,7 +324,7 @@ mod tests {
         for (level, expected) in
             [("info", vec!["slow"]), ("debug", vec!["slow", "detail"]), ("error", vec![])]
         {
-            let text = lines_of(LineFormat::Text, level, log);
+            let text = lines_of(LogFormat::Text, level, log);
             for word in ["noise", "slow", "detail"] {
                 assert_eq!(text.contains(word), expected.contains(&word), "{level}: {text}");
             }
@@ -351,7 +340,7 @@ mod tests {
             tracing::info!("fine");
             tracing::debug!("detail");
         };
-        for format in [LineFormat::Json, LineFormat::Text] {
+        for format in [LogFormat::Json, LogFormat::Text] {
             let text = written_to(StderrKind::Journal, || std::time::Duration::ZERO, format, "debug", log);
             let heads: Vec<&str> = text.lines().map(|line| &line[..3]).collect();
             assert_eq!(heads, ["<3>", "<4>", "<6>", "<7>"], "{text}");
@@ -367,18 +356,18 @@ mod tests {
             span.in_scope(|| tracing::warn!(key = %evil, text = evil, debug = ?evil, "{evil}"));
         };
         for stderr in [StderrKind::Terminal, StderrKind::Journal, StderrKind::Other] {
-            for format in [LineFormat::Text, LineFormat::Json] {
+            for format in [LogFormat::Text, LogFormat::Json] {
                 let text = written_to(stderr, || std::time::Duration::ZERO, format, "info", log);
                 let text = text.trim_end();
                 assert!(!text.contains('\n'), "{stderr:?} {format:?}: {text:?}");
-                let is_coloured = stderr == StderrKind::Terminal && format == LineFormat::Text;
+                let is_coloured = stderr == StderrKind::Terminal && format == LogFormat::Text;
                 let mut rest = text.to_owned();
                 for colour in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[3m", "\u{1b}[33m"] {
                     assert!(is_coloured || !text.contains(colour));
                     rest = rest.replace(colour, "");
                 }
                 assert_eq!(plain_line(&rest), rest, "{stderr:?} {format:?}");
-                if format == LineFormat::Json {
+                if format == LogFormat::Json {
                     let json = text.trim_start_matches("<4>");
                     let value: serde_json::Value = serde_json::from_str(json).unwrap();
                     assert_eq!((&value["message"], &value["key"]), (&evil.into(), &evil.into()));
@@ -392,13 +381,13 @@ mod tests {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NOW_S: AtomicU64 = AtomicU64::new(0);
         let elapsed = || std::time::Duration::from_secs(NOW_S.load(Ordering::Relaxed));
-        for format in [LineFormat::Json, LineFormat::Text] {
+        for format in [LogFormat::Json, LogFormat::Text] {
             NOW_S.store(0, Ordering::Relaxed);
             let text = written_to(StderrKind::Other, elapsed, format, "info", || {
                 for second in [0, 2, 4, 61] {
                     NOW_S.store(second, Ordering::Relaxed);
                     tracing::warn!(event = event::AUTH_REFUSED, "the key file is gone");
-                    tracing::info!("said each time");
+                    tracing::info!("written each time");
                     tracing::warn!(second, "differs each time");
                 }
             });
@@ -406,11 +395,11 @@ mod tests {
             assert_eq!(text.matches("each time").count(), 8, "{text}");
             let last = text.lines().rfind(|line| line.contains("is gone")).unwrap();
             match format {
-                LineFormat::Json => {
+                LogFormat::Json => {
                     let value: serde_json::Value = serde_json::from_str(last).unwrap();
                     assert_eq!((&value["event"], &value["left_out"]), (&"auth.refused".into(), &2.into()));
                 }
-                LineFormat::Text => assert!(last.ends_with("(2 equal lines were left out)"), "{last}"),
+                LogFormat::Text => assert!(last.ends_with("(2 equal lines were left out)"), "{last}"),
             }
         }
     }

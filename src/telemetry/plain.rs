@@ -35,26 +35,16 @@ pub fn plain_lines(text: &str) -> Cow<'_, str> {
     mask_chars(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// The colours that the log's library writes. Text from outside may contain them; they are harmless.
-const COLOUR_SEQUENCES: [&str; 9] = [
-    "\u{1b}[0m",
-    "\u{1b}[1m",
-    "\u{1b}[2m",
-    "\u{1b}[3m",
-    "\u{1b}[31m",
-    "\u{1b}[32m",
-    "\u{1b}[33m",
-    "\u{1b}[34m",
-    "\u{1b}[35m",
-];
+/// The colours that the log's library writes, after the escape. Text from outside may contain them; they are
+/// harmless.
+const COLOUR_CODES: [&str; 9] = ["[0m", "[1m", "[2m", "[3m", "[31m", "[32m", "[33m", "[34m", "[35m"];
 
 /// Masks a coloured log line: the colours stay, all other terminal sequences are masked.
 pub(super) fn plain_coloured(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let mut line = parts.next().map(plain_line).unwrap_or_default().into_owned();
     for part in parts {
-        let is_colour =
-            COLOUR_SEQUENCES.iter().any(|colour| part.starts_with(colour.trim_start_matches('\u{1b}')));
+        let is_colour = COLOUR_CODES.iter().any(|code| part.starts_with(code));
         line.push(if is_colour { '\u{1b}' } else { char::REPLACEMENT_CHARACTER });
         line.push_str(&plain_line(part));
     }

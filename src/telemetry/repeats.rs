@@ -22,7 +22,6 @@ const REMEMBERED_MAX: usize = 1024;
 /// A function that returns the time since any fixed moment.
 pub type ElapsedFn = fn() -> Duration;
 
-/// The lines written within the last minute.
 pub(super) struct RepeatFilter {
     elapsed: ElapsedFn,
     lines: Mutex<HashMap<u64, RecentLine>>,
@@ -72,7 +71,6 @@ impl RepeatFilter {
     }
 }
 
-/// A fingerprint of an event's fields.
 struct FieldsHash(DefaultHasher);
 
 impl Visit for FieldsHash {

@@ -6,9 +6,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource, LogFormat};
+use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource};
 use tallyd::model::{JobKind, WarehouseId};
 use tallyd::reconcile::CountPolicy;
+use tallyd::telemetry::LogFormat;
 
 const BASE: &str = "[service]\nbase_url = \"https://service.example\"\n";
 
@@ -82,7 +83,7 @@ fn the_defaults_are_what_the_design_promises() {
     assert_eq!(config.jobs.skus_per_call, 200);
     assert_eq!(config.journal.keep_bodies, Duration::from_secs(14 * 86_400));
     assert_eq!(config.journal.max_size, 1 << 30);
-    assert_eq!(config.metrics.textfile, None);
+    assert_eq!(config.metrics_file, None);
     assert_eq!((config.log.format, config.log.level), (LogFormat::Json, "info"));
 }
 

@@ -22,14 +22,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("reconcile", &["model", "outbox"]),
     ("journal", &["model"]),
     ("schedule", &["model"]),
-    ("telemetry", &[]),
+    ("telemetry", &["model"]),
     ("limiter", &["model"]),
     ("client", &["model"]),
     ("store", &["model", "outbox", "journal", "reconcile"]),
     ("projection", &["model", "journal", "client", "store"]),
     ("exec", &["model", "outbox", "reconcile", "journal", "limiter", "client", "store", "projection"]),
     // It reads sections into the settings of the rooms that use them.
-    ("config", &["model", "schedule", "reconcile", "limiter", "client", "exec"]),
+    ("config", &["model", "schedule", "telemetry", "reconcile", "limiter", "client", "exec"]),
     (
         "sync",
         &["model", "outbox", "reconcile", "journal", "schedule", "client", "store", "projection", "exec"],

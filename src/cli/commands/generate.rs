@@ -53,7 +53,6 @@ fn write_manual_pages(directory: &Path) -> CommandResult {
     Ok(format!("the manual pages are in {}\n", directory.display()).into())
 }
 
-/// Returns the help of every command as one page.
 fn reference_markdown() -> String {
     let mut root = examples::command_with_examples().term_width(REFERENCE_WIDTH);
     root.build();

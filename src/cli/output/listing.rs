@@ -3,7 +3,6 @@
 use super::{TextTable, pretty_json, write_stdout};
 use serde::Serialize;
 
-/// A list in progress, as a table or as JSON.
 pub(in crate::cli) struct StreamedList {
     is_json: bool,
     widths: Vec<usize>,

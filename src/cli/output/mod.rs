@@ -10,6 +10,7 @@ pub(super) use crate::model::format_age;
 pub(super) use crate::telemetry::plain_line;
 
 use super::CommandResult;
+use crate::model::Timestamp;
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
 use serde::Serialize;
@@ -36,21 +37,18 @@ impl OutputArgs {
     }
 
     /// Returns the output of a command that lists rows; `nothing` stands for a table without rows.
-    pub(super) fn list<T: Serialize, S: Into<String>, const N: usize>(
+    pub(super) fn list<T: Serialize, const N: usize>(
         self,
-        rows: Vec<T>,
+        rows: &[T],
         nothing: &str,
         headings: [&'static str; N],
-        columns: impl Fn(T) -> [S; N],
+        columns: impl Fn(&T) -> [String; N],
     ) -> CommandResult {
-        if self.json {
-            return Ok(pretty_json(&rows).into());
-        }
-        Ok(TextTable::new(headings, rows.into_iter().map(columns)).to_text(nothing).into())
+        let table = || TextTable::new(headings, rows.iter().map(columns)).to_text(nothing);
+        Ok(self.render(|| rows, table).into())
     }
 }
 
-/// Writes lines to standard output.
 pub(super) fn print_text(text: &str) {
     write_stdout(text);
     if !text.ends_with('\n') && !text.is_empty() {
@@ -67,12 +65,10 @@ fn write_stdout(text: &str) -> bool {
     stdout.write_all(plain_lines(text).as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }
 
-/// Writes a line to standard error.
 pub(super) fn print_error(text: &str) {
     drop(writeln!(io::stderr().lock(), "{}", plain_lines(text)));
 }
 
-/// Returns a value as indented JSON.
 pub(super) fn pretty_json<T: Serialize + ?Sized>(value: &T) -> String {
     let text =
         serde_json::to_string_pretty(value).expect("our own values have text keys, which JSON can write");
@@ -81,17 +77,16 @@ pub(super) fn pretty_json<T: Serialize + ?Sized>(value: &T) -> String {
     text
 }
 
-/// Returns a value as JSON within other text, with objects and lists indented.
-pub(super) fn indented_json(value: &Value) -> String {
-    plain_json(&format!("{value:#}")).into_owned()
-}
-
 /// Parses stored JSON; null if there is none.
 pub(super) fn parse_json(text: Option<&str>) -> Value {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// Returns JSON in one line.
+/// Returns a time of the database as in all JSON outputs.
+pub(super) fn time_text(ms: i64) -> String {
+    Timestamp(ms).to_rfc3339()
+}
+
 pub(super) fn json_line(json: &impl std::fmt::Display) -> String {
     plain_json(&json.to_string()).into_owned()
 }
@@ -114,6 +109,11 @@ impl TextTable {
     /// Returns the table as text, or `nothing` if it has no row.
     pub(super) fn to_text(&self, nothing: &str) -> String {
         if self.rows.is_empty() { format!("{nothing}\n") } else { self.lines(&mut Vec::new(), true) }
+    }
+
+    /// Returns a blank line and the table; nothing if it has no row.
+    pub(super) fn to_section(&self) -> String {
+        if self.rows.is_empty() { String::new() } else { format!("\n{}", self.to_text("")) }
     }
 
     /// Returns the rows in columns that are at least as wide as `widths`, and widens `widths` accordingly.
@@ -146,14 +146,54 @@ fn aligned_row(row: &[String], widths: &[usize]) -> String {
     text
 }
 
-/// Returns an optional value for a column, or a dash.
-pub(super) fn or_dash<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(|| "-".into(), |value| value.to_string())
+/// A value of a table: a dash stands for a missing one, yes or no for a flag.
+pub(super) trait TableCell {
+    fn cell_text(&self) -> String;
 }
 
-/// Returns yes, no, or a dash if the platform gives no value.
-pub(super) fn yes_or_no(flag: Option<bool>) -> String {
-    or_dash(flag.map(|flag| if flag { "yes" } else { "no" }))
+/// Returns the texts of a row's values.
+macro_rules! cells {
+    ($($value:expr),+ $(,)?) => { [$($crate::cli::output::TableCell::cell_text(&$value)),+] };
+}
+pub(super) use cells;
+
+macro_rules! displayed_cells {
+    ($($type:ty),+) => {$(
+        impl TableCell for $type {
+            fn cell_text(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+displayed_cells!(str, String, i64, usize, f64, Timestamp);
+
+impl TableCell for bool {
+    fn cell_text(&self) -> String {
+        if *self { "yes" } else { "no" }.into()
+    }
+}
+
+impl TableCell for Value {
+    fn cell_text(&self) -> String {
+        match self {
+            Value::Null => "-".into(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl<T: TableCell> TableCell for Option<T> {
+    fn cell_text(&self) -> String {
+        self.as_ref().map_or_else(|| "-".into(), T::cell_text)
+    }
+}
+
+impl<T: TableCell + ?Sized> TableCell for &T {
+    fn cell_text(&self) -> String {
+        (*self).cell_text()
+    }
 }
 
 #[cfg(test)]

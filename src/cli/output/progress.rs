@@ -1,15 +1,18 @@
-//! The progress of long work: a bar on a terminal, a line for each tenth elsewhere.
-//!
-//! Both go to standard error, so that programs can read the command's output.
+//! The progress of long work on standard error, so that programs can read the command's output.
 
 use crate::cli::output;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
-/// Work with a known end.
+/// Returns a bar that only a terminal shows; its end removes it.
+pub(in crate::cli) fn progress_bar(end: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(end).with_style(style).with_finish(ProgressFinish::AndClear)
+}
+
+/// Work with a known end: a bar on a terminal, a line for each tenth elsewhere.
 pub(in crate::cli) struct ProgressDisplay {
     label: &'static str,
-    bar: Option<ProgressBar>,
+    bar: ProgressBar,
     end: u64,
     tenths: u64,
 }
@@ -17,33 +20,16 @@ pub(in crate::cli) struct ProgressDisplay {
 impl ProgressDisplay {
     /// Begins at zero; `label` names the work, such as "rebuilding the mirror".
     pub(in crate::cli) fn new(label: &'static str, end: u64) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}");
-            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = ProgressBar::with_draw_target(Some(end), ProgressDrawTarget::stderr());
-            bar.with_style(style).with_message(label)
-        });
+        let bar = progress_bar(end, "{msg} {wide_bar} {pos}/{len}").with_message(label);
         Self { label, bar, end, tenths: 0 }
     }
 
-    /// Shows that `done` units of work are complete.
     pub(in crate::cli) fn advance_to(&mut self, done: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_position(done);
-            return;
-        }
+        self.bar.set_position(done);
         let tenths = done.saturating_mul(10) / self.end.max(1);
-        if tenths > self.tenths {
+        if self.bar.is_hidden() && tenths > self.tenths {
             self.tenths = tenths;
             output::print_error(&format!("{}: {done} of {}", self.label, self.end));
-        }
-    }
-}
-
-impl Drop for ProgressDisplay {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
         }
     }
 }

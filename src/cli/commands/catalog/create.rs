@@ -5,7 +5,7 @@ use crate::cli::context::CliContext;
 use crate::cli::{CommandFailure, CommandResult};
 use crate::outbox;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -53,7 +53,6 @@ pub(in crate::cli) struct TemplateCreateArgs {
     key: ChangeKeyArgs,
 }
 
-/// Queues `product.create` or `product.update`.
 pub(super) async fn queue_product_change(
     context: &CliContext,
     kind: &'static str,
@@ -67,7 +66,9 @@ pub(super) async fn queue_warehouse_create(context: &CliContext, args: Warehouse
         "Name": args.name, "Type": args.kind, "AccountNumber": args.account_number, "Note": args.note,
     }));
     if let Some(file) = args.contact {
-        body["ContactInformation"] = read_json_file(&file)?;
+        body["ContactInformation"] = outbox::parse_unique_json(&read_text_file(&file)?).map_err(|error| {
+            CommandFailure::usage(format!("{} is not valid JSON: {error}", file.display()))
+        })?;
     }
     queue_change(context, "warehouse.create", body, args.key).await
 }
@@ -76,11 +77,6 @@ pub(super) async fn queue_template_create(context: &CliContext, args: TemplateCr
     let body =
         json!({"StorefrontId": args.storefront, "Name": args.name, "Body": read_text_file(&args.body_file)?});
     queue_change(context, "listing_template.create", body, args.key).await
-}
-
-fn read_json_file(file: &Path) -> Result<Value, CommandFailure> {
-    outbox::parse_unique_json(&read_text_file(file)?)
-        .map_err(|error| CommandFailure::usage(format!("{} is not valid JSON: {error}", file.display())))
 }
 
 fn read_text_file(file: &Path) -> Result<String, CommandFailure> {

@@ -6,7 +6,7 @@
 
 use super::create::{self, BodyFileArgs};
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, or_dash, plain_line, print_error};
+use crate::cli::output::{TextTable, cells, plain_line, print_error};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::client::wire::ProductKey;
 use crate::daemon::{self, ControlError};
@@ -47,9 +47,7 @@ impl From<ControlError> for CommandFailure {
     fn from(error: ControlError) -> Self {
         match error {
             ControlError::Start(error) => error.into(),
-            ControlError::Job(_) | ControlError::Daemon(_) | ControlError::ReplyTimeout => {
-                Self::failed(error.to_string())
-            }
+            error => Self::failed(error.to_string()),
         }
     }
 }
@@ -85,15 +83,8 @@ async fn find_products(context: &CliContext, args: &ProductFindArgs) -> CommandR
 fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
     let columns = |row: &ProductRow| {
         let levels = row.warehouses.iter().map(|level| format!("{}: {}", level.warehouse_id, level.quantity));
-        [
-            row.sku.clone(),
-            or_dash(row.product_id),
-            or_dash(row.upc.as_ref()),
-            or_dash(row.kind.as_ref()),
-            or_dash(row.quantity),
-            levels.collect::<Vec<_>>().join(", "),
-            or_dash(row.observed_at.as_ref()),
-        ]
+        let levels = levels.collect::<Vec<_>>().join(", ");
+        cells![row.sku, row.product_id, row.upc, row.kind, row.quantity, levels, row.observed_at]
     };
     let headings = ["sku", "product", "upc", "type", "quantity", "warehouses", "observed"];
     let mut text = TextTable::new(headings, rows.iter().map(columns)).to_text("no product found");
@@ -117,18 +108,9 @@ async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) ->
         rows = context.open_store().await?.kit_components(kit).await?;
     }
     output.list(
-        rows,
+        &rows,
         "the platform returned no components of this kit",
         ["component", "sku", "name", "product", "per kit", "observed"],
-        |row| {
-            [
-                row.component_id.to_string(),
-                or_dash(row.sku),
-                or_dash(row.name),
-                or_dash(row.product_id),
-                row.quantity.to_string(),
-                row.observed_at,
-            ]
-        },
+        |row| cells![row.component_id, row.sku, row.name, row.product_id, row.quantity, row.observed_at],
     )
 }

@@ -1,7 +1,7 @@
 //! `report`: the platform's reports, from the mirror.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::or_dash;
+use crate::cli::output::{TableCell, cells};
 use crate::cli::{CommandResult, OutputArgs};
 use clap::{Args, Subcommand};
 
@@ -31,68 +31,60 @@ pub(in crate::cli) struct ReportMonthsArgs {
 }
 
 pub(in crate::cli) async fn report_command(context: &CliContext, command: Command) -> CommandResult {
+    let store = context.open_store().await?;
     match command {
-        Command::TopSelling(args) => top_selling(context, &args).await,
-        Command::BusinessHealth(args) => business_health(context, &args).await,
-        Command::WorkQueue { limit, output } => work_queue(context, limit, output).await,
+        Command::TopSelling(args) => args.output.list(
+            &store.top_sellers(args.months).await?,
+            "no top seller is known yet; run: tallyd job run top_selling",
+            ["month", "rank", "sku", "name", "sold", "amount"],
+            |row| {
+                let (month, amount) = (month_text(row.year, row.month), amount_text(row.amount_sold));
+                cells![month, row.rank, row.sku, row.name, row.quantity_sold, amount]
+            },
+        ),
+        Command::BusinessHealth(args) => args.output.list(
+            &store.business_health(args.months).await?,
+            "no month is known yet; run: tallyd job run business_health",
+            [
+                "month",
+                "revenue",
+                "cost of goods",
+                "shipping",
+                "profit",
+                "stock at start",
+                "at end",
+                "listings",
+            ],
+            |row| {
+                let figures = &row.figures;
+                [
+                    month_text(row.year, row.month),
+                    amount_text(figures.total_revenue),
+                    amount_text(figures.total_cost_of_goods_sold),
+                    amount_text(figures.total_shipping_costs),
+                    amount_text(figures.total_profit),
+                    amount_text(figures.total_value_of_inventory_month_start),
+                    amount_text(figures.total_value_of_inventory_month_end),
+                    figures.total_number_of_new_listings_added.cell_text(),
+                ]
+            },
+        ),
+        Command::WorkQueue { limit, output } => output.list(
+            &store.work_queue_list(limit).await?,
+            "the work queue was not read yet; run: tallyd job run work_queue",
+            ["observed", "unshipped", "ready to ship", "in process", "awaiting payment", "low stock"],
+            |row| {
+                cells![
+                    row.observed_at,
+                    row.unshipped_sales_orders,
+                    row.paid_ready_to_ship_sales_orders,
+                    row.paid_in_process_sales_orders,
+                    row.awaiting_payment_sales_orders,
+                    row.low_inventory_products,
+                ]
+            },
+        ),
     }
-}
-
-async fn top_selling(context: &CliContext, args: &ReportMonthsArgs) -> CommandResult {
-    args.output.list(
-        context.open_store().await?.top_sellers(args.months).await?,
-        "no top seller is known yet; run: tallyd job run top_selling",
-        ["month", "rank", "sku", "name", "sold", "amount"],
-        |row| {
-            [
-                month_text(row.year, row.month),
-                row.rank.to_string(),
-                or_dash(row.sku),
-                or_dash(row.name),
-                or_dash(row.quantity_sold),
-                amount_text(row.amount_sold),
-            ]
-        },
-    )
-}
-
-async fn business_health(context: &CliContext, args: &ReportMonthsArgs) -> CommandResult {
-    args.output.list(
-        context.open_store().await?.business_health(args.months).await?,
-        "no month is known yet; run: tallyd job run business_health",
-        ["month", "revenue", "cost of goods", "shipping", "profit", "stock at start", "at end", "listings"],
-        |row| {
-            let figures = row.figures;
-            [
-                month_text(row.year, row.month),
-                amount_text(figures.total_revenue),
-                amount_text(figures.total_cost_of_goods_sold),
-                amount_text(figures.total_shipping_costs),
-                amount_text(figures.total_profit),
-                amount_text(figures.total_value_of_inventory_month_start),
-                amount_text(figures.total_value_of_inventory_month_end),
-                or_dash(figures.total_number_of_new_listings_added),
-            ]
-        },
-    )
-}
-
-async fn work_queue(context: &CliContext, limit: u32, output: OutputArgs) -> CommandResult {
-    output.list(
-        context.open_store().await?.work_queue_list(limit).await?,
-        "the work queue was not read yet; run: tallyd job run work_queue",
-        ["observed", "unshipped", "ready to ship", "in process", "awaiting payment", "low stock"],
-        |row| {
-            [
-                row.observed_at,
-                or_dash(row.unshipped_sales_orders),
-                or_dash(row.paid_ready_to_ship_sales_orders),
-                or_dash(row.paid_in_process_sales_orders),
-                or_dash(row.awaiting_payment_sales_orders),
-                or_dash(row.low_inventory_products),
-            ]
-        },
-    )
 }
 
 fn month_text(year: i64, month: i64) -> String {
@@ -100,5 +92,5 @@ fn month_text(year: i64, month: i64) -> String {
 }
 
 fn amount_text(amount: Option<f64>) -> String {
-    or_dash(amount.map(|amount| format!("{amount:.2}")))
+    amount.map(|amount| format!("{amount:.2}")).cell_text()
 }

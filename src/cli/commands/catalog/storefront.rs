@@ -1,7 +1,7 @@
 //! `storefront`: the account's active storefronts, from the mirror.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{or_dash, yes_or_no};
+use crate::cli::output::cells;
 use crate::cli::{CommandResult, OutputArgs};
 use clap::Subcommand;
 
@@ -14,17 +14,9 @@ pub(in crate::cli) enum Command {
 pub(in crate::cli) async fn storefront_command(context: &CliContext, command: Command) -> CommandResult {
     let Command::List(output) = command;
     output.list(
-        context.open_store().await?.storefront_list().await?,
+        &context.open_store().await?.storefront_list().await?,
         "no storefront is known yet; run: tallyd job run storefronts",
         ["storefront", "name", "type", "active", "missing since"],
-        |row| {
-            [
-                row.id.to_string(),
-                or_dash(row.name),
-                or_dash(row.kind),
-                yes_or_no(row.is_active),
-                or_dash(row.missing_since),
-            ]
-        },
+        |row| cells![row.id, row.name, row.kind, row.is_active, row.missing_since],
     )
 }

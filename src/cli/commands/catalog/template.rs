@@ -2,7 +2,7 @@
 
 use super::create::{self, TemplateCreateArgs};
 use crate::cli::context::CliContext;
-use crate::cli::output::or_dash;
+use crate::cli::output::cells;
 use crate::cli::{CommandResult, OutputArgs};
 use crate::model::StorefrontId;
 use clap::Subcommand;
@@ -23,30 +23,15 @@ pub(in crate::cli) enum Command {
 
 pub(in crate::cli) async fn template_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::List { storefront, output } => {
-            list_templates(context, storefront.map(StorefrontId), output).await
-        }
+        Command::List { storefront, output } => output.list(
+            &context.open_store().await?.template_list(storefront.map(StorefrontId)).await?,
+            "no listing template is known yet; run `tallyd job run storefronts`, then `tallyd job run listing_templates`",
+            ["template", "storefront", "name", "characters", "missing since"],
+            |row| {
+                let characters = row.body.as_ref().map(|body| body.chars().count());
+                cells![row.id, row.storefront_id, row.name, characters, row.missing_since]
+            },
+        ),
         Command::Create(args) => create::queue_template_create(context, args).await,
     }
-}
-
-async fn list_templates(
-    context: &CliContext,
-    storefront: Option<StorefrontId>,
-    output: OutputArgs,
-) -> CommandResult {
-    output.list(
-        context.open_store().await?.template_list(storefront).await?,
-        "no listing template is known yet; run `tallyd job run storefronts`, then `tallyd job run listing_templates`",
-        ["template", "storefront", "name", "characters", "missing since"],
-        |row| {
-            [
-                row.id.to_string(),
-                row.storefront_id.to_string(),
-                or_dash(row.name),
-                or_dash(row.body.map(|body| body.chars().count())),
-                or_dash(row.missing_since),
-            ]
-        },
-    )
 }

@@ -2,7 +2,7 @@
 //! budget.
 
 use crate::cli::CommandFailure;
-use crate::cli::output::TextTable;
+use crate::cli::output::{TextTable, cells};
 use crate::config::Config;
 use crate::health::{HealthReport, hold_text};
 use crate::limiter::{BadRequestForecast, EndingHold};
@@ -12,11 +12,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The characters of the bars, from low to full.
 const BAR_CHARACTERS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const MINUTES_PER_BAR: usize = 2;
 
-/// The data of the budget in `status`.
 pub(super) struct CallBudgetReport {
     limit: u32,
     now: Timestamp,
@@ -38,18 +36,18 @@ impl CallBudgetReport {
     }
 
     pub(super) fn summary_text(&self, health: &HealthReport, is_terminal: bool) -> String {
-        let HealthReport { limiter_standing: status, bad_requests, .. } = health;
+        let HealthReport { quota, bad_requests, .. } = health;
         let calls: i64 = self.last_minute.iter().map(|(_, calls, _)| calls).sum();
         let throttled: i64 = self.last_minute.iter().map(|(_, _, throttled)| throttled).sum();
         let mut text =
             format!("budget  {calls} of {} calls in the last 60 s, {throttled} answered 429\n", self.limit);
-        if status.share_permille < 1000 {
-            let left = u64::from(self.limit) * u64::from(status.share_permille) / 1000;
+        if quota.share_permille < 1000 {
+            let left = u64::from(self.limit) * u64::from(quota.share_permille) / 1000;
             text.push_str(&format!(
                 "        other software uses the account: the adaptive limit is {left} calls a minute\n"
             ));
         }
-        for hold in &status.holds {
+        for hold in &quota.holds {
             text.push_str(&format!("        {}\n", hold_text(hold, self.now)));
         }
         if bad_requests.count > 0 {
@@ -61,26 +59,23 @@ impl CallBudgetReport {
         text
     }
 
-    /// Returns the table of the last hour, by lane and operation.
     pub(super) fn last_hour_table(&self) -> String {
-        let columns = |row: &CallCount| {
-            [row.lane.clone(), row.operation.clone(), row.calls.to_string(), row.throttled.to_string()]
-        };
+        let columns = |row: &CallCount| cells![row.lane, row.operation, row.calls, row.throttled];
         let headings = ["lane", "operation", "calls in the last hour", "answered 429"];
         TextTable::new(headings, self.last_hour.iter().map(columns)).to_text("no call in the last hour")
     }
 
     pub(super) fn to_json(&self, health: &HealthReport) -> Value {
-        let HealthReport { limiter_standing: status, bad_requests, .. } = health;
+        let HealthReport { quota, bad_requests, .. } = health;
         let lane = |(lane, calls, throttled): &(String, i64, i64)| json!({"lane": lane, "calls": calls, "throttled": throttled});
         json!({
             "limit": self.limit,
             "last_60_s": self.last_minute.iter().map(lane).collect::<Vec<_>>(),
             "last_hour": self.last_hour,
             "minutes": self.minutes,
-            "share_permille": status.share_permille,
-            "holds": status.holds.iter().map(hold_json).collect::<Vec<_>>(),
-            "reads_only_until": status.reads_only_until.map(Timestamp::to_rfc3339),
+            "share_permille": quota.share_permille,
+            "holds": quota.holds.iter().map(hold_json).collect::<Vec<_>>(),
+            "reads_only_until": quota.reads_only_until.map(Timestamp::to_rfc3339),
             "bad_requests": {
                 "last_24_h": bad_requests.count, "last_hour": bad_requests.last_hour,
                 "soft_line": bad_requests.soft, "hard_line": bad_requests.hard,

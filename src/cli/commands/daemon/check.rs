@@ -2,12 +2,12 @@
 
 use super::schedules::describe_schedules;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, format_age};
+use crate::cli::output::TextTable;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::Config;
 use crate::daemon::{self, JobCalls, job_calls};
 use crate::exec::KeyStatus;
-use crate::model::JobKind;
+use crate::model::{JobKind, format_elapsed};
 use crate::reconcile::proof::KeyState;
 use crate::schedule::feasibility::{self, JobAllotment, JobDemand};
 use crate::store::Store;
@@ -122,8 +122,7 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
             true => format!("{:.1}, limited to {:.1}", row.requested, row.granted),
             false => format!("{:.1}", row.requested),
         };
-        let max_age = i64::try_from(row.max_age.as_secs()).unwrap_or(i64::MAX);
-        [row.kind.as_str().to_owned(), format!("{:.0}", row.calls), calls, format_age(max_age)]
+        [row.kind.to_string(), format!("{:.0}", row.calls), calls, format_elapsed(row.max_age)]
     };
     let headings = ["job", "calls per run", "calls per minute", "maximum age"];
     let mut text = TextTable::new(headings, fit.rows.iter().map(columns))
@@ -146,7 +145,6 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
     text
 }
 
-/// The number of entries to read today.
 struct EntriesToRead {
     skus: usize,
     skus_per_call: usize,

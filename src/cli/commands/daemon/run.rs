@@ -3,9 +3,9 @@
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
-use crate::config::{Config, LogFormat};
+use crate::config::Config;
 use crate::daemon::{self, Daemon, StartError, SystemClock};
-use crate::telemetry::{LineFormat, LogHandle, event};
+use crate::telemetry::{LogHandle, event};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,26 +22,19 @@ pub(in crate::cli) struct DaemonRunArgs {
 
 impl From<StartError> for CommandFailure {
     fn from(error: StartError) -> Self {
-        let code = match error {
-            StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => 2,
-            StartError::Lock(_)
-            | StartError::Store(_)
-            | StartError::Projection(_)
-            | StartError::Schedule(_)
-            | StartError::Unverified(_) => 1,
-        };
-        Self::new(error.to_string(), code)
+        match error {
+            StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => {
+                Self::usage(error.to_string())
+            }
+            error => Self::failed(error.to_string()),
+        }
     }
 }
 
 pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArgs) -> CommandResult {
     let file = context.config_file()?;
     let config = context.config()?;
-    let format = match config.log.format {
-        LogFormat::Json => LineFormat::Json,
-        LogFormat::Text => LineFormat::Text,
-    };
-    let logging = logging::init_logging(format, config.log.level)?;
+    let logging = logging::init_logging(config.log.format, config.log.level)?;
     let start = Daemon::start_with_retry(config, Arc::new(SystemClock));
     if args.once {
         return on_runtime_thread(run_once(start.await?)).await;
@@ -86,7 +79,6 @@ async fn run_once(daemon: Daemon) -> CommandResult {
     Ok(CommandOutput { text, exit_code: u8::from(!once.is_good()) })
 }
 
-/// Waits for SIGINT or SIGTERM.
 pub(in crate::cli) async fn wait_for_interrupt() -> Result<(), CommandFailure> {
     let mut signals = SignalStreams::register()?;
     tokio::select! {
@@ -159,14 +151,10 @@ impl ReloadSource {
             self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;
             Ok(config)
         });
-        config
-            .inspect_err(|why| {
-                tracing::error!(
-                    event = event::CONFIG_REFUSED,
-                    "the running configuration stays in force: {why}"
-                );
-                daemon::notify_reload_refused();
-            })
-            .ok()
+        if let Err(why) = &config {
+            tracing::error!(event = event::CONFIG_REFUSED, "the running configuration stays in force: {why}");
+            daemon::notify_reload_refused();
+        }
+        config.ok()
     }
 }

@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::model::{JobKind, Timestamp};
 use crate::schedule::Schedule;
 
-/// The number of starts shown for each job.
 const STARTS_SHOWN: usize = 3;
 
 /// Describes every job that has a schedule, enabled or not.

@@ -2,12 +2,12 @@
 
 use super::call_budget::CallBudgetReport;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, format_age, or_dash, plain_line};
+use crate::cli::output::{TextTable, cells, format_age, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::config::Config;
 use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
-use crate::model::{Clock, Timestamp};
+use crate::model::Clock;
 use crate::store::{DatabaseLock, FileId, JobHealthRow, LockState, MirrorCounts, SnapshotRow};
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
@@ -73,16 +73,10 @@ impl StatusReport {
         text
     }
 
-    /// Returns the tables of jobs and of the calls in the last hour.
     fn tables_text(&self) -> String {
         let columns = |row: &JobHealthRow| {
-            [
-                row.job.clone(),
-                or_dash(row.last_good_at.as_ref()),
-                or_dash(row.age_seconds.map(format_age)),
-                or_dash(row.next_due_at.as_ref()),
-                or_dash(row.last_outcome.as_ref()),
-            ]
+            let JobHealthRow { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = row;
+            cells![job, last_good_at, age_seconds.map(format_age), next_due_at, last_outcome]
         };
         let headings = ["job", "last successful run", "age", "next start", "last outcome"];
         let jobs = TextTable::new(headings, self.health.rows.jobs.iter().map(columns));
@@ -94,19 +88,18 @@ impl StatusReport {
         let HealthReport { findings, rows, .. } = &self.health;
         let changes: Map<String, Value> =
             rows.changes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
+        let journal = |snapshot: SnapshotRow| {
+            json!({
+                "snapshot_at": time_text(snapshot.taken_ms), "snapshot_position": snapshot.position,
+                "pruned_to": snapshot.pruned_to, "pruned_by_size": snapshot.by_size,
+            })
+        };
         json!({
             "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
             "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
-            "journal": self.snapshot.map(journal_json), "budget": self.call_budget.to_json(&self.health),
+            "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
         })
     }
-}
-
-fn journal_json(snapshot: SnapshotRow) -> Value {
-    json!({
-        "snapshot_at": Timestamp(snapshot.taken_ms).to_rfc3339(), "snapshot_position": snapshot.position,
-        "pruned_to": snapshot.pruned_to, "pruned_by_size": snapshot.by_size,
-    })
 }
 
 /// Returns the findings that need an operator, each with the next step.

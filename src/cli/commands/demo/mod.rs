@@ -11,7 +11,8 @@ mod shop;
 
 use self::shop::{ShopTotals, SimulatedShop};
 use crate::cli::context::write_and_commit;
-use crate::cli::output::{self, TextTable};
+use crate::cli::output::progress::progress_bar;
+use crate::cli::output::{self, TextTable, cells};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging};
 use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
@@ -19,12 +20,12 @@ use crate::model::{OrderId, Sku};
 use crate::outbox::ChangeState;
 use crate::sandbox::{Sandbox, SandboxError, SandboxOptions, SandboxStockLevel, start_sandbox};
 use crate::store::{OutboxFilter, StockRow, Store};
-use crate::telemetry::LineFormat;
+use crate::telemetry::LogFormat;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +34,6 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The size of the simulated shop.
 const DEMO_SKUS: u32 = 60;
 const DEMO_ORDERS: u32 = 8;
 /// The time limit for the mirror to equal the closed shop.
@@ -61,16 +61,15 @@ impl From<SandboxError> for CommandFailure {
 }
 
 pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
-    logging::init_logging(LineFormat::Text, "warn")?;
+    logging::init_logging(LogFormat::Text, "warn")?;
     let folder = DemoFolder::create(args.keep)?;
-    let result = DemoRun::start(&folder).await?.run_and_compare(Duration::from_secs(args.seconds)).await;
+    let result = run_and_compare(&folder, Duration::from_secs(args.seconds)).await;
     let next_steps = folder.next_steps_text();
     folder.remove_temporary();
     let (text, is_good) = result?;
     Ok(CommandOutput { text: text + &next_steps, exit_code: u8::from(!is_good) })
 }
 
-/// The directory of the demonstration's files.
 struct DemoFolder {
     path: PathBuf,
     is_permanent: bool,
@@ -105,12 +104,12 @@ impl DemoFolder {
 
     fn next_steps_text(&self) -> String {
         let path = self.path.display();
-        if self.is_permanent {
-            return format!(
+        match self.is_permanent {
+            true => format!(
                 "\ninspect it: tallyd --config {path}/tallyd.toml status   (or: stock, outbox list, job list, order list)\n"
-            );
+            ),
+            false => "\nto keep the database for inspection: tallyd demo --keep DIR\n".into(),
         }
-        "\nto keep the database for inspection: tallyd demo --keep DIR\n".into()
     }
 
     fn remove_temporary(self) {
@@ -121,66 +120,61 @@ impl DemoFolder {
     }
 }
 
-/// The sandbox, the daemon and its database.
-struct DemoRun {
-    sandbox: Sandbox,
-    daemon: Daemon,
-    store: Store,
+/// Runs sandbox, daemon and shop, waits until mirror and sandbox are equal, and returns the summary.
+async fn run_and_compare(folder: &DemoFolder, open: Duration) -> Result<(String, bool), CommandFailure> {
+    let options = SandboxOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        data: folder.is_permanent.then(|| folder.path.join("sandbox.db")),
+        skus: DEMO_SKUS,
+        orders: DEMO_ORDERS,
+        ..SandboxOptions::default()
+    };
+    let sandbox = start_sandbox(options).await?;
+    let config = write_config(folder, &sandbox)?;
+    let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
+    let store = Store::open_beside(&folder.path.join("tallyd.db")).await?;
+    track_all(&sandbox, &store).await?;
+
+    let started = Instant::now();
+    let stop = CancellationToken::new();
+    // The channel must stay open, although no configuration is sent.
+    let (_changed, reload) = mpsc::channel(1);
+    let running = tokio::spawn(daemon.run(stop.clone(), reload));
+    timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
+    let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
+    let mut shop = SimulatedShop::new(&sandbox, &store);
+    let totals = shop.run_for(open, |totals| show_totals(&bar, totals)).await?;
+    let waiting = "the sales have ended; waiting until mirror and sandbox are equal";
+    bar.set_message(waiting);
+    if bar.is_hidden() {
+        output::print_text(&format!("       {waiting}\n"));
+    }
+    let is_equal = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
+    bar.finish_and_clear();
+    let took = started.elapsed();
+    stop.cancel();
+    running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
+    let summary = demo_summary(&sandbox, &store, &totals, is_equal, took).await?;
+    sandbox.stop().await;
+    Ok(summary)
 }
 
-impl DemoRun {
-    async fn start(folder: &DemoFolder) -> Result<Self, CommandFailure> {
-        let options = SandboxOptions {
-            listen: ([127, 0, 0, 1], 0).into(),
-            data: folder.is_permanent.then(|| folder.path.join("sandbox.db")),
-            skus: DEMO_SKUS,
-            orders: DEMO_ORDERS,
-            ..SandboxOptions::default()
-        };
-        let sandbox = start_sandbox(options).await?;
-        let config = write_config(folder, &sandbox)?;
-        let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
-        let store = Store::open_beside(&folder.path.join("tallyd.db")).await?;
-        let skus = sandbox.all_skus().await?;
-        let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
-        let orders: Vec<OrderId> = sandbox.order_ids().await?.into_iter().map(OrderId).collect();
-        write_and_commit(&store, async |write| {
-            write.tracked_sku_add(&skus).await?;
-            write.tracked_order_add(&orders).await
-        })
-        .await?;
-        output::print_text(&format!(
-            "the sandbox at http://{} has {} SKUs and {} orders; tallyd begins to mirror them\n",
-            sandbox.local_addr(),
-            skus.len(),
-            orders.len()
-        ));
-        Ok(Self { sandbox, daemon, store })
-    }
-
-    /// Opens and closes the shop, waits until mirror and sandbox are equal, and returns the summary.
-    async fn run_and_compare(self, open: Duration) -> Result<(String, bool), CommandFailure> {
-        let Self { sandbox, daemon, store } = self;
-        let started = Instant::now();
-        let stop = CancellationToken::new();
-        // The channel must stay open, although no configuration is sent.
-        let (_changed, reload) = mpsc::channel(1);
-        let running = tokio::spawn(daemon.run(stop.clone(), reload));
-        timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
-        let progress = DemoProgress::new(open);
-        let mut shop = SimulatedShop::new(&sandbox, &store);
-        let totals = shop.run_for(open, |totals| progress.show_totals(totals)).await?;
-        progress.show_waiting();
-        let is_equal =
-            timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
-        progress.finish();
-        let took = started.elapsed();
-        stop.cancel();
-        running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
-        let summary = demo_summary(&sandbox, &store, &totals, is_equal, took).await?;
-        sandbox.stop().await;
-        Ok(summary)
-    }
+async fn track_all(sandbox: &Sandbox, store: &Store) -> Result<(), CommandFailure> {
+    let skus = sandbox.all_skus().await?;
+    let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+    let orders: Vec<OrderId> = sandbox.order_ids().await?.into_iter().map(OrderId).collect();
+    write_and_commit(store, async |write| {
+        write.tracked_sku_add(&skus).await?;
+        write.tracked_order_add(&orders).await
+    })
+    .await?;
+    output::print_text(&format!(
+        "the sandbox at http://{} has {} SKUs and {} orders; tallyd begins to mirror them\n",
+        sandbox.local_addr(),
+        skus.len(),
+        orders.len()
+    ));
+    Ok(())
 }
 
 fn write_config(folder: &DemoFolder, sandbox: &Sandbox) -> Result<Config, CommandFailure> {
@@ -204,48 +198,14 @@ fn write_config(folder: &DemoFolder, sandbox: &Sandbox) -> Result<Config, Comman
     Config::load(&file, []).map_err(|error| CommandFailure::multiline(error.to_string(), 1))
 }
 
-/// The progress display: a bar on a terminal, plain lines elsewhere.
-struct DemoProgress {
-    bar: Option<ProgressBar>,
-}
-
-impl DemoProgress {
-    fn new(open: Duration) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self { bar: None };
-        }
-        let bar = ProgressBar::with_draw_target(Some(open.as_secs()), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:20} {elapsed} {msg}");
-        Self { bar: Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))) }
+/// Shows the totals in the bar on a terminal, in a line elsewhere.
+fn show_totals(bar: &ProgressBar, totals: &ShopTotals) {
+    let (seconds, line) = (totals.open_for.as_secs(), totals.summary_line());
+    if bar.is_hidden() {
+        output::print_text(&format!("{seconds:>3} s  {line}\n"));
     }
-
-    fn show_totals(&self, totals: &ShopTotals) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_position(totals.open_for.as_secs());
-                bar.set_message(totals.summary_line());
-            }
-            None => output::print_text(&format!(
-                "{:>3} s  {}\n",
-                totals.open_for.as_secs(),
-                totals.summary_line()
-            )),
-        }
-    }
-
-    fn show_waiting(&self) {
-        let line = "the sales have ended; waiting until mirror and sandbox are equal";
-        match &self.bar {
-            Some(bar) => bar.set_message(line),
-            None => output::print_text(&format!("       {line}\n")),
-        }
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+    bar.set_position(seconds);
+    bar.set_message(line);
 }
 
 async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
@@ -253,7 +213,6 @@ async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>
     Ok(sandbox.stock_levels().await?.into_iter().map(level).collect())
 }
 
-/// Returns the number of stock levels that differ between mirror and sandbox.
 async fn count_differences(sandbox: &Sandbox, store: &Store) -> Result<usize, CommandFailure> {
     let level = |row: StockRow| ((row.sku, row.warehouse_id), row.quantity);
     let mirror: BTreeMap<_, _> = store.stock_list(&[]).await?.into_iter().map(level).collect();
@@ -304,9 +263,7 @@ async fn demo_summary(
     let counts = store.mirror_counts().await?;
     let is_good = is_equal && different == 0 && open == 0 && throttled == 0;
 
-    let decided = changes.iter().rev();
-    let decided =
-        decided.map(|change| [&*change.key, change.state.as_str(), change.detail.as_deref().unwrap_or("-")]);
+    let decided = changes.iter().rev().map(|change| cells![change.key, change.state.as_str(), change.detail]);
     let decided = TextTable::new(["change", "state", "detail"], decided).to_text("no change");
     let figures = [
         ["SKUs mirrored".to_owned(), counts.skus.to_string()],

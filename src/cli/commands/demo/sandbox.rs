@@ -53,27 +53,6 @@ pub(in crate::cli) struct SandboxArgs {
     latency_ms: u64,
 }
 
-impl From<SandboxArgs> for SandboxOptions {
-    fn from(args: SandboxArgs) -> Self {
-        Self {
-            listen: args.listen,
-            allow_remote: args.allow_remote,
-            hosts: args.hosts,
-            data: args.data,
-            seed: args.seed,
-            skus: args.skus,
-            orders: args.orders,
-            warehouses: args.warehouses,
-            integration_key: args.integration_key,
-            gateway_key: args.gateway_key,
-            calls_per_minute: args.calls_per_minute,
-            concurrency: args.concurrency,
-            bad_requests_per_day: args.bad_requests_per_day,
-            latency_ms: args.latency_ms,
-        }
-    }
-}
-
 pub(in crate::cli) async fn sandbox_command(args: SandboxArgs) -> CommandResult {
     if args.skus < sandbox::SKUS_MIN {
         let least = sandbox::SKUS_MIN;
@@ -81,7 +60,23 @@ pub(in crate::cli) async fn sandbox_command(args: SandboxArgs) -> CommandResult 
             "tallyd: the sandbox needs at least {least} products; generating {least}"
         ));
     }
-    let sandbox = sandbox::start_sandbox(args.into()).await?;
+    let options = SandboxOptions {
+        listen: args.listen,
+        allow_remote: args.allow_remote,
+        hosts: args.hosts,
+        data: args.data,
+        seed: args.seed,
+        skus: args.skus,
+        orders: args.orders,
+        warehouses: args.warehouses,
+        integration_key: args.integration_key,
+        gateway_key: args.gateway_key,
+        calls_per_minute: args.calls_per_minute,
+        concurrency: args.concurrency,
+        bad_requests_per_day: args.bad_requests_per_day,
+        latency_ms: args.latency_ms,
+    };
+    let sandbox = sandbox::start_sandbox(options).await?;
     output::print_text(&format!(
         "sandbox at http://{}\nintegration key {}\ngateway key {}\n",
         sandbox.local_addr(),

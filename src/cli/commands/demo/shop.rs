@@ -12,21 +12,15 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 
-/// The interval of shop events.
 const EVENT_INTERVAL: Duration = Duration::from_millis(400);
-/// The number of events between two progress displays.
 const SHOW_EVERY: u64 = 5;
 /// The minimum quantity of a stock level used here, so that no product sells out.
 const MIN_QUANTITY: i64 = 12;
 
-/// The totals so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShopTotals {
-    /// The time the shop has been open.
     pub(super) open_for: Duration,
-    /// The orders placed.
     pub(super) orders: u64,
-    /// The units sold, by orders and otherwise.
     pub(super) sold: i64,
     /// The counts and movements that the warehouse queued.
     pub(super) changes: u64,
@@ -35,7 +29,6 @@ pub(super) struct ShopTotals {
 }
 
 impl ShopTotals {
-    /// Returns the totals in one line.
     pub(super) fn summary_line(&self) -> String {
         format!(
             "{} stock levels mirrored, {} orders, {} units sold, {} changes, {} calls",
@@ -44,7 +37,6 @@ impl ShopTotals {
     }
 }
 
-/// The shop.
 pub(super) struct SimulatedShop<'a> {
     sandbox: &'a Sandbox,
     store: &'a Store,
@@ -57,7 +49,6 @@ impl<'a> SimulatedShop<'a> {
         Self { sandbox, store, random: ShopRandom(0x007a_117d), totals: ShopTotals::default() }
     }
 
-    /// Runs the shop for the given time and shows the totals.
     pub(super) async fn run_for(
         &mut self,
         open: Duration,
@@ -158,7 +149,6 @@ impl<'a> SimulatedShop<'a> {
         Ok(())
     }
 
-    /// Picks a well stocked level of the sandbox.
     async fn pick_sandbox_level(&mut self) -> Result<Option<SandboxStockLevel>, CommandFailure> {
         let mut levels = self.sandbox.stock_levels().await?;
         levels.retain(|level| level.quantity >= MIN_QUANTITY);

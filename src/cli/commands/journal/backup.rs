@@ -1,10 +1,11 @@
 //! `backup`: writes a verified copy of the database, with or without a running daemon.
 
 use crate::cli::context::CliContext;
+use crate::cli::output::progress::progress_bar;
 use crate::cli::{CommandResult, OutputArgs};
+use crate::model::time::whole_millis;
 use crate::store::VerifiedCopy;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -19,16 +20,14 @@ pub(in crate::cli) struct BackupArgs {
 pub(in crate::cli) async fn backup_command(context: &CliContext, args: BackupArgs) -> CommandResult {
     let store = context.open_store().await?;
     let started = context.now();
-    // The bar is drawn only on a terminal.
-    let bar = ProgressBar::new(0).with_style(bar_style());
+    let bar = progress_bar(0, "{bar:30} {bytes} of {total_bytes}");
     let progress = |written: u64, total: u64| {
         bar.set_length(total);
         bar.set_position(written.min(total));
     };
-    let copied = store.backup_create(&args.file, started, progress).await;
-    bar.finish_and_clear();
-    let copied = copied?;
-    let elapsed_ms = i64::try_from(context.now().duration_since(started).as_millis()).unwrap_or(i64::MAX);
+    let copied = store.backup_create(&args.file, started, progress).await?;
+    drop(bar);
+    let elapsed_ms = whole_millis(context.now().duration_since(started));
     let file = args.file.display().to_string();
     let VerifiedCopy { size_bytes, tables, rows, .. } = copied;
     let json = || {
@@ -44,9 +43,4 @@ pub(in crate::cli) async fn backup_command(context: &CliContext, args: BackupArg
         )
     };
     Ok(args.output.render(json, text).into())
-}
-
-fn bar_style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}");
-    style.expect("the template is a constant, and right")
 }

@@ -2,13 +2,14 @@
 //!
 //! The output holds no key, because the journal has no headers. Text from the platform is shown as it came.
 
+use super::job::event_json;
 use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
-use crate::cli::output::{self, or_dash, plain_line};
+use crate::cli::output::{self, TableCell, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::model::{Position, Timestamp};
+use crate::model::Position;
 use crate::projection::JournalReplay;
-use crate::store::{DatabaseLock, ExchangeDetail, JournalEvent, RowDifference, Store, TableComparison};
+use crate::store::{DatabaseLock, ExchangeDetail, JournalEvent, Store, TableComparison};
 use crate::sync::{self, PruneOptions};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -79,7 +80,7 @@ fn entry_text(entry: &Value) -> String {
         match field {
             Value::String(field) => text.push_str(&format!("{name:<12} {}\n", plain_line(field))),
             Value::Array(_) | Value::Object(_) => {
-                text.push_str(&format!("{name}:\n{}\n", output::indented_json(field)))
+                text.push_str(&format!("{name}:\n{}", output::pretty_json(field)))
             }
             other => text.push_str(&format!("{name:<12} {other}\n")),
         }
@@ -90,22 +91,18 @@ fn entry_text(entry: &Value) -> String {
 async fn list_newest(context: &CliContext, last: u32, output: OutputArgs) -> CommandResult {
     let store = context.open_store().await?;
     let (after, to) = (store.journal_tail_start(last).await?, store.journal_position().await?);
-    let text = |entry: &Value, name: &str| match &entry[name] {
-        Value::String(text) => text.clone(),
-        Value::Null => or_dash(None::<String>),
-        other => other.to_string(),
-    };
-    let columns = |entry: Value| {
+    let columns = |entry: &Value| {
         let (at, subject) = match entry["type"] == "event" {
-            true => ("at", format!("{} {}", text(&entry, "kind"), text(&entry, "subject"))),
-            false => ("sent_at", text(&entry, "operation")),
+            true => ("at", format!("{} {}", entry["kind"].cell_text(), entry["subject"].cell_text())),
+            false => ("sent_at", entry["operation"].cell_text()),
         };
         let [position, at, run, job, verdict, status, message] =
-            ["position", at, "run", "job", "verdict", "status", "message"].map(|name| text(&entry, name));
+            ["position", at, "run", "job", "verdict", "status", "message"]
+                .map(|name| entry[name].cell_text());
         [position, at, subject, run, job, verdict, status, message]
     };
     output.list(
-        journal_entries(&store, after, to).await?,
+        &journal_entries(&store, after, to).await?,
         "the journal is empty",
         ["position", "at", "operation or event", "run", "job", "verdict", "status", "message"],
         columns,
@@ -127,37 +124,29 @@ async fn export_entries(context: &CliContext, after: Position) -> CommandResult 
     let mut at = after;
     while at < end {
         let to = Position(at.0.saturating_add(EXPORT_STEP).min(end.0));
-        let lines: String = journal_entries(&store, at, to)
-            .await?
-            .iter()
-            .map(|entry| output::json_line(entry) + "\n")
-            .collect();
-        output::print_text(&lines);
+        let entries = journal_entries(&store, at, to).await?;
+        output::print_text(&entries.iter().map(|entry| output::json_line(entry) + "\n").collect::<String>());
         at = to;
     }
     Ok(String::new().into())
 }
 
-/// Returns an exchange for `--json` and the export.
 fn journal_exchange_json(detail: &ExchangeDetail) -> Value {
     let row = &detail.row;
     json!({
         "type": "exchange", "position": row.exchange.id, "ended_position": row.ended, "run": row.run_id, "job": row.job,
         "trigger": row.trigger, "operation": row.exchange.operation, "target": row.exchange.target, "lane": row.exchange.lane,
-        "sent_at": Timestamp(row.exchange.sent_ms).to_rfc3339(),
-        "answered_at": row.exchange.answered_ms.map(|ms| Timestamp(ms).to_rfc3339()),
+        "sent_at": time_text(row.exchange.sent_ms), "answered_at": row.exchange.answered_ms.map(time_text),
         "verdict": row.exchange.verdict, "status": row.exchange.status, "message": row.exchange.message, "parked": row.exchange.parked,
         "set_aside": row.is_ignored, "request": body_json(detail.request.as_deref()),
         "response": body_json(detail.response.as_deref()),
     })
 }
 
-/// Returns an event for `--json` and the export.
-fn journal_event_json(detail: &JournalEvent) -> Value {
-    json!({
-        "type": "event", "position": detail.position, "at": Timestamp(detail.at_ms).to_rfc3339(), "kind": detail.kind,
-        "subject": detail.subject, "detail": body_json(detail.detail.as_deref()),
-    })
+fn journal_event_json(event: &JournalEvent) -> Value {
+    let mut entry = event_json(event);
+    entry["type"] = "event".into();
+    entry
 }
 
 /// Returns JSON text as JSON, other text as a string.
@@ -177,7 +166,6 @@ async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult 
     Ok(format!("{preface}{}\n", pruned?).into())
 }
 
-/// A temporary mirror for one command.
 struct TemporaryMirror(PathBuf);
 
 impl Drop for TemporaryMirror {
@@ -210,14 +198,7 @@ async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) ->
 }
 
 fn differences_json(changed: &[TableComparison]) -> Value {
-    let table = |compared: &TableComparison| {
-        let row = |row: &RowDifference| json!({"key": row.key, "before": row.before, "after": row.after});
-        json!({
-            "table": compared.table,
-            "rows": compared.differences.iter().map(row).collect::<Vec<_>>(),
-        })
-    };
-    changed.iter().map(table).collect()
+    changed.iter().map(|compared| json!({"table": compared.table, "rows": compared.differences})).collect()
 }
 
 fn differences_text(changed: &[TableComparison]) -> String {

@@ -1,7 +1,7 @@
 //! `job`: the journal of runs.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, or_dash, parse_json, plain_line};
+use crate::cli::output::{TableCell, TextTable, cells, parse_json, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::run_job;
 use crate::exec::RunArgs;
@@ -64,16 +64,9 @@ async fn list_runs(
     let kind = kind.map(parse_job_kind).transpose()?;
     let rows = context.open_store().await?.run_list(kind, limit).await?;
     let columns = |row: &RunRow| {
-        [
-            row.id.to_string(),
-            row.job.clone(),
-            row.trigger.clone(),
-            Timestamp(row.started_ms).to_rfc3339(),
-            or_dash(row.ended_ms.map(|ended| ended - row.started_ms)),
-            row.outcome.clone(),
-            row.exchanges.to_string(),
-            or_dash(row.summary.as_ref()),
-        ]
+        let RunRow { id, job, trigger, started_ms, ended_ms, outcome, summary, exchanges, .. } = row;
+        let elapsed_ms = ended_ms.map(|ended| ended - started_ms);
+        cells![id, job, trigger, Timestamp(*started_ms), elapsed_ms, outcome, exchanges, summary]
     };
     let headings = ["run", "job", "trigger", "started", "ms", "outcome", "calls", "summary"];
     let table = || TextTable::new(headings, rows.iter().map(columns)).to_text("no job has run yet");
@@ -112,24 +105,16 @@ async fn show_run(context: &CliContext, id: RunId, output: OutputArgs) -> Comman
     Ok(output.render(json, || run_text(&row, &exchanges, &changes, &events)).into())
 }
 
-fn run_text(
-    run: &RunRow,
-    exchanges: &[ExchangeRow],
-    changes: &[RunChange],
-    events: &[JournalEvent],
-) -> String {
-    let columns = |row: &ExchangeRow| {
-        [
-            row.id.to_string(),
-            row.operation.clone(),
-            row.lane.clone(),
-            Timestamp(row.sent_ms).to_rfc3339(),
-            or_dash(row.answered_ms.map(|answered| answered - row.sent_ms)),
-            or_dash(row.verdict.as_ref()),
-            or_dash(row.status),
-            or_dash(row.message.as_ref()),
-        ]
+fn run_text(run: &RunRow, calls: &[ExchangeRow], changes: &[RunChange], events: &[JournalEvent]) -> String {
+    let call = |row: &ExchangeRow| {
+        let ExchangeRow { id, operation, lane, sent_ms, answered_ms, verdict, status, message, .. } = row;
+        let elapsed_ms = answered_ms.map(|answered| answered - sent_ms);
+        cells![id, operation, lane, Timestamp(*sent_ms), elapsed_ms, verdict, status, message]
     };
+    let change = |row: &RunChange| {
+        cells![row.exchange_id, row.key, row.kind, row.written, row.state, row.reason, row.detail]
+    };
+    let decision = |row: &JournalEvent| cells![row.position, row.kind, row.subject, row.detail];
     let headings = ["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"];
     let mut text = format!(
         "run {} of {}, by {}, {}\nstarted {}, ended {}\n{}{}\n\n{}",
@@ -138,43 +123,15 @@ fn run_text(
         run.trigger,
         run.outcome,
         Timestamp(run.started_ms),
-        or_dash(run.ended_ms.map(Timestamp)),
+        run.ended_ms.map(Timestamp).cell_text(),
         run.input.as_ref().map_or_else(String::new, |input| format!("input {}\n", plain_line(input))),
         plain_line(run.summary.as_deref().unwrap_or("no summary")),
-        TextTable::new(headings, exchanges.iter().map(columns)).to_text("this run made no call"),
+        TextTable::new(headings, calls.iter().map(call)).to_text("this run made no call"),
     );
-    if !changes.is_empty() {
-        text.push_str(&format!("\n{}", changes_table(changes).to_text("")));
-    }
-    if !events.is_empty() {
-        text.push_str(&format!("\n{}", events_table(events).to_text("")));
-    }
-    text
-}
-
-/// Returns the effects of the run's calls on changes.
-fn changes_table(changes: &[RunChange]) -> TextTable {
-    let columns = |row: &RunChange| {
-        [
-            row.exchange_id.to_string(),
-            row.key.clone(),
-            row.kind.clone(),
-            or_dash(row.written),
-            row.state.clone(),
-            or_dash(row.reason.as_ref()),
-            or_dash(row.detail.as_ref()),
-        ]
-    };
     let headings = ["exchange", "change", "kind", "written", "state", "reason", "detail"];
-    TextTable::new(headings, changes.iter().map(columns))
-}
-
-/// Returns the decisions made during the run.
-fn events_table(events: &[JournalEvent]) -> TextTable {
-    let columns = |row: &JournalEvent| {
-        [row.position.to_string(), row.kind.clone(), row.subject.clone(), or_dash(row.detail.as_ref())]
-    };
-    TextTable::new(["position", "event during the run", "subject", "detail"], events.iter().map(columns))
+    text.push_str(&TextTable::new(headings, changes.iter().map(change)).to_section());
+    let headings = ["position", "event during the run", "subject", "detail"];
+    text + &TextTable::new(headings, events.iter().map(decision)).to_section()
 }
 
 fn change_json(row: &RunChange) -> Value {
@@ -184,29 +141,25 @@ fn change_json(row: &RunChange) -> Value {
     })
 }
 
-fn event_json(row: &JournalEvent) -> Value {
+pub(super) fn event_json(row: &JournalEvent) -> Value {
     json!({
-        "position": row.position, "at": Timestamp(row.at_ms).to_rfc3339(), "kind": row.kind, "subject": row.subject,
+        "position": row.position, "at": time_text(row.at_ms), "kind": row.kind, "subject": row.subject,
         "detail": parse_json(row.detail.as_deref()),
     })
 }
 
 fn run_json(row: &RunRow) -> Value {
     json!({
-        "id": row.id, "job": row.job, "trigger": row.trigger,
-        "input": parse_json(row.input.as_deref()),
-        "started_at": Timestamp(row.started_ms).to_rfc3339(),
-        "ended_at": row.ended_ms.map(|ms| Timestamp(ms).to_rfc3339()),
+        "id": row.id, "job": row.job, "trigger": row.trigger, "input": parse_json(row.input.as_deref()),
+        "started_at": time_text(row.started_ms), "ended_at": row.ended_ms.map(time_text),
         "outcome": row.outcome, "summary": row.summary, "calls": row.exchanges,
     })
 }
 
-/// Returns an exchange for `--json`.
 pub(in crate::cli) fn exchange_json(row: &ExchangeRow) -> Value {
     json!({
         "id": row.id, "operation": row.operation, "target": row.target, "lane": row.lane,
-        "sent_at": Timestamp(row.sent_ms).to_rfc3339(),
-        "answered_at": row.answered_ms.map(|ms| Timestamp(ms).to_rfc3339()),
+        "sent_at": time_text(row.sent_ms), "answered_at": row.answered_ms.map(time_text),
         "verdict": row.verdict, "status": row.status, "message": row.message, "parked": row.parked,
     })
 }

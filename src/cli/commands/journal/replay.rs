@@ -2,17 +2,15 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::output::progress::ProgressDisplay;
-use crate::cli::output::{TextTable, plain_line};
+use crate::cli::output::{TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
-use crate::exec::JobError;
 use crate::model::{Position, Timestamp};
-use crate::projection::{JournalReplay, ProjectionError, ReplayReport};
+use crate::projection::{JournalReplay, ReplayReport};
 use crate::store::{RowDifference, TableComparison};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The number of differing rows shown per table.
 const ROWS_SHOWN: usize = 5;
 
 #[derive(Debug, Args)]
@@ -25,18 +23,6 @@ pub(in crate::cli) struct ReplayArgs {
     until: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-impl From<ProjectionError> for CommandFailure {
-    fn from(error: ProjectionError) -> Self {
-        Self::failed(error.to_string())
-    }
-}
-
-impl From<JobError> for CommandFailure {
-    fn from(error: JobError) -> Self {
-        Self::failed(error.to_string())
-    }
 }
 
 pub(in crate::cli) async fn replay_command(context: &CliContext, args: ReplayArgs) -> CommandResult {
@@ -95,9 +81,8 @@ pub(super) async fn project_with_progress(
 fn comparison_text(file: &str, replayed: &ReplayReport) -> String {
     let columns = |compared: &TableComparison| {
         let verdict = if compared.is_equal() { "equal" } else { "DIFFERS" };
-        let (live, rebuilt) = (compared.rows.0.to_string(), compared.rows.1.to_string());
-        let (live_hash, rebuilt_hash) = compared.hashes.clone();
-        [compared.table.into(), live, rebuilt, live_hash, rebuilt_hash, verdict.into()]
+        let ((live, replayed), (live_hash, replayed_hash)) = (compared.rows, &compared.hashes);
+        cells![compared.table, live, replayed, live_hash, replayed_hash, verdict]
     };
     let headings = ["table", "live rows", "replayed", "live hash", "replayed hash", ""];
     let mut text = TextTable::new(headings, replayed.tables.iter().map(columns)).to_text("no facts");

@@ -2,7 +2,7 @@
 
 use super::show::change_json;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, or_dash};
+use crate::cli::output::{TextTable, cells};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::store::{ChangeRow, OutboxFilter};
@@ -73,7 +73,7 @@ fn group_text(rows: &[ChangeRow]) -> String {
     let columns = |row: &ChangeRow| {
         let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
         let level = level.map(|level| format!("{} @{}", level.sku, level.warehouse_id));
-        [row.key.clone(), row.content.kind.clone(), or_dash(level), or_dash(row.detail.as_ref())]
+        cells![row.key, row.content.kind, level, row.detail]
     };
     text + &TextTable::new(["key", "kind", "stock level", "detail"], rows.iter().map(columns)).to_text("")
 }

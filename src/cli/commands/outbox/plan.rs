@@ -33,10 +33,8 @@ fn change_key(plan: &PushPreview, id: ChangeId) -> &str {
 fn plan_json(plan: &PushPreview) -> Value {
     let request = |planned: &PlannedRequest| {
         let request = &planned.request;
-        let (path, query) = request.target().split_once('?').map_or_else(
-            || (request.path.clone(), String::new()),
-            |(path, query)| (path.to_owned(), query.to_owned()),
-        );
+        let target = request.target();
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let keys: Vec<&str> = planned.changes.iter().map(|id| change_key(plan, *id)).collect();
         json!({
             "operation": request.operation.as_str(), "method": request.operation.method(), "path": path,

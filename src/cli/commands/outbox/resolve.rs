@@ -35,7 +35,6 @@ struct ResolutionArgs {
     use_value: Option<Resolution>,
 }
 
-/// Parses the value of `--use`.
 fn parse_use(text: &str) -> Result<Resolution, String> {
     match text {
         "mine" => Ok(Resolution::Mine),
@@ -47,22 +46,17 @@ fn parse_use(text: &str) -> Result<Resolution, String> {
     }
 }
 
-impl ResolutionArgs {
-    fn resolution(&self) -> Resolution {
-        match (self.shipment, self.use_value) {
-            (Some(id), _) => Resolution::Shipment(ShipmentId(id)),
-            (None, Some(number)) => number,
-            (None, None) if self.took_effect => Resolution::TookEffect,
-            // The argument group admits exactly one option, and this is the last one.
-            (None, None) => Resolution::HadNoEffect,
-        }
-    }
-}
-
 pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArgs) -> CommandResult {
     let store = context.open_store().await?;
     let max_base_age = context.config()?.quantities.max_base_age;
-    let (resolution, now) = (args.resolution.resolution(), context.now());
+    let resolution = match (args.resolution.shipment, args.resolution.use_value) {
+        (Some(id), _) => Resolution::Shipment(ShipmentId(id)),
+        (None, Some(value)) => value,
+        (None, None) if args.resolution.took_effect => Resolution::TookEffect,
+        // The argument group admits exactly one option, and this is the last one.
+        (None, None) => Resolution::HadNoEffect,
+    };
+    let now = context.now();
     let mut write = store.begin_write(Durability::Full).await?;
     match write.outbox_resolve(&args.key, resolution, max_base_age, now).await? {
         Ok(done) => {
@@ -76,14 +70,13 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
 }
 
 pub(super) async fn retry_changes(context: &CliContext, keys: &[String]) -> CommandResult {
-    let store = context.open_store().await?;
     let outcomes = ["pending; planned again by the next push", "not retried"];
-    decide_each(&store, keys, outcomes, async |write, key| write.outbox_retry(key, context.now()).await).await
+    decide_each(context, keys, outcomes, async |_, write, key| write.outbox_retry(key, context.now()).await)
+        .await
 }
 
 pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> CommandResult {
-    let store = context.open_store().await?;
-    decide_each(&store, keys, ["cancelled", "not cancelled"], async |write, key| {
+    decide_each(context, keys, ["cancelled", "not cancelled"], async |store, write, key| {
         if write.outbox_cancel(key, context.now()).await? {
             return Ok(Ok(()));
         }
@@ -98,8 +91,7 @@ pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> Com
 }
 
 pub(super) async fn acknowledge_changes(context: &CliContext, keys: &[String]) -> CommandResult {
-    let store = context.open_store().await?;
-    decide_each(&store, keys, ["acknowledged", "not acknowledged"], async |write, key| {
+    decide_each(context, keys, ["acknowledged", "not acknowledged"], async |_, write, key| {
         write.outbox_acknowledge(key, context.now()).await
     })
     .await
@@ -116,14 +108,15 @@ pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResu
 ///
 /// The exit code is 1 if any decision was refused.
 async fn decide_each(
-    store: &Store,
+    context: &CliContext,
     keys: &[String],
     [done, refused]: [&str; 2],
-    decide: impl AsyncFn(&mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
+    decide: impl AsyncFn(&Store, &mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
 ) -> CommandResult {
+    let store = context.open_store().await?;
     let mut output = CommandOutput::default();
     for key in keys {
-        let line = match write_and_commit(store, async |write| decide(write, key).await).await? {
+        let line = match write_and_commit(&store, async |write| decide(&store, write, key).await).await? {
             Ok(()) => format!("{}: {done}\n", plain_line(key)),
             Err(why) => {
                 output.exit_code = 1;

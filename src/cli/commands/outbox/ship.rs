@@ -4,6 +4,7 @@ use crate::cli::CommandResult;
 use crate::cli::change::{ChangeKeyArgs, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use clap::Args;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
@@ -13,30 +14,28 @@ pub(in crate::cli) struct ShipArgs {
     /// Ship only this line (may be repeated), with this quantity or all units left [default: all units left of all
     /// lines]
     #[arg(long, value_name = "ID[=QTY]", value_parser = parse_ship_line)]
-    line: Vec<ShipLineArg>,
+    line: Vec<(i64, Option<i64>)>,
     #[command(flatten)]
     key: ChangeKeyArgs,
 }
 
-/// A line of the order, with its quantity if given.
-#[derive(Clone, Debug)]
-struct ShipLineArg {
-    id: i64,
-    quantity: Option<i64>,
-}
-
-fn parse_ship_line(text: &str) -> Result<ShipLineArg, String> {
+/// Parses a line's id and its quantity, if given.
+fn parse_ship_line(text: &str) -> Result<(i64, Option<i64>), String> {
     let (id, quantity) = text.split_once('=').map_or((text, None), |(id, quantity)| (id, Some(quantity)));
     let whole = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is not a whole number"));
-    Ok(ShipLineArg { id: whole(id)?, quantity: quantity.map(whole).transpose()? })
+    Ok((whole(id)?, quantity.map(whole).transpose()?))
 }
 
 pub(in crate::cli) async fn ship_command(context: &CliContext, args: ShipArgs) -> CommandResult {
-    let line =
-        |line: &ShipLineArg| without_nulls(json!({"line_item_id": line.id, "quantity": line.quantity}));
-    let lines: Option<Vec<Value>> = (!args.line.is_empty()).then(|| args.line.iter().map(line).collect());
+    let lines = lines_json(&args.line, "quantity");
     let body = without_nulls(json!({"order_id": args.order, "lines": lines}));
     queue_change(context, "shipment.create", body, args.key).await
+}
+
+/// Returns the named lines of a body, each with its value called `name`; null if no line is named.
+pub(super) fn lines_json<T: Serialize>(lines: &[(i64, Option<T>)], name: &str) -> Value {
+    let line = |(id, value): &(i64, Option<T>)| without_nulls(json!({"line_item_id": id, name: value}));
+    if lines.is_empty() { Value::Null } else { lines.iter().map(line).collect() }
 }
 
 #[cfg(test)]
@@ -47,7 +46,7 @@ mod tests {
     fn a_line_is_an_id_with_or_without_a_quantity() {
         let cases = [("7=2", Some((7, Some(2)))), ("7", Some((7, None))), ("7=", None), ("x=1", None)];
         for (text, expected) in cases {
-            assert_eq!(parse_ship_line(text).ok().map(|line| (line.id, line.quantity)), expected, "{text}");
+            assert_eq!(parse_ship_line(text).ok(), expected, "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::cli::commands::journal::job::exchange_json;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, json_line, or_dash, parse_json, plain_line};
+use crate::cli::output::{TableCell, TextTable, cells, json_line, parse_json, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Timestamp;
 use crate::outbox::{ChangeBody, ChangeState, Reason};
@@ -14,7 +14,6 @@ use crate::store::{
 };
 use serde_json::{Value, json};
 
-/// The stored data of a change.
 struct ShownChange {
     change: ChangeRow,
     transitions: Vec<TransitionRow>,
@@ -37,7 +36,6 @@ pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputA
     Ok(output.render(|| shown.to_json(), || shown.to_text()).into())
 }
 
-/// Returns a change for `--json`.
 pub(super) fn change_json(row: &ChangeRow) -> Value {
     json!({
         "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,
@@ -88,7 +86,7 @@ impl ShownChange {
                 "claimed": self.evidence["claimed"], "made_id": self.evidence["made_id"],
                 "looks": self.evidence["looks"],
                 "waits_for": self.waits_for.as_ref().map(|(what, _)| what),
-                "next_look_at": self.next_check().map(Timestamp::to_rfc3339),
+                "next_look_at": self.waits_for.as_ref().and_then(|(_, at)| at.map(Timestamp::to_rfc3339)),
             })
         });
         let candidate = |row: &CandidateShipment| {
@@ -121,25 +119,19 @@ impl ShownChange {
 
     fn transitions_text(&self) -> String {
         let decision = |row: &JournalEvent| {
-            let columns = [
-                time_text(row.at_ms),
-                row.kind.clone(),
-                or_dash::<i64>(None),
-                parse_json(row.detail.as_deref()).to_string(),
-            ];
-            (row.position, columns)
+            let detail = parse_json(row.detail.as_deref()).to_string();
+            (row.position, cells![Timestamp(row.at_ms), row.kind, "-", detail])
         };
         let transition = |row: &TransitionRow| {
             let why =
                 [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
-            (row.position, [time_text(row.at_ms), row.state.clone(), or_dash(row.exchange_id), why])
+            (row.position, cells![Timestamp(row.at_ms), row.state, row.exchange_id, why])
         };
         // The sort is stable, so that a decision precedes the move it made.
         let mut steps: Vec<_> =
             self.decisions.iter().map(decision).chain(self.transitions.iter().map(transition)).collect();
         steps.sort_by_key(|(position, _)| *position);
-        let insertion =
-            [self.change.created_at.clone(), "inserted".into(), or_dash::<i64>(None), String::new()];
+        let insertion = cells![self.change.created_at, "inserted", "-", ""];
         let rows = std::iter::once(insertion).chain(steps.into_iter().map(|(_, columns)| columns));
         let table = TextTable::new(["time", "state or decision", "exchange", "reason"], rows);
         format!("\nhistory\n{}", table.to_text(""))
@@ -147,14 +139,8 @@ impl ShownChange {
 
     fn exchanges_text(&self) -> String {
         let columns = |row: &ExchangeRow| {
-            [
-                row.id.to_string(),
-                row.operation.clone(),
-                time_text(row.sent_ms),
-                or_dash(row.answered_ms.map(time_text)),
-                or_dash(row.verdict.as_ref()),
-                or_dash(row.status),
-            ]
+            let (sent, answered) = (Timestamp(row.sent_ms), row.answered_ms.map(Timestamp));
+            cells![row.id, row.operation, sent, answered, row.verdict, row.status]
         };
         let headings = ["exchange", "operation", "sent", "answered", "verdict", "status"];
         let table = TextTable::new(headings, self.exchanges.iter().map(columns));
@@ -166,7 +152,7 @@ impl ShownChange {
         let Some(sent) = &self.sent else { return String::new() };
         let mut text = "\nevidence\n".to_owned();
         if let Some(target) = sent.written.filter(|_| sent.product.is_some()) {
-            text.push_str(&format!("the stock level was {}; {target} was sent\n", or_dash(sent.before)));
+            text.push_str(&format!("the stock level was {}; {target} was sent\n", sent.before.cell_text()));
         } else if let claimed @ (Value::Object(_) | Value::Array(_)) = &self.evidence["claimed"] {
             text.push_str(&format!("sent with {}\n", json_line(claimed)));
         }
@@ -175,8 +161,8 @@ impl ShownChange {
             let shown = json_line(&check["shown"]);
             text.push_str(&format!("{at}, exchange {}, showed {shown}\n", check["exchange_id"]));
         }
-        if let Some((what, _)) = &self.waits_for {
-            let at = self.next_check().map_or_else(String::new, |at| format!(", at {at}"));
+        if let Some((what, next_check)) = &self.waits_for {
+            let at = next_check.map_or_else(String::new, |at| format!(", at {at}"));
             text.push_str(&format!("settle waits for {}{at}\n", plain_line(what)));
         }
         for row in &self.candidates {
@@ -186,7 +172,8 @@ impl ShownChange {
             };
             text.push_str(&format!("shipment {} {}\n", row.shipment_id, plain_line(&comparison)));
         }
-        if self.change.state == ChangeState::InDoubt && self.is_shipment() && self.candidates.is_empty() {
+        let is_shipment = matches!(self.change.content.body, Ok(ChangeBody::ShipmentCreate(_)));
+        if self.change.state == ChangeState::InDoubt && is_shipment && self.candidates.is_empty() {
             text.push_str("the mirror has no shipment of this order; see the order's page at the platform\n");
         }
         text
@@ -197,22 +184,10 @@ impl ShownChange {
         Some(reason.advice_for(&self.change.key))
     }
 
-    fn next_check(&self) -> Option<Timestamp> {
-        self.waits_for.as_ref().and_then(|(_, at)| *at)
-    }
-
-    fn is_shipment(&self) -> bool {
-        matches!(self.change.content.body, Ok(ChangeBody::ShipmentCreate(_)))
-    }
-
     /// Checks that a shipment has the lines and quantities that were sent.
     fn compare_candidate(&self, row: &CandidateShipment) -> Result<(), String> {
         let claimed: Option<Vec<ClaimedLine>> = serde_json::from_value(self.evidence["claimed"].clone()).ok();
         let claimed = claimed.ok_or("the stored request cannot be parsed")?;
         check_adoption(&claimed, &row.items, None)
     }
-}
-
-fn time_text(ms: i64) -> String {
-    Timestamp(ms).to_rfc3339()
 }

@@ -1,5 +1,6 @@
 //! `tracking`: queues tracking numbers of shipments.
 
+use super::ship::lines_json;
 use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandResult, csv};
@@ -45,22 +46,16 @@ pub(in crate::cli) struct TrackingSubmitArgs {
     shipped: Option<String>,
     /// Submit only this line (may be repeated), with its own number or that of --number
     #[arg(long, value_name = "ID[=NUMBER]", value_parser = parse_tracking_line)]
-    line: Vec<TrackingLineArg>,
+    line: Vec<(i64, Option<String>)>,
     #[command(flatten)]
     key: ChangeKeyArgs,
 }
 
-/// A line with its own tracking number, if given.
-#[derive(Clone, Debug)]
-struct TrackingLineArg {
-    id: i64,
-    number: Option<String>,
-}
-
-fn parse_tracking_line(text: &str) -> Result<TrackingLineArg, String> {
+/// Parses a line's id and its own tracking number, if given.
+fn parse_tracking_line(text: &str) -> Result<(i64, Option<String>), String> {
     let (id, number) = text.split_once('=').map_or((text, None), |(id, number)| (id, Some(number)));
     let id = id.trim().parse().map_err(|_| format!("`{id}` is not a line id"))?;
-    Ok(TrackingLineArg { id, number: number.map(str::to_owned) })
+    Ok((id, number.map(str::to_owned)))
 }
 
 const TRACKING_COLUMNS: csv::CsvColumns = csv::CsvColumns {
@@ -89,13 +84,10 @@ pub(in crate::cli) async fn tracking_command(context: &CliContext, command: Comm
 
 impl TrackingSubmitArgs {
     fn change_body(&self) -> Value {
-        let line = |line: &TrackingLineArg| {
-            without_nulls(json!({"line_item_id": line.id, "tracking_number": line.number}))
-        };
-        let lines: Option<Vec<Value>> = (!self.line.is_empty()).then(|| self.line.iter().map(line).collect());
         without_nulls(json!({
             "shipment_id": self.shipment, "shipment_key": self.shipment_key, "tracking_number": self.number,
-            "carrier_id": self.carrier, "tracking_url": self.url, "shipped_date": self.shipped, "lines": lines,
+            "carrier_id": self.carrier, "tracking_url": self.url, "shipped_date": self.shipped,
+            "lines": lines_json(&self.line, "tracking_number"),
         }))
     }
 }
@@ -120,7 +112,7 @@ mod tests {
     fn a_line_is_an_id_with_or_without_a_number() {
         let cases = [("7=A=1", Some((7, Some("A=1".to_owned())))), ("7", Some((7, None))), ("x=1", None)];
         for (text, expected) in cases {
-            assert_eq!(parse_tracking_line(text).ok().map(|line| (line.id, line.number)), expected, "{text}");
+            assert_eq!(parse_tracking_line(text).ok(), expected, "{text}");
         }
     }
 }

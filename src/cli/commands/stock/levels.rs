@@ -1,9 +1,9 @@
 //! `stock`: quantities per warehouse, pending changes, and the age of the facts.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{StreamedList, TextTable, format_age, or_dash};
+use crate::cli::output::{StreamedList, TextTable, cells};
 use crate::cli::{CommandResult, OutputArgs};
-use crate::model::Timestamp;
+use crate::model::{Timestamp, format_elapsed};
 use crate::store::StockRow;
 use clap::Args;
 
@@ -27,15 +27,9 @@ pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs)
 fn stock_table(rows: &[StockRow], now: Timestamp) -> TextTable {
     let columns = |row: &StockRow| {
         let observed = row.observed_at.as_deref().and_then(Timestamp::parse);
-        let age = observed.map(|at| i64::try_from(now.duration_since(at).as_secs()).unwrap_or(i64::MAX));
-        [
-            row.sku.clone(),
-            row.warehouse_id.to_string(),
-            or_dash(row.warehouse_name.as_ref()),
-            row.quantity.to_string(),
-            or_dash(row.pending_quantity),
-            or_dash(age.map(format_age)),
-        ]
+        let age = observed.map(|at| format_elapsed(now.duration_since(at)));
+        let StockRow { sku, warehouse_id, warehouse_name, quantity, pending_quantity, .. } = row;
+        cells![sku, warehouse_id, warehouse_name, quantity, pending_quantity, age]
     };
     TextTable::new(["sku", "warehouse", "name", "quantity", "pending", "age"], rows.iter().map(columns))
 }

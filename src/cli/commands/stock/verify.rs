@@ -3,7 +3,7 @@
 //! It changes no fact.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, format_age, or_dash, plain_line};
+use crate::cli::output::{TableCell, TextTable, cells, format_age, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::daemon;
 use crate::sync::{VERIFY_CALLS, VerifyReport};
@@ -40,7 +40,7 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
         all => format!("{all} stock level(s) differ, {unexplained} of them unexplained\n"),
     };
     let ages = [report.oldest_age_seconds, report.median_age_seconds]
-        .map(|seconds| or_dash(seconds.map(format_age)));
+        .map(|seconds| seconds.map(format_age).cell_text());
     text.push_str(&format!(
         "{cells_compared} of {cells_known} stock level(s) compared, {skus} SKU(s) in {calls} call(s); \
          the oldest fact is {} old, the median {}\n",
@@ -49,19 +49,10 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     if let Some(why) = &report.trouble {
         text.push_str(&format!("the comparison is incomplete: {}\n", plain_line(why)));
     }
-    if drift.is_empty() {
-        return text;
-    }
     let rows = drift.iter().map(|row| {
-        [
-            row.sku.clone(),
-            row.warehouse_id.to_string(),
-            or_dash(row.mirror),
-            or_dash(row.service),
-            format!("{:+}", row.difference),
-            or_dash(row.explained_by.as_ref()),
-        ]
+        let difference = format!("{:+}", row.difference);
+        cells![row.sku, row.warehouse_id, row.mirror, row.service, difference, row.explained_by]
     });
     let headings = ["sku", "warehouse", "mirror", "platform", "difference", "explained by"];
-    format!("{text}\n{}", TextTable::new(headings, rows).to_text(""))
+    text + &TextTable::new(headings, rows).to_section()
 }

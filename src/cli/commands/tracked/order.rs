@@ -1,10 +1,11 @@
 //! `order`: the tracked orders and their facts.
 
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::{TextTable, or_dash, yes_or_no};
+use crate::cli::output::{TableCell, TextTable, cells, time_text};
 use crate::cli::{CommandResult, OutputArgs, csv};
-use crate::model::{OrderId, Timestamp};
+use crate::model::OrderId;
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow};
+use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -30,15 +31,15 @@ pub(in crate::cli) enum Command {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OrderIdArgs {
     /// Order ids at the platform
-    #[arg(required = true, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..))]
-    ids: Vec<i64>,
+    #[arg(required = true, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..).map(OrderId))]
+    ids: Vec<OrderId>,
 }
 
 const ORDER_COLUMNS: csv::CsvColumns = csv::CsvColumns { required: &["order_id"], optional: &[] };
 
 pub(in crate::cli) async fn order_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Track(args) => track_orders(context, &order_ids(&args), true, &[]).await,
+        Command::Track(args) => track_orders(context, &args.ids, true, &[]).await,
         Command::Import(args) => {
             let read = |line: &csv::CsvRow| match line.whole_number("order_id")? {
                 id if id > 0 => Ok(OrderId(id)),
@@ -51,12 +52,13 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
         }
         Command::List(output) => list_orders(context, output).await,
         Command::Show { id, output } => show_order(context, OrderId(id), output).await,
-        Command::Untrack(args) => untrack_orders(context, &order_ids(&args)).await,
+        Command::Untrack(args) => {
+            let store = context.open_store().await?;
+            let removed =
+                write_and_commit(&store, async |write| write.tracked_order_remove(&args.ids).await).await?;
+            Ok(format!("{removed} order(s) no longer tracked\n").into())
+        }
     }
-}
-
-fn order_ids(args: &OrderIdArgs) -> Vec<OrderId> {
-    args.ids.iter().copied().map(OrderId).collect()
 }
 
 /// Tracks orders. With `again`, orders already tracked are read now, closed ones too.
@@ -84,8 +86,7 @@ async fn track_orders(
 
 async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.tracked_order_list().await?;
-    let time = |ms: Option<i64>| ms.map(|ms| Timestamp(ms).to_rfc3339());
-    let now = context.now();
+    let (now, time) = (context.now(), |ms: Option<i64>| ms.map(time_text));
     let json = |row: &OrderRow| {
         json!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
                "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
@@ -93,15 +94,8 @@ async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult 
                "state": row.state(now).as_str(), "stale": row.state(now) == OrderState::Stale})
     };
     let columns = |row: &OrderRow| {
-        [
-            row.order_id.to_string(),
-            row.state(now).as_str().to_owned(),
-            row.lines.to_string(),
-            or_dash(row.sold),
-            or_dash(row.left),
-            or_dash(time(row.closed_ms)),
-            or_dash(time(row.observed_ms)),
-        ]
+        let (state, closed, observed) = (row.state(now).as_str(), time(row.closed_ms), time(row.observed_ms));
+        cells![row.order_id, state, row.lines, row.sold, row.left, closed, observed]
     };
     let headings = ["order", "state", "lines", "sold", "left", "closed", "observed"];
     let nothing = "no order is tracked; run: tallyd order track ID…";
@@ -123,23 +117,17 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
         line["shipments"] = json!(shipped.collect::<Vec<_>>());
     }
     let text = || {
-        let mut text = match row.map(|row| (row.state(context.now()), row.closed_ms)) {
+        let text = match row.map(|row| (row.state(context.now()), row.closed_ms)) {
             Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
             _ => lines_text(&lines),
         };
-        if !allocations.is_empty() {
-            text.push_str(&allocations_text(&allocations));
-        }
-        if !items.is_empty() {
-            text.push_str(&items_text(&items));
-        }
-        text
+        text + &allocations_text(&allocations) + &items_text(&items)
     };
     Ok(output.render(|| &lines, text).into())
 }
 
 fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
-    let since = closed_ms.map_or_else(String::new, |ms| format!(" since {}", Timestamp(ms).to_rfc3339()));
+    let since = closed_ms.map_or_else(String::new, |ms| format!(" since {}", time_text(ms)));
     format!(
         "order {order} is cancelled or emptied: the platform shows none of its lines{since}; \
          `tallyd order track {order}` reads it again\n"
@@ -149,11 +137,7 @@ fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
 fn lines_text(lines: &[Value]) -> String {
     let columns = |line: &Value| {
         ["line_item_id", "sku", "quantity_sold", "quantity_left", "unit_price", "warehouse_id", "observed_at"]
-            .map(|name| match &line[name] {
-                Value::Null => "-".to_owned(),
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            })
+            .map(|name| line[name].cell_text())
     };
     let headings = ["line", "sku", "sold", "left", "price", "warehouse", "observed"];
     TextTable::new(headings, lines.iter().map(columns))
@@ -162,38 +146,25 @@ fn lines_text(lines: &[Value]) -> String {
 
 fn allocations_text(allocations: &[AllocationRow]) -> String {
     let columns = |row: &AllocationRow| {
-        [
-            row.line_item_id.to_string(),
-            or_dash(row.sku.as_ref()),
-            row.quantity.to_string(),
-            row.warehouse_id.to_string(),
-            or_dash(row.warehouse_name.as_ref()),
-            row.observed_at.clone(),
-        ]
+        cells![row.line_item_id, row.sku, row.quantity, row.warehouse_id, row.warehouse_name, row.observed_at]
     };
     let headings = ["line", "sku", "quantity", "warehouse", "name", "observed"];
-    format!("\n{}", TextTable::new(headings, allocations.iter().map(columns)).to_text(""))
+    TextTable::new(headings, allocations.iter().map(columns)).to_section()
 }
 
 fn items_text(items: &[ShipmentItemRow]) -> String {
     let columns = |row: &ShipmentItemRow| {
-        [
-            or_dash(row.line_item_id),
-            row.shipment_id.to_string(),
-            row.item_id.to_string(),
-            row.quantity.to_string(),
-            yes_or_no(row.is_shipped),
-            yes_or_no(row.is_confirmed),
-            or_dash(row.tracking_number.as_ref()),
-            row.observed_at.clone(),
+        cells![
+            row.line_item_id,
+            row.shipment_id,
+            row.item_id,
+            row.quantity,
+            row.is_shipped,
+            row.is_confirmed,
+            row.tracking_number,
+            row.observed_at,
         ]
     };
     let headings = ["line", "shipment", "item", "quantity", "shipped", "confirmed", "tracking", "observed"];
-    format!("\n{}", TextTable::new(headings, items.iter().map(columns)).to_text(""))
-}
-
-async fn untrack_orders(context: &CliContext, orders: &[OrderId]) -> CommandResult {
-    let store = context.open_store().await?;
-    let removed = write_and_commit(&store, async |write| write.tracked_order_remove(orders).await).await?;
-    Ok(format!("{removed} order(s) no longer tracked\n").into())
+    TextTable::new(headings, items.iter().map(columns)).to_section()
 }

@@ -2,11 +2,12 @@
 //! correction.
 
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::{TextTable, plain_line};
+use crate::cli::output::{TextTable, cells, plain_line, time_text};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::model::Timestamp;
 use crate::store::QuarantineRow;
 use clap::{Args, Subcommand};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 #[derive(Debug, Subcommand)]
@@ -38,25 +39,17 @@ pub(in crate::cli) async fn quarantine_command(context: &CliContext, command: Co
 async fn list_quarantine(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.quarantine_list().await?;
     let columns = |row: &QuarantineRow| {
-        [
-            row.subject.clone(),
-            row.operation.clone(),
-            Timestamp(row.since_ms).to_rfc3339(),
-            row.failures.to_string(),
-            row.next_try().to_rfc3339(),
-            row.why.clone(),
-        ]
+        cells![row.subject, row.operation, Timestamp(row.since_ms), row.failures, row.next_try(), row.why]
     };
     let headings = ["entry", "operation", "since", "failures", "next attempt", "error"];
     let table = || TextTable::new(headings, rows.iter().map(columns)).to_text("nothing is quarantined");
-    Ok(output.render(|| rows.iter().map(quarantine_json).collect::<Vec<_>>(), table).into())
-}
-
-fn quarantine_json(row: &QuarantineRow) -> serde_json::Value {
-    serde_json::json!({
-        "entry": row.subject, "operation": row.operation, "since": Timestamp(row.since_ms).to_rfc3339(),
-        "failures": row.failures, "next_try": row.next_try().to_rfc3339(), "why": row.why,
-    })
+    let json = |row: &QuarantineRow| {
+        json!({
+            "entry": row.subject, "operation": row.operation, "since": time_text(row.since_ms),
+            "failures": row.failures, "next_try": row.next_try().to_rfc3339(), "why": row.why,
+        })
+    };
+    Ok(output.render(|| rows.iter().map(json).collect::<Vec<_>>(), table).into())
 }
 
 async fn retry_entries(context: &CliContext, args: QuarantineRetryArgs) -> CommandResult {

@@ -1,10 +1,11 @@
 //! `sku`: the tracked SKUs. They are named by people and programs, because the interface has no product list.
 
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::{StreamedList, TextTable};
+use crate::cli::output::{StreamedList, TextTable, cells};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs, csv};
 use crate::model::Sku;
 use clap::{Args, Subcommand};
+use serde_json::json;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -37,7 +38,12 @@ pub(in crate::cli) async fn sku_command(context: &CliContext, command: Command) 
             add_skus(context, &skus, &notes).await
         }
         Command::List(output) => list_skus(context, output).await,
-        Command::Remove(args) => remove_skus(context, &parse_skus(&args.skus)?).await,
+        Command::Remove(args) => {
+            let (skus, store) = (parse_skus(&args.skus)?, context.open_store().await?);
+            let removed =
+                write_and_commit(&store, async |write| write.tracked_sku_remove(&skus).await).await?;
+            Ok(format!("{removed} SKU(s) no longer tracked\n").into())
+        }
     }
 }
 
@@ -60,19 +66,11 @@ async fn add_skus(context: &CliContext, skus: &[Sku], notes: &[String]) -> Comma
 async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
     let mut listing = StreamedList::new(output.json);
     let print = |rows: Vec<(String, String)>| {
-        let detail = |(sku, origin): &(String, String)| serde_json::json!({"sku": sku, "origin": origin});
-        let values: Vec<_> =
-            if output.json { rows.iter().map(detail).collect() } else { vec![().into(); rows.len()] };
-        listing.print_rows(&values, || {
-            TextTable::new(["sku", "origin"], rows.into_iter().map(|(sku, origin)| [sku, origin]))
+        let rows: Vec<_> = rows.iter().map(|(sku, origin)| json!({"sku": sku, "origin": origin})).collect();
+        listing.print_rows(&rows, || {
+            TextTable::new(["sku", "origin"], rows.iter().map(|row| cells![row["sku"], row["origin"]]))
         })
     };
     context.open_store().await?.tracked_sku_each(print).await?;
     Ok(listing.closing_text("no SKU is tracked; run: tallyd sku add SKU…").into())
-}
-
-async fn remove_skus(context: &CliContext, skus: &[Sku]) -> CommandResult {
-    let store = context.open_store().await?;
-    let removed = write_and_commit(&store, async |write| write.tracked_sku_remove(skus).await).await?;
-    Ok(format!("{removed} SKU(s) no longer tracked\n").into())
 }

@@ -10,7 +10,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub(super) struct ExplainStep {
-    /// The position in the journal, if any.
     pub(super) position: Option<i64>,
     pub(super) at_ms: i64,
     /// `fact`, `change`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
@@ -18,7 +17,6 @@ pub(super) struct ExplainStep {
     pub(super) text: String,
 }
 
-/// The stored data of one stock level.
 pub(super) struct ExplainHistory {
     facts: Vec<QuantityStateRow>,
     changes: Vec<ExplainedChange>,
@@ -41,14 +39,12 @@ impl ExplainHistory {
         Ok(Self { facts, events: store.explain_events(&ids).await?, changes })
     }
 
-    /// Returns the changes that are not in a final state.
     pub(super) fn open_changes(&self) -> impl Iterator<Item = &ExplainedChange> {
         self.changes
             .iter()
             .filter(|change| matches!(change.state.as_str(), "pending" | "sending" | "held" | "in_doubt"))
     }
 
-    /// Returns all steps in order.
     pub(super) fn steps(&self) -> Vec<ExplainStep> {
         let mut steps = self.fact_steps();
         steps.extend(self.changes.iter().map(insertion_step));
@@ -68,7 +64,6 @@ impl ExplainHistory {
         steps
     }
 
-    /// Returns the changes of the fact, each with its origin.
     fn fact_steps(&self) -> Vec<ExplainStep> {
         let earlier = std::iter::once(None).chain(self.facts.iter().map(Some));
         let step = |(fact, earlier): (&QuantityStateRow, Option<&QuantityStateRow>)| {
@@ -80,12 +75,8 @@ impl ExplainHistory {
                     format!("{source}{} -> {}{origins}", old.quantity, fact.quantity)
                 }
             };
-            ExplainStep {
-                position: Some(fact.position.unwrap_or(0)),
-                at_ms: fact.since_ms.unwrap_or(0),
-                code: "fact",
-                text,
-            }
+            let (position, at_ms) = (Some(fact.position.unwrap_or(0)), fact.since_ms.unwrap_or(0));
+            ExplainStep { position, at_ms, code: "fact", text }
         };
         self.facts.iter().zip(earlier).map(step).collect()
     }
@@ -142,17 +133,13 @@ fn insertion_step(change: &ExplainedChange) -> ExplainStep {
         Ok(ChangeBody::QuantityAdjust(adjust)) => format!("adjust {:+}", adjust.delta),
         Ok(_) | Err(_) => change.content.kind.clone(),
     };
-    ExplainStep {
-        position: Some(change.position.unwrap_or(0)),
-        at_ms: Timestamp::parse(&change.created_at).map_or(0, |at| at.0),
-        code: "change",
-        text: format!("change `{}` inserted: {request}; {}", change.key, state_text(change)),
-    }
+    let at_ms = Timestamp::parse(&change.created_at).map_or(0, |at| at.0);
+    let text = format!("change `{}` inserted: {request}; {}", change.key, state_text(change));
+    ExplainStep { position: Some(change.position.unwrap_or(0)), at_ms, code: "change", text }
 }
 
-/// Returns the current state of a change.
 fn state_text(change: &ExplainedChange) -> String {
-    let state = if change.state == "in_doubt" { "in doubt" } else { &change.state };
+    let state = change.state.replace('_', " ");
     match &change.reason {
         Some(reason) => format!("now {state} ({reason})"),
         None => format!("now {state}"),
@@ -224,11 +211,10 @@ fn event_step(event: &ExplainedEvent) -> ExplainStep {
 /// Returns a step for a change that is held, rejected, cancelled or in doubt. Sent changes have their own
 /// steps.
 fn state_step(change: &ExplainedChange) -> Option<ExplainStep> {
-    let state = match change.state.as_str() {
-        "held" | "rejected" | "cancelled" => change.state.as_str(),
-        "in_doubt" => "in doubt",
-        _ => return None,
-    };
+    if !matches!(change.state.as_str(), "held" | "rejected" | "cancelled" | "in_doubt") {
+        return None;
+    }
+    let state = change.state.replace('_', " ");
     let detail = change.detail.as_deref().unwrap_or_default();
     let reason = change.reason.as_deref().unwrap_or_default();
     let text = format!("change `{}` is {state} ({reason}): {detail}", change.key);

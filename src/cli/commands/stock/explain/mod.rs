@@ -7,7 +7,7 @@ mod history;
 
 use self::history::{ExplainHistory, ExplainStep};
 use crate::cli::context::CliContext;
-use crate::cli::output::plain_line;
+use crate::cli::output::{plain_line, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::daemon::preview_push;
 use crate::model::{ChangeId, Sku, Timestamp};
@@ -30,7 +30,6 @@ pub(in crate::cli) struct ExplainArgs {
     output: OutputArgs,
 }
 
-/// A SKU in the mirror and the outbox.
 struct ExplainedSku {
     sku: String,
     product_id: Option<i64>,
@@ -140,12 +139,11 @@ impl StockLevelExplanation {
     fn to_json(&self) -> Value {
         let level = &self.level;
         let steps = self.steps.iter().map(|step| {
-            json!({"position": step.position, "at": Timestamp(step.at_ms).to_rfc3339(), "what": step.code,
-                    "text": step.text})
+            json!({"position": step.position, "at": time_text(step.at_ms), "what": step.code, "text": step.text})
         });
         json!({
             "warehouse_id": level.warehouse_id, "warehouse_name": level.warehouse_name, "quantity": level.quantity,
-            "ours": level.own_delta, "observed_at": level.fact_ms.map(|ms| Timestamp(ms).to_rfc3339()),
+            "ours": level.own_delta, "observed_at": level.fact_ms.map(time_text),
             "exchange_id": level.fact_exchange_id, "pending_quantity": level.pending_quantity,
             "earlier_steps": self.earlier_steps, "steps": steps.collect::<Vec<_>>(), "next": self.next_steps,
         })
@@ -194,7 +192,6 @@ fn current_state_text(level: &CurrentStockLevel) -> String {
     now
 }
 
-/// Returns the next step of an open change.
 fn next_step_text(change: &ExplainedChange, plan: &PushPreview) -> String {
     let id = ChangeId(change.id);
     match change.state.as_str() {
