@@ -37,7 +37,7 @@ pub use control::quarantine::QuarantineRow;
 pub use control::request::ControlRequestRow;
 pub use engine::backup::{VerifiedCopy, scheduled_copy_name};
 pub use engine::connection::{CommitHook, StoreOptions};
-pub use engine::error::StoreError;
+pub use engine::error::{Result, StoreError};
 pub use engine::files::FileId;
 pub use engine::lock::{DatabaseLock, LockError, LockState};
 pub use engine::open::{Durability, Store, WriteTransaction};

@@ -12,7 +12,7 @@ use super::error::SqlContext;
 use super::files::{no_follow_options, sync_folder, with_suffix};
 use super::table_hash::table_hashes;
 use crate::model::{Position, Timestamp};
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Durability, Result, Store, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use std::fs::{File, Permissions};
@@ -49,7 +49,7 @@ impl Store {
         to: &Path,
         at: Timestamp,
         progress: impl Fn(u64, u64) + Send,
-    ) -> Result<VerifiedCopy, StoreError> {
+    ) -> Result<VerifiedCopy> {
         if to.exists() {
             let reason =
                 "a file of this name exists; choose another name, because backups never overwrite a file";
@@ -68,7 +68,7 @@ impl Store {
         &self,
         partial: &Path,
         progress: impl Fn(u64, u64) + Send,
-    ) -> Result<SqliteConnection, StoreError> {
+    ) -> Result<SqliteConnection> {
         let mut gate = Some(self.begin_write(Durability::Normal).await?);
         let mut original = connect_file(self.path(), false).await?;
         let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, journal_sequence";
@@ -99,7 +99,7 @@ impl Store {
     /// Removes the oldest copies of this database in a folder beyond `keep` and returns their number.
     ///
     /// Only files with the name of a scheduled copy and this database's marker are removed.
-    pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize, StoreError> {
+    pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize> {
         let failed = |source| StoreError::File { action: "list the folder", path: folder.to_owned(), source };
         let entries = std::fs::read_dir(folder).map_err(failed)?;
         let names: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
@@ -142,7 +142,7 @@ fn is_scheduled_copy(path: &Path) -> bool {
     name.map(shape) == Some(shape(&scheduled_copy_name(Timestamp(0))))
 }
 
-async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection, StoreError> {
+async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection> {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
     options.busy_timeout(Duration::from_secs(10)).connect().await.opening(path)
 }
@@ -153,7 +153,7 @@ async fn verify_copy(
     partial: &Path,
     to: &Path,
     at: Timestamp,
-) -> Result<VerifiedCopy, StoreError> {
+) -> Result<VerifiedCopy> {
     let mut copy = connect_file(partial, false).await?;
     let wrong = |reason: String| StoreError::Copy { path: to.to_owned(), reason };
     let sound: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
@@ -186,7 +186,7 @@ struct PartialCopy {
 }
 
 impl PartialCopy {
-    fn create_file(to: &Path) -> Result<Self, StoreError> {
+    fn create_file(to: &Path) -> Result<Self> {
         let path = with_suffix(to, ".partial");
         let created = no_follow_options().write(true).create(true).truncate(true).mode(COPY_MODE).open(&path);
         match created.and_then(|file| file.set_permissions(Permissions::from_mode(COPY_MODE))) {
@@ -199,7 +199,7 @@ impl PartialCopy {
     }
 
     /// Gives the copy its name after syncing it to the disk.
-    async fn publish_as(self, to: &Path) -> Result<(), StoreError> {
+    async fn publish_as(self, to: &Path) -> Result<()> {
         let (from, target) = (self.path.clone(), to.to_owned());
         let named = tokio::task::spawn_blocking(move || link_and_sync(&from, &target)).await;
         named.unwrap_or_else(|broken| resume_unwind(broken.into_panic())).map_err(|source| StoreError::File {

@@ -146,6 +146,9 @@ pub enum StoreError {
     },
 }
 
+/// Result of an operation on the database.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 impl StoreError {
     /// Returns true if the operation may succeed later without a repair of the database.
     ///
@@ -205,17 +208,17 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
 
 /// Adds the failed action to an error of a statement.
 pub(in crate::store) trait SqlContext<T> {
-    fn context(self, action: &'static str) -> Result<T, StoreError>;
+    fn context(self, action: &'static str) -> Result<T>;
     /// Names the database file that cannot be opened.
-    fn opening(self, path: &Path) -> Result<T, StoreError>;
+    fn opening(self, path: &Path) -> Result<T>;
 }
 
 impl<T> SqlContext<T> for Result<T, sqlx::Error> {
-    fn context(self, action: &'static str) -> Result<T, StoreError> {
+    fn context(self, action: &'static str) -> Result<T> {
         self.map_err(|source| StoreError::Sql { action, source })
     }
 
-    fn opening(self, path: &Path) -> Result<T, StoreError> {
+    fn opening(self, path: &Path) -> Result<T> {
         self.map_err(|source| StoreError::Open { path: path.to_owned(), source })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::SqlContext;
 use super::files::with_suffix;
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
@@ -19,7 +19,7 @@ pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
 ///
 /// # Errors
 /// [`StoreError::OtherSchema`].
-pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<(), StoreError> {
+pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<()> {
     let is_empty = |path: &Path| std::fs::metadata(path).map_or(true, |file| file.len() == 0);
     if is_empty(path) {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
 /// # Errors
 /// [`StoreError::OtherSchema`], [`StoreError::UnknownValue`] for an older or newer schema of the same migrations, or
 /// the failure to read the database.
-pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Result<()> {
     check_applied(read, path).await?;
     let newest = MIGRATIONS.iter().map(|m| m.version).max();
     let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
@@ -60,7 +60,7 @@ pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Re
 }
 
 /// Fails if an applied migration has a version of this program and another content.
-async fn check_applied(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+async fn check_applied(read: &mut SqliteConnection, path: &Path) -> Result<()> {
     let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
     let applied: Vec<(i64, Vec<u8>)> = sqlx::query_as(sql).fetch_all(read).await.opening(path)?;
     for (version, checksum) in applied {

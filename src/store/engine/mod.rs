@@ -23,7 +23,7 @@ pub(super) mod bulk;
 mod columns;
 pub(super) mod connection;
 pub(super) mod error;
-mod fetch;
+pub(super) mod fetch;
 pub(super) mod files;
 pub(super) mod lock;
 pub(super) mod lossy_text;

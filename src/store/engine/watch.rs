@@ -7,7 +7,7 @@
 use super::files::with_suffix;
 use crate::model::Position;
 use crate::store::journal::event::{BRAKE_RELEASED, ENTRY_RETRIED, OUTBOX_RESOLVED, QUOTA_LIFTED};
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use rustix::fs::inotify;
 use sqlx::FromRow;
 use std::io;
@@ -46,7 +46,7 @@ impl Store {
     ///
     /// A single statement reads all, because each statement crosses to the connection's thread and a query follows
     /// every commit.
-    pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries, StoreError> {
+    pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,

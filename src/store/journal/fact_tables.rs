@@ -6,8 +6,7 @@
 //! schema.
 
 use super::snapshot::table_columns;
-use crate::store::engine::error::SqlContext;
-use crate::store::{JournalReader, StoreError};
+use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -179,11 +178,7 @@ fn row_difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<RowDif
 
 impl JournalReader {
     /// Returns the rows of a fact table in the order of their keys, without the columns in `without`.
-    pub async fn fact_rows(
-        &mut self,
-        table: &FactTable,
-        without: &[&str],
-    ) -> Result<Vec<FactRow>, StoreError> {
+    pub async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
         let columns = table_columns(&mut self.connection, table.name).await?;
         let compared = columns.iter().filter(|column| !without.contains(&column.as_str()));
         let compared = compared.map(|column| (column, table.compared_sql(column)));
@@ -193,8 +188,7 @@ impl JournalReader {
         let (key, pairs, name) = (key.join(", "), pairs.join(", "), table.name);
         let sql =
             format!("SELECT json_array({key}) AS key, json_object({pairs}) AS row FROM {name} ORDER BY 1, 2");
-        let query = sqlx::query_as(AssertSqlSafe(sql)).fetch_all(&mut self.connection);
-        query.await.context("read the rows of a table")
+        self.fetch_all(AssertSqlSafe(sql), (), "read the rows of a table").await
     }
 }
 

@@ -10,7 +10,7 @@ use crate::model::{
     ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,
 };
 use crate::reconcile::tracking::ItemFact;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -103,22 +103,18 @@ pub struct ShipmentItemRow {
 
 impl Store {
     /// Returns the shipments to be read at `now`, least recently read first.
-    pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>, StoreError> {
+    pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>> {
         let sql = "SELECT s.id FROM shipment s JOIN shipment_progress p ON p.shipment_id = s.id \
                    WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
                      AND (?1 - coalesce(s.changed_ms, s.observed_ms) < ?2 OR ?1 - s.observed_ms >= ?3) \
                    ORDER BY s.exchange_id, s.id";
         let values = (now.0, time::whole_millis(QUIET_AFTER), time::whole_millis(QUIET_READ_INTERVAL));
-        let ids: Vec<(i64,)> = self.fetch_all(sql, values, "find the open shipments").await?;
-        Ok(ids.into_iter().map(|(id,)| ShipmentId(id)).collect())
+        self.fetch_column(sql, values, "find the open shipments").await
     }
 
     /// Returns a shipment's stored items for a preview; `None`: they were never all read. A push reads the
     /// shipment again just before it sends.
-    pub async fn shipment_cached_items(
-        &self,
-        shipment: ShipmentId,
-    ) -> Result<Option<Vec<ItemFact>>, StoreError> {
+    pub async fn shipment_cached_items(&self, shipment: ShipmentId) -> Result<Option<Vec<ItemFact>>> {
         let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, 0), i.tracking_number \
                    FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id \
                    WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
@@ -135,7 +131,7 @@ impl Store {
     }
 
     /// Returns the shipment items of an order.
-    pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>, StoreError> {
+    pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>> {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
                           tracking_number, tracking_url, observed_at \
                    FROM shipment_item WHERE order_id = ?1 ORDER BY shipment_id, item_id";
@@ -148,7 +144,7 @@ impl WriteTransaction {
     ///
     /// A page without items creates no shipment, because the platform may answer so for an unknown id. The
     /// shipment's order is taken from its lines where no other answer named it.
-    pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64, StoreError> {
+    pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
         let rows = json_rows(page.items);
         self.shipment_items_age(page.shipment_id, &rows).await?;
         let changed = self.shipment_items_write(page, &rows).await?;
@@ -171,7 +167,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         observed_at: Timestamp,
         fact: &ShipmentFact,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.shipment_items_age(fact.id, &json_rows(&fact.items)).await?;
         let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms, \
                        is_complete) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
@@ -198,7 +194,7 @@ impl WriteTransaction {
 
     /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
     /// the age of the shipment's answer; the others keep their age.
-    async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<(), StoreError> {
+    async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<()> {
         let sql = "UPDATE shipment_line SET observed_ms = iif( \
                        item_id IN (SELECT value->>'item_id' FROM json_each(?1)), NULL, \
                        coalesce(observed_ms, (SELECT s.observed_ms FROM shipment s WHERE s.id = ?2))) \
@@ -207,7 +203,7 @@ impl WriteTransaction {
         self.execute(sql, (rows, shipment.0), "keep the age of shipment items").await
     }
 
-    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {
+    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64> {
         let sql = "INSERT INTO shipment_line (shipment_id, item_id, line_item_id, sku, product_id, quantity, \
                        is_shipped, is_confirmed, carrier_id, carrier_name, tracking_number, tracking_url, \
                        estimated_delivery_ms, exchange_id) \

@@ -2,7 +2,7 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, StorefrontId};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -67,7 +67,7 @@ pub struct TemplateRow {
 
 impl Store {
     /// Lists the storefronts, also those that the platform no longer lists.
-    pub async fn storefront_list(&self) -> Result<Vec<StorefrontRow>, StoreError> {
+    pub async fn storefront_list(&self) -> Result<Vec<StorefrontRow>> {
         let sql = "SELECT id, name, type AS kind, is_active, properties, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM storefront ORDER BY id";
@@ -75,14 +75,13 @@ impl Store {
     }
 
     /// Returns the storefronts that the platform lists.
-    pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>, StoreError> {
+    pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>> {
         let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
-        let ids: Vec<(i64,)> = self.fetch_all(sql, (), "read the storefronts").await?;
-        Ok(ids.into_iter().map(|(id,)| StorefrontId(id)).collect())
+        self.fetch_column(sql, (), "read the storefronts").await
     }
 
     /// Lists the listing templates of a storefront or of all, also those that the platform no longer lists.
-    pub async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>, StoreError> {
+    pub async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>> {
         let sql = "SELECT id, storefront_id, name, body, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM listing_template WHERE ?1 IS NULL OR storefront_id = ?1 ORDER BY storefront_id, id";
@@ -96,7 +95,7 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         storefronts: &[StorefrontFact],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = "INSERT INTO storefront (id, name, is_active, type, properties, exchange_id) \
                    SELECT value->>'id', value->>'name', value->>'is_active', value->>'kind', \
                           value->>'properties', ?2 FROM json_each(?1) WHERE true \
@@ -115,7 +114,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         storefront: StorefrontId,
         templates: &[TemplateFact],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = "INSERT INTO listing_template (id, storefront_id, name, body, exchange_id) \
                    SELECT value->>'id', ?3, value->>'name', value->>'body', ?2 FROM json_each(?1) WHERE true \
                    ON CONFLICT (id) DO UPDATE SET storefront_id = excluded.storefront_id, name = excluded.name, \

@@ -2,7 +2,7 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, SupplierId};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -40,7 +40,7 @@ pub struct SupplierRow {
 
 impl Store {
     /// Lists the suppliers, also those that the platform no longer lists.
-    pub async fn supplier_list(&self) -> Result<Vec<SupplierRow>, StoreError> {
+    pub async fn supplier_list(&self) -> Result<Vec<SupplierRow>> {
         let sql = "SELECT id, name, account_number, is_active, url AS supplier_url, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM supplier ORDER BY id";
@@ -54,7 +54,7 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         suppliers: &[SupplierFact],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = "INSERT INTO supplier (id, name, account_number, is_active, url, exchange_id) \
                    SELECT value->>'id', value->>'name', value->>'account_number', value->>'is_active', \
                           value->>'url', ?2 FROM json_each(?1) WHERE true \

@@ -2,7 +2,7 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, WarehouseId};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -47,7 +47,7 @@ pub struct WarehouseRow {
 
 impl Store {
     /// Lists the warehouses, also those that the platform no longer lists.
-    pub async fn warehouse_list(&self) -> Result<Vec<WarehouseRow>, StoreError> {
+    pub async fn warehouse_list(&self) -> Result<Vec<WarehouseRow>> {
         let sql = "SELECT id, name, type AS kind, is_active, account_number, is_system_generated, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM warehouse ORDER BY id";
@@ -55,10 +55,9 @@ impl Store {
     }
 
     /// Returns the ids of the warehouses that the platform lists.
-    pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>, StoreError> {
+    pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>> {
         let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
-        let ids: Vec<(i64,)> = self.fetch_all(sql, (), "read the warehouses").await?;
-        Ok(ids.into_iter().map(|(id,)| WarehouseId(id)).collect())
+        self.fetch_column(sql, (), "read the warehouses").await
     }
 }
 
@@ -68,7 +67,7 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         warehouses: &[WarehouseFact],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = "INSERT INTO warehouse (id, name, is_active, account_number, is_system_generated, type, contact, \
                        exchange_id) \
                    SELECT value->>'id', value->>'name', value->>'is_active', value->>'account_number', \

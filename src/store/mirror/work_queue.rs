@@ -2,7 +2,7 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Timestamp};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -36,7 +36,7 @@ pub(super) struct CountsRow {
 }
 
 /// Returns the counts at a position and each later row, oldest first.
-pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>, StoreError> {
+pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>> {
     let sql = format!(
         "SELECT exchange_id, json_array({COUNT_COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
              (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
@@ -87,7 +87,7 @@ pub struct WorkQueueRow {
 
 impl Store {
     /// Returns the newest counts, newest first; each row holds until the next.
-    pub async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>, StoreError> {
+    pub async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>> {
         let sql = format!(
             "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COUNT_COLUMNS} \
              FROM work_queue ORDER BY exchange_id DESC LIMIT ?1"
@@ -103,13 +103,12 @@ impl WriteTransaction {
         exchange: ExchangeId,
         observed_at: Timestamp,
         counts: &WorkQueueCounts,
-    ) -> Result<WorkQueueDifference, StoreError> {
+    ) -> Result<WorkQueueDifference> {
         let newest =
             format!("SELECT json_array({COUNT_COLUMNS}) FROM work_queue ORDER BY exchange_id DESC LIMIT 1");
-        let known: Option<(String,)> =
-            self.fetch_optional(sqlx::AssertSqlSafe(newest), (), "read the newest work queue").await?;
-        let json = json_rows(counts);
-        let known = known.map(|(counts,)| counts);
+        let mut known: Vec<String> =
+            self.fetch_column(sqlx::AssertSqlSafe(newest), (), "read the newest work queue").await?;
+        let (known, json) = (known.pop(), json_rows(counts));
         if known.as_ref() == Some(&json) {
             return Ok(WorkQueueDifference::default());
         }

@@ -2,10 +2,10 @@
 
 use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
-use crate::store::engine::error::SqlContext;
+use crate::store::engine::fetch;
 use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
 use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row as _};
 use std::collections::BTreeMap;
@@ -207,14 +207,14 @@ pub(super) const CHANGE_BY_KEY: &str = concat!(change_rows!(), " WHERE key = ?1"
 
 impl Store {
     /// Returns the pending changes, operators' first, then by id.
-    pub async fn outbox_pending(&self) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_pending(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(change_rows!(), " WHERE state = 'pending' ORDER BY priority DESC, id");
         self.fetch_all(sql, (), "read the pending changes").await
     }
 
     /// Returns the pending changes with an id above `after`, operators' first, then by id. Their
     /// bodies are not read.
-    pub async fn outbox_new_changes(&self, after: ChangeId) -> Result<Vec<NewChange>, StoreError> {
+    pub async fn outbox_new_changes(&self, after: ChangeId) -> Result<Vec<NewChange>> {
         // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
         let sql = "SELECT id, sku, warehouse_id, priority > 0 AS is_urgent, \
                        iif(dated_at IS NULL, created_at, NULL) AS undated_at FROM outbox \
@@ -223,7 +223,7 @@ impl Store {
     }
 
     /// Returns those of these changes that are pending, by id.
-    pub async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE state = 'pending' AND id IN (SELECT value FROM json_each(?1)) ORDER BY id"
@@ -232,7 +232,7 @@ impl Store {
     }
 
     /// Returns the pending shipments and tracking numbers, operators' first, then by id.
-    pub async fn outbox_shipments(&self) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_shipments(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
@@ -244,7 +244,7 @@ impl Store {
     /// Returns the pending and held changes of these stock levels under all their spellings, by id.
     ///
     /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
-    pub async fn outbox_open_changes(&self, levels: &[StockLevel]) -> Result<Vec<OpenChange>, StoreError> {
+    pub async fn outbox_open_changes(&self, levels: &[StockLevel]) -> Result<Vec<OpenChange>> {
         let sql = concat!(
             level_names!(),
             change_columns!(),
@@ -257,7 +257,7 @@ impl Store {
 
     /// Returns the stock levels of held changes for which a later count was applied, as the changes name
     /// them.
-    pub async fn outbox_superseded(&self) -> Result<Vec<StockLevel>, StoreError> {
+    pub async fn outbox_superseded(&self) -> Result<Vec<StockLevel>> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
                      AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 FROM outbox s \
@@ -276,7 +276,7 @@ impl Store {
     }
 
     /// Returns the changes that may create a product: pending, sending or in doubt.
-    pub async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
@@ -285,7 +285,7 @@ impl Store {
     }
 
     /// Lists changes, newest first.
-    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
@@ -300,13 +300,12 @@ impl Store {
     }
 
     /// Returns the change with this key.
-    pub async fn outbox_show(&self, key: &str) -> Result<Option<ChangeRow>, StoreError> {
-        let sql = CHANGE_BY_KEY;
-        self.fetch_optional(sql, (key,), "read a change").await
+    pub async fn outbox_show(&self, key: &str) -> Result<Option<ChangeRow>> {
+        self.fetch_optional(CHANGE_BY_KEY, (key,), "read a change").await
     }
 
     /// Returns the keys of these changes.
-    pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>, StoreError> {
+    pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>> {
         let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
         let rows: Vec<(ChangeId, LossyText)> =
             self.fetch_all(sql, (stock_levels::json_rows(changes),), "read the keys of changes").await?;
@@ -314,10 +313,7 @@ impl Store {
     }
 
     /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
-    pub async fn outbox_adjusts_by_prefix(&self, name: &str) -> Result<Vec<(String, String)>, StoreError> {
+    pub async fn outbox_adjusts_by_prefix(&self, name: &str) -> Result<Vec<(String, String)>> {
         let sql = "SELECT key, body FROM outbox WHERE key > ?1 || ':' AND key < ?1 || ';' \
                      AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
         let rows: Vec<(LossyText, LossyText)> =
@@ -326,7 +322,7 @@ impl Store {
     }
 
     /// Returns the number of changes in each state.
-    pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
+    pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
         self.fetch_all(sql, (), "count the changes").await
     }
@@ -336,8 +332,7 @@ impl Store {
 pub(in crate::store) async fn outbox_open_revisions(
     from: &mut SqliteConnection,
     levels: &[StockLevel],
-) -> Result<Vec<(i64, i64)>, StoreError> {
+) -> Result<Vec<(i64, i64)>> {
     let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!());
-    let query = sqlx::query_as(sql).bind(stock_levels::stock_level_names(levels));
-    query.fetch_all(from).await.context("read the revisions of changes")
+    fetch::all(from, sql, (stock_levels::stock_level_names(levels),), "read the revisions of changes").await
 }

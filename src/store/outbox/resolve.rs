@@ -8,10 +8,9 @@ use super::in_doubt::{IN_DOUBT_ROWS, InDoubtRow};
 use super::transitions::ChangeOutcome;
 use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep};
-use crate::store::engine::error::SqlContext;
 use crate::store::journal::event::OUTBOX_RESOLVED;
 use crate::store::mirror::stock_levels::StockLevelWrite;
-use crate::store::{StoreError, WriteTransaction};
+use crate::store::{Result, WriteTransaction};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use std::time::Duration;
@@ -43,7 +42,7 @@ impl WriteTransaction {
         resolution: Resolution,
         max_base_age: Duration,
         at: Timestamp,
-    ) -> Result<DecisionResult<ResolutionEffect>, StoreError> {
+    ) -> Result<DecisionResult<ResolutionEffect>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
         let (from, step) = match change_status(&change)
             .and_then(|stand| Ok((stand.state, stand.resolution_step(resolution)?)))
@@ -81,7 +80,7 @@ impl WriteTransaction {
     }
 
     /// Requeues a held change after its cause was fixed.
-    pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>, StoreError> {
+    pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
         if let Err(why) = change_status(&change).and_then(|stand| stand.check_retry()) {
             return Ok(Err(why));
@@ -94,7 +93,7 @@ impl WriteTransaction {
     }
 
     /// Cancels the change with this key and returns true if its state allowed that (`pending` or `held`).
-    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool, StoreError> {
+    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(false) };
         if !change.state.may_become(ChangeState::Cancelled) {
             return Ok(false);
@@ -117,7 +116,7 @@ impl WriteTransaction {
         from: ChangeState,
         end: DoubtEnd,
         at: Timestamp,
-    ) -> Result<ResolutionEffect, StoreError> {
+    ) -> Result<ResolutionEffect> {
         let entry = self.entry_changes(change).await?;
         let keys: Vec<String> = entry.iter().map(|row| row.key.clone()).collect();
         let level = entry.first().and_then(|row| Some((row, stock_level_write(row)?)));
@@ -143,7 +142,7 @@ impl WriteTransaction {
     }
 
     /// Records the SKUs of created products as discovered, as their answer would have done.
-    async fn discover_created_skus(&mut self, entry: &[InDoubtRow], at: Timestamp) -> Result<(), StoreError> {
+    async fn discover_created_skus(&mut self, entry: &[InDoubtRow], at: Timestamp) -> Result<()> {
         for row in entry {
             if let Ok(ChangeBody::ProductCreate(create)) = &row.content.body {
                 self.discovered_sku_created(ExchangeId(row.exchange_id), &create.sku, at).await?;
@@ -154,11 +153,11 @@ impl WriteTransaction {
 
     /// Returns the changes of the entry: those of one stock level in one call with the state and reason of
     /// `change`.
-    async fn entry_changes(&mut self, change: &ChangeRow) -> Result<Vec<InDoubtRow>, StoreError> {
+    async fn entry_changes(&mut self, change: &ChangeRow) -> Result<Vec<InDoubtRow>> {
         let sql = format!("{IN_DOUBT_ROWS} WHERE o.exchange_id = ?1 ORDER BY o.id");
-        let query = sqlx::query_as(AssertSqlSafe(sql)).bind(change.exchange_id);
+        let values = (change.exchange_id,);
         let rows: Vec<InDoubtRow> =
-            query.fetch_all(&mut *self.tx).await.context("read the changes of a call in doubt")?;
+            self.fetch_all(AssertSqlSafe(sql), values, "read the changes of a call in doubt").await?;
         let level = |row: &InDoubtRow| row.product.zip(row.warehouse_id);
         let of_change = rows.iter().find(|row| row.id == change.id).and_then(level);
         let is_of_entry = |row: &InDoubtRow| {
@@ -178,7 +177,7 @@ impl WriteTransaction {
         number: Option<Quantity>,
         max_base_age: Duration,
         at: Timestamp,
-    ) -> Result<DecisionResult<ResolutionEffect>, StoreError> {
+    ) -> Result<DecisionResult<ResolutionEffect>> {
         let fact = self.current_fact(change).await?;
         let near = fact.filter(|(_, _, observed)| {
             observed.is_some_and(|observed| at.duration_since(Timestamp(observed)) <= max_base_age)
@@ -198,10 +197,9 @@ impl WriteTransaction {
                    VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT (change_id) DO UPDATE SET quantity = excluded.quantity, \
                        base_quantity = excluded.base_quantity, base_own_delta = excluded.base_own_delta";
-        let query = sqlx::query(sql).bind(change.id.0).bind(number.map(|number| number.0));
-        let query =
-            query.bind(base.map(|(quantity, ..)| quantity)).bind(base.map(|(_, own_delta, _)| own_delta));
-        query.execute(&mut *self.tx).await.context("keep a person's resolution on a count")?;
+        let values =
+            (change.id, number, base.map(|(quantity, ..)| quantity), base.map(|(_, delta, _)| delta));
+        self.execute(sql, values, "store a person's decision on a count").await?;
         let detail = match number {
             None => "to be taken as counted, by the operator's resolution".to_owned(),
             Some(number) => format!("to become {number}, by the operator's resolution"),
@@ -211,27 +209,21 @@ impl WriteTransaction {
         Ok(Ok(ResolutionEffect { keys: vec![change.key.clone()], state: ChangeState::Pending, next: detail }))
     }
 
-    async fn current_fact(&mut self, change: &ChangeRow) -> Result<Option<CurrentFact>, StoreError> {
+    async fn current_fact(&mut self, change: &ChangeRow) -> Result<Option<CurrentFact>> {
         let sql = "SELECT b.quantity, b.own_delta, coalesce(b.fact_ms, r.observed_ms) \
                    FROM change_stock_level c \
                    JOIN product p ON p.id = c.product \
                    JOIN balance b ON b.product = p.id AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = ?1 \
                    AND b.unlinked_ms IS NULL";
-        let found = sqlx::query_as(sql).bind(change.id.0).fetch_optional(&mut *self.tx).await;
-        found.context("read the fact of a change's stock level")
+        self.fetch_optional(sql, (change.id,), "read the fact of a change's stock level").await
     }
 
-    async fn append_resolved(
-        &mut self,
-        key: &str,
-        decision: &Value,
-        at: Timestamp,
-    ) -> Result<Position, StoreError> {
+    async fn append_resolved(&mut self, key: &str, decision: &Value, at: Timestamp) -> Result<Position> {
         self.event_append(at, OUTBOX_RESOLVED, key, Some(&decision.to_string())).await
     }
 
-    async fn outbox_find(&mut self, key: &str) -> Result<Option<ChangeRow>, StoreError> {
+    async fn outbox_find(&mut self, key: &str) -> Result<Option<ChangeRow>> {
         self.fetch_optional(CHANGE_BY_KEY, (key,), "read a change").await
     }
 }

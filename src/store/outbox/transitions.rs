@@ -6,7 +6,7 @@ use crate::model::{ChangeId, ExchangeId, Timestamp, cut_reason};
 use crate::outbox::{ChangeState, Reason};
 use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels;
-use crate::store::{StoreError, WriteTransaction};
+use crate::store::{Result, StoreError, WriteTransaction};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -60,20 +60,12 @@ macro_rules! transition {
     };
 }
 
-const TRANSITION: &str = transition!();
-
 impl WriteTransaction {
     /// Inserts a change; returns false if its key is known already, and then nothing happens.
     ///
     /// # Errors
     /// [`StoreError::KeyTaken`] if the key belongs to another change.
-    pub async fn outbox_insert(
-        &mut self,
-        key: &str,
-        kind: &str,
-        body: &str,
-        priority: i64,
-    ) -> Result<bool, StoreError> {
+    pub async fn outbox_insert(&mut self, key: &str, kind: &str, body: &str, priority: i64) -> Result<bool> {
         let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
         let done =
             sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
@@ -89,9 +81,9 @@ impl WriteTransaction {
         from: ChangeState,
         moves: &[ChangeOutcome],
         at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let values = (stock_levels::json_rows(moves), from.as_str(), at, at.to_rfc3339());
-        self.execute_counting(TRANSITION, values, "move changes").await
+        self.execute_counting(transition!(), values, "move changes").await
     }
 
     /// Moves changes that are in `from` and returns the ids of those that were moved.
@@ -100,19 +92,15 @@ impl WriteTransaction {
         from: ChangeState,
         moves: &[ChangeOutcome],
         at: Timestamp,
-    ) -> Result<BTreeSet<ChangeId>, StoreError> {
+    ) -> Result<BTreeSet<ChangeId>> {
         let values = (stock_levels::json_rows(moves), from.as_str(), at, at.to_rfc3339());
-        let moved: Vec<(ChangeId,)> =
-            self.fetch_all(concat!(transition!(), " RETURNING id"), values, "move changes").await?;
-        Ok(moved.into_iter().map(|(id,)| id).collect())
+        let moved =
+            self.fetch_column(concat!(transition!(), " RETURNING id"), values, "move changes").await?;
+        Ok(moved.into_iter().collect())
     }
 
     /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
-    pub async fn outbox_date_future(
-        &mut self,
-        changes: &[ChangeId],
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
+    pub async fn outbox_date_future(&mut self, changes: &[ChangeId], at: Timestamp) -> Result<()> {
         let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
                    WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
         let values = (stock_levels::json_rows(changes), at.to_rfc3339());
@@ -125,7 +113,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         claims: &[ClaimedChange],
         at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
                    detail = NULL, \
                        exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
@@ -139,7 +127,7 @@ impl WriteTransaction {
         state: ChangeState,
         notes: &[ChangeOutcome],
         at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
                        detail = m.value->>'detail', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
@@ -149,7 +137,7 @@ impl WriteTransaction {
     }
 
     /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
-    pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
+    pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<()> {
         self.execute("DELETE FROM quantity_policy", (), "write the policies").await?;
         let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
                    SELECT value->>0, value->>1 FROM json_each(?1)";

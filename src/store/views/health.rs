@@ -6,7 +6,7 @@
 use crate::model::{CallEffect, Operation, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Store, StoreError};
+use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Result, Store};
 use sqlx::FromRow;
 use std::time::Duration;
 
@@ -264,7 +264,7 @@ const UNREADABLE: &str = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record
 
 impl Store {
     /// Returns all rows for the health judgement.
-    pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows, StoreError> {
+    pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows> {
         let parked_since = now.minus(PARKED_MAX_AGE);
         Ok(HealthRows {
             last_session: self.fetch_optional(LAST_SESSION, (), "read the last session").await?,
@@ -287,7 +287,7 @@ impl Store {
         })
     }
 
-    async fn health_waiting(&self) -> Result<Vec<WaitingRow>, StoreError> {
+    async fn health_waiting(&self) -> Result<Vec<WaitingRow>> {
         let sql = format!(
             "SELECT w.kind, w.why, w.changes, w.since_ms, w.key, w.detail, \
                     (SELECT min(s.started_ms) FROM session s WHERE s.started_ms >= w.since_ms) AS first_session_ms \
@@ -309,7 +309,7 @@ impl Store {
         self.fetch_all(sqlx::AssertSqlSafe(sql), (), "read the pending changes").await
     }
 
-    async fn health_orphans(&self) -> Result<Vec<OrphanTrackingRow>, StoreError> {
+    async fn health_orphans(&self) -> Result<Vec<OrphanTrackingRow>> {
         let sql = format!(
             "SELECT o.key, json_extract(o.body, '$.shipment_key') AS shipment_key, \
                     unixepoch(o.created_at) * 1000 AS since_ms \
@@ -319,7 +319,7 @@ impl Store {
     }
 
     /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.
-    async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<CallRow>, StoreError> {
+    async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<CallRow>> {
         let sql = format!(
             "SELECT operation, verdict, status, message, sent_ms FROM exchange \
              WHERE sent_ms >= ?1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT ?2"
