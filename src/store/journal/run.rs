@@ -141,8 +141,7 @@ impl WriteTransaction {
         let sql = "INSERT INTO session (boot_id, version, started_ms, started_moment) \
                    VALUES (?1, ?2, ?3, ?4) RETURNING id";
         let session_id = self.fetch_value(sql, (boot_id, version, at, moment), "begin a session").await?;
-        let (in_doubt, interrupted_runs) = self.recover_interrupted(at).await?;
-        self.exchange_interrupt_all(at, moment).await?;
+        let (in_doubt, interrupted_runs) = self.recover_interrupted(at, moment).await?;
         Ok(SessionStart { session_id, interrupted_runs, in_doubt })
     }
 
@@ -158,9 +157,9 @@ impl WriteTransaction {
         self.execute(sql, values, "store the version and machine of a session").await
     }
 
-    /// Closes what an interrupted session left open: changes in `sending` and runs in `running`. Returns the
-    /// numbers of both.
-    async fn recover_interrupted(&mut self, at: Timestamp) -> Result<(u64, u64)> {
+    /// Closes the changes, runs and exchanges that an interrupted session left open. Returns the numbers of changes
+    /// and runs.
+    async fn recover_interrupted(&mut self, at: Timestamp, moment: Moment) -> Result<(u64, u64)> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'no_answer', \
                           state_changed_ms = ?1, \
                           detail = 'tallyd ended before the answer came; the platform may or may not have applied it' \
@@ -169,13 +168,13 @@ impl WriteTransaction {
         let sql = "UPDATE run SET outcome = 'interrupted', ended_ms = max(started_ms, ?1), \
                           summary = 'tallyd ended during the run' WHERE outcome = 'running'";
         let runs = self.execute_counting(sql, (at.0,), "close interrupted runs").await?;
+        self.exchange_interrupt_all(at, moment).await?;
         Ok((in_doubt, runs))
     }
 
     /// Ends a session; open changes, runs and exchanges are closed as after a crash.
     pub async fn session_end(&mut self, session_id: i64, at: Timestamp, moment: Moment) -> Result<()> {
-        self.recover_interrupted(at).await?;
-        self.exchange_interrupt_all(at, moment).await?;
+        self.recover_interrupted(at, moment).await?;
         let sql = "UPDATE session SET ended_ms = ?2 WHERE id = ?1";
         self.execute(sql, (session_id, at.0), "end the session").await
     }

@@ -109,14 +109,10 @@ impl WriteTransaction {
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        is_found = excluded.is_found, is_complete = excluded.is_complete";
-        let values = (
-            page.order_id.0,
-            page.line_item_id.0,
-            page.exchange_id.0,
-            page.observed_at.0,
-            page.allocations.is_some(),
-            page.allocations.is_some() && page.is_complete,
-        );
+        let &AllocationPage { order_id, line_item_id, exchange_id, observed_at, allocations, is_complete } =
+            page;
+        let is_found = allocations.is_some();
+        let values = (order_id, line_item_id, exchange_id, observed_at, is_found, is_found && is_complete);
         self.execute(sql, values, "record that the allocation of a line was requested").await
     }
 

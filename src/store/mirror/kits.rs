@@ -6,6 +6,7 @@
 //! person may have changed the line. A type may change, so the platform is asked again before a change is
 //! refused because of it.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Operation, ProductId, RunId, Sku, Timestamp};
 use crate::reconcile::proof;
@@ -211,15 +212,9 @@ impl WriteTransaction {
     }
 
     async fn components_write(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64> {
-        let sql = "INSERT INTO kit_component (kit_id, component_id, product_id, sku, quantity, exchange_id) \
-                   SELECT ?2, value->>'component_id', value->>'product_id', value->>'sku', value->>'quantity', ?3 \
-                   FROM json_each(?1) WHERE true \
-                   ON CONFLICT (kit_id, component_id) DO UPDATE SET product_id = excluded.product_id, \
-                       sku = excluded.sku, quantity = excluded.quantity, exchange_id = excluded.exchange_id, \
-                       missing_since_ms = NULL \
-                   WHERE (product_id, sku, quantity) IS NOT (excluded.product_id, excluded.sku, excluded.quantity) \
-                       OR missing_since_ms IS NOT NULL";
-        let values = (rows, page.kit.0, page.exchange_id.0);
+        let (key, columns) = ("kit_id, component_id", "product_id, sku, quantity");
+        let sql = upsert_records("kit_component", "kit_id", key, columns);
+        let values = (rows, page.exchange_id, page.kit);
         self.execute_counting(sql, values, "record the components of a kit").await
     }
 

@@ -1,5 +1,6 @@
 //! Lines of tracked orders.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, OrderId, OrderLine, Sku, Timestamp};
 use crate::reconcile::proof;
@@ -90,22 +91,9 @@ impl WriteTransaction {
     }
 
     async fn order_lines_write(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64> {
-        let sql = "INSERT INTO order_line_item (order_id, line_item_id, sku, product_id, quantity_sold, \
-                       quantity_left, unit_price, warehouse_id, exchange_id) \
-                   SELECT ?2, value->>'line_item_id', value->>'sku', value->>'product_id', \
-                          value->>'quantity_sold', value->>'quantity_left', CAST(value->>'unit_price' AS REAL), \
-                          value->>'warehouse_id', ?3 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (order_id, line_item_id) DO UPDATE SET sku = excluded.sku, \
-                       product_id = excluded.product_id, quantity_sold = excluded.quantity_sold, \
-                       quantity_left = excluded.quantity_left, unit_price = excluded.unit_price, \
-                       warehouse_id = excluded.warehouse_id, exchange_id = excluded.exchange_id, \
-                       missing_since_ms = NULL \
-                   WHERE sku IS NOT excluded.sku OR product_id IS NOT excluded.product_id \
-                       OR quantity_sold <> excluded.quantity_sold \
-                       OR quantity_left IS NOT excluded.quantity_left \
-                       OR unit_price IS NOT excluded.unit_price OR warehouse_id IS NOT excluded.warehouse_id \
-                       OR missing_since_ms IS NOT NULL";
-        let values = (rows, page.order_id.0, page.exchange_id.0);
+        let columns = "sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id";
+        let sql = upsert_records("order_line_item", "order_id", "order_id, line_item_id", columns);
+        let values = (rows, page.exchange_id, page.order_id);
         self.execute_counting(sql, values, "record the lines of an order").await
     }
 

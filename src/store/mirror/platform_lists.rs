@@ -80,6 +80,25 @@ impl PlatformList {
     }
 }
 
+/// Returns SQL that records the JSON list `?1` of the exchange `?2` in a table and writes only new and different rows.
+///
+/// The columns are keys of the JSON objects, except `owner`, which is `?3` in all rows.
+pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str) -> AssertSqlSafe<String> {
+    let value = |column: &str| match column == owner {
+        true => "?3".to_owned(),
+        false => format!("value->>'{column}'"),
+    };
+    let values: Vec<String> = key.split(", ").chain(columns.split(", ")).map(value).collect();
+    let excluded: Vec<String> = columns.split(", ").map(|column| format!("excluded.{column}")).collect();
+    let (values, excluded) = (values.join(", "), excluded.join(", "));
+    AssertSqlSafe(format!(
+        "INSERT INTO {table} ({key}, {columns}, exchange_id) SELECT {values}, ?2 FROM json_each(?1) WHERE true \
+         ON CONFLICT ({key}) DO UPDATE SET ({columns}) = ({excluded}), exchange_id = excluded.exchange_id, \
+             missing_since_ms = NULL \
+         WHERE ({columns}) IS NOT ({excluded}) OR missing_since_ms IS NOT NULL"
+    ))
+}
+
 impl Store {
     /// Returns the number of the list's known records that are not missing.
     pub async fn list_known_count(&self, list: PlatformList) -> Result<i64> {

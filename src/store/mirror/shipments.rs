@@ -4,6 +4,7 @@
 //! shipment, or one that is shipped and confirmed in full, is not read again. A shipment without news for
 //! [`QUIET_AFTER`] is read daily.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use super::tracked_orders::{QUIET_AFTER, QUIET_READ_INTERVAL};
 use crate::model::{
@@ -118,14 +119,13 @@ impl Store {
         let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, 0), i.tracking_number \
                    FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id \
                    WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
-        let rows = self.fetch_all(sql, (shipment.0,), "read the items of a shipment").await?;
-        let item =
-            |(item_id, line_item_id, is_shipped, tracking_number): (i64, Option<i64>, bool, _)| ItemFact {
-                item_id: ShipmentItemId(item_id),
-                line_item_id: line_item_id.map(LineItemId),
-                is_shipped,
-                tracking_number,
-            };
+        let rows = self.fetch_all(sql, (shipment,), "read the items of a shipment").await?;
+        let item = |(item_id, line_item_id, is_shipped, tracking_number)| ItemFact {
+            item_id,
+            line_item_id,
+            is_shipped,
+            tracking_number,
+        };
         let items: Vec<ItemFact> = rows.into_iter().map(item).collect();
         Ok((!items.is_empty()).then_some(items))
     }
@@ -176,16 +176,8 @@ impl WriteTransaction {
                        warehouse_id = coalesce(excluded.warehouse_id, warehouse_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        is_complete = excluded.is_complete";
-        let values = (
-            fact.id.0,
-            fact.order_id.map(|id| id.0),
-            &fact.number,
-            &fact.status,
-            fact.warehouse_id.map(|id| id.0),
-            exchange.0,
-            observed_at.0,
-            fact.is_complete,
-        );
+        let ShipmentFact { id, order_id, number, status, warehouse_id, is_complete, .. } = fact;
+        let values = (id, order_id, number, status, warehouse_id, exchange, observed_at, is_complete);
         self.execute(sql, values, "record a shipment").await?;
         let page =
             ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
@@ -204,27 +196,10 @@ impl WriteTransaction {
     }
 
     async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64> {
-        let sql = "INSERT INTO shipment_line (shipment_id, item_id, line_item_id, sku, product_id, quantity, \
-                       is_shipped, is_confirmed, carrier_id, carrier_name, tracking_number, tracking_url, \
-                       estimated_delivery_ms, exchange_id) \
-                   SELECT ?2, value->>'item_id', value->>'line_item_id', value->>'sku', value->>'product_id', \
-                          value->>'quantity', value->>'is_shipped', value->>'is_confirmed', value->>'carrier_id', \
-                          value->>'carrier_name', value->>'tracking_number', value->>'tracking_url', \
-                          value->>'estimated_delivery_ms', ?3 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (shipment_id, item_id) DO UPDATE SET line_item_id = excluded.line_item_id, \
-                       sku = excluded.sku, product_id = excluded.product_id, quantity = excluded.quantity, \
-                       is_shipped = excluded.is_shipped, is_confirmed = excluded.is_confirmed, \
-                       carrier_id = excluded.carrier_id, carrier_name = excluded.carrier_name, \
-                       tracking_number = excluded.tracking_number, tracking_url = excluded.tracking_url, \
-                       estimated_delivery_ms = excluded.estimated_delivery_ms, \
-                       exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                   WHERE (line_item_id, sku, product_id, quantity, is_shipped, is_confirmed, carrier_id, \
-                          carrier_name, tracking_number, tracking_url, estimated_delivery_ms) \
-                       IS NOT (excluded.line_item_id, excluded.sku, excluded.product_id, excluded.quantity, \
-                               excluded.is_shipped, excluded.is_confirmed, excluded.carrier_id, \
-                               excluded.carrier_name, excluded.tracking_number, excluded.tracking_url, \
-                               excluded.estimated_delivery_ms) OR missing_since_ms IS NOT NULL";
-        let values = (rows, page.shipment_id.0, page.exchange_id.0);
+        let columns = "line_item_id, sku, product_id, quantity, is_shipped, is_confirmed, carrier_id, \
+                       carrier_name, tracking_number, tracking_url, estimated_delivery_ms";
+        let sql = upsert_records("shipment_line", "shipment_id", "shipment_id, item_id", columns);
+        let values = (rows, page.exchange_id, page.shipment_id);
         self.execute_counting(sql, values, "record the items of a shipment").await
     }
 }

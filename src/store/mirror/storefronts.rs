@@ -1,5 +1,6 @@
 //! Active storefronts and their listing templates.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, StorefrontId};
 use crate::store::{Result, Store, WriteTransaction};
@@ -16,6 +17,7 @@ pub struct StorefrontFact {
     /// `IsActive`.
     pub is_active: Option<bool>,
     /// `Type`, the kind of channel.
+    #[serde(rename = "type")]
     pub kind: Option<String>,
     /// `StorefrontProperties` as JSON.
     pub properties: Option<String>,
@@ -96,16 +98,8 @@ impl WriteTransaction {
         exchange: ExchangeId,
         storefronts: &[StorefrontFact],
     ) -> Result<u64> {
-        let sql = "INSERT INTO storefront (id, name, is_active, type, properties, exchange_id) \
-                   SELECT value->>'id', value->>'name', value->>'is_active', value->>'kind', \
-                          value->>'properties', ?2 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_active = excluded.is_active, \
-                       type = excluded.type, properties = excluded.properties, \
-                       exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                   WHERE (name, is_active, type, properties) \
-                       IS NOT (excluded.name, excluded.is_active, excluded.type, excluded.properties) \
-                       OR missing_since_ms IS NOT NULL";
-        self.execute_counting(sql, (json_rows(storefronts), exchange.0), "record storefronts").await
+        let sql = upsert_records("storefront", "", "id", "name, is_active, type, properties");
+        self.execute_counting(sql, (json_rows(storefronts), exchange), "record storefronts").await
     }
 
     /// Records a page of a storefront's templates and returns the number of new or changed ones.
@@ -115,14 +109,8 @@ impl WriteTransaction {
         storefront: StorefrontId,
         templates: &[TemplateFact],
     ) -> Result<u64> {
-        let sql = "INSERT INTO listing_template (id, storefront_id, name, body, exchange_id) \
-                   SELECT value->>'id', ?3, value->>'name', value->>'body', ?2 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (id) DO UPDATE SET storefront_id = excluded.storefront_id, name = excluded.name, \
-                       body = excluded.body, exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                   WHERE (storefront_id, name, body) \
-                       IS NOT (excluded.storefront_id, excluded.name, excluded.body) \
-                       OR missing_since_ms IS NOT NULL";
-        let values = (json_rows(templates), exchange.0, storefront.0);
+        let sql = upsert_records("listing_template", "storefront_id", "id", "storefront_id, name, body");
+        let values = (json_rows(templates), exchange, storefront);
         self.execute_counting(sql, values, "record listing templates").await
     }
 }

@@ -1,5 +1,6 @@
 //! Warehouses.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, WarehouseId};
 use crate::store::{Result, Store, WriteTransaction};
@@ -20,6 +21,7 @@ pub struct WarehouseFact {
     /// `IsSystemGenerated`.
     pub is_system_generated: Option<bool>,
     /// `Type`, possibly one that this version does not know.
+    #[serde(rename = "type")]
     pub kind: Option<String>,
     /// `ContactInformation` as JSON.
     pub contact: Option<String>,
@@ -68,19 +70,8 @@ impl WriteTransaction {
         exchange: ExchangeId,
         warehouses: &[WarehouseFact],
     ) -> Result<u64> {
-        let sql = "INSERT INTO warehouse (id, name, is_active, account_number, is_system_generated, type, contact, \
-                       exchange_id) \
-                   SELECT value->>'id', value->>'name', value->>'is_active', value->>'account_number', \
-                          value->>'is_system_generated', value->>'kind', value->>'contact', ?2 \
-                   FROM json_each(?1) WHERE true \
-                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_active = excluded.is_active, \
-                       account_number = excluded.account_number, \
-                       is_system_generated = excluded.is_system_generated, type = excluded.type, \
-                       contact = excluded.contact, exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                   WHERE (name, is_active, account_number, is_system_generated, type, contact) \
-                       IS NOT (excluded.name, excluded.is_active, excluded.account_number, \
-                               excluded.is_system_generated, excluded.type, excluded.contact) \
-                       OR missing_since_ms IS NOT NULL";
-        self.execute_counting(sql, (json_rows(warehouses), exchange.0), "record warehouses").await
+        let columns = "name, is_active, account_number, is_system_generated, type, contact";
+        let sql = upsert_records("warehouse", "", "id", columns);
+        self.execute_counting(sql, (json_rows(warehouses), exchange), "record warehouses").await
     }
 }

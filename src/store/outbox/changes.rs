@@ -3,7 +3,7 @@
 use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
 use crate::store::engine::fetch;
-use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
+use crate::store::engine::lossy_text::{LossyText, body_column};
 use crate::store::mirror::stock_levels;
 use crate::store::{Result, Store};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -24,7 +24,7 @@ pub struct ChangeContent {
 impl FromRow<'_, SqliteRow> for ChangeContent {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         let kind = String::from(row.try_get::<LossyText, _>("kind")?);
-        let stored_body = StoredBody::from(row.try_get::<BodyText, _>("body")?);
+        let stored_body = row.try_get("body")?;
         Ok(Self { body: read_stored_body(&kind, &stored_body), kind, stored_body })
     }
 }

@@ -1,12 +1,5 @@
 //! Recording of a page of balances.
 //!
-//! | file | subject |
-//! | --- | --- |
-//! | `absence` | products that an answer lacks, and the proof that a SKU is missing |
-//! | `history` | earlier facts of stock levels, and their pruning |
-//! | `page` | a page of balances, compared with the mirror without SQL |
-//! | `unchanged` | answers equal to the mirror's state, recognised before they are parsed |
-//!
 //! A page takes a few statements (`engine/bulk.rs`, and `json_each` where rows are few). A statement per row
 //! would cross to the connection's thread and back thousands of times. A product whose digest equals the new
 //! record's is skipped (`page.rs`). Of the others only the differences are written.
