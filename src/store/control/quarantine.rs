@@ -81,9 +81,7 @@ impl WriteTransaction {
         self.execute(sql, (operation.as_str(), subject, at.0, cut_reason(why)), "quarantine an entry").await
     }
 
-    /// Makes an isolated attempt due for a quarantined entry, under every operation.
-    ///
-    /// Returns false if the entry is not quarantined.
+    /// Makes an attempt due for an entry, under every operation; returns false if it is not quarantined.
     pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool> {
         let sql = concat!(quarantine_rows!(), " WHERE subject = ?1");
         let rows = self.fetch_all(sql, (subject,), "find a quarantined entry").await?;

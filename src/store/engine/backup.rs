@@ -41,9 +41,7 @@ pub struct VerifiedCopy {
 }
 
 impl Store {
-    /// Copies the database to a new file.
-    ///
-    /// `progress` gets the bytes written and the approximate total.
+    /// Copies the database to a new file; `progress` gets the bytes written and the approximate total.
     pub async fn backup_create(
         &self,
         to: &Path,
@@ -96,9 +94,8 @@ impl Store {
         }
     }
 
-    /// Removes the oldest copies of this database in a folder beyond `keep` and returns their number.
-    ///
-    /// Only files with the name of a scheduled copy and this database's marker are removed.
+    /// Removes the oldest copies beyond `keep` in a folder and returns their number. A copy has the name of a
+    /// scheduled copy and this database's marker.
     pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize> {
         let failed = |source| StoreError::File { action: "list the folder", path: folder.to_owned(), source };
         let entries = std::fs::read_dir(folder).map_err(failed)?;
@@ -156,10 +153,8 @@ async fn verify_copy(
 ) -> Result<VerifiedCopy> {
     let mut copy = connect_file(partial, false).await?;
     let wrong = |reason: String| StoreError::Copy { path: to.to_owned(), reason };
-    let sound: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
-        .fetch_one(&mut copy)
-        .await
-        .context("check the copy")?;
+    let check = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut copy).await;
+    let sound: String = check.context("check the copy")?;
     if sound != "ok" {
         return Err(wrong(format!("the copy is damaged ({sound}); check the disk of the copy")));
     }
@@ -167,17 +162,15 @@ async fn verify_copy(
     if let Some((table, _)) = expected.iter().find(|(table, hash)| copied.get(*table) != Some(hash)) {
         return Err(wrong(format!("the copy's table {table} differs from the original; check both disks")));
     }
-    let position: i64 = sqlx::query_scalar("SELECT position FROM journal_sequence")
-        .fetch_one(&mut copy)
-        .await
-        .context("read the copy's position")?;
+    let position = sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut copy).await;
+    let position: Position = position.context("read the copy's position")?;
     let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
     let marked = sqlx::query(sql).bind(at.0).bind(position).execute(&mut copy).await;
     marked.context("mark the copy")?;
     copy.close().await.context("close the copy")?;
     let size_bytes = std::fs::metadata(partial).map_or(0, |file| file.len());
     let rows = copied.values().map(|hash| hash.rows).sum();
-    Ok(VerifiedCopy { size_bytes, tables: copied.len(), rows, position: Position(position) })
+    Ok(VerifiedCopy { size_bytes, tables: copied.len(), rows, position })
 }
 
 /// Copy without its final name, removed on drop.

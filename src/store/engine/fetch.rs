@@ -65,8 +65,8 @@ async fn first<R: SqlRow>(
     query.fetch_optional(from).await.context(action)
 }
 
-/// Implements the reading statements: all rows, the first row if there is one, one row, one column of all rows, and
-/// one value.
+/// Implements the reading statements: all rows, the first row if there is one, one row, one column of all
+/// rows, and one value.
 macro_rules! fetch_methods {
     ($of:ty, $self:ident: $receiver:ty, $connection:expr) => {
         impl $of {

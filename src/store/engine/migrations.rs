@@ -16,9 +16,6 @@ pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
 ///
 /// Without a log beside it, the file is read as immutable, because that creates no files and takes no locks.
 /// A file that cannot be read is left to the connection that opens it next; its error names the cause.
-///
-/// # Errors
-/// [`StoreError::OtherSchema`].
 pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<()> {
     let is_empty = |path: &Path| std::fs::metadata(path).map_or(true, |file| file.len() == 0);
     if is_empty(path) {
@@ -41,17 +38,11 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
 }
 
 /// Refuses a database whose schema is not exactly that of this program.
-///
-/// # Errors
-/// [`StoreError::OtherSchema`], [`StoreError::UnknownValue`] for an older or newer schema of the same migrations, or
-/// the failure to read the database.
 pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Result<()> {
     check_applied(read, path).await?;
     let newest = MIGRATIONS.iter().map(|m| m.version).max();
-    let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-        .fetch_one(read)
-        .await
-        .opening(path)?;
+    let sql = "SELECT max(version) FROM _sqlx_migrations WHERE success";
+    let applied: Option<i64> = sqlx::query_scalar(sql).fetch_one(read).await.opening(path)?;
     if applied == newest {
         return Ok(());
     }

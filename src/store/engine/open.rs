@@ -80,12 +80,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Fails if the file at the path is no longer the file that was opened.
-    ///
-    /// The file was removed or replaced, and later writes would be lost.
-    ///
-    /// # Errors
-    /// [`StoreError::FileReplaced`]. A path that cannot be read is not an error.
+    /// Fails with [`StoreError::FileReplaced`] if the path names another file than the opened one, because
+    /// later writes would be lost. A path that cannot be read is no error.
     pub fn check_in_place(&self) -> Result<()> {
         let Some((path, opened)) = &self.opened_file else { return Ok(()) };
         let Ok(now) = FileId::from_path(path) else { return Ok(()) };
@@ -171,16 +167,13 @@ impl Store {
         &self.path
     }
 
-    /// Returns true if no connection is in use, so no statement runs and no transaction is open.
-    ///
-    /// A manually driven clock may move only then.
+    /// Returns true if no connection is in use; only then may a manually driven clock move.
     pub fn is_idle(&self) -> bool {
         self.readers.iter().chain([&self.writer]).all(ConnectionSlot::is_free)
     }
 
-    /// Waits for the writer connection and begins a write transaction.
-    ///
-    /// The transaction must not stay open during a call to the platform.
+    /// Waits for the writer connection and begins a write transaction, which must end before the next call to
+    /// the platform.
     pub async fn begin_write(&self, durability: Durability) -> Result<WriteTransaction> {
         let writer = self.writer.acquire().await.context("begin a write transaction")?;
         // Not kept prepared, because SQLite applies a pragma when it is prepared.

@@ -87,8 +87,8 @@ impl WriteTransaction {
 
     /// Holds the changes that may have taken effect since, and returns their number.
     ///
-    /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over the lost
-    /// positions and deletes the backup marker.
+    /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over
+    /// the lost positions and deletes the backup marker.
     pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64> {
         let sql = "UPDATE journal_sequence SET position = max(position, ?1)";
         self.execute(sql, (restored.reached_position.0,), "skip the lost positions").await?;
@@ -106,8 +106,9 @@ impl WriteTransaction {
         Ok(self.brake_trip_hold(Reason::Restored, &detail, &held, at).await?.1)
     }
 
-    /// Moves adjusts in doubt to `pending`, so that [`NON_IDEMPOTENT_CHANGES`] holds them with the other changes. A check
-    /// cannot decide them any more, because the stock level may have changed and returned since.
+    /// Moves adjusts in doubt to `pending`, so that [`NON_IDEMPOTENT_CHANGES`] holds them with the other
+    /// changes. A check cannot decide them any more, because the stock level may have changed and returned
+    /// since.
     async fn requeue_adjusts_in_doubt(&mut self, at: Timestamp) -> Result<()> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', \
                    state_changed_ms = ?1 \

@@ -25,9 +25,7 @@ pub struct DatabaseWatch {
     descriptor: Option<AsyncFd<OwnedFd>>,
 }
 
-/// Newest entries that other programs left for the daemon.
-///
-/// Each number grows with new entries and is 0 where there are none.
+/// Newest entries that other programs left for the daemon. Each number grows; 0: there are none.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct NewEntries {
     /// Id of the newest change.
@@ -44,8 +42,8 @@ pub struct NewEntries {
 impl Store {
     /// Returns the newest entries; of decisions only one after the position `last_seen`.
     ///
-    /// A single statement reads all, because each statement crosses to the connection's thread and a query follows
-    /// every commit.
+    /// A single statement reads all, because each statement crosses to the connection's thread and a query
+    /// follows every commit.
     pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS decision,

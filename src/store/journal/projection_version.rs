@@ -1,8 +1,8 @@
 //! Projection versions, and the exchanges that another version may read better.
 //!
 //! Each session stores its projection version. If a session's version differs from the last one, the journal
-//! holds the event [`PROJECTION_CHANGED`]. The event names the exchanges that were applied again, and a replay
-//! applies them there too.
+//! holds the event [`PROJECTION_CHANGED`]. The event names the exchanges that were applied again, and a
+//! replay applies them there too.
 
 use super::reader::recorded_exchanges;
 use crate::model::{CallEffect, ExchangeId, Operation, Position};

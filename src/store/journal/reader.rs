@@ -1,7 +1,7 @@
 //! The journal for a replay: read-only, without the lock, and as of one moment.
 //!
-//! A single read transaction spans all statements, so journal and mirror have the same position, also beside a
-//! working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
+//! A single read transaction spans all statements, so journal and mirror have the same position, also beside
+//! a working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
 
 use crate::journal::PackedBody;
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
@@ -142,9 +142,7 @@ impl JournalReader {
         }
     }
 
-    /// Returns the entries between two positions in order, the first position excluded.
-    ///
-    /// Answers that were not applied (`is_ignored`) are left out.
+    /// Returns the entries after one position, up to another, in order, without the ignored answers.
     pub async fn entries_between(&mut self, after: Position, to: Position) -> Result<Vec<JournalEntry>> {
         let mut entries = Vec::new();
         let [stock, product] =

@@ -98,8 +98,6 @@ impl Store {
     }
 
     /// Returns true if a run made calls and none of them left this host.
-    ///
-    /// The platform was then not reached.
     pub async fn run_left_nothing_sent(&self, id: RunId) -> Result<bool> {
         let sql = "SELECT count(*) > 0 AND count(*) = sum(verdict IS 'not_sent' AND status IS NULL) \
                    FROM exchange WHERE run_id = ?1";
@@ -128,9 +126,8 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Begins a session and recovers from the end of the last one.
-    ///
-    /// Open runs are closed, open exchanges end as interrupted, and changes left `sending` become in doubt.
+    /// Begins a session and closes what the last one left open: runs and exchanges end as interrupted,
+    /// changes left `sending` become in doubt.
     pub async fn session_begin(
         &mut self,
         boot_id: &str,
@@ -157,8 +154,8 @@ impl WriteTransaction {
         self.execute(sql, values, "store the version and machine of a session").await
     }
 
-    /// Closes the changes, runs and exchanges that an interrupted session left open. Returns the numbers of changes
-    /// and runs.
+    /// Closes the changes, runs and exchanges that an interrupted session left open. Returns the numbers of
+    /// changes and runs.
     async fn recover_interrupted(&mut self, at: Timestamp, moment: Moment) -> Result<(u64, u64)> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'no_answer', \
                           state_changed_ms = ?1, \
@@ -188,8 +185,7 @@ impl WriteTransaction {
                        enabled = excluded.enabled, interval_ms = excluded.interval_ms, \
                        next_due_ms = excluded.next_due_ms";
         for plan in plans {
-            let next_due = plan.next_due.map(|due| due.0);
-            let values = (plan.job.as_str(), plan.enabled, at.0, plan.interval_ms, next_due);
+            let values = (plan.job.as_str(), plan.enabled, at, plan.interval_ms, plan.next_due);
             self.execute(sql, values, "store the schedules").await?;
         }
         Ok(())

@@ -48,9 +48,8 @@ impl JournalReader {
         Ok(MirrorSnapshot { tables })
     }
 
-    /// Returns the newest snapshot up to a position from which the journal is whole.
-    ///
-    /// `None`: the journal is whole from its beginning.
+    /// Returns the newest snapshot up to a position from which the journal is whole; `None`: it is whole from
+    /// its start.
     pub async fn snapshot_before(&mut self, to: Position) -> Result<Option<SnapshotRow>> {
         self.projection_reaches(to).await?;
         let sql = "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC";

@@ -60,9 +60,8 @@ pub struct AllocationRow {
 }
 
 impl Store {
-    /// Returns the lines of tracked orders whose allocation is to be requested.
-    ///
-    /// It was never requested, or was not found a day ago or more. `only` restricts the lines to one order.
+    /// Returns the lines of tracked orders, or of one order, whose allocation was never requested or was not
+    /// found a day ago or more.
     pub async fn allocation_unread(
         &self,
         now: Timestamp,

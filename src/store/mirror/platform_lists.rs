@@ -80,7 +80,8 @@ impl PlatformList {
     }
 }
 
-/// Returns SQL that records the JSON list `?1` of the exchange `?2` in a table and writes only new and different rows.
+/// Returns SQL that records the JSON list `?1` of the exchange `?2` in a table and writes only new and
+/// different rows.
 ///
 /// The columns are keys of the JSON objects, except `owner`, which is `?3` in all rows.
 pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str) -> AssertSqlSafe<String> {

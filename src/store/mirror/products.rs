@@ -88,9 +88,7 @@ pub struct ProductStockRow {
     pub quantity: i64,
     /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
-    /// True if a write is in flight or in doubt.
-    ///
-    /// Also true if a stale replica may have answered the last read.
+    /// True if a write is in flight or in doubt, or a stale replica may have answered the last read.
     pub is_busy: bool,
 }
 

@@ -79,6 +79,16 @@ impl StockLevelWriteRow {
         }
     }
 
+    /// Returns the quantity shown, or `Some(None)` for the product without this warehouse. `None` where the
+    /// answer lacks the product or a part of it.
+    fn shown_quantity(&self, products: &BTreeMap<&str, &BalanceFact<'_>>) -> Option<Option<Quantity>> {
+        let product = products.get(self.sku.as_str())?;
+        match product.stock_levels.iter().find(|level| level.warehouse_id.0 == self.warehouse_id) {
+            Some(level) => Some(Some(level.quantity)),
+            None => product.is_whole.then_some(None),
+        }
+    }
+
     /// Returns the row after a check: unconfirmed, proven, time of the first mismatch, next check.
     fn updated_values(
         &self,
@@ -103,9 +113,8 @@ impl Store {
         self.fetch_value(sql, values, "read the time of the next check of accepted writes").await
     }
 
-    /// Returns the SKUs with a check due by `now`, each with true if a change may wait for it.
-    ///
-    /// SKUs with true come first.
+    /// Returns the SKUs with a check due by `now`; those for which a change may wait have true and come
+    /// first.
     pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>> {
         let sql = "SELECT p.sku, max(w.first_mismatch_ms IS NOT NULL) AS is_urgent FROM stock_level_write w \
                    JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
@@ -128,10 +137,11 @@ impl WriteTransaction {
     /// Judges a page about written stock levels and stores the result.
     pub(super) async fn writes_judge(&mut self, page: &BalancePage<'_>) -> Result<WriteJudgement> {
         let (mut judged, mut updates) = (WriteJudgement::default(), Vec::new());
-        let shown = ShownQuantities::from_page(page);
+        let products: BTreeMap<&str, &BalanceFact<'_>> =
+            page.products.iter().map(|product| (product.sku.as_str(), product)).collect();
         for row in self.writes_to_judge(page).await? {
             let last = row.last_write();
-            let quantity = shown.of_stock_level(&row);
+            let quantity = row.shown_quantity(&products);
             let updates_before = updates.len();
             let read = StockLevelRead {
                 began: Position(page.exchange_id.0),
@@ -260,24 +270,5 @@ impl WriteTransaction {
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
         let values = (json_rows(&rows), exchange.0, sent_at.plus(READS_APART).0);
         self.execute(sql, values, "schedule checks of accepted writes").await
-    }
-}
-
-struct ShownQuantities<'a>(BTreeMap<&'a str, &'a BalanceFact<'a>>);
-
-impl<'a> ShownQuantities<'a> {
-    fn from_page(page: &BalancePage<'a>) -> Self {
-        Self(page.products.iter().map(|product| (product.sku.as_str(), product)).collect())
-    }
-
-    /// Returns the quantity shown, or `Some(None)` for the product without this warehouse. `None` where the
-    /// answer lacks the product or a part of it.
-    fn of_stock_level(&self, row: &StockLevelWriteRow) -> Option<Option<Quantity>> {
-        let product = self.0.get(row.sku.as_str())?;
-        let level = product.stock_levels.iter().find(|level| level.warehouse_id.0 == row.warehouse_id);
-        match level {
-            Some(level) => Some(Some(level.quantity)),
-            None => product.is_whole.then_some(None),
-        }
     }
 }

@@ -16,9 +16,8 @@ pub struct PrefetchRow {
     pub sku: String,
     /// Number of its entries among the newest of the history.
     pub history_entries: u32,
-    /// True if one of its stock levels is near zero, but above it.
-    ///
-    /// The stock level holds at most three units, or at most as many as it lost since `since`.
+    /// True if a stock level holds one to three units, or at most as many as it lost since `since`, but not
+    /// 0.
     pub is_near_zero: bool,
     /// Time at which its facts were requested.
     pub observed_ms: i64,

@@ -141,9 +141,8 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Records a report of some months and returns the number of new or changed ones.
-    ///
-    /// A month becomes agreed if its report repeats one that was read after the month's end.
+    /// Records a report of some months and returns the number of new or changed ones. A month becomes agreed
+    /// if its report repeats one that was read after the month's end.
     pub async fn mirror_report(
         &mut self,
         report: MonthlyReport,

@@ -31,8 +31,6 @@ struct OpenWriteRow {
 
 impl WriteTransaction {
     /// Returns true if these stock levels and their changes are still as the plan saw them.
-    ///
-    /// People and programs may have changed either between the plan and this transaction.
     pub async fn stock_levels_unchanged(&mut self, seen: &[&PlannedStockLevel]) -> Result<bool> {
         let levels: Vec<StockLevel> = seen.iter().map(|seen| seen.stock_level.clone()).collect();
         let rows = stock_level_rows(&mut self.tx, &levels).await?;
@@ -79,9 +77,7 @@ impl WriteTransaction {
     }
 
     /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send and counts in the
-    /// own delta.
-    ///
-    /// Does nothing if the write has ended.
+    /// own delta. Does nothing if the write has ended.
     pub async fn stock_level_write_took_effect(
         &mut self,
         exchange: ExchangeId,

@@ -20,9 +20,7 @@ pub struct StockLevelRow {
     pub spelling: String,
     /// Warehouse that the changes name.
     pub warehouse_id: WarehouseId,
-    /// Row of the product; `None`: the mirror has none for this SKU.
-    ///
-    /// A SKU without a product of its own spelling gets the only product of its case key.
+    /// Row of the product with this spelling, else of the only one with its case key; `None`: there is none.
     pub product: Option<i64>,
     /// SKU in the platform's spelling.
     pub sku: Option<Sku>,
@@ -65,9 +63,7 @@ pub struct StockLevelRow {
     pub may_be_linked: bool,
     /// False if the platform reported the warehouse as inactive for the product.
     pub is_active: bool,
-    /// True if a write is in flight or in doubt.
-    ///
-    /// Also true if a stale replica may have answered the last read.
+    /// True if a write is in flight or in doubt, or a stale replica may have answered the last read.
     pub is_busy: bool,
     /// True if the platform accepted the last write and does not show it.
     pub is_disputed: bool,
@@ -80,9 +76,7 @@ pub struct StockLevelRow {
     /// Applied adjusts that an open count may have to add: change, delta, time of the insertion in RFC 3339.
     #[sqlx(json)]
     pub applied_adjusts: Vec<(ChangeId, i64, String)>,
-    /// Current and earlier facts, oldest first: R, O, times of the first and last observation.
-    ///
-    /// Empty unless an open count names its moment.
+    /// Facts, oldest first: R, O, first and last observation. Empty unless an open count names its moment.
     #[sqlx(json)]
     pub quantity_states: Vec<(Quantity, i64, Option<Timestamp>, Option<Timestamp>)>,
 }
@@ -123,9 +117,8 @@ pub(in crate::store) fn json_rows<T: Serialize + ?Sized>(rows: &T) -> String {
 }
 
 impl Store {
-    /// Returns these stock levels in their order, each under the platform's spelling where that is known.
-    ///
-    /// Several of them may be equal.
+    /// Returns these stock levels in their order, some maybe equal, under the platform's spelling where it is
+    /// known.
     pub async fn stock_levels_resolve(&self, levels: &[StockLevel]) -> Result<Vec<StockLevel>> {
         let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m \
                                     WHERE m.spelling = value->>0), value->>0) \
@@ -171,7 +164,8 @@ macro_rules! stock_level_spellings {
     };
 }
 
-/// SQL: true if the first and the last answer without the link of the balance `b` are less than `$apart` ms apart.
+/// SQL: true if the first and the last answer without the link of the balance `b` are less than `$apart` ms
+/// apart.
 ///
 /// `r` is the read batch of the product. The calendar measures only the distance of answers of two boots.
 macro_rules! link_is_unproved {

@@ -12,9 +12,7 @@ use crate::store::{Result, Store, WriteTransaction};
 use sqlx::FromRow;
 use std::time::Duration;
 
-/// Time without news after which an order or a shipment is read less often.
-///
-/// Three days cover a weekend, so Friday's orders are still read at each run on Monday.
+/// Time without news after which an order or a shipment is read less often; it covers a weekend.
 pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// Interval at which quiet orders and shipments are read.
 pub const QUIET_READ_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);

@@ -14,9 +14,7 @@ pub const SKU_DISCOVERED: &str = "sku.discovered";
 /// Number of rows per query in a full listing; between queries other reads can use the connection.
 const LISTING_PAGE: u32 = 1_000;
 
-/// Progress of a run over the tracked SKUs, stalest first.
-///
-/// The run reads each SKU once, although answers are recorded meanwhile.
+/// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug)]
 pub struct StalestProgress {
     /// Bytes of the last SKU taken from those never read; `None`: all were taken.
@@ -39,10 +37,8 @@ impl Default for StalestProgress {
 }
 
 impl Store {
-    /// Passes the tracked SKUs with their origins to `each` in pages, in order.
-    ///
-    /// An account may have a million SKUs. `each` returns false to stop. Bytes that are not UTF-8 are
-    /// replaced by U+FFFD.
+    /// Passes the tracked SKUs with their origins in pages to `each` until it returns false; an account may
+    /// have a million. Bytes that are not UTF-8 are replaced by U+FFFD.
     pub async fn tracked_sku_each(&self, mut each: impl FnMut(Vec<(String, String)>) -> bool) -> Result<()> {
         let sql = "SELECT sku, origin, CAST(sku AS BLOB) FROM tracked_sku WHERE sku > CAST(?1 AS TEXT) ORDER BY sku LIMIT ?2";
         let mut after: Vec<u8> = Vec::new();
@@ -65,8 +61,8 @@ impl Store {
 
     /// Returns the next tracked SKUs of a run, at most `limit`, and advances `progress`.
     ///
-    /// First come the SKUs never requested, in order. SKUs whose read batch is older than `before`, the position
-    /// at which the run began, follow by the age of the batch.
+    /// First come the SKUs never requested, in order. SKUs whose read batch is older than `before`, the
+    /// position at which the run began, follow by the age of the batch.
     pub async fn tracked_sku_stalest(
         &self,
         before: Position,

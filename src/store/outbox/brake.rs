@@ -25,9 +25,8 @@ impl Store {
     /// Returns for each warehouse the stock levels above zero since `since`, and those of them that writes
     /// emptied.
     ///
-    /// A write in flight or in doubt counts, because it may take effect. Stock levels of `flush`, the
-    /// projected backlog, do not count as emptied, because the caller counts them. They are named in the
-    /// platform's spelling.
+    /// A write in flight or in doubt counts, because it may take effect. The stock levels of `projected`, in
+    /// the platform's spelling, do not count as emptied, because the caller counts them.
     pub async fn brake_hour_counts(
         &self,
         since: Timestamp,
@@ -98,8 +97,7 @@ impl WriteTransaction {
 
     /// Releases held changes once: those with these keys, or with no keys those of all open trips.
     ///
-    /// They are read and merged again before they are sent, and trip no brake again. An event records the
-    /// release.
+    /// They are planned again before they are sent, and trip no brake again. An event records the release.
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64> {
         let json = json_rows(keys);
         self.event_append(at, BRAKE_RELEASED, "outbox", Some(&json)).await?;

@@ -75,9 +75,7 @@ pub struct ChangeRow {
     pub theirs: Option<String>,
     /// Time at which a person released the change past a brake.
     pub released_ms: Option<i64>,
-    /// Decision of a person on a count in conflict: number, and the quantity and own delta at the decision.
-    ///
-    /// All three null: the count as it is.
+    /// Decision on a count in conflict: number, quantity and own delta then; all null: the count as it is.
     #[sqlx(json(nullable))]
     pub count_resolution: Option<(Option<Quantity>, Option<Quantity>, Option<i64>)>,
     /// True if the host's calendar was set back between the moment that a count names and its insertion.

@@ -10,9 +10,7 @@ use serde_json::Value;
 use sqlx::FromRow;
 use sqlx::types::Json;
 
-/// Change of a call with at least one change in doubt.
-///
-/// The call's other changes are witnesses.
+/// Change of a call with at least one change in doubt; the call's other changes are witnesses.
 #[derive(Clone, Debug, FromRow)]
 pub struct InDoubtRow {
     /// The change.

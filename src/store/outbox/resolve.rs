@@ -33,9 +33,8 @@ pub type DecisionResult<T> = Result<T, String>;
 type CurrentFact = (i64, i64, Option<i64>);
 
 impl WriteTransaction {
-    /// Applies a resolution to the change with this key.
-    ///
-    /// An impossible resolution returns a sentence with the possible ones, and nothing is written.
+    /// Applies a resolution to the change with this key. An impossible one writes nothing and names the
+    /// possible ones.
     pub async fn outbox_resolve(
         &mut self,
         key: &str,

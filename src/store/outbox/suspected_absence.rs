@@ -69,9 +69,7 @@ impl Store {
         self.fetch_value(sql, (order, json_rows(shown)), "find a line that an answer lacks").await
     }
 
-    /// Returns an item of the shipment that was shown once and is not among `shown`.
-    ///
-    /// A single list that lacks an item does not prove it absent.
+    /// Returns an item of the shipment that is not among `shown`; a single list does not prove it absent.
     pub async fn shipment_item_unshown(
         &self,
         shipment: ShipmentId,

@@ -3,7 +3,7 @@
 use crate::model::{ChangeId, LineItemId, OrderId};
 use crate::store::journal::run::ExchangeRow;
 use crate::store::outbox::in_doubt;
-use crate::store::{InDoubtRow, JournalEvent, Result, Store, StoreError};
+use crate::store::{InDoubtRow, JournalEvent, Result, Store};
 use sqlx::FromRow;
 
 /// State transition of a change.
@@ -24,11 +24,12 @@ pub struct TransitionRow {
 }
 
 /// Known shipment of an order that no change is known to have created.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct CandidateShipment {
     /// Id.
     pub shipment_id: i64,
     /// Order line and quantity of each item.
+    #[sqlx(json)]
     pub items: Vec<(LineItemId, i64)>,
 }
 
@@ -63,7 +64,7 @@ impl Store {
 
     /// Returns the shipments of an order that a change in doubt may have created.
     pub async fn change_candidate_shipments(&self, order: OrderId) -> Result<Vec<CandidateShipment>> {
-        let sql = "SELECT i.shipment_id, json_group_array(json_array(i.line_item_id, i.quantity)) \
+        let sql = "SELECT i.shipment_id, json_group_array(json_array(i.line_item_id, i.quantity)) AS items \
                    FROM shipment s JOIN shipment_item i ON i.shipment_id = s.id \
                    WHERE (s.order_id = ?1 OR i.line_item_id IN \
                              (SELECT line_item_id FROM order_line_item WHERE order_id = ?1)) \
@@ -71,12 +72,6 @@ impl Store {
                      AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.kind = 'shipment.create' \
                      AND d.created_id = s.id) \
                    GROUP BY i.shipment_id ORDER BY i.shipment_id";
-        let rows: Vec<(i64, String)> =
-            self.fetch_all(sql, (order.0,), "read the shipments of an order").await?;
-        let candidate = |(shipment_id, items): (i64, String)| match serde_json::from_str(&items) {
-            Ok(items) => Ok(CandidateShipment { shipment_id, items }),
-            Err(_) => Err(StoreError::UnknownValue { value_kind: "the items of a shipment", value: items }),
-        };
-        rows.into_iter().map(candidate).collect()
+        self.fetch_all(sql, (order,), "read the shipments of an order").await
     }
 }

@@ -28,9 +28,8 @@ pub struct HealthRows {
     pub jobs: Vec<JobHealthRow>,
     /// State of the job `backup`, if it is enabled.
     pub backup: Option<BackupRow>,
-    /// Last run of `prune`, if it could not prune by age and no snapshot was taken since.
-    ///
-    /// A jump of the clock prevents pruning by age.
+    /// Last run of `prune`, if a jump of the clock kept it from pruning by age and no snapshot was taken
+    /// since.
     pub unpruned: Option<EndedRunRow>,
     /// Number of changes in each state.
     pub changes: Vec<(String, i64)>,
@@ -177,9 +176,9 @@ pub struct UnreadableRow {
 }
 
 /// SQL: start of the wait of the change `o`, in milliseconds since 1970. A change waits from its insertion. A
-/// change that was held waits from its next return to `pending`; one that was in doubt and had no effect waits on.
-/// `revision` is at most 2 for a change that was only inserted, which saves a lookup in `change_transition` for
-/// each change of a large backlog.
+/// change that was held waits from its next return to `pending`; one that was in doubt and had no effect
+/// waits on. `revision` is at most 2 for a change that was only inserted, which saves a lookup in
+/// `change_transition` for each change of a large backlog.
 const WAITING_SINCE: &str = "coalesce(CASE WHEN o.revision > 2 THEN ( \
         SELECT min(m.at_ms) FROM change_transition m WHERE m.change_id = o.id AND m.state = 'pending' \
         AND m.revision > ( \

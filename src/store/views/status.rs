@@ -75,9 +75,7 @@ impl Store {
         self.fetch_all(sql, (stock_levels::json_rows(skus),), "read the stock").await
     }
 
-    /// Passes the stock to `each` in pages, because an account may have a million SKUs.
-    ///
-    /// `each` returns false to stop.
+    /// Passes the stock in pages to `each` until it returns false; an account may have a million SKUs.
     pub async fn stock_each(
         &self,
         skus: &[String],
@@ -116,10 +114,8 @@ impl Store {
         self.fetch_one(sql, (), "read the mirror's counts").await
     }
 
-    /// Returns the units that others added to each stock level since its first read, negative if they took
-    /// some.
-    ///
-    /// The number is R − O now, less R − O then. Unchanged stock levels are left out.
+    /// Returns the changed stock levels with the units that others added since the first read, or took if
+    /// negative: R − O now, less R − O then.
     pub async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>> {
         let sql = "SELECT sku, warehouse_id, moved FROM ( \
                        SELECT p.sku, b.warehouse_id, b.quantity - b.own_delta - coalesce( \

@@ -1,8 +1,8 @@
 //! Products that an answer lacks: the age of their stock levels, and the proof that a SKU is missing.
 //!
 //! A quantity is as old as the last answer that held it. The stock levels of an absent product keep their age
-//! while its read batch is updated. So do those that an incompletely read record does not show. A read batch holds
-//! only when a product was requested; `product.lack` holds the way in which the answer lacked it.
+//! while its read batch is updated. So do those that an incompletely read record does not show. A read batch
+//! holds only when a product was requested; `product.lack` holds the way in which the answer lacked it.
 //!
 //! A SKU becomes missing only on proof ([`crate::reconcile::proof`]). A check counts if the answer is small
 //! enough not to be cut and no record in it hides its SKU. A requested SKU must have come, and so must all
@@ -42,9 +42,7 @@ pub struct UnshownRow {
     pub held_ms: i64,
     /// Time at which the platform was last asked for the SKU; `None`: never.
     pub requested_ms: Option<i64>,
-    /// True if the change can be decided.
-    ///
-    /// A later answer shows the stock level or proves the SKU missing.
+    /// True if a later answer showed the stock level or proved the SKU missing, so the change can be decided.
     pub is_decidable: bool,
     /// True if the SKU is proved missing.
     pub is_missing: bool,
@@ -57,8 +55,8 @@ struct AbsentSku {
     sku: String,
     is_known: bool,
     absent: i64,
-    absent_ms: Option<i64>,
-    absent_moment: Option<i64>,
+    absent_ms: Option<Timestamp>,
+    absent_moment: Option<Moment>,
     missing_since_ms: Option<i64>,
     /// True if the previous answer showed it.
     was_shown: bool,
@@ -78,8 +76,8 @@ impl Store {
     /// Returns a few SKUs outside `beside`: those that the last answers showed, then those that they lacked;
     /// without any, tracked ones.
     ///
-    /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of the
-    /// latter that comes again shows that the platform leaves out records.
+    /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of
+    /// the latter that comes again shows that the platform leaves out records.
     pub async fn witness_skus(&self, beside: &[Sku]) -> Result<Vec<Sku>> {
         let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
@@ -142,8 +140,8 @@ impl Store {
 
     /// Returns the changes held because no answer showed a fact that they depend on.
     ///
-    /// Later answers are recognised by position, because the calendar may be set. A SKU that is proved missing
-    /// is not decided while another spelling of it is undecided.
+    /// Later answers are recognised by position, because the calendar may be set. A SKU that is proved
+    /// missing is not decided while another spelling of it is undecided.
     pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>> {
         let sql = concat!(
             "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS requested_ms, \
@@ -270,6 +268,7 @@ impl WriteTransaction {
                 row.count_absence(check);
             }
             let AbsentSku { id, absent, absent_ms, absent_moment, missing_since_ms, .. } = &row;
+            let absent_moment = absent_moment.map(|moment| moment.0);
             marked.push(value!([id, absent, absent_ms, absent_moment, missing_since_ms]));
             if row.missing_since_ms.is_none()
                 && lack != ProductLack::Unreadable
@@ -289,11 +288,10 @@ impl WriteTransaction {
 
 impl AbsentSku {
     fn count_absence(&mut self, check: CheckTime) {
-        let first = self.absent_ms.zip(self.absent_moment);
-        let first = first.map(|(at, moment)| CheckTime { at: Timestamp(at), moment: Moment(moment) });
+        let first = self.absent_ms.zip(self.absent_moment).map(|(at, moment)| CheckTime { at, moment });
         let is_missing = if self.is_known { check.proves_absent(first, true) } else { self.absent > 1 };
         let first = check.measured_from(first);
-        (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));
+        (self.absent_ms, self.absent_moment) = (Some(first.at), Some(first.moment));
         if is_missing {
             self.missing_since_ms.get_or_insert(check.at.0);
         }

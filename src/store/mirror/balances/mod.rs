@@ -203,7 +203,8 @@ impl WriteTransaction {
     }
 
     /// Creates a read batch of this exchange; `None` where one older batch has exactly these members and is
-    /// moved. Where all members are new, no later step of the page can clear `verified_by`, so it is set here.
+    /// moved. Where all members are new, no later step of the page can clear `verified_by`, so it is set
+    /// here.
     async fn read_batch_create(
         &mut self,
         page: &BalancePage<'_>,

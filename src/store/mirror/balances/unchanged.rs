@@ -1,9 +1,9 @@
 //! Repeated answers: a page equal to the mirror's state is recognised before it is parsed.
 //!
 //! `verified_by` marks a read batch whose products all hold exactly the values of its exchange's answer. A trigger
-//! clears the mark when one of them changes (trigger `product_after_update`). Each body is stored once, so equal requests and
-//! equal answers are two comparisons of ids. Then only the batch's exchange and time change, as they would
-//! after a full comparison.
+//! clears the mark when one of them changes (trigger `product_after_update`). Each body is stored once, so
+//! equal requests and equal answers are two comparisons of ids. Then only the batch's exchange and time
+//! change, as they would after a full comparison.
 //!
 //! Every page is parsed while a conflict is open, or while a write is open, overlaps the read or is
 //! unconfirmed. The page is evidence then. Another version of the program parses each page once more, because
@@ -61,9 +61,7 @@ impl<'a> UnparsedAnswer<'a> {
 }
 
 impl Store {
-    /// Returns true if an answer may equal the mirror's state.
-    ///
-    /// The caller asks before it waits for the writer connection, because most answers do not.
+    /// Returns true if an answer may equal the mirror's state; asked before the wait for the writer.
     pub async fn read_batch_may_be_unchanged(&self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
         let sql = verified_batch!();
         let batch: Vec<i64> =
@@ -73,9 +71,8 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Updates the read batch to this finished exchange if its answer equals the mirror's state.
-    ///
-    /// Returns false if the answer must be parsed; then nothing changes.
+    /// Updates the read batch to this finished exchange and returns true if its answer equals the mirror's
+    /// state.
     pub async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
         let sql = concat!(
             "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?5 WHERE id = (",
