@@ -6,7 +6,7 @@
 //! are before the last snapshot but one and older than 25 hours. The bad-request budget counts a day.
 
 use crate::model::{CallEffect, Operation, Position, Timestamp};
-use crate::store::mirror::stock_levels;
+use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{PROJECTION_CHANGED, Result, SnapshotRow, Store, WriteTransaction};
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ impl WriteTransaction {
                      AND operation NOT IN (SELECT value FROM json_each(?3)) \
                      AND NOT EXISTS (SELECT 1 FROM parked p WHERE p.exchange_id = exchange.id) \
                      AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.exchange_id = exchange.id)";
-        let values = (to.0, now.minus(READ_RETENTION).0, stock_levels::json_rows(&writes));
+        let values = (to.0, now.minus(READ_RETENTION).0, json_rows(&writes));
         self.execute_counting(sql, values, "delete exchanges of reads").await
     }
 }

@@ -180,7 +180,7 @@ impl WriteTransaction {
     async fn kit_deny_apply(&mut self, exchange: i64, product: ProductId, at: Timestamp) -> Result<()> {
         let sql = "UPDATE product SET type = iif(type = 'Kit', NULL, type), type_exchange_id = ?2, \
                        kit_guess_id = NULL WHERE product_id = ?1";
-        self.execute(sql, (product.0, exchange), "note that a product is no kit").await?;
+        self.execute(sql, (product.0, exchange), "record that a product is no kit").await?;
         let sql =
             "UPDATE kit_component SET missing_since_ms = ?2 WHERE kit_id = ?1 AND missing_since_ms IS NULL";
         self.execute(sql, (product.0, at.0), "mark the components of a product that is no kit").await
@@ -203,7 +203,7 @@ impl WriteTransaction {
         if !page.components.is_empty() {
             let sql = "UPDATE product SET type = 'Kit', type_exchange_id = ?2, kit_guess_id = NULL \
                        WHERE product_id = ?1";
-            self.execute(sql, (page.kit.0, page.exchange_id.0), "note that a product is a kit").await?;
+            self.execute(sql, (page.kit.0, page.exchange_id.0), "record that a product is a kit").await?;
         } else if proof::is_absent(empty_since, page.observed_at, is_empty) {
             // If this is wrong, it costs one write, which the readback then finds missing.
             self.kit_deny_apply(page.exchange_id.0, page.kit, page.observed_at).await?;

@@ -175,6 +175,6 @@ impl WriteTransaction {
 
     async fn shipment_complete_apply(&mut self, shipment: ShipmentId) -> Result<()> {
         let sql = "UPDATE shipment SET is_complete = 1 WHERE id = ?1";
-        self.execute(sql, (shipment.0,), "note that all items of a shipment are known").await
+        self.execute(sql, (shipment.0,), "record that all items of a shipment are known").await
     }
 }

@@ -58,7 +58,7 @@ impl ProductRow {
 }
 
 /// Product with its stock levels, as decisions need them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, FromRow)]
 pub struct ProductStock {
     /// Product id at the platform; `None`: the platform does not return the SKU.
     pub product_id: Option<i64>,
@@ -71,11 +71,9 @@ pub struct ProductStock {
     /// True if the platform is proved not to have it.
     pub is_missing: bool,
     /// Stock levels that have not vanished.
+    #[sqlx(skip)]
     pub stock_levels: Vec<ProductStockRow>,
 }
-
-/// Row id, platform's id, total, exchange of the last request, code of the lack, and true if missing.
-type ProductColumns = (i64, Option<i64>, Option<i64>, Option<i64>, Option<String>, bool);
 
 /// Stock level of a product.
 #[derive(Clone, Debug, FromRow)]
@@ -142,26 +140,24 @@ impl Store {
 
     /// Returns a product with its stock levels; empty if it is unknown.
     pub async fn product_stock(&self, sku: &Sku) -> Result<ProductStock> {
-        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id, p.lack, p.missing_since_ms IS NOT NULL \
+        let sql = "SELECT p.product_id, p.total, r.exchange_id AS read_exchange_id, p.lack, \
+                          p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = ?1";
-        let found: Option<ProductColumns> =
-            self.fetch_optional(sql, (sku.as_str(),), "read a product").await?;
-        let Some((id, product_id, total, read_exchange_id, lack, is_missing)) = found else {
-            return Ok(ProductStock::default());
-        };
-        let lack = lack.as_deref().and_then(ProductLack::from_code);
+        let found: Option<ProductStock> = self.fetch_optional(sql, (sku.as_str(),), "read a product").await?;
+        let Some(mut product) = found else { return Ok(ProductStock::default()) };
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
                           coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
                           EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = b.product \
                                   AND w.warehouse_id = b.warehouse_id \
                                     AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy \
-                   FROM balance b JOIN product p ON p.id = b.product \
-                   LEFT JOIN read_batch r ON r.id = p.read_batch_id \
-                   WHERE b.product = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
-        let stock_levels = self.fetch_all(sql, (id,), "read the stock levels of a product").await?;
-        Ok(ProductStock { product_id, total, read_exchange_id, lack, is_missing, stock_levels })
+                   FROM product q JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
+                   JOIN balance b ON b.product = p.id LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                   WHERE q.sku = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
+        let values = (sku.as_str(),);
+        product.stock_levels = self.fetch_all(sql, values, "read the stock levels of a product").await?;
+        Ok(product)
     }
 }
 

@@ -184,10 +184,10 @@ pub(in crate::store) use link_is_unproved;
 
 const STOCK_LEVEL_ROWS: &str = concat!(
     "
-WITH stock_level AS (SELECT key AS place, value->>0 AS spelling, CAST(value->>1 AS INTEGER) AS warehouse_id,
+WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>1 AS INTEGER) AS warehouse_id,
                      value->>2 AS case_key
               FROM json_each(?1)),
-     -- A spelling the service was never asked for means nobody yet. What it will probably mean is foreseen for the brakes.
+     -- A spelling that was never requested names no product of its own yet. The brakes use the one that it probably names.
      known AS (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
                           SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t
                           WHERE t.case_key = k.case_key
@@ -198,7 +198,7 @@ WITH stock_level AS (SELECT key AS place, value->>0 AS spelling, CAST(value->>1 
     " AND s.warehouse_id = k.warehouse_id
                        AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
                FROM stock_level k LEFT JOIN product q ON q.sku = k.spelling),
-     -- Moments of another boot say nothing.
+     -- Moments of another boot are not comparable.
      sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
               WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
 SELECT k.spelling, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
@@ -266,7 +266,7 @@ LEFT JOIN product o ON o.id = k.own
 LEFT JOIN read_batch requested ON requested.id = o.read_batch_id
 LEFT JOIN read_batch r ON r.id = p.read_batch_id
 LEFT JOIN balance b ON b.product = k.product AND b.warehouse_id = k.warehouse_id
-ORDER BY k.place"
+ORDER BY k.ordinal"
 );
 
 impl WriteTransaction {

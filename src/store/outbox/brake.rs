@@ -87,7 +87,7 @@ impl WriteTransaction {
         self.execute(sql, (trip, json_rows(changes)), "store the changes that a brake holds").await?;
         let held = |id: &ChangeId| {
             let detail = format!(
-                "{what}; if that is meant: tallyd outbox release --all, or this change alone by its key"
+                "{what}; if this is intended, run `tallyd outbox release --all`, or release this change by its key"
             );
             ChangeOutcome::new(*id, ChangeState::Held, Some(reason), detail)
         };

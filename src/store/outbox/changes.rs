@@ -4,7 +4,7 @@ use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
 use crate::store::engine::fetch;
 use crate::store::engine::lossy_text::{LossyText, body_column};
-use crate::store::mirror::stock_levels;
+use crate::store::mirror::stock_levels::{json_rows, stock_level_names};
 use crate::store::{Result, Store};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row as _};
@@ -226,7 +226,7 @@ impl Store {
             change_rows!(),
             " WHERE state = 'pending' AND id IN (SELECT value FROM json_each(?1)) ORDER BY id"
         );
-        self.fetch_all(sql, (stock_levels::json_rows(changes),), "read pending changes").await
+        self.fetch_all(sql, (json_rows(changes),), "read pending changes").await
     }
 
     /// Returns the pending shipments and tracking numbers, operators' first, then by id.
@@ -249,7 +249,7 @@ impl Store {
             ", k.stock_level_sku, k.warehouse_id ",
             changes_of_levels!()
         );
-        let names = stock_levels::stock_level_names(levels);
+        let names = stock_level_names(levels);
         self.fetch_all(sql, (names,), "read the changes of some stock levels").await
     }
 
@@ -289,12 +289,7 @@ impl Store {
             " WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
                AND (?2 IS NULL OR kind = ?2) ORDER BY id DESC LIMIT ?3"
         );
-        self.fetch_all(
-            sql,
-            (stock_levels::json_rows(&filter.states), &filter.kind, filter.limit),
-            "list the changes",
-        )
-        .await
+        self.fetch_all(sql, (json_rows(&filter.states), &filter.kind, filter.limit), "list the changes").await
     }
 
     /// Returns the change with this key.
@@ -306,7 +301,7 @@ impl Store {
     pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>> {
         let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
         let rows: Vec<(ChangeId, LossyText)> =
-            self.fetch_all(sql, (stock_levels::json_rows(changes),), "read the keys of changes").await?;
+            self.fetch_all(sql, (json_rows(changes),), "read the keys of changes").await?;
         Ok(rows.into_iter().map(|(id, key)| (id, key.into())).collect())
     }
 
@@ -332,5 +327,5 @@ pub(in crate::store) async fn outbox_open_revisions(
     levels: &[StockLevel],
 ) -> Result<Vec<(i64, i64)>> {
     let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!());
-    fetch::all(from, sql, (stock_levels::stock_level_names(levels),), "read the revisions of changes").await
+    fetch::all(from, sql, (stock_level_names(levels),), "read the revisions of changes").await
 }

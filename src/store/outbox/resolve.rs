@@ -43,37 +43,30 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<DecisionResult<ResolutionEffect>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        let (from, step) = match change_status(&change)
-            .and_then(|stand| Ok((stand.state, stand.resolution_step(resolution)?)))
-        {
-            Ok(found) => found,
+        let step = match change_status(&change).and_then(|status| status.resolution_step(resolution)) {
+            Ok(step) => step,
             Err(why) => return Ok(Err(why)),
         };
-        let id = change.id;
         match step {
-            ResolutionStep::Apply => self.resolve_in_doubt(&change, from, END_APPLIED, at).await.map(Ok),
-            ResolutionStep::Finish => self.resolve_in_doubt(&change, from, END_FINISHED, at).await.map(Ok),
-            ResolutionStep::Requeue => self.resolve_in_doubt(&change, from, END_REQUEUED, at).await.map(Ok),
+            ResolutionStep::Apply => self.resolve_in_doubt(&change, END_APPLIED, at).await.map(Ok),
+            ResolutionStep::Finish => self.resolve_in_doubt(&change, END_FINISHED, at).await.map(Ok),
+            ResolutionStep::Requeue => self.resolve_in_doubt(&change, END_REQUEUED, at).await.map(Ok),
             ResolutionStep::Adopt(shipment) => {
                 self.append_resolved(key, &json!({"said": "shipment", "shipment_id": shipment}), at).await?;
-                self.adoption_request(id, shipment).await?;
-                let next = format!("settle compares shipment {shipment} with what was sent and says so here");
+                self.adoption_request(change.id, shipment).await?;
+                let next = format!(
+                    "settle compares shipment {shipment} with the request; the result appears in `tallyd outbox show`"
+                );
                 Ok(Ok(ResolutionEffect { keys: vec![change.key], state: ChangeState::InDoubt, next }))
             }
             ResolutionStep::ReplaceCount(number) => {
                 self.resolve_count(&change, number, max_base_age, at).await
             }
             ResolutionStep::Reject => {
-                self.append_resolved(key, &json!({"said": "theirs"}), at).await?;
                 let detail =
-                    format!("the operator lets the platform's number stand{}", conflict_numbers(&change));
-                let verdict = ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::Operator), &detail);
-                self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
-                Ok(Ok(ResolutionEffect {
-                    keys: vec![change.key],
-                    state: ChangeState::Rejected,
-                    next: detail,
-                }))
+                    format!("the operator accepted the platform's quantity{}", conflict_numbers(&change));
+                let decision = json!({"said": "theirs"});
+                self.decide(&change, &decision, ChangeState::Rejected, &detail, at).await.map(Ok)
             }
         }
     }
@@ -81,14 +74,11 @@ impl WriteTransaction {
     /// Requeues a held change after its cause was fixed.
     pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        if let Err(why) = change_status(&change).and_then(|stand| stand.check_retry()) {
+        if let Err(why) = change_status(&change).and_then(|status| status.check_retry()) {
             return Ok(Err(why));
         }
-        self.append_resolved(key, &json!({"said": "retry"}), at).await?;
-        let verdict =
-            ChangeOutcome::new(change.id, ChangeState::Pending, None, "planned anew by the operator");
-        self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
-        Ok(Ok(()))
+        let (decision, detail) = (json!({"said": "retry"}), "planned again by the operator");
+        self.decide(&change, &decision, ChangeState::Pending, detail, at).await.map(|_| Ok(()))
     }
 
     /// Cancels the change with this key and returns true if its state allowed that (`pending` or `held`).
@@ -97,22 +87,34 @@ impl WriteTransaction {
         if !change.state.may_become(ChangeState::Cancelled) {
             return Ok(false);
         }
-        self.append_resolved(key, &json!({"said": "cancel"}), at).await?;
-        let reason = Some(Reason::Operator);
-        let verdict =
-            ChangeOutcome::new(change.id, ChangeState::Cancelled, reason, "cancelled by the operator");
-        self.outbox_transition(change.state, &[verdict], at).await?;
+        let (decision, detail) = (json!({"said": "cancel"}), "cancelled by the operator");
+        self.decide(&change, &decision, ChangeState::Cancelled, detail, at).await?;
         // The write behind the change is now never decided and must not block later changes of the stock
         // level.
         self.stock_level_writes_end_orphaned(at).await?;
         Ok(true)
     }
 
+    /// Stores the event of a decision on one change, then moves the change.
+    async fn decide(
+        &mut self,
+        change: &ChangeRow,
+        decision: &Value,
+        to: ChangeState,
+        detail: &str,
+        at: Timestamp,
+    ) -> Result<ResolutionEffect> {
+        self.append_resolved(&change.key, decision, at).await?;
+        let reason = (to != ChangeState::Pending).then_some(Reason::Operator);
+        let outcome = ChangeOutcome::new(change.id, to, reason, detail);
+        self.outbox_transition(change.state, &[outcome], at).await?;
+        Ok(ResolutionEffect { keys: vec![change.key.clone()], state: to, next: detail.to_owned() })
+    }
+
     /// Ends a doubt by a person's decision, for all changes of the entry.
     async fn resolve_in_doubt(
         &mut self,
         change: &ChangeRow,
-        from: ChangeState,
         end: DoubtEnd,
         at: Timestamp,
     ) -> Result<ResolutionEffect> {
@@ -129,25 +131,18 @@ impl WriteTransaction {
             let exchange = ExchangeId(row.exchange_id);
             self.stock_level_write_took_effect(exchange, Timestamp(row.sent_ms), level, at).await?;
         }
-        if end.took_effect {
-            self.discover_created_skus(&entry, at).await?;
-        }
-        let verdict = |row: &InDoubtRow| ChangeOutcome::new(row.id, end.to, end.reason, end.detail);
-        let moves: Vec<ChangeOutcome> = entry.iter().map(verdict).collect();
-        self.outbox_transition(from, &moves, at).await?;
-        self.adoption_end(change.id).await?;
-        self.stock_level_writes_end_orphaned(at).await?;
-        Ok(ResolutionEffect { keys, state: end.to, next: end.detail.into() })
-    }
-
-    /// Records the SKUs of created products as discovered, as their answer would have done.
-    async fn discover_created_skus(&mut self, entry: &[InDoubtRow], at: Timestamp) -> Result<()> {
-        for row in entry {
+        // The answer of a create would have brought its SKU.
+        for row in entry.iter().filter(|_| end.took_effect) {
             if let Ok(ChangeBody::ProductCreate(create)) = &row.content.body {
                 self.discovered_sku_created(ExchangeId(row.exchange_id), &create.sku, at).await?;
             }
         }
-        Ok(())
+        let verdict = |row: &InDoubtRow| ChangeOutcome::new(row.id, end.to, end.reason, end.detail);
+        let moves: Vec<ChangeOutcome> = entry.iter().map(verdict).collect();
+        self.outbox_transition(change.state, &moves, at).await?;
+        self.adoption_end(change.id).await?;
+        self.stock_level_writes_end_orphaned(at).await?;
+        Ok(ResolutionEffect { keys, state: end.to, next: end.detail.into() })
     }
 
     /// Returns the changes of the entry: those of one stock level in one call with the state and reason of
@@ -185,13 +180,17 @@ impl WriteTransaction {
             let known =
                 fact.map_or("is not known".into(), |(quantity, ..)| format!("was {quantity}, long ago"));
             return Ok(Err(format!(
-                "a number given now is measured against what the platform holds now, and that {known}; let the daemon \
-                 read the stock level, or insert a new count"
+                "a number is compared with the platform's current quantity, and that {known}; let the daemon read the \
+                 stock level, or insert a new count"
             )));
         }
         let base = near.filter(|_| number.is_some());
-        self.append_resolved(&change.key, &json!({"said": "use", "quantity": number, "base": base}), at)
-            .await?;
+        let detail = match number {
+            None => "to be applied as counted, by the operator's decision".to_owned(),
+            Some(number) => format!("to become {number}, by the operator's decision"),
+        };
+        let decision = json!({"said": "use", "quantity": number, "base": base});
+        let effect = self.decide(change, &decision, ChangeState::Pending, &detail, at).await?;
         let sql = "INSERT INTO count_resolution (change_id, quantity, base_quantity, base_own_delta) \
                    VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT (change_id) DO UPDATE SET quantity = excluded.quantity, \
@@ -199,13 +198,7 @@ impl WriteTransaction {
         let values =
             (change.id, number, base.map(|(quantity, ..)| quantity), base.map(|(_, delta, _)| delta));
         self.execute(sql, values, "store a person's decision on a count").await?;
-        let detail = match number {
-            None => "to be taken as counted, by the operator's resolution".to_owned(),
-            Some(number) => format!("to become {number}, by the operator's resolution"),
-        };
-        let verdict = ChangeOutcome::new(change.id, ChangeState::Pending, None, &detail);
-        self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
-        Ok(Ok(ResolutionEffect { keys: vec![change.key.clone()], state: ChangeState::Pending, next: detail }))
+        Ok(Ok(effect))
     }
 
     async fn current_fact(&mut self, change: &ChangeRow) -> Result<Option<CurrentFact>> {
@@ -239,19 +232,19 @@ const END_APPLIED: DoubtEnd = DoubtEnd {
     took_effect: true,
     to: ChangeState::Applied,
     reason: None,
-    detail: "the operator says that it was done",
+    detail: "the operator decided that it took effect",
 };
 const END_FINISHED: DoubtEnd = DoubtEnd {
     took_effect: true,
     to: ChangeState::Cancelled,
     reason: Some(Reason::Landed),
-    detail: "the operator says that it had been done, so there is nothing left to do",
+    detail: "the operator decided that it took effect, so nothing is left to do",
 };
 const END_REQUEUED: DoubtEnd = DoubtEnd {
     took_effect: false,
     to: ChangeState::Pending,
     reason: Some(Reason::NotLanded),
-    detail: "the operator says that it was not done, so it is planned anew",
+    detail: "the operator decided that it had no effect, so it is planned again",
 };
 
 fn unknown_key() -> String {
@@ -260,15 +253,11 @@ fn unknown_key() -> String {
 
 /// Returns the part of a change on which the possible resolutions depend.
 fn change_status(change: &ChangeRow) -> DecisionResult<ChangeStatus<'_>> {
-    let unreadable = || {
-        format!(
-            "its row ({}, {}) was written by another version of tallyd",
-            change.content.kind, change.state
-        )
-    };
+    let (kind, state) = (&change.content.kind, change.state);
+    let unreadable = |_| format!("its row ({kind}, {state}) was written by another version of tallyd");
     Ok(ChangeStatus {
         key: &change.key,
-        kind: change.content.kind.parse().map_err(|_| unreadable())?,
+        kind: kind.parse().map_err(unreadable)?,
         state: change.state,
         reason: change.reason.as_deref().and_then(|reason| reason.parse().ok()),
     })

@@ -5,7 +5,7 @@
 use crate::model::{ChangeId, ExchangeId, Timestamp, cut_reason};
 use crate::outbox::{ChangeState, Reason};
 use crate::store::engine::error::SqlContext;
-use crate::store::mirror::stock_levels;
+use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, StoreError, WriteTransaction};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -82,7 +82,7 @@ impl WriteTransaction {
         moves: &[ChangeOutcome],
         at: Timestamp,
     ) -> Result<u64> {
-        let values = (stock_levels::json_rows(moves), from.as_str(), at, at.to_rfc3339());
+        let values = (json_rows(moves), from.as_str(), at, at.to_rfc3339());
         self.execute_counting(transition!(), values, "move changes").await
     }
 
@@ -93,7 +93,7 @@ impl WriteTransaction {
         moves: &[ChangeOutcome],
         at: Timestamp,
     ) -> Result<BTreeSet<ChangeId>> {
-        let values = (stock_levels::json_rows(moves), from.as_str(), at, at.to_rfc3339());
+        let values = (json_rows(moves), from.as_str(), at, at.to_rfc3339());
         let moved =
             self.fetch_column(concat!(transition!(), " RETURNING id"), values, "move changes").await?;
         Ok(moved.into_iter().collect())
@@ -103,8 +103,8 @@ impl WriteTransaction {
     pub async fn outbox_date_future(&mut self, changes: &[ChangeId], at: Timestamp) -> Result<()> {
         let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
                    WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
-        let values = (stock_levels::json_rows(changes), at.to_rfc3339());
-        self.execute(sql, values, "date changes that came from the future").await
+        let values = (json_rows(changes), at.to_rfc3339());
+        self.execute(sql, values, "date changes from the future").await
     }
 
     /// Claims pending changes for an exchange and returns their number.
@@ -118,7 +118,7 @@ impl WriteTransaction {
                    detail = NULL, \
                        exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
-        self.execute_counting(sql, (stock_levels::json_rows(claims), exchange, at), "claim changes").await
+        self.execute_counting(sql, (json_rows(claims), exchange, at), "claim changes").await
     }
 
     /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
@@ -132,8 +132,8 @@ impl WriteTransaction {
                        detail = m.value->>'detail', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
                      AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
-        let values = (stock_levels::json_rows(notes), state.as_str(), at);
-        self.execute_counting(sql, values, "note why changes wait").await
+        let values = (json_rows(notes), state.as_str(), at);
+        self.execute_counting(sql, values, "store why changes wait").await
     }
 
     /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
@@ -141,7 +141,7 @@ impl WriteTransaction {
         self.execute("DELETE FROM quantity_policy", (), "write the policies").await?;
         let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
                    SELECT value->>0, value->>1 FROM json_each(?1)";
-        self.execute(sql, (stock_levels::json_rows(policies),), "write the policies").await
+        self.execute(sql, (json_rows(policies),), "write the policies").await
     }
 }
 

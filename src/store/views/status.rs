@@ -1,6 +1,6 @@
 //! Rows for `status` and `stock`.
 
-use crate::store::mirror::stock_levels;
+use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -72,7 +72,7 @@ impl Store {
     pub async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>> {
         let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
                    OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
-        self.fetch_all(sql, (stock_levels::json_rows(skus),), "read the stock").await
+        self.fetch_all(sql, (json_rows(skus),), "read the stock").await
     }
 
     /// Passes the stock in pages to `each` until it returns false; an account may have a million SKUs.

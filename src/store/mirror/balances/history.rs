@@ -21,9 +21,9 @@ const NEWEST_RETAINED: i64 = 5;
 const PRUNED_ROWS: &str = "FROM balance_history WHERE (product, warehouse_id, position) IN ( \
     SELECT product, warehouse_id, position FROM ( \
         SELECT product, warehouse_id, position, \
-               row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS place \
+               row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS rank \
                    FROM balance_history) \
-    WHERE position <= json_extract(?1, '$.to') AND place > json_extract(?1, '$.newest') \
+    WHERE position <= json_extract(?1, '$.to') AND rank > json_extract(?1, '$.newest') \
       AND (product, warehouse_id) NOT IN ( \
           SELECT p.id, spared.value->>1 FROM json_each(?1, '$.spared') spared JOIN product p ON p.sku = spared.value->>0))";
 
