@@ -97,8 +97,8 @@ impl Store {
     /// Removes the oldest copies beyond `keep` in a folder and returns their number. A copy has the name of a
     /// scheduled copy and this database's marker.
     pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize> {
-        let failed = |source| StoreError::File { action: "list the folder", path: folder.to_owned(), source };
-        let entries = std::fs::read_dir(folder).map_err(failed)?;
+        let failed = StoreError::of_file("list the folder", folder);
+        let entries = std::fs::read_dir(folder).map_err(&failed)?;
         let names: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
         let mut names = names.map_err(failed)?;
         names.retain(|path| is_scheduled_copy(path));
@@ -111,9 +111,7 @@ impl Store {
         }
         copies.truncate(copies.len().saturating_sub(keep));
         for path in &copies {
-            let failed =
-                |source| StoreError::File { action: "remove the old copy", path: path.clone(), source };
-            std::fs::remove_file(path).map_err(failed)?;
+            std::fs::remove_file(path).map_err(StoreError::of_file("remove the old copy", path))?;
         }
         Ok(copies.len())
     }
@@ -195,11 +193,8 @@ impl PartialCopy {
     async fn publish_as(self, to: &Path) -> Result<()> {
         let (from, target) = (self.path.clone(), to.to_owned());
         let named = tokio::task::spawn_blocking(move || link_and_sync(&from, &target)).await;
-        named.unwrap_or_else(|broken| resume_unwind(broken.into_panic())).map_err(|source| StoreError::File {
-            action: "move the copy to",
-            path: to.to_owned(),
-            source,
-        })
+        let named = named.unwrap_or_else(|broken| resume_unwind(broken.into_panic()));
+        named.map_err(StoreError::of_file("move the copy to", to))
     }
 }
 

@@ -70,14 +70,9 @@ pub enum StoreError {
     /// The lock is held or cannot be taken.
     #[error(transparent)]
     Lock(#[from] super::lock::LockError),
-    /// A stored value is not one that this program writes.
-    #[error("the database holds {value_kind} that this version does not know: {value}")]
-    UnknownValue {
-        /// Kind of value.
-        value_kind: &'static str,
-        /// The value.
-        value: String,
-    },
+    /// A stored value of this kind is not one that this program writes.
+    #[error("the database holds {0} that this version does not know: {1}")]
+    UnknownValue(&'static str, String),
     /// The key of an inserted change belongs to another change.
     #[error(
         "the key `{key}` already names another change, and a key is never reused. Nothing was inserted. See \
@@ -150,6 +145,11 @@ pub enum StoreError {
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
+    /// Returns a function that names the failed action and the file in an error.
+    pub(super) fn of_file(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |source| Self::File { action, path: path.to_owned(), source }
+    }
+
     /// Returns true if the operation may succeed later without a repair of the database.
     ///
     /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory and a

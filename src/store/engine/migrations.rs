@@ -47,7 +47,7 @@ pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Re
         return Ok(());
     }
     let value = format!("{applied:?}, this program works with {newest:?}; run the tallyd that matches it");
-    Err(StoreError::UnknownValue { value_kind: "a schema version", value })
+    Err(StoreError::UnknownValue("a schema version", value))
 }
 
 /// Fails if an applied migration has a version of this program and another content.

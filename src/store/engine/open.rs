@@ -117,9 +117,7 @@ impl Store {
     /// It needs no lock, because no other program knows the file. It holds no exchanges, so foreign keys are
     /// not checked.
     pub async fn create_unlocked(path: &Path) -> Result<Self> {
-        let failed =
-            |source| StoreError::File { action: "create the new file", path: path.to_owned(), source };
-        std::fs::File::create_new(path).map_err(failed)?;
+        std::fs::File::create_new(path).map_err(StoreError::of_file("create the new file", path))?;
         let store = Self::open_unlocked(path).await?;
         store.migrate().await?;
         Ok(store)
@@ -213,11 +211,8 @@ impl Store {
 
     /// Fails if the disk has less than `floor_bytes` free.
     pub fn check_free_space(&self, floor_bytes: u64) -> Result<()> {
-        let disk = rustix::fs::statvfs(parent_folder(&self.path)).map_err(|error| StoreError::File {
-            action: "read the free disk space for",
-            path: self.path.clone(),
-            source: error.into(),
-        })?;
+        let failed = StoreError::of_file("read the free disk space for", &self.path);
+        let disk = rustix::fs::statvfs(parent_folder(&self.path)).map_err(|error| failed(error.into()))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free >= floor_bytes {
             return Ok(());

@@ -187,17 +187,15 @@ impl JournalEvent {
     fn reapplied_exchanges(&self) -> Result<Option<String>> {
         let detail = self.detail.as_deref().filter(|_| self.kind == PROJECTION_CHANGED);
         let Some(detail) = detail else { return Ok(None) };
-        let value_kind = "a change of the projection version";
-        let read: serde_json::Value = serde_json::from_str(detail)
-            .map_err(|_| StoreError::UnknownValue { value_kind, value: detail.to_owned() })?;
+        let unknown = |_| StoreError::UnknownValue("a change of the projection version", detail.to_owned());
+        let read: serde_json::Value = serde_json::from_str(detail).map_err(unknown)?;
         Ok(Some(read["exchanges"].to_string()))
     }
 }
 
 impl RecordedExchangeRow {
     pub(super) fn to_request(&self) -> Result<RecordedRequest> {
-        let unknown =
-            |_| StoreError::UnknownValue { value_kind: "an operation", value: self.operation.clone() };
+        let unknown = |_| StoreError::UnknownValue("an operation", self.operation.clone());
         Ok(RecordedRequest {
             id: ExchangeId(self.id),
             operation: self.operation.parse().map_err(unknown)?,

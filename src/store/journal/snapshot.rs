@@ -83,8 +83,7 @@ impl WriteTransaction {
     /// Restores a table of a snapshot into an empty mirror.
     pub async fn snapshot_restore(&mut self, name: &str, rows: &str) -> Result<()> {
         let Some(name) = snapshot_table_names().find(|known| *known == name) else {
-            let value_kind = "a table of a snapshot";
-            return Err(StoreError::UnknownValue { value_kind, value: name.to_owned() });
+            return Err(StoreError::UnknownValue("a table of a snapshot", name.to_owned()));
         };
         let columns = table_columns(&mut self.tx, name).await?;
         let values: Vec<String> = (0..columns.len()).map(|column| format!("value->>{column}")).collect();

@@ -169,8 +169,7 @@ impl WriteTransaction {
 
     /// Applies the event [`KIT_DENIED`] in a replay.
     pub async fn apply_kit_event(&mut self, subject: &str, detail: &str, at: Timestamp) -> Result<()> {
-        let foreign =
-            || StoreError::UnknownValue { value_kind: "an event of a kit", value: subject.to_owned() };
+        let foreign = || StoreError::UnknownValue("an event of a kit", subject.to_owned());
         let product = subject.parse().map(ProductId).map_err(|_| foreign())?;
         let detail: Value = serde_json::from_str(detail).map_err(|_| foreign())?;
         let exchange = detail["exchange_id"].as_i64().ok_or_else(foreign)?;

@@ -146,9 +146,7 @@ impl WriteTransaction {
         match (PlatformList::from_subject(subject), kind) {
             (Some(list), LIST_MISSING) => self.list_mark_missing(list, detail, at).await,
             (Some(PlatformList::ShipmentItems(shipment)), _) => self.shipment_complete_apply(shipment).await,
-            _ => {
-                Err(StoreError::UnknownValue { value_kind: "an event of a list", value: subject.to_owned() })
-            }
+            _ => Err(StoreError::UnknownValue("an event of a list", subject.to_owned())),
         }
     }
 

@@ -38,8 +38,7 @@ impl WriteTransaction {
             return Ok(false);
         }
         let open = outbox_open_revisions(&mut self.tx, &levels).await?;
-        let open: BTreeMap<ChangeId, i64> =
-            open.into_iter().map(|(id, revision)| (ChangeId(id), revision)).collect();
+        let open: BTreeMap<ChangeId, i64> = open.into_iter().collect();
         Ok(open == seen.iter().flat_map(|seen| seen.open_changes.iter().copied()).collect())
     }
 

@@ -1,6 +1,6 @@
 //! The outbox: changes, as stored, and their lists.
 
-use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::model::{ChangeId, Quantity, Sku, StockLevel, Timestamp};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
 use crate::store::engine::fetch;
 use crate::store::engine::lossy_text::{LossyText, body_column};
@@ -119,12 +119,10 @@ impl FromRow<'_, SqliteRow> for NewChange {
         let sku = row.try_get::<Option<LossyText>, _>("sku")?.map(String::from);
         // A replaced character hides the spelling by which the change is found.
         let sku = sku.filter(|sku| !sku.contains(char::REPLACEMENT_CHARACTER));
-        let warehouse: Option<i64> = row.try_get("warehouse_id")?;
-        let stock_level = sku.and_then(|sku| Sku::new(sku).ok()).zip(warehouse);
+        let stock_level = sku.and_then(|sku| Sku::new(sku).ok()).zip(row.try_get("warehouse_id")?);
         Ok(Self {
-            id: ChangeId(row.try_get("id")?),
-            stock_level: stock_level
-                .map(|(sku, warehouse)| StockLevel { sku, warehouse_id: WarehouseId(warehouse) }),
+            id: row.try_get("id")?,
+            stock_level: stock_level.map(|(sku, warehouse_id)| StockLevel { sku, warehouse_id }),
             is_urgent: row.try_get("is_urgent")?,
             undated_at: row.try_get("undated_at")?,
         })
@@ -265,10 +263,9 @@ impl Store {
                                          UNION ALL SELECT o.sku) \
                            AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
                            AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
-        let rows: Vec<(LossyText, i64)> =
-            self.fetch_all(sql, (), "read which changes were overtaken").await?;
-        let level = |(sku, warehouse): (LossyText, i64)| {
-            Some(StockLevel { sku: Sku::new(String::from(sku)).ok()?, warehouse_id: WarehouseId(warehouse) })
+        let rows = self.fetch_all(sql, (), "read the superseded changes").await?;
+        let level = |(sku, warehouse_id): (LossyText, _)| {
+            Some(StockLevel { sku: Sku::new(String::from(sku)).ok()?, warehouse_id })
         };
         Ok(rows.into_iter().filter_map(level).collect())
     }
@@ -325,7 +322,7 @@ impl Store {
 pub(in crate::store) async fn outbox_open_revisions(
     from: &mut SqliteConnection,
     levels: &[StockLevel],
-) -> Result<Vec<(i64, i64)>> {
+) -> Result<Vec<(ChangeId, i64)>> {
     let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!());
     fetch::all(from, sql, (stock_level_names(levels),), "read the revisions of changes").await
 }

@@ -52,7 +52,9 @@ impl Store {
     /// Returns the change that created this shipment.
     pub async fn shipment_creator(&self, shipment: ShipmentId) -> Result<Option<ChangeId>> {
         let sql = "SELECT change_id FROM delivery WHERE kind = 'shipment.create' AND created_id = ?1";
-        Ok(self.fetch_column(sql, (shipment,), "find the change that created a shipment").await?.pop())
+        let creator =
+            self.fetch_optional(sql, (shipment,), "find the change that created a shipment").await?;
+        Ok(creator.map(|(change,)| change))
     }
 }
 
