@@ -59,7 +59,6 @@ pub(in crate::store) enum SlotState {
     Closed,
 }
 
-/// Guard of a connection in use.
 pub(super) type ConnectionGuard = OwnedMappedMutexGuard<SlotState, SqliteConnection>;
 
 impl ConnectionSlot {
@@ -124,7 +123,6 @@ impl ConnectionSlot {
 pub(in crate::store) struct TransactionGuard(Option<ConnectionGuard>);
 
 impl TransactionGuard {
-    /// Begins a transaction with the statement `begin`.
     pub(super) async fn begin(connection: ConnectionGuard, begin: &'static str) -> Result<Self, sqlx::Error> {
         // Constructed before the statement, so that cancellation rolls back too.
         let mut transaction = Self(Some(connection));

@@ -75,13 +75,10 @@ pub enum StoreError {
     UnknownValue(&'static str, String),
     /// The key of an inserted change belongs to another change.
     #[error(
-        "the key `{key}` already names another change, and a key is never reused. Nothing was inserted. See \
-         `tallyd outbox show {key}`, and insert this change with a new key"
+        "the key `{0}` already names another change, and a key is never reused. Nothing was inserted. See \
+         `tallyd outbox show {0}`, and insert this change with a new key"
     )]
-    KeyTaken {
-        /// The key.
-        key: String,
-    },
+    KeyTaken(String),
     /// The journal before a position was pruned.
     #[error(
         "the journal before position {first} was pruned, so a replay up to position {requested} is not possible: \

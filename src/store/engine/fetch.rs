@@ -7,7 +7,6 @@ use crate::store::{JournalReader, Result, Store, WriteTransaction};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments as _, Encode, FromRow, SqlSafeStr, Sqlite, Type};
 
-/// Values of a statement.
 pub(in crate::store) trait SqlValues<'q> {
     fn into_arguments(self) -> sqlx::Result<SqliteArguments>;
 }
@@ -40,7 +39,6 @@ sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F);
 sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G);
 sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H);
 
-/// Row that a statement returns.
 pub(in crate::store) trait SqlRow: for<'r> FromRow<'r, SqliteRow> + Send + Unpin {}
 
 impl<R: for<'r> FromRow<'r, SqliteRow> + Send + Unpin> SqlRow for R {}

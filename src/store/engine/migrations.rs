@@ -9,7 +9,6 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use std::path::Path;
 use std::time::Duration;
 
-/// The schema of the mirror, one file for each subject.
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
 
 /// Refuses a database of other migrations before a connection may write to it.

@@ -198,7 +198,6 @@ impl Store {
         }
     }
 
-    /// Acquires a connection for one read statement.
     pub(in crate::store) async fn read_connection(&self) -> Result<ConnectionGuard> {
         let [one, other] = &self.readers;
         let taken = tokio::select! {

@@ -12,7 +12,6 @@ use crate::outbox::Reason;
 use crate::store::{Result, Store, WriteTransaction};
 use std::collections::BTreeSet;
 
-/// Event of a person's declaration that the database was restored.
 const RESTORE_DECLARED: &str = "database.declared_restored";
 
 /// Sign that the database went back in time.

@@ -87,7 +87,6 @@ fn watch_descriptor(wal: &Path, database: &Path) -> io::Result<AsyncFd<OwnedFd>>
     AsyncFd::new(descriptor)
 }
 
-/// Discards all pending events; their content is not needed.
 fn discard_events(descriptor: &OwnedFd) {
     let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
     let mut events = inotify::Reader::new(descriptor, &mut buffer);

@@ -23,7 +23,6 @@ macro_rules! insert_body {
     };
 }
 
-/// SQL: takes the next position and stores a body.
 macro_rules! next_position_and_body {
     () => {
         concat!("UPDATE journal_sequence SET position = position + 1; ", insert_body!())
@@ -205,7 +204,6 @@ impl WriteTransaction {
         self.execute(sql, (id.0,), "mark an answer as ignored").await
     }
 
-    /// Ends open exchanges as interrupted.
     pub(super) async fn exchange_interrupt_all(&mut self, at: Timestamp, moment: Moment) -> Result<()> {
         let sql = "SELECT id FROM exchange WHERE ended IS NULL ORDER BY id";
         for id in self.fetch_column(sql, (), "find the calls that were never answered").await? {

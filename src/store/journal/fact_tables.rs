@@ -17,7 +17,6 @@ use std::cmp::Ordering;
 pub struct FactTable {
     /// Name.
     pub name: &'static str,
-    /// Columns that identify a row.
     key: &'static [&'static str],
     /// Columns that are no facts, each with the SQL compared in its place; empty: the column is left out.
     substitutes: &'static [(&'static str, &'static str)],

@@ -37,7 +37,6 @@ pub struct MismatchRow {
 pub(super) struct WriteJudgement {
     /// Stock levels (product, warehouse) for which the page holds no fact.
     pub(super) no_fact: Vec<(i64, i64)>,
-    /// Mismatches on which two checks agree.
     pub(super) mismatches: Vec<MismatchRow>,
     /// Number of stock levels whose doubt ended with this page; their changes waited for it.
     pub(super) stock_levels_unblocked: u64,

@@ -49,7 +49,6 @@ pub(super) fn order_counts_differ(one: &CountsRow, other: &CountsRow) -> bool {
     order_counts(&one.counts) != order_counts(&other.counts)
 }
 
-/// Returns the counts of sales orders.
 fn order_counts(counts: &WorkQueueCounts) -> [Option<i64>; 6] {
     ORDER_COUNTS.map(|index| counts[index])
 }

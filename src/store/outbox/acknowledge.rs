@@ -7,7 +7,6 @@ use crate::outbox::ChangeState;
 use crate::store::{DecisionResult, Result, WriteTransaction};
 use serde_json::json;
 
-/// Event of an acknowledgement.
 const ACKNOWLEDGED: &str = "outbox.acknowledged";
 
 impl WriteTransaction {

@@ -192,7 +192,6 @@ macro_rules! changes_of_levels {
     };
 }
 
-/// SQL: all changes.
 macro_rules! change_rows {
     () => {
         concat!(change_columns!(), " FROM outbox")

@@ -70,7 +70,7 @@ impl WriteTransaction {
         let done =
             sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
         match done {
-            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken { key: key.to_owned() }),
+            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken(key.to_owned())),
             done => Ok(done.context("insert a change")?.rows_affected() > 0),
         }
     }

@@ -10,11 +10,8 @@ use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Result, Store};
 use sqlx::FromRow;
 use std::time::Duration;
 
-/// Age up to which calls are considered.
 const CALLS_MAX_AGE: Duration = Duration::from_secs(60 * 60);
-/// Largest number of calls considered, newest first.
 const CALLS_MAX: u32 = 60;
-/// Number of runs of `push` considered, newest first.
 const PUSHES_MAX: u32 = 20;
 /// Age up to which parked records are considered: a daily poll shows them twice in this time.
 const PARKED_MAX_AGE: Duration = Duration::from_secs(50 * 60 * 60);

@@ -158,7 +158,6 @@ pub(super) struct KnownProducts {
     newest: i64,
     /// Read batch of all members; `None` where they differ.
     pub(super) read_batch: Option<i64>,
-    /// All read batches of the members.
     pub(super) read_batches: BTreeSet<i64>,
     /// True if a write overlaps or is unconfirmed, or a conflict is open: the page must be judged against
     /// them.
@@ -177,7 +176,6 @@ struct KnownProduct {
     was_absent: bool,
 }
 
-/// Record to be written.
 pub(super) struct ProductWrite<'a> {
     pub(super) id: i64,
     pub(super) is_new: bool,
