@@ -302,15 +302,11 @@ pub(in crate::store) async fn open_reader(path: &Path) -> Result<SqliteConnectio
 mod tests {
     use super::*;
 
-    async fn open(path: &Path) -> Store {
-        let lock = DatabaseLock::acquire(path).unwrap();
-        Store::open(path, &lock).await.unwrap()
-    }
-
     async fn open_new() -> (tempfile::TempDir, Store) {
         let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir.path().join("t.db")).await;
-        (dir, store)
+        let path = dir.path().join("t.db");
+        let lock = DatabaseLock::acquire(&path).unwrap();
+        (dir, Store::open(&path, &lock).await.unwrap())
     }
 
     async fn pragma(connection: &mut SqliteConnection, name: &'static str) -> i64 {
@@ -382,10 +378,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_uncommitted_transaction_is_rolled_back_before_the_next_write() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.db");
-        let store = open(&path).await;
-        let beside = Store::open_beside(&path).await.unwrap();
+        let (_dir, store) = open_new().await;
+        let beside = Store::open_beside(store.path()).await.unwrap();
         let mut dropped = store.begin_write(Durability::Full).await.unwrap();
         dropped.position_next().await.unwrap();
         drop(dropped);
@@ -398,12 +392,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_log_shrinks_after_the_end_of_an_old_snapshot() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.db");
-        let store = open(&path).await;
-        let size = || std::fs::metadata(path.with_file_name("t.db-wal")).unwrap().len();
+        let (_dir, store) = open_new().await;
+        let size = || std::fs::metadata(store.path().with_file_name("t.db-wal")).unwrap().len();
         let most: u64 = LOG_MAX_BYTES.parse().unwrap();
-        let mut reader = open_reader(&path).await.unwrap();
+        let mut reader = open_reader(store.path()).await.unwrap();
         reader.execute("BEGIN; SELECT * FROM journal_sequence").await.unwrap();
         let mut number = 0;
         let mut fill = async || {
