@@ -1,8 +1,7 @@
 //! The journal: every run of a job and every exchange with the platform, request and response, in order.
 //!
-//! This module holds the codes and the pure parts of the records. `store` writes them, `job` projects them
-//! into the mirror. The mirror is a projection of the journal, so every fact is recorded here first, as an
-//! exchange or an event.
+//! This module holds the codes and the pure parts of the records. `store` writes them, `projection` projects
+//! them into the mirror. Every fact is therefore recorded here first, as an exchange or an event.
 //!
 //! The journal holds no key: headers are not recorded, request bodies hold no secret, and the transport masks
 //! keys that an answer quotes. Otherwise an answer is kept as it came.

@@ -8,8 +8,7 @@ use crate::store::{ChangeOutcome, ChangeRow, OpenChange, StockLevelRow, Store, S
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, StoreError> {
-    Timestamp::parse(text)
-        .ok_or_else(|| StoreError::UnknownValue { value_kind: "a date", value: text.to_owned() })
+    Timestamp::parse(text).ok_or_else(|| StoreError::UnknownValue("a date", text.to_owned()))
 }
 
 /// Returns the count last applied to the stock level.

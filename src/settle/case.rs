@@ -295,9 +295,8 @@ fn parse_quantity(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>)
 
 /// Returns the checks of a row, oldest first.
 fn stored_checks(row: &InDoubtRow, calendar: BootCalendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
-    let checks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.checks).map_err(|_| {
-        StoreError::UnknownValue { value_kind: "a list of checks", value: row.checks.clone() }
-    })?;
+    let checks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.checks)
+        .map_err(|_| StoreError::UnknownValue("a list of checks", row.checks.clone()))?;
     Ok(checks
         .into_iter()
         .map(|(sent_ms, moment, shown)| (calendar.to_calendar(sent_ms, moment), shown))

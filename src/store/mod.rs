@@ -15,8 +15,8 @@
 //! A single process holds the lock beside the database ([`DatabaseLock`]). It migrates, writes facts and runs
 //! checkpoints; other programs read and insert changes. Inside the process one writer works at a time:
 //! [`Store::begin_write`] waits for the connection, then runs `BEGIN IMMEDIATE`. A deferred transaction that
-//! reads first would fail at once after a write by another program, and SQLite applies no busy timeout to that
-//! failure.
+//! reads first would fail at once after a write by another program, and SQLite applies no busy timeout to
+//! that failure.
 //!
 //! [`Durability::Full`] syncs the write-ahead log at commit. It serves claims and outcomes of writes, which
 //! must survive a power cut. [`Durability::Normal`] does not sync: pages of facts can be read again. A killed
@@ -37,7 +37,7 @@ pub use control::quarantine::QuarantineRow;
 pub use control::request::ControlRequestRow;
 pub use engine::backup::{VerifiedCopy, scheduled_copy_name};
 pub use engine::connection::{CommitHook, StoreOptions};
-pub use engine::error::StoreError;
+pub use engine::error::{Result, StoreError};
 pub use engine::files::FileId;
 pub use engine::lock::{DatabaseLock, LockError, LockState};
 pub use engine::open::{Durability, Store, WriteTransaction};

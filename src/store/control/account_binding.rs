@@ -3,7 +3,7 @@
 //! The integration key names the account. Only its salted hash is stored, which shows a different key but
 //! does not reveal it.
 
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use sha2::{Digest, Sha256};
 use sqlx::FromRow;
 
@@ -39,7 +39,7 @@ impl AccountBinding {
 
 impl Store {
     /// Returns the account binding.
-    pub async fn account_binding(&self) -> Result<AccountBinding, StoreError> {
+    pub async fn account_binding(&self) -> Result<AccountBinding> {
         let sql = "SELECT base_url, salt, key_digest FROM account_binding";
         self.fetch_one(sql, (), "read the account binding").await
     }
@@ -52,7 +52,7 @@ impl WriteTransaction {
         binding: &AccountBinding,
         base_url: &str,
         integration_key: Option<&str>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let digest = integration_key.map(|key| binding.salted_digest(key));
         let sql = "UPDATE account_binding SET base_url = ?1, key_digest = coalesce(?2, key_digest)";
         self.execute(sql, (base_url, digest), "store the account binding").await

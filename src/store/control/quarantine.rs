@@ -6,7 +6,7 @@
 use crate::model::{Operation, Timestamp, cut_reason};
 use crate::outbox::RetryDelays;
 use crate::store::journal::event::ENTRY_RETRIED;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -53,16 +53,13 @@ macro_rules! quarantine_rows {
 
 impl Store {
     /// Returns all quarantined entries, by operation and subject.
-    pub async fn quarantine_list(&self) -> Result<Vec<QuarantineRow>, StoreError> {
+    pub async fn quarantine_list(&self) -> Result<Vec<QuarantineRow>> {
         let sql = concat!(quarantine_rows!(), " ORDER BY operation, subject");
         self.fetch_all(sql, (), "read the quarantine").await
     }
 
     /// Returns the quarantined entries of one operation.
-    pub async fn quarantine_by_operation(
-        &self,
-        operation: Operation,
-    ) -> Result<Vec<QuarantineRow>, StoreError> {
+    pub async fn quarantine_by_operation(&self, operation: Operation) -> Result<Vec<QuarantineRow>> {
         let sql = concat!(quarantine_rows!(), " WHERE operation = ?1 ORDER BY subject");
         self.fetch_all(sql, (operation.as_str(),), "read the quarantine").await
     }
@@ -76,7 +73,7 @@ impl WriteTransaction {
         subject: &str,
         why: &str,
         at: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "INSERT INTO quarantine (operation, subject, since_ms, tried_ms, failures, why) \
                    VALUES (?1, ?2, ?3, ?3, 1, ?4) \
                    ON CONFLICT (operation, subject) DO UPDATE SET \
@@ -84,10 +81,8 @@ impl WriteTransaction {
         self.execute(sql, (operation.as_str(), subject, at.0, cut_reason(why)), "quarantine an entry").await
     }
 
-    /// Makes an isolated attempt due for a quarantined entry, under every operation.
-    ///
-    /// Returns false if the entry is not quarantined.
-    pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool, StoreError> {
+    /// Makes an attempt due for an entry, under every operation; returns false if it is not quarantined.
+    pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool> {
         let sql = concat!(quarantine_rows!(), " WHERE subject = ?1");
         let rows = self.fetch_all(sql, (subject,), "find a quarantined entry").await?;
         if rows.is_empty() {
@@ -99,18 +94,14 @@ impl WriteTransaction {
     }
 
     /// Makes an attempt due for all quarantined entries of an operation, because one of them succeeded.
-    pub async fn quarantine_retry_all(
-        &mut self,
-        operation: Operation,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
+    pub async fn quarantine_retry_all(&mut self, operation: Operation, at: Timestamp) -> Result<()> {
         let sql = concat!(quarantine_rows!(), " WHERE operation = ?1");
         let rows = self.fetch_all(sql, (operation.as_str(),), "find the quarantined entries").await?;
         self.quarantine_make_due(&rows, at).await
     }
 
     /// Dates the last attempts back by their delays.
-    async fn quarantine_make_due(&mut self, rows: &[QuarantineRow], at: Timestamp) -> Result<(), StoreError> {
+    async fn quarantine_make_due(&mut self, rows: &[QuarantineRow], at: Timestamp) -> Result<()> {
         for row in rows {
             let tried = at.minus(row.next_try().duration_since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
             let sql = "UPDATE quarantine SET tried_ms = ?3 WHERE operation = ?1 AND subject = ?2";
@@ -121,7 +112,7 @@ impl WriteTransaction {
     }
 
     /// Releases an entry and returns true if it was quarantined.
-    pub async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool, StoreError> {
+    pub async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool> {
         let sql = "DELETE FROM quarantine WHERE operation = ?1 AND subject = ?2";
         Ok(self.execute_counting(sql, (operation.as_str(), subject), "release a quarantined entry").await?
             > 0)

@@ -4,7 +4,7 @@
 //! most once. The row of a command that ended early is deleted with the first answer after [`RETENTION`].
 
 use crate::model::Timestamp;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use sqlx::FromRow;
 use std::time::Duration;
 
@@ -26,30 +26,28 @@ pub struct ControlRequestRow {
 
 impl Store {
     /// Returns the unanswered requests with an id above `after`, in order.
-    pub async fn request_unanswered(&self, after: i64) -> Result<Vec<ControlRequestRow>, StoreError> {
+    pub async fn request_unanswered(&self, after: i64) -> Result<Vec<ControlRequestRow>> {
         let sql =
             "SELECT id, kind, input, asked_at FROM request WHERE answered_at IS NULL AND id > ?1 ORDER BY id";
         self.fetch_all(sql, (after,), "read the control requests").await
     }
 
     /// Returns the answer to a request, once there is one.
-    pub async fn request_answer(&self, id: i64) -> Result<Option<String>, StoreError> {
+    pub async fn request_answer(&self, id: i64) -> Result<Option<String>> {
         let sql = "SELECT answer FROM request WHERE id = ?1 AND answer IS NOT NULL";
-        let answer = self.fetch_optional(sql, (id,), "read the reply to a control request").await?;
-        Ok(answer.map(|(answer,)| answer))
+        Ok(self.fetch_column(sql, (id,), "read the reply to a control request").await?.pop())
     }
 }
 
 impl WriteTransaction {
     /// Inserts a request and returns its id.
-    pub async fn request_add(&mut self, kind: &str, input: &str, at: Timestamp) -> Result<i64, StoreError> {
+    pub async fn request_add(&mut self, kind: &str, input: &str, at: Timestamp) -> Result<i64> {
         let sql = "INSERT INTO request (kind, input, asked_at) VALUES (?1, ?2, ?3) RETURNING id";
-        let (id,) = self.fetch_one(sql, (kind, input, at.to_rfc3339()), "insert a control request").await?;
-        Ok(id)
+        self.fetch_value(sql, (kind, input, at.to_rfc3339()), "insert a control request").await
     }
 
     /// Answers a request, and deletes the old requests of commands that ended early.
-    pub async fn request_complete(&mut self, id: i64, answer: &str, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn request_complete(&mut self, id: i64, answer: &str, at: Timestamp) -> Result<()> {
         let sql = "UPDATE request SET answered_at = ?2, answer = ?3 WHERE id = ?1 AND answered_at IS NULL";
         self.execute(sql, (id, at.to_rfc3339(), answer), "reply to a control request").await?;
         let (sql, before) = ("DELETE FROM request WHERE asked_at < ?1", at.minus(RETENTION).to_rfc3339());
@@ -57,7 +55,7 @@ impl WriteTransaction {
     }
 
     /// Deletes a request whose answer was read or is not awaited any more.
-    pub async fn request_withdraw(&mut self, id: i64) -> Result<(), StoreError> {
+    pub async fn request_withdraw(&mut self, id: i64) -> Result<()> {
         self.execute("DELETE FROM request WHERE id = ?1", (id,), "delete a control request").await
     }
 }

@@ -12,7 +12,7 @@ use super::error::SqlContext;
 use super::files::{no_follow_options, sync_folder, with_suffix};
 use super::table_hash::table_hashes;
 use crate::model::{Position, Timestamp};
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Durability, Result, Store, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use std::fs::{File, Permissions};
@@ -41,15 +41,13 @@ pub struct VerifiedCopy {
 }
 
 impl Store {
-    /// Copies the database to a new file.
-    ///
-    /// `progress` gets the bytes written and the approximate total.
+    /// Copies the database to a new file; `progress` gets the bytes written and the approximate total.
     pub async fn backup_create(
         &self,
         to: &Path,
         at: Timestamp,
         progress: impl Fn(u64, u64) + Send,
-    ) -> Result<VerifiedCopy, StoreError> {
+    ) -> Result<VerifiedCopy> {
         if to.exists() {
             let reason =
                 "a file of this name exists; choose another name, because backups never overwrite a file";
@@ -68,7 +66,7 @@ impl Store {
         &self,
         partial: &Path,
         progress: impl Fn(u64, u64) + Send,
-    ) -> Result<SqliteConnection, StoreError> {
+    ) -> Result<SqliteConnection> {
         let mut gate = Some(self.begin_write(Durability::Normal).await?);
         let mut original = connect_file(self.path(), false).await?;
         let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, journal_sequence";
@@ -96,12 +94,11 @@ impl Store {
         }
     }
 
-    /// Removes the oldest copies of this database in a folder beyond `keep` and returns their number.
-    ///
-    /// Only files with the name of a scheduled copy and this database's marker are removed.
-    pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize, StoreError> {
-        let failed = |source| StoreError::File { action: "list the folder", path: folder.to_owned(), source };
-        let entries = std::fs::read_dir(folder).map_err(failed)?;
+    /// Removes the oldest copies beyond `keep` in a folder and returns their number. A copy has the name of a
+    /// scheduled copy and this database's marker.
+    pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize> {
+        let failed = StoreError::of_file("list the folder", folder);
+        let entries = std::fs::read_dir(folder).map_err(&failed)?;
         let names: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
         let mut names = names.map_err(failed)?;
         names.retain(|path| is_scheduled_copy(path));
@@ -114,9 +111,7 @@ impl Store {
         }
         copies.truncate(copies.len().saturating_sub(keep));
         for path in &copies {
-            let failed =
-                |source| StoreError::File { action: "remove the old copy", path: path.clone(), source };
-            std::fs::remove_file(path).map_err(failed)?;
+            std::fs::remove_file(path).map_err(StoreError::of_file("remove the old copy", path))?;
         }
         Ok(copies.len())
     }
@@ -142,7 +137,7 @@ fn is_scheduled_copy(path: &Path) -> bool {
     name.map(shape) == Some(shape(&scheduled_copy_name(Timestamp(0))))
 }
 
-async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection, StoreError> {
+async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection> {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
     options.busy_timeout(Duration::from_secs(10)).connect().await.opening(path)
 }
@@ -153,13 +148,11 @@ async fn verify_copy(
     partial: &Path,
     to: &Path,
     at: Timestamp,
-) -> Result<VerifiedCopy, StoreError> {
+) -> Result<VerifiedCopy> {
     let mut copy = connect_file(partial, false).await?;
     let wrong = |reason: String| StoreError::Copy { path: to.to_owned(), reason };
-    let sound: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
-        .fetch_one(&mut copy)
-        .await
-        .context("check the copy")?;
+    let check = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut copy).await;
+    let sound: String = check.context("check the copy")?;
     if sound != "ok" {
         return Err(wrong(format!("the copy is damaged ({sound}); check the disk of the copy")));
     }
@@ -167,17 +160,15 @@ async fn verify_copy(
     if let Some((table, _)) = expected.iter().find(|(table, hash)| copied.get(*table) != Some(hash)) {
         return Err(wrong(format!("the copy's table {table} differs from the original; check both disks")));
     }
-    let position: i64 = sqlx::query_scalar("SELECT position FROM journal_sequence")
-        .fetch_one(&mut copy)
-        .await
-        .context("read the copy's position")?;
+    let position = sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut copy).await;
+    let position: Position = position.context("read the copy's position")?;
     let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
     let marked = sqlx::query(sql).bind(at.0).bind(position).execute(&mut copy).await;
     marked.context("mark the copy")?;
     copy.close().await.context("close the copy")?;
     let size_bytes = std::fs::metadata(partial).map_or(0, |file| file.len());
     let rows = copied.values().map(|hash| hash.rows).sum();
-    Ok(VerifiedCopy { size_bytes, tables: copied.len(), rows, position: Position(position) })
+    Ok(VerifiedCopy { size_bytes, tables: copied.len(), rows, position })
 }
 
 /// Copy without its final name, removed on drop.
@@ -186,7 +177,7 @@ struct PartialCopy {
 }
 
 impl PartialCopy {
-    fn create_file(to: &Path) -> Result<Self, StoreError> {
+    fn create_file(to: &Path) -> Result<Self> {
         let path = with_suffix(to, ".partial");
         let created = no_follow_options().write(true).create(true).truncate(true).mode(COPY_MODE).open(&path);
         match created.and_then(|file| file.set_permissions(Permissions::from_mode(COPY_MODE))) {
@@ -199,14 +190,11 @@ impl PartialCopy {
     }
 
     /// Gives the copy its name after syncing it to the disk.
-    async fn publish_as(self, to: &Path) -> Result<(), StoreError> {
+    async fn publish_as(self, to: &Path) -> Result<()> {
         let (from, target) = (self.path.clone(), to.to_owned());
         let named = tokio::task::spawn_blocking(move || link_and_sync(&from, &target)).await;
-        named.unwrap_or_else(|broken| resume_unwind(broken.into_panic())).map_err(|source| StoreError::File {
-            action: "move the copy to",
-            path: to.to_owned(),
-            source,
-        })
+        let named = named.unwrap_or_else(|broken| resume_unwind(broken.into_panic()));
+        named.map_err(StoreError::of_file("move the copy to", to))
     }
 }
 

@@ -17,7 +17,6 @@ const ROWS_PER_STATEMENT: [usize; 4] = [1000, 250, 50, 10];
 /// its last row until it is full, so `tail` must make a repeated row change nothing. The repeated rows cost
 /// less than another round trip to the connection's thread.
 pub(in crate::store) struct BulkInsert {
-    /// Table and columns.
     pub(in crate::store) target: &'static str,
     /// Number of columns besides the first.
     pub(in crate::store) columns: usize,
@@ -28,7 +27,6 @@ pub(in crate::store) struct BulkInsert {
     pub(in crate::store) statements: OnceLock<[[String; ROWS_PER_STATEMENT.len()]; 2]>,
 }
 
-/// Possible conflicts of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum RowConflicts {
     /// Rows may exist.

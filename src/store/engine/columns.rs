@@ -1,8 +1,8 @@
 //! Columns of the database as types of the model.
 
 use crate::model::{
-    ChangeId, ExchangeId, LineItemId, Moment, OrderId, Position, ProductId, Quantity, RunId, ShipmentId, Sku,
-    StorefrontId, SupplierId, Timestamp, WarehouseId,
+    ChangeId, ExchangeId, LineItemId, Moment, OrderId, Position, ProductId, Quantity, RunId, ShipmentId,
+    ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp, WarehouseId,
 };
 use crate::outbox::ChangeState;
 use crate::reconcile::ProductLack;
@@ -72,6 +72,7 @@ integer_columns!(
     Quantity,
     RunId,
     ShipmentId,
+    ShipmentItemId,
     StorefrontId,
     SupplierId,
     Timestamp,

@@ -26,10 +26,8 @@ pub struct StoreOptions {
     pub busy_timeout: Duration,
     /// Hook called at each commit, with which a test ends the process there.
     pub commit_hook: Option<CommitHook>,
-    /// True if all statements share one connection.
-    ///
-    /// With several, their threads decide the order. A simulation's seed would then not determine the order
-    /// of events.
+    /// True if all statements share one connection. With several, their threads decide the order of events,
+    /// and a simulation's seed does not.
     pub is_single: bool,
     /// True if a start retries without limit while another program locks the database or the disk is full.
     pub retries_forever: bool,
@@ -47,8 +45,7 @@ pub(super) struct ConnectionSlot {
     options: SqliteConnectOptions,
     commit_hook: Option<CommitHook>,
     /// True if a task that acquires the connection yields to the other tasks first. Otherwise the order of
-    /// those tasks and the answer of the connection's thread is random. A simulation's seed would then not
-    /// determine the order of events.
+    /// those tasks and the answer of the connection's thread is random.
     yields_first: bool,
     state: Arc<Mutex<SlotState>>,
 }
@@ -62,7 +59,6 @@ pub(in crate::store) enum SlotState {
     Closed,
 }
 
-/// Guard of a connection in use.
 pub(super) type ConnectionGuard = OwnedMappedMutexGuard<SlotState, SqliteConnection>;
 
 impl ConnectionSlot {
@@ -127,7 +123,6 @@ impl ConnectionSlot {
 pub(in crate::store) struct TransactionGuard(Option<ConnectionGuard>);
 
 impl TransactionGuard {
-    /// Begins a transaction with the statement `begin`.
     pub(super) async fn begin(connection: ConnectionGuard, begin: &'static str) -> Result<Self, sqlx::Error> {
         // Constructed before the statement, so that cancellation rolls back too.
         let mut transaction = Self(Some(connection));

@@ -70,23 +70,15 @@ pub enum StoreError {
     /// The lock is held or cannot be taken.
     #[error(transparent)]
     Lock(#[from] super::lock::LockError),
-    /// A stored value is not one that this program writes.
-    #[error("the database holds {value_kind} that this version does not know: {value}")]
-    UnknownValue {
-        /// Kind of value.
-        value_kind: &'static str,
-        /// The value.
-        value: String,
-    },
+    /// A stored value of this kind is not one that this program writes.
+    #[error("the database holds {0} that this version does not know: {1}")]
+    UnknownValue(&'static str, String),
     /// The key of an inserted change belongs to another change.
     #[error(
-        "the key `{key}` already names another change, and a key is never reused. Nothing was inserted. See \
-         `tallyd outbox show {key}`, and insert this change with a new key"
+        "the key `{0}` already names another change, and a key is never reused. Nothing was inserted. See \
+         `tallyd outbox show {0}`, and insert this change with a new key"
     )]
-    KeyTaken {
-        /// The key.
-        key: String,
-    },
+    KeyTaken(String),
     /// The journal before a position was pruned.
     #[error(
         "the journal before position {first} was pruned, so a replay up to position {requested} is not possible: \
@@ -146,7 +138,15 @@ pub enum StoreError {
     },
 }
 
+/// Result of an operation on the database.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 impl StoreError {
+    /// Returns a function that names the failed action and the file in an error.
+    pub(super) fn of_file(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |source| Self::File { action, path: path.to_owned(), source }
+    }
+
     /// Returns true if the operation may succeed later without a repair of the database.
     ///
     /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory and a
@@ -205,17 +205,17 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
 
 /// Adds the failed action to an error of a statement.
 pub(in crate::store) trait SqlContext<T> {
-    fn context(self, action: &'static str) -> Result<T, StoreError>;
+    fn context(self, action: &'static str) -> Result<T>;
     /// Names the database file that cannot be opened.
-    fn opening(self, path: &Path) -> Result<T, StoreError>;
+    fn opening(self, path: &Path) -> Result<T>;
 }
 
 impl<T> SqlContext<T> for Result<T, sqlx::Error> {
-    fn context(self, action: &'static str) -> Result<T, StoreError> {
+    fn context(self, action: &'static str) -> Result<T> {
         self.map_err(|source| StoreError::Sql { action, source })
     }
 
-    fn opening(self, path: &Path) -> Result<T, StoreError> {
+    fn opening(self, path: &Path) -> Result<T> {
         self.map_err(|source| StoreError::Open { path: path.to_owned(), source })
     }
 }

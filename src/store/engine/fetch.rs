@@ -1,14 +1,12 @@
 //! Statements with their values as a tuple, in the order of `?1`, `?2` and so on.
 //!
-//! Rows come as structs or tuples, a single column as a tuple of one. `action` names the statement in an
-//! error, to follow "cannot".
+//! Rows come as structs or tuples. `action` names the statement in an error, to follow "cannot".
 
 use super::error::SqlContext;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{JournalReader, Result, Store, WriteTransaction};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments as _, Encode, FromRow, SqlSafeStr, Sqlite, Type};
 
-/// Values of a statement.
 pub(in crate::store) trait SqlValues<'q> {
     fn into_arguments(self) -> sqlx::Result<SqliteArguments>;
 }
@@ -41,90 +39,104 @@ sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F);
 sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G);
 sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H);
 
-/// Row that a statement returns.
 pub(in crate::store) trait SqlRow: for<'r> FromRow<'r, SqliteRow> + Send + Unpin {}
 
 impl<R: for<'r> FromRow<'r, SqliteRow> + Send + Unpin> SqlRow for R {}
 
-async fn all<R: SqlRow>(
+pub(in crate::store) async fn all<R: SqlRow>(
     from: &mut SqliteConnection,
     sql: impl SqlSafeStr,
     values: impl SqlValues<'_>,
-) -> sqlx::Result<Vec<R>> {
-    sqlx::query_as_with(sql, values.into_arguments()?).fetch_all(from).await
+    action: &'static str,
+) -> Result<Vec<R>> {
+    let query = sqlx::query_as_with(sql, values.into_arguments().context(action)?);
+    query.fetch_all(from).await.context(action)
 }
 
 async fn first<R: SqlRow>(
     from: &mut SqliteConnection,
     sql: impl SqlSafeStr,
     values: impl SqlValues<'_>,
-) -> sqlx::Result<Option<R>> {
-    sqlx::query_as_with(sql, values.into_arguments()?).fetch_optional(from).await
+    action: &'static str,
+) -> Result<Option<R>> {
+    let query = sqlx::query_as_with(sql, values.into_arguments().context(action)?);
+    query.fetch_optional(from).await.context(action)
 }
 
-impl Store {
-    pub(in crate::store) async fn fetch_all<R: SqlRow>(
-        &self,
-        sql: impl SqlSafeStr,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<Vec<R>, StoreError> {
-        all(&mut *self.read_connection().await?, sql, values).await.context(action)
-    }
+/// Implements the reading statements: all rows, the first row if there is one, one row, one column of all
+/// rows, and one value.
+macro_rules! fetch_methods {
+    ($of:ty, $self:ident: $receiver:ty, $connection:expr) => {
+        impl $of {
+            pub(in crate::store) async fn fetch_all<R: SqlRow>(
+                $self: $receiver,
+                sql: impl SqlSafeStr,
+                values: impl SqlValues<'_>,
+                action: &'static str,
+            ) -> Result<Vec<R>> {
+                all(&mut *$connection, sql, values, action).await
+            }
 
-    pub(in crate::store) async fn fetch_optional<R: SqlRow>(
-        &self,
-        sql: impl SqlSafeStr,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<Option<R>, StoreError> {
-        first(&mut *self.read_connection().await?, sql, values).await.context(action)
-    }
+            pub(in crate::store) async fn fetch_optional<R: SqlRow>(
+                $self: $receiver,
+                sql: impl SqlSafeStr,
+                values: impl SqlValues<'_>,
+                action: &'static str,
+            ) -> Result<Option<R>> {
+                first(&mut *$connection, sql, values, action).await
+            }
 
-    pub(in crate::store) async fn fetch_one<R: SqlRow>(
-        &self,
-        sql: impl SqlSafeStr,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<R, StoreError> {
-        self.fetch_optional(sql, values, action).await?.ok_or(sqlx::Error::RowNotFound).context(action)
-    }
+            pub(in crate::store) async fn fetch_one<R: SqlRow>(
+                $self: $receiver,
+                sql: impl SqlSafeStr,
+                values: impl SqlValues<'_>,
+                action: &'static str,
+            ) -> Result<R> {
+                $self
+                    .fetch_optional(sql, values, action)
+                    .await?
+                    .ok_or(sqlx::Error::RowNotFound)
+                    .context(action)
+            }
+
+            pub(in crate::store) async fn fetch_column<T>(
+                $self: $receiver,
+                sql: impl SqlSafeStr,
+                values: impl SqlValues<'_>,
+                action: &'static str,
+            ) -> Result<Vec<T>>
+            where
+                (T,): SqlRow,
+            {
+                Ok($self.fetch_all(sql, values, action).await?.into_iter().map(|(value,)| value).collect())
+            }
+
+            pub(in crate::store) async fn fetch_value<T>(
+                $self: $receiver,
+                sql: impl SqlSafeStr,
+                values: impl SqlValues<'_>,
+                action: &'static str,
+            ) -> Result<T>
+            where
+                (T,): SqlRow,
+            {
+                $self.fetch_one(sql, values, action).await.map(|(value,)| value)
+            }
+        }
+    };
 }
+
+fetch_methods!(Store, self: &Self, self.read_connection().await?);
+fetch_methods!(WriteTransaction, self: &mut Self, self.tx);
+fetch_methods!(JournalReader, self: &mut Self, &mut self.connection);
 
 impl WriteTransaction {
-    pub(in crate::store) async fn fetch_all<R: SqlRow>(
-        &mut self,
-        sql: impl SqlSafeStr,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<Vec<R>, StoreError> {
-        all(&mut self.tx, sql, values).await.context(action)
-    }
-
-    pub(in crate::store) async fn fetch_optional<R: SqlRow>(
-        &mut self,
-        sql: impl SqlSafeStr,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<Option<R>, StoreError> {
-        first(&mut self.tx, sql, values).await.context(action)
-    }
-
-    pub(in crate::store) async fn fetch_one<R: SqlRow>(
-        &mut self,
-        sql: impl SqlSafeStr,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<R, StoreError> {
-        self.fetch_optional(sql, values, action).await?.ok_or(sqlx::Error::RowNotFound).context(action)
-    }
-
     pub(in crate::store) async fn execute(
         &mut self,
         sql: impl SqlSafeStr,
         values: impl SqlValues<'_>,
         action: &'static str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.execute_counting(sql, values, action).await.map(drop)
     }
 
@@ -134,7 +146,7 @@ impl WriteTransaction {
         sql: impl SqlSafeStr,
         values: impl SqlValues<'_>,
         action: &'static str,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let statement = sqlx::query_with(sql, values.into_arguments().context(action)?);
         Ok(statement.execute(&mut *self.tx).await.context(action)?.rows_affected())
     }

@@ -11,7 +11,6 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// File mode: owner and group read and write.
 const GROUP_MODE: u32 = 0o660;
 
 /// Resolves symbolic links of a path, also if the file does not exist yet. SQLite follows links too and keeps

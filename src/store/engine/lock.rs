@@ -91,7 +91,6 @@ impl DatabaseLock {
         }
     }
 
-    /// Writes the identity of the open database file into the lock file.
     pub(super) fn write_file_id(&self, opened: FileId) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all_at(format!("{opened}\n").as_bytes(), 0)

@@ -29,16 +29,7 @@ macro_rules! body_column {
 }
 pub(in crate::store) use body_column;
 
-/// Text that [`body_column`] selects.
-pub(in crate::store) struct BodyText(StoredBody);
-
-impl From<BodyText> for StoredBody {
-    fn from(body: BodyText) -> Self {
-        body.0
-    }
-}
-
-impl Type<Sqlite> for BodyText {
+impl Type<Sqlite> for StoredBody {
     fn type_info() -> SqliteTypeInfo {
         <str as Type<Sqlite>>::type_info()
     }
@@ -48,13 +39,13 @@ impl Type<Sqlite> for BodyText {
     }
 }
 
-impl<'r> Decode<'r, Sqlite> for BodyText {
+impl<'r> Decode<'r, Sqlite> for StoredBody {
     fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
         if value.type_info().name() == "INTEGER" {
             let size = i64::decode(value)?;
-            return Ok(Self(StoredBody::TooLong(u64::try_from(size)?)));
+            return Ok(Self::TooLong(u64::try_from(size)?));
         }
-        Ok(Self(StoredBody::Text(LossyText::decode(value)?.into())))
+        Ok(Self::Text(LossyText::decode(value)?.into()))
     }
 }
 

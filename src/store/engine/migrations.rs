@@ -2,24 +2,20 @@
 
 use super::error::SqlContext;
 use super::files::with_suffix;
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 use std::path::Path;
 use std::time::Duration;
 
-/// The schema of the mirror, one file for each subject.
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
 
 /// Refuses a database of other migrations before a connection may write to it.
 ///
 /// Without a log beside it, the file is read as immutable, because that creates no files and takes no locks.
 /// A file that cannot be read is left to the connection that opens it next; its error names the cause.
-///
-/// # Errors
-/// [`StoreError::OtherSchema`].
-pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<(), StoreError> {
+pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<()> {
     let is_empty = |path: &Path| std::fs::metadata(path).map_or(true, |file| file.len() == 0);
     if is_empty(path) {
         return Ok(());
@@ -41,26 +37,20 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
 }
 
 /// Refuses a database whose schema is not exactly that of this program.
-///
-/// # Errors
-/// [`StoreError::OtherSchema`], [`StoreError::UnknownValue`] for an older or newer schema of the same migrations, or
-/// the failure to read the database.
-pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Result<()> {
     check_applied(read, path).await?;
     let newest = MIGRATIONS.iter().map(|m| m.version).max();
-    let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-        .fetch_one(read)
-        .await
-        .opening(path)?;
+    let sql = "SELECT max(version) FROM _sqlx_migrations WHERE success";
+    let applied: Option<i64> = sqlx::query_scalar(sql).fetch_one(read).await.opening(path)?;
     if applied == newest {
         return Ok(());
     }
     let value = format!("{applied:?}, this program works with {newest:?}; run the tallyd that matches it");
-    Err(StoreError::UnknownValue { value_kind: "a schema version", value })
+    Err(StoreError::UnknownValue("a schema version", value))
 }
 
 /// Fails if an applied migration has a version of this program and another content.
-async fn check_applied(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+async fn check_applied(read: &mut SqliteConnection, path: &Path) -> Result<()> {
     let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
     let applied: Vec<(i64, Vec<u8>)> = sqlx::query_as(sql).fetch_all(read).await.opening(path)?;
     for (version, checksum) in applied {

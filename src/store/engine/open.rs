@@ -6,7 +6,7 @@ use super::files::{create_for_group, parent_folder, resolve_path};
 use super::migrations::{self, MIGRATIONS};
 use super::position_file::PositionFile;
 use crate::model::Position;
-use crate::store::{DatabaseLock, FileId, StoreError};
+use crate::store::{DatabaseLock, FileId, Result, StoreError};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow};
 use sqlx::{ConnectOptions as _, Executor as _, Row as _, Sqlite};
@@ -60,16 +60,12 @@ pub struct WriteTransaction {
 
 impl Store {
     /// Opens the database as the holder of the lock: creates a missing file and migrates the schema.
-    pub async fn open(path: &Path, lock: &DatabaseLock) -> Result<Self, StoreError> {
+    pub async fn open(path: &Path, lock: &DatabaseLock) -> Result<Self> {
         Self::open_with(path, lock, StoreOptions::default()).await
     }
 
     /// Opens the database as [`Store::open`] does, with options.
-    pub async fn open_with(
-        path: &Path,
-        lock: &DatabaseLock,
-        opening: StoreOptions,
-    ) -> Result<Self, StoreError> {
+    pub async fn open_with(path: &Path, lock: &DatabaseLock, opening: StoreOptions) -> Result<Self> {
         let (named, path) = (path.to_owned(), &resolve_path(path));
         let failed = |error: std::io::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
         create_for_group(path).map_err(failed)?;
@@ -84,13 +80,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Fails if the file at the path is no longer the file that was opened.
-    ///
-    /// The file was removed or replaced, and later writes would be lost.
-    ///
-    /// # Errors
-    /// [`StoreError::FileReplaced`]. A path that cannot be read is not an error.
-    pub fn check_in_place(&self) -> Result<(), StoreError> {
+    /// Fails with [`StoreError::FileReplaced`] if the path names another file than the opened one, because
+    /// later writes would be lost. A path that cannot be read is no error.
+    pub fn check_in_place(&self) -> Result<()> {
         let Some((path, opened)) = &self.opened_file else { return Ok(()) };
         let Ok(now) = FileId::from_path(path) else { return Ok(()) };
         let how = match now {
@@ -103,7 +95,7 @@ impl Store {
 
     /// Opens the database beside a lock holder, to read and to insert changes, without migrations and
     /// checkpoints.
-    pub async fn open_beside(path: &Path) -> Result<Self, StoreError> {
+    pub async fn open_beside(path: &Path) -> Result<Self> {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.to_owned() });
         }
@@ -113,7 +105,7 @@ impl Store {
         Ok(store)
     }
 
-    async fn connect_path(path: &Path, holder: bool, opening: StoreOptions) -> Result<Self, StoreError> {
+    async fn connect_path(path: &Path, holder: bool, opening: StoreOptions) -> Result<Self> {
         let options = connect_options(path, holder).busy_timeout(opening.busy_timeout);
         let mut store = Self::open_connections(path, options, &opening).await?;
         store.position_file = holder.then(|| Arc::new(PositionFile::for_database(path)));
@@ -124,22 +116,20 @@ impl Store {
     ///
     /// It needs no lock, because no other program knows the file. It holds no exchanges, so foreign keys are
     /// not checked.
-    pub async fn create_unlocked(path: &Path) -> Result<Self, StoreError> {
-        let failed =
-            |source| StoreError::File { action: "create the new file", path: path.to_owned(), source };
-        std::fs::File::create_new(path).map_err(failed)?;
+    pub async fn create_unlocked(path: &Path) -> Result<Self> {
+        std::fs::File::create_new(path).map_err(StoreError::of_file("create the new file", path))?;
         let store = Self::open_unlocked(path).await?;
         store.migrate().await?;
         Ok(store)
     }
 
     /// Opens a mirror of [`Store::create_unlocked`] again, to continue the replay.
-    pub async fn open_unlocked(path: &Path) -> Result<Self, StoreError> {
+    pub async fn open_unlocked(path: &Path) -> Result<Self> {
         let options = connect_options(path, true).foreign_keys(false);
         Self::open_connections(path, options, &StoreOptions::default()).await
     }
 
-    async fn migrate(&self) -> Result<(), StoreError> {
+    async fn migrate(&self) -> Result<()> {
         let failed = |source| StoreError::Migrate { path: self.path.clone(), source };
         let mut writer = self.writer.acquire().await.map_err(|error| failed(error.into()))?;
         // `run` takes a connection or a pool by a trait with which the compiler cannot prove the future
@@ -151,7 +141,7 @@ impl Store {
         path: &Path,
         options: SqliteConnectOptions,
         opening: &StoreOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let writer = ConnectionSlot::new(options.clone(), opening);
         writer.acquire().await.map(drop).opening(path)?;
         let reader = || match opening.is_single {
@@ -175,17 +165,14 @@ impl Store {
         &self.path
     }
 
-    /// Returns true if no connection is in use, so no statement runs and no transaction is open.
-    ///
-    /// A manually driven clock may move only then.
+    /// Returns true if no connection is in use; only then may a manually driven clock move.
     pub fn is_idle(&self) -> bool {
         self.readers.iter().chain([&self.writer]).all(ConnectionSlot::is_free)
     }
 
-    /// Waits for the writer connection and begins a write transaction.
-    ///
-    /// The transaction must not stay open during a call to the platform.
-    pub async fn begin_write(&self, durability: Durability) -> Result<WriteTransaction, StoreError> {
+    /// Waits for the writer connection and begins a write transaction, which must end before the next call to
+    /// the platform.
+    pub async fn begin_write(&self, durability: Durability) -> Result<WriteTransaction> {
         let writer = self.writer.acquire().await.context("begin a write transaction")?;
         // Not kept prepared, because SQLite applies a pragma when it is prepared.
         let (begin, position_file) = match durability {
@@ -197,7 +184,7 @@ impl Store {
     }
 
     /// Returns true if another program's write transaction stays open for more than 2 s.
-    pub async fn is_locked(&self) -> Result<bool, StoreError> {
+    pub async fn is_locked(&self) -> Result<bool> {
         const ACTION: &str = "check for another program's lock";
         let mut writer = self.writer.acquire().await.context(ACTION)?;
         writer.execute("PRAGMA busy_timeout = 2000").await.context(ACTION)?;
@@ -211,8 +198,7 @@ impl Store {
         }
     }
 
-    /// Acquires a connection for one read statement.
-    pub(in crate::store) async fn read_connection(&self) -> Result<ConnectionGuard, StoreError> {
+    pub(in crate::store) async fn read_connection(&self) -> Result<ConnectionGuard> {
         let [one, other] = &self.readers;
         let taken = tokio::select! {
             biased;
@@ -223,12 +209,9 @@ impl Store {
     }
 
     /// Fails if the disk has less than `floor_bytes` free.
-    pub fn check_free_space(&self, floor_bytes: u64) -> Result<(), StoreError> {
-        let disk = rustix::fs::statvfs(parent_folder(&self.path)).map_err(|error| StoreError::File {
-            action: "read the free disk space for",
-            path: self.path.clone(),
-            source: error.into(),
-        })?;
+    pub fn check_free_space(&self, floor_bytes: u64) -> Result<()> {
+        let failed = StoreError::of_file("read the free disk space for", &self.path);
+        let disk = rustix::fs::statvfs(parent_folder(&self.path)).map_err(|error| failed(error.into()))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free >= floor_bytes {
             return Ok(());
@@ -242,7 +225,7 @@ impl Store {
     }
 
     /// Runs a checkpoint and closes the database; the holder's last operation.
-    pub async fn close(self) -> Result<(), StoreError> {
+    pub async fn close(self) -> Result<()> {
         for reader in &self.readers {
             reader.close().await;
         }
@@ -264,13 +247,13 @@ impl WriteTransaction {
         self,
         query: Query<'static, Sqlite, SqliteArguments>,
         action: &'static str,
-    ) -> Result<Vec<SqliteRow>, StoreError> {
+    ) -> Result<Vec<SqliteRow>> {
         debug_assert!(self.position_file.is_none(), "a Full commit must note its position");
         self.tx.commit_with(query).await.context(action)
     }
 
     /// Commits the transaction.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(self) -> Result<()> {
         let Some(file) = self.position_file else {
             return self.tx.commit_with(sqlx::query("COMMIT")).await.map(drop).context("commit");
         };
@@ -300,7 +283,7 @@ fn connect_options(path: &Path, holder: bool) -> SqliteConnectOptions {
 }
 
 /// Opens a read-only connection beside the holder of the lock.
-pub(in crate::store) async fn open_reader(path: &Path) -> Result<SqliteConnection, StoreError> {
+pub(in crate::store) async fn open_reader(path: &Path) -> Result<SqliteConnection> {
     if !path.exists() {
         return Err(StoreError::Missing { path: path.to_owned() });
     }
@@ -319,15 +302,11 @@ pub(in crate::store) async fn open_reader(path: &Path) -> Result<SqliteConnectio
 mod tests {
     use super::*;
 
-    async fn open(path: &Path) -> Store {
-        let lock = DatabaseLock::acquire(path).unwrap();
-        Store::open(path, &lock).await.unwrap()
-    }
-
     async fn open_new() -> (tempfile::TempDir, Store) {
         let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir.path().join("t.db")).await;
-        (dir, store)
+        let path = dir.path().join("t.db");
+        let lock = DatabaseLock::acquire(&path).unwrap();
+        (dir, Store::open(&path, &lock).await.unwrap())
     }
 
     async fn pragma(connection: &mut SqliteConnection, name: &'static str) -> i64 {
@@ -335,7 +314,7 @@ mod tests {
     }
 
     /// Writes more pages than the test's limit allows.
-    async fn fill(store: &Store) -> Result<(), StoreError> {
+    async fn fill(store: &Store) -> Result<()> {
         let mut write = store.begin_write(Durability::Full).await?;
         let big = "INSERT INTO parked VALUES (1, 1, 'x', hex(zeroblob(100000)))";
         write.tx.execute(big).await.context("fill the disk")?;
@@ -399,10 +378,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_uncommitted_transaction_is_rolled_back_before_the_next_write() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.db");
-        let store = open(&path).await;
-        let beside = Store::open_beside(&path).await.unwrap();
+        let (_dir, store) = open_new().await;
+        let beside = Store::open_beside(store.path()).await.unwrap();
         let mut dropped = store.begin_write(Durability::Full).await.unwrap();
         dropped.position_next().await.unwrap();
         drop(dropped);
@@ -415,12 +392,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_log_shrinks_after_the_end_of_an_old_snapshot() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.db");
-        let store = open(&path).await;
-        let size = || std::fs::metadata(path.with_file_name("t.db-wal")).unwrap().len();
+        let (_dir, store) = open_new().await;
+        let size = || std::fs::metadata(store.path().with_file_name("t.db-wal")).unwrap().len();
         let most: u64 = LOG_MAX_BYTES.parse().unwrap();
-        let mut reader = open_reader(&path).await.unwrap();
+        let mut reader = open_reader(store.path()).await.unwrap();
         reader.execute("BEGIN; SELECT * FROM journal_sequence").await.unwrap();
         let mut number = 0;
         let mut fill = async || {

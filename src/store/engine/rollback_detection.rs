@@ -9,10 +9,9 @@
 use super::position_file::PositionFile;
 use crate::model::{ChangeId, Position, Timestamp};
 use crate::outbox::Reason;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use std::collections::BTreeSet;
 
-/// Event of a person's declaration that the database was restored.
 const RESTORE_DECLARED: &str = "database.declared_restored";
 
 /// Sign that the database went back in time.
@@ -38,7 +37,7 @@ impl Store {
     ///
     /// `host` is this machine's name in the database ([`AccountBinding::host_digest`](crate::store::AccountBinding::host_digest)).
     /// With `None` the machine is no sign: it has no name, or its disk may come from another machine.
-    pub async fn rollback_sign(&self, host: Option<&str>) -> Result<Option<RollbackSign>, StoreError> {
+    pub async fn rollback_sign(&self, host: Option<&str>) -> Result<Option<RollbackSign>> {
         let position = self.journal_position().await?;
         let file = self.position_file.as_deref();
         let noted = file.and_then(PositionFile::read_position).unwrap_or(position);
@@ -79,7 +78,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Marks the database as restored by a person's declaration; the next start holds doubtful changes.
-    pub async fn restore_declare(&mut self, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn restore_declare(&mut self, at: Timestamp) -> Result<()> {
         let position = self.event_append(at, RESTORE_DECLARED, "database", None).await?;
         let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
         self.execute(sql, (at.0, position.0), "store the backup marker").await
@@ -87,27 +86,29 @@ impl WriteTransaction {
 
     /// Holds the changes that may have taken effect since, and returns their number.
     ///
-    /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over the lost
-    /// positions and deletes the backup marker.
-    pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64, StoreError> {
+    /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over
+    /// the lost positions and deletes the backup marker.
+    pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64> {
         let sql = "UPDATE journal_sequence SET position = max(position, ?1)";
         self.execute(sql, (restored.reached_position.0,), "skip the lost positions").await?;
         self.execute("DELETE FROM backup_marker", (), "delete the backup marker").await?;
         self.requeue_adjusts_in_doubt(at).await?;
         self.clear_count_bases().await?;
-        let found: Vec<(i64,)> =
-            self.fetch_all(NON_IDEMPOTENT_CHANGES, (), "find the changes that may have taken effect").await?;
-        if found.is_empty() {
+        let held: Vec<ChangeId> = self
+            .fetch_column(NON_IDEMPOTENT_CHANGES, (), "find the changes that may have taken effect")
+            .await?;
+        if held.is_empty() {
             return Ok(0);
         }
-        let held: BTreeSet<ChangeId> = found.into_iter().map(|(id,)| ChangeId(id)).collect();
+        let held: BTreeSet<ChangeId> = held.into_iter().collect();
         let detail = format!("{}; this change may have taken effect since", restored.description);
         Ok(self.brake_trip_hold(Reason::Restored, &detail, &held, at).await?.1)
     }
 
-    /// Moves adjusts in doubt to `pending`, so that [`NON_IDEMPOTENT_CHANGES`] holds them with the other changes. A check
-    /// cannot decide them any more, because the stock level may have changed and returned since.
-    async fn requeue_adjusts_in_doubt(&mut self, at: Timestamp) -> Result<(), StoreError> {
+    /// Moves adjusts in doubt to `pending`, so that [`NON_IDEMPOTENT_CHANGES`] holds them with the other
+    /// changes. A check cannot decide them any more, because the stock level may have changed and returned
+    /// since.
+    async fn requeue_adjusts_in_doubt(&mut self, at: Timestamp) -> Result<()> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', \
                    state_changed_ms = ?1 \
                    WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
@@ -118,7 +119,7 @@ impl WriteTransaction {
     /// Clears the bases of counts, which lack our writes since the copy; the next read sets them
     /// (docs/rules.md 3). `base_ms` 0 excludes earlier facts as a base. NULL would mean that the SKU was not
     /// resolved.
-    async fn clear_count_bases(&mut self) -> Result<(), StoreError> {
+    async fn clear_count_bases(&mut self) -> Result<()> {
         let sql = "UPDATE outbox SET revision = revision + 1, base_quantity = NULL, base_own_delta = NULL, \
                    base_ms = 0, \
                        position = (SELECT position FROM journal_sequence) WHERE state = 'pending' \

@@ -4,7 +4,7 @@
 //! The hash covers SQLite's literal of each value, so 1, 1.0 and '1' differ.
 
 use super::error::SqlContext;
-use crate::store::StoreError;
+use crate::store::Result;
 use sha2::{Digest, Sha256};
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
@@ -21,9 +21,7 @@ pub(super) struct TableHash {
 
 /// Returns the hash of every table of a database by name. The caller holds a transaction or excludes writers,
 /// so all hashes are of one state.
-pub(super) async fn table_hashes(
-    connection: &mut SqliteConnection,
-) -> Result<BTreeMap<String, TableHash>, StoreError> {
+pub(super) async fn table_hashes(connection: &mut SqliteConnection) -> Result<BTreeMap<String, TableHash>> {
     let sql = "SELECT name, wr FROM pragma_table_list \
                WHERE schema = 'main' AND type = 'table' AND name <> 'sqlite_schema' ORDER BY name";
     let tables: Vec<(String, bool)> =
@@ -51,7 +49,7 @@ async fn hash_rows(
     table: &str,
     key: &[String],
     columns: &[String],
-) -> Result<TableHash, StoreError> {
+) -> Result<TableHash> {
     let literals = |columns: &[String]| {
         let each: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
         each.join(" || ',' || ")

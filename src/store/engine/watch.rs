@@ -7,7 +7,7 @@
 use super::files::with_suffix;
 use crate::model::Position;
 use crate::store::journal::event::{BRAKE_RELEASED, ENTRY_RETRIED, OUTBOX_RESOLVED, QUOTA_LIFTED};
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use rustix::fs::inotify;
 use sqlx::FromRow;
 use std::io;
@@ -25,9 +25,7 @@ pub struct DatabaseWatch {
     descriptor: Option<AsyncFd<OwnedFd>>,
 }
 
-/// Newest entries that other programs left for the daemon.
-///
-/// Each number grows with new entries and is 0 where there are none.
+/// Newest entries that other programs left for the daemon. Each number grows; 0: there are none.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct NewEntries {
     /// Id of the newest change.
@@ -44,9 +42,9 @@ pub struct NewEntries {
 impl Store {
     /// Returns the newest entries; of decisions only one after the position `last_seen`.
     ///
-    /// A single statement reads all, because each statement crosses to the connection's thread and a query follows
-    /// every commit.
-    pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries, StoreError> {
+    /// A single statement reads all, because each statement crosses to the connection's thread and a query
+    /// follows every commit.
+    pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
@@ -89,7 +87,6 @@ fn watch_descriptor(wal: &Path, database: &Path) -> io::Result<AsyncFd<OwnedFd>>
     AsyncFd::new(descriptor)
 }
 
-/// Discards all pending events; their content is not needed.
 fn discard_events(descriptor: &OwnedFd) {
     let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
     let mut events = inotify::Reader::new(descriptor, &mut buffer);

@@ -5,7 +5,7 @@
 //! changes nor the clock.
 
 use crate::model::{Position, Timestamp};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 
 /// Event of a person's decision on a change; it notifies the daemon.
 pub const OUTBOX_RESOLVED: &str = "outbox.resolved";
@@ -18,9 +18,9 @@ pub const QUOTA_LIFTED: &str = "quota.lifted";
 
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.
-    pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool, StoreError> {
+    pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > ?1 AND kind = ?2)";
-        self.fetch_one(sql, (after.0, kind), "check for a decision").await.map(|(is_found,)| is_found)
+        self.fetch_value(sql, (after, kind), "check for a decision").await
     }
 }
 
@@ -32,7 +32,7 @@ impl WriteTransaction {
         kind: &str,
         subject: &str,
         detail: Option<&str>,
-    ) -> Result<Position, StoreError> {
+    ) -> Result<Position> {
         let position = self.position_next().await?;
         let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
         self.execute(sql, (position.0, at.0, kind, subject, detail), "store an event").await.map(|_| position)

@@ -5,7 +5,7 @@
 use crate::journal::{DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, cut_reason, time};
 use crate::store::engine::error::SqlContext;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments as _, Row as _, Sqlite};
@@ -23,7 +23,6 @@ macro_rules! insert_body {
     };
 }
 
-/// SQL: takes the next position and stores a body.
 macro_rules! next_position_and_body {
     () => {
         concat!("UPDATE journal_sequence SET position = position + 1; ", insert_body!())
@@ -49,7 +48,7 @@ fn begin_query(
     sql: &'static str,
     session_id: i64,
     begun: &ExchangeBegin<'_>,
-) -> Result<Query<'static, Sqlite, SqliteArguments>, StoreError> {
+) -> Result<Query<'static, Sqlite, SqliteArguments>> {
     let body = bind_body(begun.body.map(DigestedBody::from), true)?;
     let query = sqlx::query_with(sql, body).bind(begun.run_id.0).bind(session_id);
     let query = query.bind(begun.operation.as_str()).bind(begun.target.clone()).bind(begun.lane.as_str());
@@ -57,7 +56,7 @@ fn begin_query(
 }
 
 /// Binds digest, size and packed bytes of a body; without `with_bytes` the digest only.
-fn bind_body(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<SqliteArguments, StoreError> {
+fn bind_body(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<SqliteArguments> {
     let packed = body.filter(|_| with_bytes).map(|body| match body.packed {
         Some(packed) => Ok(packed.clone()),
         None => PackedBody::pack(body.bytes),
@@ -86,11 +85,7 @@ pub struct UsedReservation {
 
 impl Store {
     /// Returns the newest `limit` calls, answered or not.
-    pub async fn exchange_reservations(
-        &self,
-        boot_id: &str,
-        limit: u32,
-    ) -> Result<Vec<UsedReservation>, StoreError> {
+    pub async fn exchange_reservations(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedReservation>> {
         // The newest are selected before the join; otherwise SQLite may sort the whole journal.
         let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1, \
                           e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted') \
@@ -119,7 +114,7 @@ impl Store {
         boot_id: &str,
         now: (Timestamp, Moment),
         within: Duration,
-    ) -> Result<Vec<(Duration, Operation)>, StoreError> {
+    ) -> Result<Vec<(Duration, Operation)>> {
         let sql = "SELECT iif(s.boot_id = ?1, ?3 - e.answered_moment, ?2 - e.answered_ms) AS ago, e.operation \
                    FROM exchange e JOIN session s ON s.id = e.session_id \
                    WHERE e.status = 400 AND ago < ?4 ORDER BY ago DESC";
@@ -133,30 +128,25 @@ impl Store {
     }
 
     /// Returns the limiter's persisted state.
-    pub async fn limiter_state(&self) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT state FROM limiter_state";
-        Ok(self.fetch_optional(sql, (), "read the limiter's state").await?.map(|(state,)| state))
+    pub async fn limiter_state(&self) -> Result<Option<String>> {
+        Ok(self.fetch_column("SELECT state FROM limiter_state", (), "read the limiter's state").await?.pop())
     }
 }
 
 impl WriteTransaction {
     /// Takes the next position; inside a transaction, so positions are in the order of commits.
-    pub async fn position_next(&mut self) -> Result<Position, StoreError> {
+    pub async fn position_next(&mut self) -> Result<Position> {
         let sql = "UPDATE journal_sequence SET position = position + 1 RETURNING position";
-        self.fetch_one(sql, (), "take the next position").await.map(|(next,)| Position(next))
+        self.fetch_value(sql, (), "take the next position").await
     }
 
     /// Sets the position during a replay of the journal.
-    pub async fn position_set(&mut self, position: Position) -> Result<(), StoreError> {
+    pub async fn position_set(&mut self, position: Position) -> Result<()> {
         self.execute("UPDATE journal_sequence SET position = ?1", (position.0,), "set the position").await
     }
 
     /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
-    pub async fn exchange_begin(
-        &mut self,
-        session_id: i64,
-        begun: &ExchangeBegin<'_>,
-    ) -> Result<ExchangeId, StoreError> {
+    pub async fn exchange_begin(&mut self, session_id: i64, begun: &ExchangeBegin<'_>) -> Result<ExchangeId> {
         let query = begin_query(begin_exchange!(""), session_id, begun)?;
         let id = query.fetch_one(&mut *self.tx).await.and_then(|row| row.try_get(0));
         id.map(ExchangeId).context(BEGIN_ACTION)
@@ -167,7 +157,7 @@ impl WriteTransaction {
         self,
         session_id: i64,
         begun: &ExchangeBegin<'_>,
-    ) -> Result<ExchangeId, StoreError> {
+    ) -> Result<ExchangeId> {
         let query = begin_query(begin_exchange!("; COMMIT"), session_id, begun)?;
         let rows = self.commit_with(query, BEGIN_ACTION).await?;
         let id = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| row.try_get(0));
@@ -175,17 +165,13 @@ impl WriteTransaction {
     }
 
     /// Returns true if the outcome of an exchange is stored.
-    pub async fn exchange_has_ended(&mut self, id: ExchangeId) -> Result<bool, StoreError> {
+    pub async fn exchange_has_ended(&mut self, id: ExchangeId) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = ?1 AND ended IS NOT NULL)";
-        self.fetch_one(sql, (id.0,), "check that an answer was stored").await.map(|(has_ended,)| has_ended)
+        self.fetch_value(sql, (id,), "check that an answer was stored").await
     }
 
     /// Stores the outcome of an exchange and returns the position at which it ended.
-    pub async fn exchange_end(
-        &mut self,
-        id: ExchangeId,
-        ended: &ExchangeEnd<'_>,
-    ) -> Result<Position, StoreError> {
+    pub async fn exchange_end(&mut self, id: ExchangeId, ended: &ExchangeEnd<'_>) -> Result<Position> {
         let is_large = |body: DigestedBody<'_>| body.packed.is_none() && body.bytes.len() > LARGE_BODY_BYTES;
         let body = bind_body(ended.body, !ended.body.is_some_and(is_large))?;
         let sql = concat!(
@@ -213,20 +199,14 @@ impl WriteTransaction {
     }
 
     /// Marks an accepted answer as not applied, so that a replay does not apply it either.
-    pub async fn exchange_ignore(&mut self, id: ExchangeId) -> Result<(), StoreError> {
+    pub async fn exchange_ignore(&mut self, id: ExchangeId) -> Result<()> {
         let sql = "UPDATE exchange SET is_ignored = 1 WHERE id = ?1";
         self.execute(sql, (id.0,), "mark an answer as ignored").await
     }
 
-    /// Ends open exchanges as interrupted.
-    pub(super) async fn exchange_interrupt_all(
-        &mut self,
-        at: Timestamp,
-        moment: Moment,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn exchange_interrupt_all(&mut self, at: Timestamp, moment: Moment) -> Result<()> {
         let sql = "SELECT id FROM exchange WHERE ended IS NULL ORDER BY id";
-        let open: Vec<(i64,)> = self.fetch_all(sql, (), "find the calls that were never answered").await?;
-        for (id,) in open {
+        for id in self.fetch_column(sql, (), "find the calls that were never answered").await? {
             let ended = ExchangeEnd {
                 outcome: ExchangeOutcome::Interrupted,
                 status: None,
@@ -235,19 +215,13 @@ impl WriteTransaction {
                 answered_at: at,
                 answered_moment: moment,
             };
-            self.exchange_end(ExchangeId(id), &ended).await?;
+            self.exchange_end(id, &ended).await?;
         }
         Ok(())
     }
 
     /// Parks a record that could not be read, with its exchange.
-    pub async fn exchange_park(
-        &mut self,
-        id: ExchangeId,
-        record: usize,
-        why: &str,
-        raw: &str,
-    ) -> Result<(), StoreError> {
+    pub async fn exchange_park(&mut self, id: ExchangeId, record: usize, why: &str, raw: &str) -> Result<()> {
         let record = i64::try_from(record).unwrap_or(i64::MAX);
         let sql = "INSERT OR IGNORE INTO parked (exchange_id, record, why, raw) VALUES (?1, ?2, ?3, ?4)";
         self.execute(sql, (id.0, record, cut_reason(why), raw), "park a record").await?;
@@ -256,19 +230,14 @@ impl WriteTransaction {
     }
 
     /// Stores the name of a parked record, with which an operator finds it at the platform.
-    pub async fn parked_name(
-        &mut self,
-        id: ExchangeId,
-        record: usize,
-        subject: &str,
-    ) -> Result<(), StoreError> {
+    pub async fn parked_name(&mut self, id: ExchangeId, record: usize, subject: &str) -> Result<()> {
         let sql = "INSERT OR IGNORE INTO parked_subject (exchange_id, record, subject) VALUES (?1, ?2, ?3)";
         let record = i64::try_from(record).unwrap_or(i64::MAX);
         self.execute(sql, (id.0, record, cut_reason(subject)), "name a parked record").await
     }
 
     /// Stores the limiter's state.
-    pub async fn limiter_state_store(&mut self, state: &str) -> Result<(), StoreError> {
+    pub async fn limiter_state_store(&mut self, state: &str) -> Result<()> {
         let sql = "INSERT INTO limiter_state (id, state) VALUES (1, ?1) \
                    ON CONFLICT (id) DO UPDATE SET state = excluded.state WHERE state IS NOT excluded.state";
         self.execute(sql, (state,), "store the limiter's state").await

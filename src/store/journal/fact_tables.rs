@@ -1,13 +1,11 @@
 //! Fact tables: the tables that replay, snapshots and the journal's diff work with.
 //!
 //! All columns of a fact table are compared, also those of later migrations, except those that
-//! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. The test
-//! `every_table_is_a_fact_or_has_a_reason_not_to_be` compares the list, and that of all other tables, with the
-//! schema.
+//! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. The list, and that of all other
+//! tables, is compared with the schema by the test `every_table_is_a_fact_or_has_a_reason_not_to_be`.
 
 use super::snapshot::table_columns;
-use crate::store::engine::error::SqlContext;
-use crate::store::{JournalReader, StoreError};
+use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -19,7 +17,6 @@ use std::cmp::Ordering;
 pub struct FactTable {
     /// Name.
     pub name: &'static str,
-    /// Columns that identify a row.
     key: &'static [&'static str],
     /// Columns that are no facts, each with the SQL compared in its place; empty: the column is left out.
     substitutes: &'static [(&'static str, &'static str)],
@@ -179,11 +176,7 @@ fn row_difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<RowDif
 
 impl JournalReader {
     /// Returns the rows of a fact table in the order of their keys, without the columns in `without`.
-    pub async fn fact_rows(
-        &mut self,
-        table: &FactTable,
-        without: &[&str],
-    ) -> Result<Vec<FactRow>, StoreError> {
+    pub async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
         let columns = table_columns(&mut self.connection, table.name).await?;
         let compared = columns.iter().filter(|column| !without.contains(&column.as_str()));
         let compared = compared.map(|column| (column, table.compared_sql(column)));
@@ -193,8 +186,7 @@ impl JournalReader {
         let (key, pairs, name) = (key.join(", "), pairs.join(", "), table.name);
         let sql =
             format!("SELECT json_array({key}) AS key, json_object({pairs}) AS row FROM {name} ORDER BY 1, 2");
-        let query = sqlx::query_as(AssertSqlSafe(sql)).fetch_all(&mut self.connection);
-        query.await.context("read the rows of a table")
+        self.fetch_all(AssertSqlSafe(sql), (), "read the rows of a table").await
     }
 }
 

@@ -1,14 +1,13 @@
 //! Projection versions, and the exchanges that another version may read better.
 //!
 //! Each session stores its projection version. If a session's version differs from the last one, the journal
-//! holds the event [`PROJECTION_CHANGED`]. The event names the exchanges that were applied again, and a replay
-//! applies them there too.
+//! holds the event [`PROJECTION_CHANGED`]. The event names the exchanges that were applied again, and a
+//! replay applies them there too.
 
 use super::reader::recorded_exchanges;
 use crate::model::{CallEffect, ExchangeId, Operation, Position};
-use crate::store::engine::error::SqlContext;
-use crate::store::mirror::stock_levels;
-use crate::store::{JournalReader, RecordedEnd, RecordedRequest, StoreError, WriteTransaction};
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{JournalReader, RecordedEnd, RecordedRequest, Result, StoreError, WriteTransaction};
 use sqlx::FromRow;
 
 /// Event of a mirror that continues with another projection version.
@@ -35,28 +34,26 @@ fn is_not_reapplied(operation: Operation) -> bool {
 
 impl JournalReader {
     /// Returns the projection version that recorded the mirror last; `None`: there was no session.
-    pub async fn projection_version(&mut self) -> Result<Option<i64>, StoreError> {
+    pub async fn projection_version(&mut self) -> Result<Option<i64>> {
         let sql = "SELECT projection_version FROM session ORDER BY id DESC LIMIT 1";
-        let version = sqlx::query_scalar(sql).fetch_optional(&mut self.connection).await;
-        version.context("read the projection version of the mirror")
+        Ok(self.fetch_column(sql, (), "read the projection version of the mirror").await?.pop())
     }
 
     /// Refuses a position before the last change of the projection version. This version reads the journal
     /// before that change differently.
-    pub(super) async fn projection_reaches(&mut self, to: Position) -> Result<(), StoreError> {
+    pub(super) async fn projection_reaches(&mut self, to: Position) -> Result<()> {
         let sql = "SELECT max(position) FROM event WHERE kind = ?1";
-        let query = sqlx::query_scalar(sql).bind(PROJECTION_CHANGED).fetch_one(&mut self.connection);
-        let changed: Option<i64> = query.await.context("check for a change of the projection version")?;
-        match changed.map(Position).filter(|changed| to < *changed) {
-            Some(first) => Err(StoreError::OtherProjection { requested: to, first }),
-            None => Ok(()),
+        let values = (PROJECTION_CHANGED,);
+        match self.fetch_value(sql, values, "check for a change of the projection version").await? {
+            Some(first) if to < first => Err(StoreError::OtherProjection { requested: to, first }),
+            _ => Ok(()),
         }
     }
 
     /// Returns the exchanges with parked records that may be applied again, in order.
     ///
     /// Their bodies must exist, and no later exchange may have an equal request.
-    pub async fn exchanges_parked(&mut self) -> Result<Vec<ExchangeId>, StoreError> {
+    pub async fn exchanges_parked(&mut self) -> Result<Vec<ExchangeId>> {
         let excluded = Operation::ALL.iter().filter(|operation| is_not_reapplied(**operation));
         let excluded: Vec<&str> = excluded.map(|operation| operation.as_str()).collect();
         let sql = "WITH odd AS (SELECT DISTINCT exchange_id AS id FROM parked), \
@@ -66,30 +63,21 @@ impl JournalReader {
                    WHERE EXISTS (SELECT 1 FROM odd) AND e.verdict = 'accepted' AND NOT e.is_ignored \
                    GROUP BY e.operation, e.target, e.request_body_id \
                    HAVING newest IN (SELECT id FROM odd) AND e.response_body_id IS NOT NULL ORDER BY newest";
-        let query =
-            sqlx::query_scalar(sql).bind(stock_levels::json_rows(&excluded)).fetch_all(&mut self.connection);
-        let ids: Vec<i64> = query.await.context("find exchanges to apply again")?;
-        Ok(ids.into_iter().map(ExchangeId).collect())
+        self.fetch_column(sql, (json_rows(&excluded),), "find exchanges to apply again").await
     }
 
     /// Returns the exchanges with these ids, a JSON list, in order.
-    pub async fn exchanges_by_ids(
-        &mut self,
-        ids: &str,
-    ) -> Result<Vec<(RecordedRequest, RecordedEnd)>, StoreError> {
+    pub async fn exchanges_by_ids(&mut self, ids: &str) -> Result<Vec<(RecordedRequest, RecordedEnd)>> {
         let sql =
             concat!(recorded_exchanges!(), " WHERE e.id IN (SELECT value FROM json_each(?1)) ORDER BY e.id");
-        self.recorded_exchanges(sqlx::query_as(sql).bind(ids))
-            .await?
-            .iter()
-            .map(|row| Ok((row.to_request()?, row.to_end()?)))
-            .collect()
+        let rows = self.recorded_exchanges(sql, (ids,)).await?;
+        rows.iter().map(|row| Ok((row.to_request()?, row.to_end()?))).collect()
     }
 }
 
 impl WriteTransaction {
     /// Deletes and returns the parked records of an exchange that is applied again.
-    pub async fn parked_remove(&mut self, id: ExchangeId) -> Result<Vec<ParkedRow>, StoreError> {
+    pub async fn parked_remove(&mut self, id: ExchangeId) -> Result<Vec<ParkedRow>> {
         let sql = "DELETE FROM parked WHERE exchange_id = ?1 RETURNING record, why, raw";
         let removed = self.fetch_all(sql, (id.0,), "delete parked records").await?;
         let sql = "UPDATE exchange SET parked = 0 WHERE id = ?1";

@@ -6,8 +6,8 @@
 //! are before the last snapshot but one and older than 25 hours. The bad-request budget counts a day.
 
 use crate::model::{CallEffect, Operation, Position, Timestamp};
-use crate::store::mirror::stock_levels;
-use crate::store::{PROJECTION_CHANGED, SnapshotRow, Store, StoreError, WriteTransaction};
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{PROJECTION_CHANGED, Result, SnapshotRow, Store, WriteTransaction};
 use std::time::Duration;
 
 /// Age up to which exchanges are kept: the day of the bad-request budget (*Limits*) and one hour more.
@@ -40,24 +40,24 @@ impl PrunedRows {
 
 impl Store {
     /// Returns the last snapshot's row.
-    pub async fn snapshot_last(&self) -> Result<Option<SnapshotRow>, StoreError> {
+    pub async fn snapshot_last(&self) -> Result<Option<SnapshotRow>> {
         let sql =
             "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
         self.fetch_optional(sql, (), "read the last snapshot").await
     }
 
     /// Returns true if exchanges that ended between two positions hold bodies.
-    pub async fn exchange_has_bodies(&self, after: Position, to: Position) -> Result<bool, StoreError> {
+    pub async fn exchange_has_bodies(&self, after: Position, to: Position) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > ?1 AND ended <= ?2 \
                        AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
-        self.fetch_one(sql, (after.0, to.0), "check for bodies to delete").await.map(|(is_found,)| is_found)
+        self.fetch_value(sql, (after, to), "check for bodies to delete").await
     }
 
     /// Returns the largest jump of the calendar since the last snapshot, in milliseconds.
     ///
     /// Within a session, consecutive calls are compared with the time since boot. Between sessions, only
     /// backward jumps count.
-    pub async fn clock_jump(&self) -> Result<i64, StoreError> {
+    pub async fn clock_jump(&self) -> Result<i64> {
         let sql = "SELECT coalesce(max(abs(jump)), 0) FROM ( \
                        SELECT CASE WHEN session_id = lag(session_id) OVER after_each \
                                    THEN (sent_ms - lag(sent_ms) OVER after_each) \
@@ -65,21 +65,20 @@ impl Store {
                                    ELSE min(sent_ms - lag(sent_ms) OVER after_each, 0) END AS jump \
                        FROM exchange WHERE id > coalesce((SELECT max(position) FROM snapshot), 0) \
                        WINDOW after_each AS (ORDER BY id))";
-        self.fetch_one(sql, (), "check for a jump of the clock").await.map(|(jump,)| jump)
+        self.fetch_value(sql, (), "check for a jump of the clock").await
     }
 }
 
 impl WriteTransaction {
     /// Returns the number of bytes in use in the database file.
-    pub async fn database_used_bytes(&mut self) -> Result<u64, StoreError> {
+    pub async fn database_used_bytes(&mut self) -> Result<u64> {
         let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
                    FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
-        let (used,): (i64,) = self.fetch_one(sql, (), "measure the database").await?;
-        Ok(used.unsigned_abs())
+        self.fetch_value(sql, (), "measure the database").await
     }
 
     /// Deletes bodies of exchanges that ended up to `to`, and those exchanges of reads that may be deleted.
-    pub async fn journal_prune(&mut self, to: Position, now: Timestamp) -> Result<PrunedRows, StoreError> {
+    pub async fn journal_prune(&mut self, to: Position, now: Timestamp) -> Result<PrunedRows> {
         let sql = "UPDATE exchange SET request_body_id = NULL, response_body_id = NULL \
                    WHERE ended <= ?1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
                      AND id NOT IN (SELECT o.exchange_id FROM outbox o \
@@ -102,7 +101,7 @@ impl WriteTransaction {
         Ok(PrunedRows { bodies, exchanges, runs, history: 0 })
     }
 
-    async fn prune_exchanges(&mut self, to: Position, now: Timestamp) -> Result<u64, StoreError> {
+    async fn prune_exchanges(&mut self, to: Position, now: Timestamp) -> Result<u64> {
         let writes = Operation::ALL.iter().filter(|operation| operation.effect() == CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
         let sql = "DELETE FROM exchange WHERE ended <= ?1 AND answered_ms < ?2 \
@@ -111,7 +110,7 @@ impl WriteTransaction {
                      AND operation NOT IN (SELECT value FROM json_each(?3)) \
                      AND NOT EXISTS (SELECT 1 FROM parked p WHERE p.exchange_id = exchange.id) \
                      AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.exchange_id = exchange.id)";
-        let values = (to.0, now.minus(READ_RETENTION).0, stock_levels::json_rows(&writes));
+        let values = (to.0, now.minus(READ_RETENTION).0, json_rows(&writes));
         self.execute_counting(sql, values, "delete exchanges of reads").await
     }
 }

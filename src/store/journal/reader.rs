@@ -1,22 +1,22 @@
 //! The journal for a replay: read-only, without the lock, and as of one moment.
 //!
-//! A single read transaction spans all statements, so journal and mirror have the same position, also beside a
-//! working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
+//! A single read transaction spans all statements, so journal and mirror have the same position, also beside
+//! a working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
 
 use crate::journal::PackedBody;
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
 use crate::store::engine::error::SqlContext;
+use crate::store::engine::fetch::SqlValues;
 use crate::store::engine::open::open_reader;
-use crate::store::{PROJECTION_CHANGED, StoreError};
-use sqlx::query::QueryAs;
-use sqlx::sqlite::{SqliteArguments, SqliteConnection};
-use sqlx::{FromRow, Sqlite};
+use crate::store::{PROJECTION_CHANGED, Result, StoreError};
+use sqlx::FromRow;
+use sqlx::sqlite::SqliteConnection;
 use std::path::Path;
 
 /// Read-only database.
 #[derive(Debug)]
 pub struct JournalReader {
-    pub(super) connection: SqliteConnection,
+    pub(in crate::store) connection: SqliteConnection,
 }
 
 /// Journal entry that may have changed facts.
@@ -117,61 +117,49 @@ impl JournalEntry {
 
 impl JournalReader {
     /// Opens a database for reading, as of now.
-    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+    pub async fn open(path: &Path) -> Result<Self> {
         let mut connection = open_reader(path).await?;
         sqlx::query("BEGIN").execute(&mut connection).await.context("begin to read the journal")?;
         Ok(Self { connection })
     }
 
     /// Returns the journal's last position.
-    pub async fn last_position(&mut self) -> Result<Position, StoreError> {
-        let last =
-            sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut self.connection).await;
-        last.map(Position).context("read the journal's position")
+    pub async fn last_position(&mut self) -> Result<Position> {
+        self.fetch_value("SELECT position FROM journal_sequence", (), "read the journal's position").await
     }
 
     /// Returns the journal's position at `at`: the last one before any later entry.
     ///
     /// Positions define the order, so an entry that a clock set back dated earlier than its predecessors does
     /// not count.
-    pub async fn position_at(&mut self, at: Timestamp) -> Result<Position, StoreError> {
+    pub async fn position_at(&mut self, at: Timestamp) -> Result<Position> {
         let sql = "SELECT min(position) FROM ( \
                        SELECT min(ended) AS position FROM exchange WHERE answered_ms > ?1 \
                        UNION ALL SELECT min(position) FROM event WHERE at_ms > ?1)";
-        let query = sqlx::query_scalar(sql).bind(at.0).fetch_one(&mut self.connection);
-        let later: Option<i64> = query.await.context("find a position")?;
-        match later {
-            Some(later) => Ok(Position(later - 1)),
+        match self.fetch_value(sql, (at,), "find a position").await? {
+            Some(Position(later)) => Ok(Position(later - 1)),
             None => self.last_position().await,
         }
     }
 
-    /// Returns the entries between two positions in order, the first position excluded.
-    ///
-    /// Answers that were not applied (`is_ignored`) are left out.
-    pub async fn entries_between(
-        &mut self,
-        after: Position,
-        to: Position,
-    ) -> Result<Vec<JournalEntry>, StoreError> {
+    /// Returns the entries after one position, up to another, in order, without the ignored answers.
+    pub async fn entries_between(&mut self, after: Position, to: Position) -> Result<Vec<JournalEntry>> {
         let mut entries = Vec::new();
         let [stock, product] =
             [Operation::UpdateQuantityOnHand, Operation::UpdateProduct].map(Operation::as_str);
         let sql =
             concat!(recorded_exchanges!(), " WHERE e.id > ?1 AND e.id <= ?2 AND e.operation IN (?3, ?4)");
-        let query = sqlx::query_as(sql).bind(after.0).bind(to.0).bind(stock).bind(product);
-        for row in self.recorded_exchanges(query).await? {
+        for row in self.recorded_exchanges(sql, (after, to, stock, product)).await? {
             entries.push(JournalEntry::Begun(row.to_request()?));
         }
         let sql =
             concat!(recorded_exchanges!(), " WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.is_ignored");
-        for row in self.recorded_exchanges(sqlx::query_as(sql).bind(after.0).bind(to.0)).await? {
+        for row in self.recorded_exchanges(sql, (after, to)).await? {
             entries.push(JournalEntry::Ended(row.to_request()?, row.to_end()?));
         }
         let sql =
             "SELECT position, at_ms, kind, subject, detail FROM event WHERE position > ?1 AND position <= ?2";
-        let query = sqlx::query_as(sql).bind(after.0).bind(to.0).fetch_all(&mut self.connection);
-        let events: Vec<JournalEvent> = query.await.context("read the journal's events")?;
+        let events: Vec<JournalEvent> = self.fetch_all(sql, (after, to), "read the journal's events").await?;
         for event in events {
             let (position, reapplied) = (Position(event.position), event.reapplied_exchanges()?);
             entries.push(JournalEntry::Event(event));
@@ -187,28 +175,27 @@ impl JournalReader {
 
     pub(super) async fn recorded_exchanges(
         &mut self,
-        query: QueryAs<'_, Sqlite, RecordedExchangeRow, SqliteArguments>,
-    ) -> Result<Vec<RecordedExchangeRow>, StoreError> {
-        query.fetch_all(&mut self.connection).await.context("read the journal's exchanges")
+        sql: &'static str,
+        values: impl SqlValues<'_>,
+    ) -> Result<Vec<RecordedExchangeRow>> {
+        self.fetch_all(sql, values, "read the journal's exchanges").await
     }
 }
 
 impl JournalEvent {
     /// Returns the exchanges that this decision applied again, as a JSON list of ids.
-    fn reapplied_exchanges(&self) -> Result<Option<String>, StoreError> {
+    fn reapplied_exchanges(&self) -> Result<Option<String>> {
         let detail = self.detail.as_deref().filter(|_| self.kind == PROJECTION_CHANGED);
         let Some(detail) = detail else { return Ok(None) };
-        let value_kind = "a change of the projection version";
-        let read: serde_json::Value = serde_json::from_str(detail)
-            .map_err(|_| StoreError::UnknownValue { value_kind, value: detail.to_owned() })?;
+        let unknown = |_| StoreError::UnknownValue("a change of the projection version", detail.to_owned());
+        let read: serde_json::Value = serde_json::from_str(detail).map_err(unknown)?;
         Ok(Some(read["exchanges"].to_string()))
     }
 }
 
 impl RecordedExchangeRow {
-    pub(super) fn to_request(&self) -> Result<RecordedRequest, StoreError> {
-        let unknown =
-            |_| StoreError::UnknownValue { value_kind: "an operation", value: self.operation.clone() };
+    pub(super) fn to_request(&self) -> Result<RecordedRequest> {
+        let unknown = |_| StoreError::UnknownValue("an operation", self.operation.clone());
         Ok(RecordedRequest {
             id: ExchangeId(self.id),
             operation: self.operation.parse().map_err(unknown)?,
@@ -219,7 +206,7 @@ impl RecordedExchangeRow {
         })
     }
 
-    pub(super) fn to_end(&self) -> Result<RecordedEnd, StoreError> {
+    pub(super) fn to_end(&self) -> Result<RecordedEnd> {
         Ok(RecordedEnd {
             position: Position(self.ended.unwrap_or(self.id)),
             verdict: self.verdict.clone().unwrap_or_default(),
@@ -229,11 +216,11 @@ impl RecordedExchangeRow {
     }
 }
 
-fn unpack_body(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>, StoreError> {
+fn unpack_body(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>> {
     let Some(packed) = packed else { return Ok(Vec::new()) };
     Ok(PackedBody::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
 }
 
-pub(super) fn unpack_text(packed: &[u8], size: Option<i64>) -> Result<String, StoreError> {
+pub(super) fn unpack_text(packed: &[u8], size: Option<i64>) -> Result<String> {
     Ok(String::from_utf8_lossy(&unpack_body(Some(packed), size)?).into_owned())
 }

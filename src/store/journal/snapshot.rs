@@ -7,7 +7,7 @@ use super::reader::unpack_text;
 use crate::journal::PackedBody;
 use crate::model::{Position, Timestamp};
 use crate::store::engine::error::SqlContext;
-use crate::store::{FACT_TABLES, JournalReader, StoreError, WriteTransaction};
+use crate::store::{FACT_TABLES, JournalReader, Result, StoreError, WriteTransaction};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, FromRow};
 
@@ -37,26 +37,23 @@ fn snapshot_table_names() -> impl Iterator<Item = &'static str> {
 
 impl JournalReader {
     /// Takes a snapshot of a replayed mirror.
-    pub async fn take_snapshot(&mut self) -> Result<MirrorSnapshot, StoreError> {
+    pub async fn take_snapshot(&mut self) -> Result<MirrorSnapshot> {
         let mut tables = Vec::new();
         for name in snapshot_table_names() {
             let columns = table_columns(&mut self.connection, name).await?.join(", ");
             let sql = format!("SELECT coalesce(json_group_array(json_array({columns})), '[]') FROM {name}");
-            let query = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut self.connection);
-            let rows: String = query.await.context("take a table's snapshot")?;
+            let rows: String = self.fetch_value(AssertSqlSafe(sql), (), "take a table's snapshot").await?;
             tables.push((name, PackedBody::pack(rows.as_bytes())?));
         }
         Ok(MirrorSnapshot { tables })
     }
 
-    /// Returns the newest snapshot up to a position from which the journal is whole.
-    ///
-    /// `None`: the journal is whole from its beginning.
-    pub async fn snapshot_before(&mut self, to: Position) -> Result<Option<SnapshotRow>, StoreError> {
+    /// Returns the newest snapshot up to a position from which the journal is whole; `None`: it is whole from
+    /// its start.
+    pub async fn snapshot_before(&mut self, to: Position) -> Result<Option<SnapshotRow>> {
         self.projection_reaches(to).await?;
         let sql = "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC";
-        let all: Vec<SnapshotRow> =
-            sqlx::query_as(sql).fetch_all(&mut self.connection).await.context("read the snapshots")?;
+        let all: Vec<SnapshotRow> = self.fetch_all(sql, (), "read the snapshots").await?;
         let pruned_to = all.iter().map(|row| row.pruned_to).max().unwrap_or(0);
         let usable = |row: &&SnapshotRow| row.position <= to.0 && row.position >= pruned_to;
         match (all.iter().find(usable), all.last()) {
@@ -69,18 +66,14 @@ impl JournalReader {
     }
 
     /// Returns name and rows of each table of a snapshot, the rows as JSON.
-    pub async fn snapshot_tables(&mut self, at: Position) -> Result<Vec<(String, String)>, StoreError> {
+    pub async fn snapshot_tables(&mut self, at: Position) -> Result<Vec<(String, String)>> {
         let sql = "SELECT name, size, packed FROM snapshot_table WHERE position = ?1";
-        let query = sqlx::query_as(sql).bind(at.0).fetch_all(&mut self.connection);
-        let rows: Vec<(String, i64, Vec<u8>)> = query.await.context("read a snapshot")?;
+        let rows: Vec<(String, i64, Vec<u8>)> = self.fetch_all(sql, (at,), "read a snapshot").await?;
         rows.into_iter().map(|(name, size, packed)| Ok((name, unpack_text(&packed, Some(size))?))).collect()
     }
 }
 
-pub(super) async fn table_columns(
-    connection: &mut SqliteConnection,
-    table: &str,
-) -> Result<Vec<String>, StoreError> {
+pub(super) async fn table_columns(connection: &mut SqliteConnection, table: &str) -> Result<Vec<String>> {
     let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
     let columns = sqlx::query_scalar(sql).bind(table).fetch_all(connection).await;
     columns.context("read the columns of a table")
@@ -88,10 +81,9 @@ pub(super) async fn table_columns(
 
 impl WriteTransaction {
     /// Restores a table of a snapshot into an empty mirror.
-    pub async fn snapshot_restore(&mut self, name: &str, rows: &str) -> Result<(), StoreError> {
+    pub async fn snapshot_restore(&mut self, name: &str, rows: &str) -> Result<()> {
         let Some(name) = snapshot_table_names().find(|known| *known == name) else {
-            let value_kind = "a table of a snapshot";
-            return Err(StoreError::UnknownValue { value_kind, value: name.to_owned() });
+            return Err(StoreError::UnknownValue("a table of a snapshot", name.to_owned()));
         };
         let columns = table_columns(&mut self.tx, name).await?;
         let values: Vec<String> = (0..columns.len()).map(|column| format!("value->>{column}")).collect();
@@ -101,16 +93,12 @@ impl WriteTransaction {
     }
 
     /// Stores a snapshot at the journal's current position; of the older ones only the last stays.
-    pub async fn snapshot_store(
-        &mut self,
-        snapshot: &MirrorSnapshot,
-        at: Timestamp,
-    ) -> Result<Position, StoreError> {
+    pub async fn snapshot_store(&mut self, snapshot: &MirrorSnapshot, at: Timestamp) -> Result<Position> {
         let sql = "INSERT INTO snapshot (position, taken_ms, pruned_to, by_size) \
                    SELECT position, ?1, coalesce((SELECT max(pruned_to) FROM snapshot), 0), \
                           coalesce((SELECT by_size FROM snapshot ORDER BY position DESC LIMIT 1), 0) \
                    FROM journal_sequence RETURNING position";
-        let (position,) = self.fetch_one(sql, (at.0,), "store a snapshot").await?;
+        let position: Position = self.fetch_value(sql, (at,), "store a snapshot").await?;
         for (name, body) in &snapshot.tables {
             let size = i64::try_from(body.size).unwrap_or(i64::MAX);
             let sql = "INSERT INTO snapshot_table (position, name, size, packed) VALUES (?1, ?2, ?3, ?4)";
@@ -119,7 +107,7 @@ impl WriteTransaction {
         let sql = "DELETE FROM snapshot WHERE position NOT IN \
                    (SELECT position FROM snapshot ORDER BY position DESC LIMIT 2)";
         self.execute(sql, (), "delete old snapshots").await?;
-        Ok(Position(position))
+        Ok(position)
     }
 
     /// Records the position up to which the snapshot's pruning deleted bodies.
@@ -128,7 +116,7 @@ impl WriteTransaction {
         snapshot: Position,
         to: Position,
         by_size: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "UPDATE snapshot SET pruned_to = ?2, by_size = ?3 WHERE position = ?1";
         self.execute(sql, (snapshot.0, to.0, by_size), "store the pruned position").await
     }

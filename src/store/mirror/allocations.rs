@@ -1,8 +1,9 @@
 //! Warehouse allocations of order lines, each read once.
 
 use super::stock_levels::json_rows;
+use super::tracked_orders::QUIET_READ_INTERVAL;
 use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Sku, Timestamp, WarehouseId, time};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -59,14 +60,13 @@ pub struct AllocationRow {
 }
 
 impl Store {
-    /// Returns the lines of tracked orders whose allocation is to be requested.
-    ///
-    /// It was never requested, or was not found a day ago or more. `only` restricts the lines to one order.
+    /// Returns the lines of tracked orders, or of one order, whose allocation was never requested or was not
+    /// found a day ago or more.
     pub async fn allocation_unread(
         &self,
         now: Timestamp,
         only: Option<OrderId>,
-    ) -> Result<Vec<(OrderId, LineItemId)>, StoreError> {
+    ) -> Result<Vec<(OrderId, LineItemId)>> {
         let sql = "SELECT l.order_id, l.line_item_id FROM tracked_order t \
                    JOIN order_line_item l ON l.order_id = t.order_id \
                    LEFT JOIN allocation_read r ON r.order_id = l.order_id \
@@ -74,18 +74,12 @@ impl Store {
                    WHERE l.missing_since_ms IS NULL AND (?3 IS NULL OR t.order_id = ?3) \
                      AND (r.order_id IS NULL OR (NOT r.is_found AND ?1 - r.observed_ms >= ?2)) \
                    ORDER BY l.order_id, l.line_item_id";
-        let values = (
-            now.0,
-            time::whole_millis(super::tracked_orders::QUIET_READ_INTERVAL),
-            only.map(|order| order.0),
-        );
-        let rows: Vec<(i64, i64)> =
-            self.fetch_all(sql, values, "find the lines whose allocation is not known").await?;
-        Ok(rows.into_iter().map(|(order, line)| (OrderId(order), LineItemId(line))).collect())
+        let values = (now, time::whole_millis(QUIET_READ_INTERVAL), only);
+        self.fetch_all(sql, values, "find the lines whose allocation is not known").await
     }
 
     /// Returns the allocations of an order's lines.
-    pub async fn allocation_list(&self, order: OrderId) -> Result<Vec<AllocationRow>, StoreError> {
+    pub async fn allocation_list(&self, order: OrderId) -> Result<Vec<AllocationRow>> {
         let sql = "SELECT a.line_item_id, a.sku, a.product_id, a.warehouse_id, w.name AS warehouse_name, a.quantity, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', r.observed_ms / 1000.0, 'unixepoch') AS observed_at \
                    FROM order_line_allocation a \
@@ -98,7 +92,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Records the allocation of a line.
-    pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<(), StoreError> {
+    pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<()> {
         let sql = "DELETE FROM order_line_allocation WHERE order_id = ?1 AND line_item_id = ?2";
         self.execute(sql, (page.order_id.0, page.line_item_id.0), "clear the allocation of a line").await?;
         let sql = "INSERT INTO order_line_allocation \
@@ -114,14 +108,10 @@ impl WriteTransaction {
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        is_found = excluded.is_found, is_complete = excluded.is_complete";
-        let values = (
-            page.order_id.0,
-            page.line_item_id.0,
-            page.exchange_id.0,
-            page.observed_at.0,
-            page.allocations.is_some(),
-            page.allocations.is_some() && page.is_complete,
-        );
+        let &AllocationPage { order_id, line_item_id, exchange_id, observed_at, allocations, is_complete } =
+            page;
+        let is_found = allocations.is_some();
+        let values = (order_id, line_item_id, exchange_id, observed_at, is_found, is_found && is_complete);
         self.execute(sql, values, "record that the allocation of a line was requested").await
     }
 
@@ -130,10 +120,9 @@ impl WriteTransaction {
         &mut self,
         order: OrderId,
         line: LineItemId,
-    ) -> Result<(Option<String>, Option<ProductId>), StoreError> {
+    ) -> Result<(Option<String>, Option<ProductId>)> {
         let sql = "SELECT sku, product_id FROM order_line_item WHERE order_id = ?1 AND line_item_id = ?2";
-        let row: Option<(Option<String>, Option<i64>)> =
-            self.fetch_optional(sql, (order.0, line.0), "read the product of an order line").await?;
-        Ok(row.map_or((None, None), |(sku, product)| (sku, product.map(ProductId))))
+        let row = self.fetch_optional(sql, (order, line), "read the product of an order line").await?;
+        Ok(row.unwrap_or_default())
     }
 }

@@ -6,10 +6,11 @@
 //! person may have changed the line. A type may change, so the platform is asked again before a change is
 //! refused because of it.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Operation, ProductId, RunId, Sku, Timestamp};
 use crate::reconcile::proof;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
@@ -81,37 +82,30 @@ pub struct ComponentRow {
 
 impl Store {
     /// Returns the known and suggested kits, those whose components were read longest ago first.
-    pub async fn kit_ids(&self) -> Result<Vec<ProductId>, StoreError> {
+    pub async fn kit_ids(&self) -> Result<Vec<ProductId>> {
         let sql = "SELECT DISTINCT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
                    WHERE (p.type = 'Kit' OR p.kit_guess_id IS NOT NULL) AND p.product_id IS NOT NULL \
                      AND p.missing_since_ms IS NULL ORDER BY k.exchange_id, p.product_id";
-        let ids: Vec<(i64,)> = self.fetch_all(sql, (), "find the kits").await?;
-        Ok(ids.into_iter().map(|(id,)| ProductId(id)).collect())
+        self.fetch_column(sql, (), "find the kits").await
     }
 
     /// Returns the platform's id of a product, by its SKU or by a spelling under which it was requested.
-    pub async fn product_id_by_sku(&self, sku: &str) -> Result<Option<ProductId>, StoreError> {
+    pub async fn product_id_by_sku(&self, sku: &str) -> Result<Option<ProductId>> {
         let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
                    LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = ?1";
-        let id: Option<(Option<i64>,)> = self.fetch_optional(sql, (sku,), "find a product").await?;
-        Ok(id.and_then(|(id,)| id).map(ProductId))
+        Ok(self.fetch_column(sql, (sku,), "find a product").await?.pop().flatten())
     }
 
     /// Returns a run's last exchange about the components of a product.
-    pub async fn kit_last_exchange(
-        &self,
-        run: RunId,
-        product: ProductId,
-    ) -> Result<Option<ExchangeId>, StoreError> {
+    pub async fn kit_last_exchange(&self, run: RunId, product: ProductId) -> Result<Option<ExchangeId>> {
         let sql = "SELECT max(id) FROM exchange WHERE run_id = ?1 AND operation = ?2 AND target = ?3";
         let target = Operation::KitComponents.path().replace("{productid}", &product.to_string());
         let values = (run.0, Operation::KitComponents.as_str(), target);
-        let (id,): (Option<i64>,) = self.fetch_one(sql, values, "find the last exchange about a kit").await?;
-        Ok(id.map(ExchangeId))
+        self.fetch_value(sql, values, "find the last exchange about a kit").await
     }
 
     /// Returns the components of a kit; empty if they were never read.
-    pub async fn kit_components(&self, kit: ProductId) -> Result<Vec<ComponentRow>, StoreError> {
+    pub async fn kit_components(&self, kit: ProductId) -> Result<Vec<ComponentRow>> {
         let sql = "SELECT c.component_id, c.sku, p.name, c.product_id, c.quantity, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', k.observed_ms / 1000.0, 'unixepoch') AS observed_at \
                    FROM kit_component c JOIN kit k ON k.product_id = c.kit_id \
@@ -126,11 +120,7 @@ impl WriteTransaction {
     ///
     /// Absent fields leave the stored values unchanged. A spelling that balances resolved to another product
     /// is not changed.
-    pub async fn mirror_products(
-        &mut self,
-        exchange: ExchangeId,
-        products: &[ProductFact],
-    ) -> Result<u64, StoreError> {
+    pub async fn mirror_products(&mut self, exchange: ExchangeId, products: &[ProductFact]) -> Result<u64> {
         let sql = "INSERT INTO product (sku, case_key, product_id, name, upc, type, type_exchange_id) \
                    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, \
                           iif(value->>5 IS NULL, NULL, ?2) \
@@ -150,7 +140,7 @@ impl WriteTransaction {
     }
 
     /// Marks a product as a possible kit.
-    pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<(), StoreError> {
+    pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<()> {
         let sql =
             "UPDATE product SET kit_guess_id = ?2 WHERE sku = ?1 AND alias_of IS NULL AND type IS NOT 'Kit'";
         self.execute(sql, (sku.as_str(), exchange.0), "mark a product as a possible kit").await
@@ -165,11 +155,10 @@ impl WriteTransaction {
         exchange: ExchangeId,
         product: ProductId,
         at: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM product WHERE product_id = ?1 \
                    AND (type = 'Kit' OR kit_guess_id IS NOT NULL))";
-        let (was_kit,): (bool,) =
-            self.fetch_one(sql, (product.0,), "read the kit state of a product").await?;
+        let was_kit = self.fetch_value(sql, (product,), "read the kit state of a product").await?;
         if was_kit {
             let detail = value!({"exchange_id": exchange.0}).to_string();
             self.event_append(at, KIT_DENIED, &product.to_string(), Some(&detail)).await?;
@@ -179,36 +168,25 @@ impl WriteTransaction {
     }
 
     /// Applies the event [`KIT_DENIED`] in a replay.
-    pub async fn apply_kit_event(
-        &mut self,
-        subject: &str,
-        detail: &str,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
-        let foreign =
-            || StoreError::UnknownValue { value_kind: "an event of a kit", value: subject.to_owned() };
+    pub async fn apply_kit_event(&mut self, subject: &str, detail: &str, at: Timestamp) -> Result<()> {
+        let foreign = || StoreError::UnknownValue("an event of a kit", subject.to_owned());
         let product = subject.parse().map(ProductId).map_err(|_| foreign())?;
         let detail: Value = serde_json::from_str(detail).map_err(|_| foreign())?;
         let exchange = detail["exchange_id"].as_i64().ok_or_else(foreign)?;
         self.kit_deny_apply(exchange, product, at).await
     }
 
-    async fn kit_deny_apply(
-        &mut self,
-        exchange: i64,
-        product: ProductId,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
+    async fn kit_deny_apply(&mut self, exchange: i64, product: ProductId, at: Timestamp) -> Result<()> {
         let sql = "UPDATE product SET type = iif(type = 'Kit', NULL, type), type_exchange_id = ?2, \
                        kit_guess_id = NULL WHERE product_id = ?1";
-        self.execute(sql, (product.0, exchange), "note that a product is no kit").await?;
+        self.execute(sql, (product.0, exchange), "record that a product is no kit").await?;
         let sql =
             "UPDATE kit_component SET missing_since_ms = ?2 WHERE kit_id = ?1 AND missing_since_ms IS NULL";
         self.execute(sql, (product.0, at.0), "mark the components of a product that is no kit").await
     }
 
     /// Records a kit's components and returns the number of new, changed or removed ones.
-    pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64, StoreError> {
+    pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64> {
         let rows = json_rows(page.components);
         let written = self.components_write(page, &rows).await?;
         let missing = self.components_missing(page, &rows).await?;
@@ -220,32 +198,26 @@ impl WriteTransaction {
                        empty_ms = iif(?5, coalesce(empty_ms, excluded.empty_ms), NULL) \
                    RETURNING empty_ms";
         let values = (page.kit.0, page.exchange_id.0, page.observed_at.0, page.is_complete, is_empty);
-        let (empty_ms,): (Option<i64>,) = self.fetch_one(sql, values, "record a kit").await?;
+        let empty_since = self.fetch_value(sql, values, "record a kit").await?;
         if !page.components.is_empty() {
             let sql = "UPDATE product SET type = 'Kit', type_exchange_id = ?2, kit_guess_id = NULL \
                        WHERE product_id = ?1";
-            self.execute(sql, (page.kit.0, page.exchange_id.0), "note that a product is a kit").await?;
-        } else if proof::is_absent(empty_ms.map(Timestamp), page.observed_at, is_empty) {
+            self.execute(sql, (page.kit.0, page.exchange_id.0), "record that a product is a kit").await?;
+        } else if proof::is_absent(empty_since, page.observed_at, is_empty) {
             // If this is wrong, it costs one write, which the readback then finds missing.
             self.kit_deny_apply(page.exchange_id.0, page.kit, page.observed_at).await?;
         }
         Ok(written + missing)
     }
 
-    async fn components_write(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO kit_component (kit_id, component_id, product_id, sku, quantity, exchange_id) \
-                   SELECT ?2, value->>'component_id', value->>'product_id', value->>'sku', value->>'quantity', ?3 \
-                   FROM json_each(?1) WHERE true \
-                   ON CONFLICT (kit_id, component_id) DO UPDATE SET product_id = excluded.product_id, \
-                       sku = excluded.sku, quantity = excluded.quantity, exchange_id = excluded.exchange_id, \
-                       missing_since_ms = NULL \
-                   WHERE (product_id, sku, quantity) IS NOT (excluded.product_id, excluded.sku, excluded.quantity) \
-                       OR missing_since_ms IS NOT NULL";
-        let values = (rows, page.kit.0, page.exchange_id.0);
+    async fn components_write(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64> {
+        let (key, columns) = ("kit_id, component_id", "product_id, sku, quantity");
+        let sql = upsert_records("kit_component", "kit_id", key, columns);
+        let values = (rows, page.exchange_id, page.kit);
         self.execute_counting(sql, values, "record the components of a kit").await
     }
 
-    async fn components_missing(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64, StoreError> {
+    async fn components_missing(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64> {
         if !page.is_complete || page.components.is_empty() {
             return Ok(0);
         }

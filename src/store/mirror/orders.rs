@@ -1,11 +1,13 @@
 //! Lines of tracked orders.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
-use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, Sku, Timestamp, WarehouseId};
+use crate::model::{ExchangeId, OrderId, OrderLine, Sku, Timestamp};
 use crate::reconcile::proof;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
+use sqlx::types::Json;
 use sqlx::{FromRow, Row as _};
 
 /// An answer to *Get line items of a sales order*.
@@ -25,18 +27,15 @@ pub struct OrderPage<'a> {
 
 impl FromRow<'_, SqliteRow> for OrderLine {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let sku: Option<String> = row.try_get("sku")?;
-        let product_id: Option<i64> = row.try_get("product_id")?;
-        let warehouse_id: Option<i64> = row.try_get("warehouse_id")?;
         Ok(Self {
-            order_id: OrderId(row.try_get("order_id")?),
-            line_item_id: LineItemId(row.try_get("line_item_id")?),
-            sku: sku.and_then(|sku| Sku::new(sku).ok()),
-            product_id: product_id.map(ProductId),
+            order_id: row.try_get("order_id")?,
+            line_item_id: row.try_get("line_item_id")?,
+            sku: row.try_get::<Option<String>, _>("sku")?.and_then(|sku| Sku::new(sku).ok()),
+            product_id: row.try_get("product_id")?,
             quantity_sold: row.try_get("quantity_sold")?,
             quantity_left: row.try_get("quantity_left")?,
             unit_price: row.try_get("unit_price")?,
-            warehouse_id: warehouse_id.map(WarehouseId),
+            warehouse_id: row.try_get("warehouse_id")?,
         })
     }
 }
@@ -44,30 +43,23 @@ impl FromRow<'_, SqliteRow> for OrderLine {
 impl Store {
     /// Returns an order's stored lines for a preview, and true if they are all; `None`: the order was never
     /// read. A push reads the order again just before it sends.
-    pub async fn order_cached_lines(
-        &self,
-        order: OrderId,
-    ) -> Result<Option<(Vec<OrderLine>, bool)>, StoreError> {
+    pub async fn order_cached_lines(&self, order: OrderId) -> Result<Option<(Vec<OrderLine>, bool)>> {
         let sql = "SELECT is_complete FROM sales_order WHERE id = ?1";
-        let known: Option<(bool,)> = self.fetch_optional(sql, (order.0,), "read an order").await?;
-        let Some((is_complete,)) = known else { return Ok(None) };
+        let known = self.fetch_column(sql, (order,), "read an order").await?.pop();
+        let Some(is_complete) = known else { return Ok(None) };
         let sql = "SELECT * FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
                    ORDER BY line_item_id";
         Ok(Some((self.fetch_all(sql, (order.0,), "read an order's lines").await?, is_complete)))
     }
 
     /// Returns the lines of an order, as the view `order_line` shows them.
-    pub async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>, StoreError> {
+    pub async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>> {
         let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
                        'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
                        'unit_price', unit_price, 'warehouse_id', warehouse_id, 'observed_at', observed_at) \
                    FROM order_line WHERE order_id = ?1 ORDER BY line_item_id";
-        let rows: Vec<(String,)> = self.fetch_all(sql, (order.0,), "read the lines of an order").await?;
-        let line = |(row,): (String,)| {
-            serde_json::from_str(&row)
-                .map_err(|_| StoreError::UnknownValue { value_kind: "an order's line", value: row })
-        };
-        rows.into_iter().map(line).collect()
+        let lines = self.fetch_column(sql, (order,), "read the lines of an order").await?;
+        Ok(lines.into_iter().map(|Json(line)| line).collect())
     }
 }
 
@@ -77,7 +69,7 @@ impl WriteTransaction {
     /// A line that the answer lacks keeps its age and becomes missing on proof. The order closes when nothing
     /// is left to ship and its known shipments are shipped or cancelled. It also closes when all its lines
     /// are missing.
-    pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
+    pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64> {
         let rows = json_rows(page.lines);
         let written = self.order_lines_write(page, &rows).await?;
         self.order_lines_returned(page, &rows).await?;
@@ -98,41 +90,27 @@ impl WriteTransaction {
         Ok(changed)
     }
 
-    async fn order_lines_write(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO order_line_item (order_id, line_item_id, sku, product_id, quantity_sold, \
-                       quantity_left, unit_price, warehouse_id, exchange_id) \
-                   SELECT ?2, value->>'line_item_id', value->>'sku', value->>'product_id', \
-                          value->>'quantity_sold', value->>'quantity_left', CAST(value->>'unit_price' AS REAL), \
-                          value->>'warehouse_id', ?3 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (order_id, line_item_id) DO UPDATE SET sku = excluded.sku, \
-                       product_id = excluded.product_id, quantity_sold = excluded.quantity_sold, \
-                       quantity_left = excluded.quantity_left, unit_price = excluded.unit_price, \
-                       warehouse_id = excluded.warehouse_id, exchange_id = excluded.exchange_id, \
-                       missing_since_ms = NULL \
-                   WHERE sku IS NOT excluded.sku OR product_id IS NOT excluded.product_id \
-                       OR quantity_sold <> excluded.quantity_sold \
-                       OR quantity_left IS NOT excluded.quantity_left \
-                       OR unit_price IS NOT excluded.unit_price OR warehouse_id IS NOT excluded.warehouse_id \
-                       OR missing_since_ms IS NOT NULL";
-        let values = (rows, page.order_id.0, page.exchange_id.0);
+    async fn order_lines_write(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64> {
+        let columns = "sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id";
+        let sql = upsert_records("order_line_item", "order_id", "order_id, line_item_id", columns);
+        let values = (rows, page.exchange_id, page.order_id);
         self.execute_counting(sql, values, "record the lines of an order").await
     }
 
     /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment
     /// that was read before its order is assigned to the order here, by its items.
-    async fn order_has_open_shipment(&mut self, order: OrderId) -> Result<bool, StoreError> {
+    async fn order_has_open_shipment(&mut self, order: OrderId) -> Result<bool> {
         let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
                        SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
                        WHERE i.shipment_id = shipment.id AND l.order_id = ?1)";
         self.execute(sql, (order.0,), "find the shipments of an order").await?;
         let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
                    WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
-        let (is_open,) = self.fetch_one(sql, (order.0,), "find the open shipments of an order").await?;
-        Ok(is_open)
+        self.fetch_value(sql, (order,), "find the open shipments of an order").await
     }
 
     /// Gives the lines of this answer the age of the order's last answer again.
-    async fn order_lines_returned(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
+    async fn order_lines_returned(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<()> {
         let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
                    WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
                      AND line_item_id IN (SELECT value->>'line_item_id' FROM json_each(?1))";
@@ -142,7 +120,7 @@ impl WriteTransaction {
     /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
     /// the number of missing lines. An incomplete answer proves nothing, because an unreadable record may be
     /// any of them.
-    async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
+    async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64> {
         let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
                    WHERE order_id = ?2 AND missing_since_ms IS NULL \
                      AND line_item_id NOT IN (SELECT value->>'line_item_id' FROM json_each(?1))";
@@ -169,7 +147,7 @@ impl WriteTransaction {
         &mut self,
         page: &OrderPage<'_>,
         lacking: &[(i64, Option<i64>, Option<i64>)],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let first = lacking.iter().filter_map(|(_, _, exchange)| *exchange).min();
         let others_came = match first {
             Some(first) => !page.lines.is_empty() || self.orders_returned_since(first, page.order_id).await?,
@@ -187,19 +165,17 @@ impl WriteTransaction {
 
     /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
     /// works.
-    async fn orders_returned_since(&mut self, first: i64, order: OrderId) -> Result<bool, StoreError> {
+    async fn orders_returned_since(&mut self, first: i64, order: OrderId) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
                        SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
                          AND l.missing_since_ms IS NULL))";
-        let (came,) = self.fetch_one(sql, (first, order.0), "read the answers about other orders").await?;
-        Ok(came)
+        self.fetch_value(sql, (first, order), "read the answers about other orders").await
     }
 
     /// Returns true if the order has lines and none of those not missing has units left.
-    async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool, StoreError> {
+    async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool> {
         let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
                    FROM order_line_item WHERE order_id = ?1";
-        let (nothing_left,) = self.fetch_one(sql, (order.0,), "read the units left of an order").await?;
-        Ok(nothing_left)
+        self.fetch_value(sql, (order,), "read the units left of an order").await
     }
 }

@@ -5,7 +5,7 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ShipmentId, StorefrontId, Timestamp};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, StoreError, WriteTransaction};
 use sqlx::AssertSqlSafe;
 
 /// Event of records that a complete list no longer holds.
@@ -80,14 +80,32 @@ impl PlatformList {
     }
 }
 
+/// Returns SQL that records the JSON list `?1` of the exchange `?2` in a table and writes only new and
+/// different rows.
+///
+/// The columns are keys of the JSON objects, except `owner`, which is `?3` in all rows.
+pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str) -> AssertSqlSafe<String> {
+    let value = |column: &str| match column == owner {
+        true => "?3".to_owned(),
+        false => format!("value->>'{column}'"),
+    };
+    let values: Vec<String> = key.split(", ").chain(columns.split(", ")).map(value).collect();
+    let excluded: Vec<String> = columns.split(", ").map(|column| format!("excluded.{column}")).collect();
+    let (values, excluded) = (values.join(", "), excluded.join(", "));
+    AssertSqlSafe(format!(
+        "INSERT INTO {table} ({key}, {columns}, exchange_id) SELECT {values}, ?2 FROM json_each(?1) WHERE true \
+         ON CONFLICT ({key}) DO UPDATE SET ({columns}) = ({excluded}), exchange_id = excluded.exchange_id, \
+             missing_since_ms = NULL \
+         WHERE ({columns}) IS NOT ({excluded}) OR missing_since_ms IS NOT NULL"
+    ))
+}
+
 impl Store {
     /// Returns the number of the list's known records that are not missing.
-    pub async fn list_known_count(&self, list: PlatformList) -> Result<i64, StoreError> {
+    pub async fn list_known_count(&self, list: PlatformList) -> Result<i64> {
         let ListTable { table, scope, owner, .. } = list.list_table();
         let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
-        let (count,) =
-            self.fetch_one(AssertSqlSafe(sql), (owner,), "count the known records of a list").await?;
-        Ok(count)
+        self.fetch_value(AssertSqlSafe(sql), (owner,), "count the known records of a list").await
     }
 }
 
@@ -95,12 +113,7 @@ impl WriteTransaction {
     /// Marks the records missing that a completely read list no longer holds, and returns their number.
     ///
     /// Must not be called for a truncated list, nor for an empty one where records are known.
-    pub async fn list_complete(
-        &mut self,
-        list: PlatformList,
-        listed: &[i64],
-        at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    pub async fn list_complete(&mut self, list: PlatformList, listed: &[i64], at: Timestamp) -> Result<u64> {
         if list == PlatformList::HealthMonths {
             return Ok(0);
         }
@@ -110,9 +123,8 @@ impl WriteTransaction {
              NOT IN (SELECT value FROM json_each(?2)) ORDER BY {id}"
         );
         let values = (owner, json_rows(listed));
-        let missing: Vec<(i64,)> =
-            self.fetch_all(AssertSqlSafe(sql), values, "find the missing records of a list").await?;
-        let missing: Vec<i64> = missing.into_iter().map(|(id,)| id).collect();
+        let missing: Vec<i64> =
+            self.fetch_column(AssertSqlSafe(sql), values, "find the missing records of a list").await?;
         if !missing.is_empty() {
             self.event_append(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&missing))).await?;
             self.list_mark_missing(list, &json_rows(&missing), at).await?;
@@ -130,22 +142,15 @@ impl WriteTransaction {
         subject: &str,
         detail: &str,
         at: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         match (PlatformList::from_subject(subject), kind) {
             (Some(list), LIST_MISSING) => self.list_mark_missing(list, detail, at).await,
             (Some(PlatformList::ShipmentItems(shipment)), _) => self.shipment_complete_apply(shipment).await,
-            _ => {
-                Err(StoreError::UnknownValue { value_kind: "an event of a list", value: subject.to_owned() })
-            }
+            _ => Err(StoreError::UnknownValue("an event of a list", subject.to_owned())),
         }
     }
 
-    async fn list_mark_missing(
-        &mut self,
-        list: PlatformList,
-        missing: &str,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
+    async fn list_mark_missing(&mut self, list: PlatformList, missing: &str, at: Timestamp) -> Result<()> {
         let ListTable { table, id, scope, owner } = list.list_table();
         let sql = format!(
             "UPDATE {table} SET missing_since_ms = ?3 \
@@ -155,10 +160,10 @@ impl WriteTransaction {
     }
 
     /// Records that all items of the shipment are known, with an event if that is new.
-    async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<(), StoreError> {
+    async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<()> {
         let sql = "SELECT is_complete FROM shipment WHERE id = ?1";
-        let known: Option<(bool,)> = self.fetch_optional(sql, (shipment.0,), "read a shipment").await?;
-        if known != Some((false,)) {
+        let is_complete: Vec<bool> = self.fetch_column(sql, (shipment,), "read a shipment").await?;
+        if is_complete != [false] {
             return Ok(());
         }
         self.event_append(at, LIST_COMPLETE, &PlatformList::ShipmentItems(shipment).event_subject(), None)
@@ -166,8 +171,8 @@ impl WriteTransaction {
         self.shipment_complete_apply(shipment).await
     }
 
-    async fn shipment_complete_apply(&mut self, shipment: ShipmentId) -> Result<(), StoreError> {
+    async fn shipment_complete_apply(&mut self, shipment: ShipmentId) -> Result<()> {
         let sql = "UPDATE shipment SET is_complete = 1 WHERE id = ?1";
-        self.execute(sql, (shipment.0,), "note that all items of a shipment are known").await
+        self.execute(sql, (shipment.0,), "record that all items of a shipment are known").await
     }
 }

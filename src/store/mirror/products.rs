@@ -4,9 +4,10 @@ use super::kits::ProductFact;
 use super::stock_levels::{StockLevelWrite, json_rows};
 use crate::model::{ExchangeId, ProductId, Quantity, Sku, Timestamp, case_key};
 use crate::reconcile::ProductLack;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
+use sqlx::types::Json;
 
 /// Product with its stock levels, as `product find` shows it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -57,7 +58,7 @@ impl ProductRow {
 }
 
 /// Product with its stock levels, as decisions need them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, FromRow)]
 pub struct ProductStock {
     /// Product id at the platform; `None`: the platform does not return the SKU.
     pub product_id: Option<i64>,
@@ -70,11 +71,9 @@ pub struct ProductStock {
     /// True if the platform is proved not to have it.
     pub is_missing: bool,
     /// Stock levels that have not vanished.
+    #[sqlx(skip)]
     pub stock_levels: Vec<ProductStockRow>,
 }
-
-/// Row id, platform's id, total, exchange of the last request, code of the lack, and true if missing.
-type ProductColumns = (i64, Option<i64>, Option<i64>, Option<i64>, Option<String>, bool);
 
 /// Stock level of a product.
 #[derive(Clone, Debug, FromRow)]
@@ -87,9 +86,7 @@ pub struct ProductStockRow {
     pub quantity: i64,
     /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
-    /// True if a write is in flight or in doubt.
-    ///
-    /// Also true if a stale replica may have answered the last read.
+    /// True if a write is in flight or in doubt, or a stale replica may have answered the last read.
     pub is_busy: bool,
 }
 
@@ -113,63 +110,54 @@ impl ProductStock {
 
 impl Store {
     /// Returns the known products with these SKUs, in the platform's spelling.
-    pub async fn product_list(&self, skus: &[String]) -> Result<Vec<ProductRow>, StoreError> {
+    pub async fn product_list(&self, skus: &[String]) -> Result<Vec<ProductRow>> {
         self.product_list_by(skus, "sku").await
     }
 
     /// Returns the known products with these UPCs.
-    pub async fn product_list_by_upc(&self, upcs: &[String]) -> Result<Vec<ProductRow>, StoreError> {
+    pub async fn product_list_by_upc(&self, upcs: &[String]) -> Result<Vec<ProductRow>> {
         self.product_list_by(upcs, "upc").await
     }
 
-    async fn product_list_by(&self, ids: &[String], by: &str) -> Result<Vec<ProductRow>, StoreError> {
-        let rows: Vec<(String,)> =
-            self.fetch_all(PRODUCT_LIST, (json_rows(ids), by), "read products").await?;
-        let read = |(row,): (String,)| {
-            serde_json::from_str(&row)
-                .map_err(|_| StoreError::UnknownValue { value_kind: "a product", value: row })
-        };
-        rows.into_iter().map(read).collect()
+    async fn product_list_by(&self, ids: &[String], by: &str) -> Result<Vec<ProductRow>> {
+        let rows = self.fetch_column(PRODUCT_LIST, (json_rows(ids), by), "read products").await?;
+        Ok(rows.into_iter().map(|Json(row)| row).collect())
     }
 
     /// Returns the SKU of a product by the platform's id.
-    pub async fn product_sku_by_id(&self, product: ProductId) -> Result<Option<String>, StoreError> {
+    pub async fn product_sku_by_id(&self, product: ProductId) -> Result<Option<String>> {
         let sql =
             "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
-        let values = (product.0,);
-        let sku: Option<(String,)> = self.fetch_optional(sql, values, "find a product by its id").await?;
-        Ok(sku.map(|(sku,)| sku))
+        Ok(self.fetch_column(sql, (product,), "find a product by its id").await?.pop())
     }
 
     /// Returns id and spelling of each product that the platform returned under this case key.
-    pub async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>, StoreError> {
+    pub async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>> {
         let sql = "SELECT product_id, sku FROM product \
                    WHERE case_key = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
         self.fetch_all(sql, (case_key,), "find products by case key").await
     }
 
     /// Returns a product with its stock levels; empty if it is unknown.
-    pub async fn product_stock(&self, sku: &Sku) -> Result<ProductStock, StoreError> {
-        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id, p.lack, p.missing_since_ms IS NOT NULL \
+    pub async fn product_stock(&self, sku: &Sku) -> Result<ProductStock> {
+        let sql = "SELECT p.product_id, p.total, r.exchange_id AS read_exchange_id, p.lack, \
+                          p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = ?1";
-        let found: Option<ProductColumns> =
-            self.fetch_optional(sql, (sku.as_str(),), "read a product").await?;
-        let Some((id, product_id, total, read_exchange_id, lack, is_missing)) = found else {
-            return Ok(ProductStock::default());
-        };
-        let lack = lack.as_deref().and_then(ProductLack::from_code);
+        let found: Option<ProductStock> = self.fetch_optional(sql, (sku.as_str(),), "read a product").await?;
+        let Some(mut product) = found else { return Ok(ProductStock::default()) };
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
                           coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
                           EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = b.product \
                                   AND w.warehouse_id = b.warehouse_id \
                                     AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy \
-                   FROM balance b JOIN product p ON p.id = b.product \
-                   LEFT JOIN read_batch r ON r.id = p.read_batch_id \
-                   WHERE b.product = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
-        let stock_levels = self.fetch_all(sql, (id,), "read the stock levels of a product").await?;
-        Ok(ProductStock { product_id, total, read_exchange_id, lack, is_missing, stock_levels })
+                   FROM product q JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
+                   JOIN balance b ON b.product = p.id LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                   WHERE q.sku = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
+        let values = (sku.as_str(),);
+        product.stock_levels = self.fetch_all(sql, values, "read the stock levels of a product").await?;
+        Ok(product)
     }
 }
 
@@ -181,7 +169,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         at: Timestamp,
         fact: &ProductFact,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "UPDATE product SET missing_since_ms = ?3, digest = NULL \
                    WHERE product_id = ?1 AND sku <> ?2 AND missing_since_ms IS NULL AND alias_of IS NULL";
         let values = (fact.product_id.map(|id| id.0), fact.sku.as_str(), at.0);

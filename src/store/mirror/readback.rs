@@ -10,7 +10,7 @@ use crate::reconcile::read_admission::{
     AcceptedWrite, LastWrite, READS_APART, ReadAdmission, StockLevelRead, admit_read, needs_read_back,
 };
 use crate::store::mirror::balances::page::{BalanceFact, BalancePage};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,6 @@ pub struct MismatchRow {
 pub(super) struct WriteJudgement {
     /// Stock levels (product, warehouse) for which the page holds no fact.
     pub(super) no_fact: Vec<(i64, i64)>,
-    /// Mismatches on which two checks agree.
     pub(super) mismatches: Vec<MismatchRow>,
     /// Number of stock levels whose doubt ended with this page; their changes waited for it.
     pub(super) stock_levels_unblocked: u64,
@@ -79,6 +78,16 @@ impl StockLevelWriteRow {
         }
     }
 
+    /// Returns the quantity shown, or `Some(None)` for the product without this warehouse. `None` where the
+    /// answer lacks the product or a part of it.
+    fn shown_quantity(&self, products: &BTreeMap<&str, &BalanceFact<'_>>) -> Option<Option<Quantity>> {
+        let product = products.get(self.sku.as_str())?;
+        match product.stock_levels.iter().find(|level| level.warehouse_id.0 == self.warehouse_id) {
+            Some(level) => Some(Some(level.quantity)),
+            None => product.is_whole.then_some(None),
+        }
+    }
+
     /// Returns the row after a check: unconfirmed, proven, time of the first mismatch, next check.
     fn updated_values(
         &self,
@@ -94,21 +103,18 @@ impl StockLevelWriteRow {
 impl Store {
     /// Returns the time of the next check of an accepted write, without the SKUs in `left_out`; `None`: there
     /// is none.
-    pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>, StoreError> {
+    pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>> {
         let sql = "SELECT min(iif(first_mismatch_ms IS NULL, check_due_ms + ?1, check_due_ms)) \
                    FROM stock_level_write \
                    WHERE check_due_ms IS NOT NULL AND product NOT IN \
                        (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?2)))";
         let values = (time::whole_millis(SHARED_CHECK_DELAY), json_rows(left_out));
-        let (due,): (Option<i64>,) =
-            self.fetch_one(sql, values, "read the time of the next check of accepted writes").await?;
-        Ok(due.map(Timestamp))
+        self.fetch_value(sql, values, "read the time of the next check of accepted writes").await
     }
 
-    /// Returns the SKUs with a check due by `now`, each with true if a change may wait for it.
-    ///
-    /// SKUs with true come first.
-    pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>, StoreError> {
+    /// Returns the SKUs with a check due by `now`; those for which a change may wait have true and come
+    /// first.
+    pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>> {
         let sql = "SELECT p.sku, max(w.first_mismatch_ms IS NOT NULL) AS is_urgent FROM stock_level_write w \
                    JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
                    AND w.check_due_ms <= ?1 \
@@ -119,7 +125,7 @@ impl Store {
     }
 
     /// Returns the accepted writes that the platform does not show.
-    pub async fn mismatch_list(&self) -> Result<Vec<MismatchRow>, StoreError> {
+    pub async fn mismatch_list(&self) -> Result<Vec<MismatchRow>> {
         let sql = "SELECT p.sku, m.warehouse_id, m.written, m.shown FROM mismatch m \
                    JOIN product p ON p.id = m.product ORDER BY m.since_ms, p.sku, m.warehouse_id";
         self.fetch_all(sql, (), "read the open conflicts").await
@@ -128,15 +134,13 @@ impl Store {
 
 impl WriteTransaction {
     /// Judges a page about written stock levels and stores the result.
-    pub(super) async fn writes_judge(
-        &mut self,
-        page: &BalancePage<'_>,
-    ) -> Result<WriteJudgement, StoreError> {
+    pub(super) async fn writes_judge(&mut self, page: &BalancePage<'_>) -> Result<WriteJudgement> {
         let (mut judged, mut updates) = (WriteJudgement::default(), Vec::new());
-        let shown = ShownQuantities::from_page(page);
+        let products: BTreeMap<&str, &BalanceFact<'_>> =
+            page.products.iter().map(|product| (product.sku.as_str(), product)).collect();
         for row in self.writes_to_judge(page).await? {
             let last = row.last_write();
-            let quantity = shown.of_stock_level(&row);
+            let quantity = row.shown_quantity(&products);
             let updates_before = updates.len();
             let read = StockLevelRead {
                 began: Position(page.exchange_id.0),
@@ -176,10 +180,7 @@ impl WriteTransaction {
     }
 
     /// Returns the writes that overlap a page or are unconfirmed.
-    async fn writes_to_judge(
-        &mut self,
-        page: &BalancePage<'_>,
-    ) -> Result<Vec<StockLevelWriteRow>, StoreError> {
+    async fn writes_to_judge(&mut self, page: &BalancePage<'_>) -> Result<Vec<StockLevelWriteRow>> {
         let skus: BTreeSet<&Sku> =
             page.requested.iter().chain(page.products.iter().map(|p| &p.sku)).collect();
         let sql = "SELECT w.product, w.warehouse_id, p.sku, w.exchange_id, w.before, w.written, w.ended, \
@@ -191,7 +192,7 @@ impl WriteTransaction {
         self.fetch_all(sql, values, "read the writes to the stock levels of a page").await
     }
 
-    async fn writes_store(&mut self, rows: &[Value]) -> Result<(), StoreError> {
+    async fn writes_store(&mut self, rows: &[Value]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -206,7 +207,7 @@ impl WriteTransaction {
         row: &StockLevelWriteRow,
         shown: Option<Quantity>,
         at: Timestamp,
-    ) -> Result<MismatchRow, StoreError> {
+    ) -> Result<MismatchRow> {
         let sql = "INSERT OR REPLACE INTO mismatch (product, warehouse_id, exchange_id, written, shown, since_ms) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let shown = shown.map(|shown| shown.0);
@@ -217,10 +218,9 @@ impl WriteTransaction {
     }
 
     /// Closes the conflicts of stock levels that now show the written quantity, and returns their number.
-    pub(super) async fn mismatch_close_agreed(&mut self, page: &BalancePage<'_>) -> Result<u64, StoreError> {
+    pub(super) async fn mismatch_close_agreed(&mut self, page: &BalancePage<'_>) -> Result<u64> {
         let sql = "SELECT EXISTS (SELECT 1 FROM mismatch)";
-        let (is_open,): (bool,) = self.fetch_one(sql, (), "see whether conflicts are open").await?;
-        if !is_open {
+        if !self.fetch_value(sql, (), "check for open conflicts").await? {
             return Ok(0);
         }
         let levels = page.products.iter().flat_map(|p| p.stock_levels.iter().map(move |c| (p, c)));
@@ -231,7 +231,7 @@ impl WriteTransaction {
     }
 
     /// Closes the conflicts of stock levels (product, warehouse) that a later change decided.
-    pub async fn mismatch_close(&mut self, levels: &[(i64, i64)]) -> Result<(), StoreError> {
+    pub async fn mismatch_close(&mut self, levels: &[(i64, i64)]) -> Result<()> {
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id) IN ( \
                        SELECT value->>0, value->>1 FROM json_each(?1))";
         self.execute(sql, (json_rows(levels),), "close conflicts that a later change resolved").await
@@ -244,7 +244,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         sent_at: Timestamp,
         applied: &[StockLevelWrite],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let changing: Vec<&StockLevelWrite> =
             applied.iter().filter(|write| write.before != Some(write.written)).collect();
         if changing.is_empty() {
@@ -269,24 +269,5 @@ impl WriteTransaction {
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
         let values = (json_rows(&rows), exchange.0, sent_at.plus(READS_APART).0);
         self.execute(sql, values, "schedule checks of accepted writes").await
-    }
-}
-
-struct ShownQuantities<'a>(BTreeMap<&'a str, &'a BalanceFact<'a>>);
-
-impl<'a> ShownQuantities<'a> {
-    fn from_page(page: &BalancePage<'a>) -> Self {
-        Self(page.products.iter().map(|product| (product.sku.as_str(), product)).collect())
-    }
-
-    /// Returns the quantity shown, or `Some(None)` for the product without this warehouse. `None` where the
-    /// answer lacks the product or a part of it.
-    fn of_stock_level(&self, row: &StockLevelWriteRow) -> Option<Option<Quantity>> {
-        let product = self.0.get(row.sku.as_str())?;
-        let level = product.stock_levels.iter().find(|level| level.warehouse_id.0 == row.warehouse_id);
-        match level {
-            Some(level) => Some(Some(level.quantity)),
-            None => product.is_whole.then_some(None),
-        }
     }
 }

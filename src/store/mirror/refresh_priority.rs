@@ -1,7 +1,7 @@
 //! Input of adaptive reading: the proved page size, recently moved SKUs, SKUs near zero.
 
 use crate::model::Timestamp;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use sqlx::FromRow;
 
 /// Number of the newest history entries that are considered; the index returns them from its end.
@@ -16,9 +16,8 @@ pub struct PrefetchRow {
     pub sku: String,
     /// Number of its entries among the newest of the history.
     pub history_entries: u32,
-    /// True if one of its stock levels is near zero, but above it.
-    ///
-    /// The stock level holds at most three units, or at most as many as it lost since `since`.
+    /// True if a stock level holds one to three units, or at most as many as it lost since `since`, but not
+    /// 0.
     pub is_near_zero: bool,
     /// Time at which its facts were requested.
     pub observed_ms: i64,
@@ -27,7 +26,7 @@ pub struct PrefetchRow {
 impl Store {
     /// Returns the tracked SKUs of the newest history entries since `since`, and those with one to three
     /// units.
-    pub async fn prefetch_list(&self, since: Timestamp) -> Result<Vec<PrefetchRow>, StoreError> {
+    pub async fn prefetch_list(&self, since: Timestamp) -> Result<Vec<PrefetchRow>> {
         // The bounds 1 and 3 are part of the text, because SQLite would not use their index for parameters.
         let sql = "WITH moved AS (SELECT product, warehouse_id, count(*) AS history_entries, max(quantity) AS top FROM ( \
                        SELECT product, warehouse_id, quantity, observed_ms FROM balance_history \
@@ -51,17 +50,17 @@ impl Store {
     }
 
     /// Returns the proved page size, if it was proved under the present configuration.
-    pub async fn page_size(&self, configured: usize) -> Result<Option<usize>, StoreError> {
+    pub async fn page_size(&self, configured: usize) -> Result<Option<usize>> {
         let sql = "SELECT size FROM page_size WHERE configured = ?1";
         let values = (i64::try_from(configured).unwrap_or(i64::MAX),);
-        let size: Option<(i64,)> = self.fetch_optional(sql, values, "read the page size").await?;
-        Ok(size.and_then(|(size,)| usize::try_from(size).ok()))
+        let size: Option<i64> = self.fetch_column(sql, values, "read the page size").await?.pop();
+        Ok(size.and_then(|size| usize::try_from(size).ok()))
     }
 }
 
 impl WriteTransaction {
     /// Stores the proved page size.
-    pub async fn page_size_store(&mut self, configured: usize, size: usize) -> Result<(), StoreError> {
+    pub async fn page_size_store(&mut self, configured: usize, size: usize) -> Result<()> {
         let sql = "INSERT INTO page_size (id, configured, size) VALUES (1, ?1, ?2) \
                    ON CONFLICT (id) DO UPDATE SET configured = excluded.configured, size = excluded.size";
         let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);

@@ -5,7 +5,7 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Month, Timestamp};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::FromRow;
@@ -116,11 +116,7 @@ pub struct BusinessHealthRow {
 
 impl Store {
     /// Returns those of `months` whose report is agreed.
-    pub async fn report_agreed(
-        &self,
-        report: MonthlyReport,
-        months: &[Month],
-    ) -> Result<Vec<Month>, StoreError> {
+    pub async fn report_agreed(&self, report: MonthlyReport, months: &[Month]) -> Result<Vec<Month>> {
         let sql = "SELECT year, month FROM report_month WHERE report = ?1 AND is_agreed";
         let values = (report.as_str(),);
         let rows: Vec<(u16, u8)> = self.fetch_all(sql, values, "find the months that are agreed").await?;
@@ -130,7 +126,7 @@ impl Store {
     }
 
     /// Returns the top sellers of the newest `months` months that have any, newest month first.
-    pub async fn top_sellers(&self, months: u32) -> Result<Vec<TopSellerRow>, StoreError> {
+    pub async fn top_sellers(&self, months: u32) -> Result<Vec<TopSellerRow>> {
         let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
                        SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT ?1) \
                    ORDER BY year DESC, month DESC, rank";
@@ -138,23 +134,22 @@ impl Store {
     }
 
     /// Returns the business health of the newest `months` months, newest first.
-    pub async fn business_health(&self, months: u32) -> Result<Vec<BusinessHealthRow>, StoreError> {
+    pub async fn business_health(&self, months: u32) -> Result<Vec<BusinessHealthRow>> {
         let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT ?1";
         self.fetch_all(sql, (months,), "read the business health").await
     }
 }
 
 impl WriteTransaction {
-    /// Records a report of some months and returns the number of new or changed ones.
-    ///
-    /// A month becomes agreed if its report repeats one that was read after the month's end.
+    /// Records a report of some months and returns the number of new or changed ones. A month becomes agreed
+    /// if its report repeats one that was read after the month's end.
     pub async fn mirror_report(
         &mut self,
         report: MonthlyReport,
         exchange: ExchangeId,
         observed_at: Timestamp,
         months: &[(Month, Value)],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let row = |(month, payload): &(Month, Value)| {
             json!([month.year(), month.number(), payload.to_string(), month.end()])
         };
@@ -162,9 +157,8 @@ impl WriteTransaction {
         let sql = "SELECT count(*) FROM json_each(?1) LEFT JOIN report_month m \
                        ON m.report = ?2 AND m.year = value->>0 AND m.month = value->>1 \
                    WHERE m.payload IS NOT value->>2";
-        let (changed,): (i64,) = self
-            .fetch_one(sql, (&rows, report.as_str()), "compare a report with its previous values")
-            .await?;
+        let values = (&rows, report.as_str());
+        let changed = self.fetch_value(sql, values, "compare a report with its previous values").await?;
         let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
                    observed_ms) \
                    SELECT ?2, value->>0, value->>1, value->>2, 0, ?3, ?4 FROM json_each(?1) WHERE true \
@@ -174,6 +168,6 @@ impl WriteTransaction {
                        payload = excluded.payload, exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms";
         self.execute(sql, (&rows, report.as_str(), exchange.0, observed_at.0), "record a report").await?;
-        Ok(changed.unsigned_abs())
+        Ok(changed)
     }
 }

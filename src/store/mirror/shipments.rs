@@ -4,13 +4,14 @@
 //! shipment, or one that is shipped and confirmed in full, is not read again. A shipment without news for
 //! [`QUIET_AFTER`] is read daily.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use super::tracked_orders::{QUIET_AFTER, QUIET_READ_INTERVAL};
 use crate::model::{
     ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,
 };
 use crate::reconcile::tracking::ItemFact;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -103,39 +104,34 @@ pub struct ShipmentItemRow {
 
 impl Store {
     /// Returns the shipments to be read at `now`, least recently read first.
-    pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>, StoreError> {
+    pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>> {
         let sql = "SELECT s.id FROM shipment s JOIN shipment_progress p ON p.shipment_id = s.id \
                    WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
                      AND (?1 - coalesce(s.changed_ms, s.observed_ms) < ?2 OR ?1 - s.observed_ms >= ?3) \
                    ORDER BY s.exchange_id, s.id";
         let values = (now.0, time::whole_millis(QUIET_AFTER), time::whole_millis(QUIET_READ_INTERVAL));
-        let ids: Vec<(i64,)> = self.fetch_all(sql, values, "find the open shipments").await?;
-        Ok(ids.into_iter().map(|(id,)| ShipmentId(id)).collect())
+        self.fetch_column(sql, values, "find the open shipments").await
     }
 
     /// Returns a shipment's stored items for a preview; `None`: they were never all read. A push reads the
     /// shipment again just before it sends.
-    pub async fn shipment_cached_items(
-        &self,
-        shipment: ShipmentId,
-    ) -> Result<Option<Vec<ItemFact>>, StoreError> {
+    pub async fn shipment_cached_items(&self, shipment: ShipmentId) -> Result<Option<Vec<ItemFact>>> {
         let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, 0), i.tracking_number \
                    FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id \
                    WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
-        let rows = self.fetch_all(sql, (shipment.0,), "read the items of a shipment").await?;
-        let item =
-            |(item_id, line_item_id, is_shipped, tracking_number): (i64, Option<i64>, bool, _)| ItemFact {
-                item_id: ShipmentItemId(item_id),
-                line_item_id: line_item_id.map(LineItemId),
-                is_shipped,
-                tracking_number,
-            };
+        let rows = self.fetch_all(sql, (shipment,), "read the items of a shipment").await?;
+        let item = |(item_id, line_item_id, is_shipped, tracking_number)| ItemFact {
+            item_id,
+            line_item_id,
+            is_shipped,
+            tracking_number,
+        };
         let items: Vec<ItemFact> = rows.into_iter().map(item).collect();
         Ok((!items.is_empty()).then_some(items))
     }
 
     /// Returns the shipment items of an order.
-    pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>, StoreError> {
+    pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>> {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
                           tracking_number, tracking_url, observed_at \
                    FROM shipment_item WHERE order_id = ?1 ORDER BY shipment_id, item_id";
@@ -148,7 +144,7 @@ impl WriteTransaction {
     ///
     /// A page without items creates no shipment, because the platform may answer so for an unknown id. The
     /// shipment's order is taken from its lines where no other answer named it.
-    pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64, StoreError> {
+    pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
         let rows = json_rows(page.items);
         self.shipment_items_age(page.shipment_id, &rows).await?;
         let changed = self.shipment_items_write(page, &rows).await?;
@@ -171,7 +167,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         observed_at: Timestamp,
         fact: &ShipmentFact,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.shipment_items_age(fact.id, &json_rows(&fact.items)).await?;
         let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms, \
                        is_complete) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
@@ -180,16 +176,8 @@ impl WriteTransaction {
                        warehouse_id = coalesce(excluded.warehouse_id, warehouse_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        is_complete = excluded.is_complete";
-        let values = (
-            fact.id.0,
-            fact.order_id.map(|id| id.0),
-            &fact.number,
-            &fact.status,
-            fact.warehouse_id.map(|id| id.0),
-            exchange.0,
-            observed_at.0,
-            fact.is_complete,
-        );
+        let ShipmentFact { id, order_id, number, status, warehouse_id, is_complete, .. } = fact;
+        let values = (id, order_id, number, status, warehouse_id, exchange, observed_at, is_complete);
         self.execute(sql, values, "record a shipment").await?;
         let page =
             ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
@@ -198,7 +186,7 @@ impl WriteTransaction {
 
     /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
     /// the age of the shipment's answer; the others keep their age.
-    async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<(), StoreError> {
+    async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<()> {
         let sql = "UPDATE shipment_line SET observed_ms = iif( \
                        item_id IN (SELECT value->>'item_id' FROM json_each(?1)), NULL, \
                        coalesce(observed_ms, (SELECT s.observed_ms FROM shipment s WHERE s.id = ?2))) \
@@ -207,28 +195,11 @@ impl WriteTransaction {
         self.execute(sql, (rows, shipment.0), "keep the age of shipment items").await
     }
 
-    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO shipment_line (shipment_id, item_id, line_item_id, sku, product_id, quantity, \
-                       is_shipped, is_confirmed, carrier_id, carrier_name, tracking_number, tracking_url, \
-                       estimated_delivery_ms, exchange_id) \
-                   SELECT ?2, value->>'item_id', value->>'line_item_id', value->>'sku', value->>'product_id', \
-                          value->>'quantity', value->>'is_shipped', value->>'is_confirmed', value->>'carrier_id', \
-                          value->>'carrier_name', value->>'tracking_number', value->>'tracking_url', \
-                          value->>'estimated_delivery_ms', ?3 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (shipment_id, item_id) DO UPDATE SET line_item_id = excluded.line_item_id, \
-                       sku = excluded.sku, product_id = excluded.product_id, quantity = excluded.quantity, \
-                       is_shipped = excluded.is_shipped, is_confirmed = excluded.is_confirmed, \
-                       carrier_id = excluded.carrier_id, carrier_name = excluded.carrier_name, \
-                       tracking_number = excluded.tracking_number, tracking_url = excluded.tracking_url, \
-                       estimated_delivery_ms = excluded.estimated_delivery_ms, \
-                       exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                   WHERE (line_item_id, sku, product_id, quantity, is_shipped, is_confirmed, carrier_id, \
-                          carrier_name, tracking_number, tracking_url, estimated_delivery_ms) \
-                       IS NOT (excluded.line_item_id, excluded.sku, excluded.product_id, excluded.quantity, \
-                               excluded.is_shipped, excluded.is_confirmed, excluded.carrier_id, \
-                               excluded.carrier_name, excluded.tracking_number, excluded.tracking_url, \
-                               excluded.estimated_delivery_ms) OR missing_since_ms IS NOT NULL";
-        let values = (rows, page.shipment_id.0, page.exchange_id.0);
+    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64> {
+        let columns = "line_item_id, sku, product_id, quantity, is_shipped, is_confirmed, carrier_id, \
+                       carrier_name, tracking_number, tracking_url, estimated_delivery_ms";
+        let sql = upsert_records("shipment_line", "shipment_id", "shipment_id, item_id", columns);
+        let values = (rows, page.exchange_id, page.shipment_id);
         self.execute_counting(sql, values, "record the items of a shipment").await
     }
 }

@@ -9,28 +9,15 @@ use crate::model::{
     ChangeId, ExchangeId, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
 };
 use crate::store::outbox::changes::outbox_open_revisions;
-use crate::store::{StoreError, WriteTransaction};
+use crate::store::{Result, WriteTransaction};
 use serde_json::json as value;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row as _};
+use sqlx::FromRow;
 use std::collections::BTreeMap;
 
 /// Event of a write in doubt that took effect.
 pub const WRITE_TOOK_EFFECT: &str = "write.took_effect";
 /// Event of a write in doubt that had no effect, or whose outcome nothing depends on any more.
 pub const WRITE_ENDED: &str = "write.ended";
-
-impl FromRow<'_, SqliteRow> for StockLevelWrite {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let before: Option<i64> = row.try_get("before")?;
-        Ok(Self {
-            product: row.try_get("product")?,
-            warehouse_id: row.try_get("warehouse_id")?,
-            before: before.map(Quantity),
-            written: Quantity(row.try_get("written")?),
-        })
-    }
-}
 
 #[derive(FromRow)]
 struct OpenWriteRow {
@@ -44,17 +31,14 @@ struct OpenWriteRow {
 
 impl WriteTransaction {
     /// Returns true if these stock levels and their changes are still as the plan saw them.
-    ///
-    /// People and programs may have changed either between the plan and this transaction.
-    pub async fn stock_levels_unchanged(&mut self, seen: &[&PlannedStockLevel]) -> Result<bool, StoreError> {
+    pub async fn stock_levels_unchanged(&mut self, seen: &[&PlannedStockLevel]) -> Result<bool> {
         let levels: Vec<StockLevel> = seen.iter().map(|seen| seen.stock_level.clone()).collect();
         let rows = stock_level_rows(&mut self.tx, &levels).await?;
         if !rows.iter().eq(seen.iter().map(|seen| &seen.row)) {
             return Ok(false);
         }
         let open = outbox_open_revisions(&mut self.tx, &levels).await?;
-        let open: BTreeMap<ChangeId, i64> =
-            open.into_iter().map(|(id, revision)| (ChangeId(id), revision)).collect();
+        let open: BTreeMap<ChangeId, i64> = open.into_iter().collect();
         Ok(open == seen.iter().flat_map(|seen| seen.open_changes.iter().copied()).collect())
     }
 
@@ -62,7 +46,7 @@ impl WriteTransaction {
     pub async fn stock_level_writes_of_entries(
         &mut self,
         entries: &[(&Sku, WarehouseId, Quantity)],
-    ) -> Result<Vec<StockLevelWrite>, StoreError> {
+    ) -> Result<Vec<StockLevelWrite>> {
         let sql = "SELECT p.id AS product, CAST(e.value->>1 AS INTEGER) AS warehouse_id, b.quantity AS before, \
                        e.value->>2 AS written \
                    FROM json_each(?1) e JOIN product p ON p.sku = e.value->>0 \
@@ -76,7 +60,7 @@ impl WriteTransaction {
         &mut self,
         id: ProductId,
         sku: &Sku,
-    ) -> Result<Vec<StockLevelWrite>, StoreError> {
+    ) -> Result<Vec<StockLevelWrite>> {
         let sql = "SELECT b.product, b.warehouse_id, b.quantity AS before, b.quantity AS written FROM product q \
                    JOIN balance b ON b.product = coalesce(q.alias_of, q.id) AND b.unlinked_ms IS NULL \
                    WHERE q.sku = coalesce((SELECT sku FROM product WHERE product_id = ?1 \
@@ -85,26 +69,21 @@ impl WriteTransaction {
     }
 
     /// Returns the open writes of a call.
-    pub async fn stock_level_writes_open(
-        &mut self,
-        exchange: ExchangeId,
-    ) -> Result<Vec<StockLevelWrite>, StoreError> {
+    pub async fn stock_level_writes_open(&mut self, exchange: ExchangeId) -> Result<Vec<StockLevelWrite>> {
         let sql = "SELECT product, warehouse_id, before, written FROM stock_level_write \
                    WHERE exchange_id = ?1 AND ended IS NULL ORDER BY product, warehouse_id";
         self.fetch_all(sql, (exchange.0,), "read the open writes of a call").await
     }
 
     /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send and counts in the
-    /// own delta.
-    ///
-    /// Does nothing if the write has ended.
+    /// own delta. Does nothing if the write has ended.
     pub async fn stock_level_write_took_effect(
         &mut self,
         exchange: ExchangeId,
         sent_at: Timestamp,
         write: &StockLevelWrite,
         at: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if !self.stock_level_write_is_open(exchange, write).await? {
             return Ok(());
         }
@@ -119,7 +98,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         write: &StockLevelWrite,
         at: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if !self.stock_level_write_is_open(exchange, write).await? {
             return Ok(());
         }
@@ -128,7 +107,7 @@ impl WriteTransaction {
     }
 
     /// Ends the open writes without an undecided change: a person cancelled it or requested it again.
-    pub async fn stock_level_writes_end_orphaned(&mut self, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn stock_level_writes_end_orphaned(&mut self, at: Timestamp) -> Result<()> {
         let sql = "SELECT exchange_id, product, warehouse_id, before, written FROM stock_level_write \
                    WHERE ended IS NULL AND NOT EXISTS ( \
                        SELECT 1 FROM outbox o WHERE o.exchange_id = stock_level_write.exchange_id \
@@ -146,12 +125,7 @@ impl WriteTransaction {
     }
 
     /// Applies the event of a stock level in a replay.
-    pub async fn apply_write_event(
-        &mut self,
-        kind: &str,
-        detail: &str,
-        position: Position,
-    ) -> Result<(), StoreError> {
+    pub async fn apply_write_event(&mut self, kind: &str, detail: &str, position: Position) -> Result<()> {
         let sql = "SELECT w.exchange_id, d.value->>'sent_ms' AS sent_ms, w.product, w.warehouse_id, w.before, w.written \
                    FROM (SELECT json(?1) AS value) d JOIN product p ON p.sku = d.value->>'sku' \
                    JOIN stock_level_write w ON w.product = p.id \
@@ -171,7 +145,7 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         write: &StockLevelWrite,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let open = self.stock_level_writes_open(exchange).await?;
         Ok(open.iter().any(|open| open.is_same_stock_level(write)))
     }
@@ -181,7 +155,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         write: &StockLevelWrite,
         ended: Position,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "UPDATE stock_level_write SET ended = ?4 \
                    WHERE exchange_id = ?1 AND product = ?2 AND warehouse_id = ?3 AND ended IS NULL";
         let values = (exchange.0, write.product, write.warehouse_id, ended.0);
@@ -195,7 +169,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         write: &StockLevelWrite,
         at: Timestamp,
-    ) -> Result<Position, StoreError> {
+    ) -> Result<Position> {
         let sql = "SELECT p.sku, e.sent_ms FROM product p, exchange e WHERE p.id = ?1 AND e.id = ?2";
         let (sku, sent_ms): (String, i64) =
             self.fetch_one(sql, (write.product, exchange.0), "name the stock level of a write").await?;

@@ -6,8 +6,8 @@ use crate::model::{
 };
 use crate::reconcile::ProductLack;
 use crate::reconcile::proof::ABSENCE_CHECKS_APART;
-use crate::store::engine::error::SqlContext;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::engine::fetch;
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::FromRow;
@@ -20,9 +20,7 @@ pub struct StockLevelRow {
     pub spelling: String,
     /// Warehouse that the changes name.
     pub warehouse_id: WarehouseId,
-    /// Row of the product; `None`: the mirror has none for this SKU.
-    ///
-    /// A SKU without a product of its own spelling gets the only product of its case key.
+    /// Row of the product with this spelling, else of the only one with its case key; `None`: there is none.
     pub product: Option<i64>,
     /// SKU in the platform's spelling.
     pub sku: Option<Sku>,
@@ -65,9 +63,7 @@ pub struct StockLevelRow {
     pub may_be_linked: bool,
     /// False if the platform reported the warehouse as inactive for the product.
     pub is_active: bool,
-    /// True if a write is in flight or in doubt.
-    ///
-    /// Also true if a stale replica may have answered the last read.
+    /// True if a write is in flight or in doubt, or a stale replica may have answered the last read.
     pub is_busy: bool,
     /// True if the platform accepted the last write and does not show it.
     pub is_disputed: bool,
@@ -80,9 +76,7 @@ pub struct StockLevelRow {
     /// Applied adjusts that an open count may have to add: change, delta, time of the insertion in RFC 3339.
     #[sqlx(json)]
     pub applied_adjusts: Vec<(ChangeId, i64, String)>,
-    /// Current and earlier facts, oldest first: R, O, times of the first and last observation.
-    ///
-    /// Empty unless an open count names its moment.
+    /// Facts, oldest first: R, O, first and last observation. Empty unless an open count names its moment.
     #[sqlx(json)]
     pub quantity_states: Vec<(Quantity, i64, Option<Timestamp>, Option<Timestamp>)>,
 }
@@ -99,7 +93,7 @@ pub struct PlannedStockLevel {
 }
 
 /// Write of one stock level.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
 pub struct StockLevelWrite {
     /// Row of the product.
     pub product: i64,
@@ -123,18 +117,14 @@ pub(in crate::store) fn json_rows<T: Serialize + ?Sized>(rows: &T) -> String {
 }
 
 impl Store {
-    /// Returns these stock levels in their order, each under the platform's spelling where that is known.
-    ///
-    /// Several of them may be equal.
-    pub async fn stock_levels_resolve(&self, levels: &[StockLevel]) -> Result<Vec<StockLevel>, StoreError> {
+    /// Returns these stock levels in their order, some maybe equal, under the platform's spelling where it is
+    /// known.
+    pub async fn stock_levels_resolve(&self, levels: &[StockLevel]) -> Result<Vec<StockLevel>> {
         let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m \
                                     WHERE m.spelling = value->>0), value->>0) \
                    FROM json_each(?1) ORDER BY key";
-        let query = sqlx::query_scalar(sql).bind(stock_level_names(levels));
-        let names: Vec<Sku> = query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("resolve the SKUs of changes")?;
+        let names =
+            self.fetch_column(sql, (stock_level_names(levels),), "resolve the SKUs of changes").await?;
         let resolved =
             |(sku, level): (Sku, &StockLevel)| StockLevel { sku, warehouse_id: level.warehouse_id };
         Ok(names.into_iter().zip(levels).map(resolved).collect())
@@ -143,29 +133,22 @@ impl Store {
     /// Returns the known state of these stock levels, in their order.
     ///
     /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
-    pub async fn stock_level_rows(&self, levels: &[StockLevel]) -> Result<Vec<StockLevelRow>, StoreError> {
+    pub async fn stock_level_rows(&self, levels: &[StockLevel]) -> Result<Vec<StockLevelRow>> {
         stock_level_rows(&mut *self.read_connection().await?, levels).await
     }
 
     /// Returns the journal's last position.
-    pub async fn journal_position(&self) -> Result<Position, StoreError> {
-        let sql = "SELECT position FROM journal_sequence";
-        sqlx::query_scalar(sql)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .map(Position)
-            .context("read the journal's position")
+    pub async fn journal_position(&self) -> Result<Position> {
+        self.fetch_value("SELECT position FROM journal_sequence", (), "read the journal's position").await
     }
 }
 
 pub(super) async fn stock_level_rows(
     from: &mut SqliteConnection,
     levels: &[StockLevel],
-) -> Result<Vec<StockLevelRow>, StoreError> {
-    let query = sqlx::query_as(STOCK_LEVEL_ROWS)
-        .bind(stock_level_names(levels))
-        .bind(whole_millis(ABSENCE_CHECKS_APART));
-    query.fetch_all(from).await.context("read stock levels")
+) -> Result<Vec<StockLevelRow>> {
+    let values = (stock_level_names(levels), whole_millis(ABSENCE_CHECKS_APART));
+    fetch::all(from, STOCK_LEVEL_ROWS, values, "read stock levels").await
 }
 
 pub(in crate::store) fn stock_level_names(levels: &[StockLevel]) -> String {
@@ -181,7 +164,8 @@ macro_rules! stock_level_spellings {
     };
 }
 
-/// SQL: true if the first and the last answer without the link of the balance `b` are less than `$apart` ms apart.
+/// SQL: true if the first and the last answer without the link of the balance `b` are less than `$apart` ms
+/// apart.
 ///
 /// `r` is the read batch of the product. The calendar measures only the distance of answers of two boots.
 macro_rules! link_is_unproved {
@@ -200,10 +184,10 @@ pub(in crate::store) use link_is_unproved;
 
 const STOCK_LEVEL_ROWS: &str = concat!(
     "
-WITH stock_level AS (SELECT key AS place, value->>0 AS spelling, CAST(value->>1 AS INTEGER) AS warehouse_id,
+WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>1 AS INTEGER) AS warehouse_id,
                      value->>2 AS case_key
               FROM json_each(?1)),
-     -- A spelling the service was never asked for means nobody yet. What it will probably mean is foreseen for the brakes.
+     -- A spelling that was never requested names no product of its own yet. The brakes use the one that it probably names.
      known AS (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
                           SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t
                           WHERE t.case_key = k.case_key
@@ -214,7 +198,7 @@ WITH stock_level AS (SELECT key AS place, value->>0 AS spelling, CAST(value->>1 
     " AND s.warehouse_id = k.warehouse_id
                        AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
                FROM stock_level k LEFT JOIN product q ON q.sku = k.spelling),
-     -- Moments of another boot say nothing.
+     -- Moments of another boot are not comparable.
      sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
               WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
 SELECT k.spelling, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
@@ -282,7 +266,7 @@ LEFT JOIN product o ON o.id = k.own
 LEFT JOIN read_batch requested ON requested.id = o.read_batch_id
 LEFT JOIN read_batch r ON r.id = p.read_batch_id
 LEFT JOIN balance b ON b.product = k.product AND b.warehouse_id = k.warehouse_id
-ORDER BY k.place"
+ORDER BY k.ordinal"
 );
 
 impl WriteTransaction {
@@ -294,7 +278,7 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         writes: &[StockLevelWrite],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, before, written) \
                    SELECT value->>'product', value->>'warehouse_id', ?2, value->>'before', value->>'written' \
                    FROM json_each(?1) WHERE true \
@@ -303,8 +287,8 @@ impl WriteTransaction {
                            is_unconfirmed = 0, \
                        first_mismatch_ms = NULL, check_due_ms = NULL \
                    WHERE stock_level_write.ended IS NOT NULL";
-        let done = sqlx::query(sql).bind(json_rows(writes)).bind(exchange.0).execute(&mut *self.tx).await;
-        Ok(done.context("claim stock levels")?.rows_affected() == writes.len() as u64)
+        let claimed = self.execute_counting(sql, (json_rows(writes), exchange), "claim stock levels").await?;
+        Ok(claimed == writes.len() as u64)
     }
 
     /// Ends the open writes of a finished exchange; those in `applied` become facts.
@@ -316,15 +300,14 @@ impl WriteTransaction {
         ended: Position,
         sent_at: Timestamp,
         applied: &[StockLevelWrite],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let open = self.stock_level_writes_open(exchange).await?;
         let is_open = |write: &&StockLevelWrite| open.iter().any(|open| open.is_same_stock_level(write));
         let applied: Vec<StockLevelWrite> = applied.iter().filter(is_open).cloned().collect();
         self.stock_levels_written(exchange, sent_at, &applied).await?;
         self.writes_accepted(exchange, sent_at, &applied).await?;
         let sql = "UPDATE stock_level_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
-        let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
-        done.map(drop).context("end the writes of stock levels")
+        self.execute(sql, (exchange, ended), "end the writes of stock levels").await
     }
 
     /// Sets the fact of the stock levels to the written quantity and adds the difference to the own delta.
@@ -334,7 +317,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         sent_at: Timestamp,
         written: &[StockLevelWrite],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms, since_ms) \
                    SELECT value->>'product', value->>'warehouse_id', value->>'written', ?2, ?3, ?3 \
                    FROM json_each(?1) WHERE true \
@@ -345,8 +328,7 @@ impl WriteTransaction {
                        since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
                        fact_ms = excluded.fact_ms, unlinked_ms = NULL, unlinked_exchange_id = NULL";
-        let query = sqlx::query(sql).bind(json_rows(written)).bind(exchange.0).bind(sent_at.0);
-        query.execute(&mut *self.tx).await.context("record written quantities")?;
+        self.execute(sql, (json_rows(written), exchange, sent_at), "record written quantities").await?;
         let products: Vec<i64> = written.iter().map(|write| write.product).collect();
         self.digests_clear(&products).await?;
         let changed = written.iter().filter(|write| write.before != Some(write.written));
@@ -354,8 +336,7 @@ impl WriteTransaction {
         let sql = "UPDATE stock_level_write \
                    SET zeroed_ms = iif(written = 0, iif(before > 0, ?2, zeroed_ms), NULL) \
                    WHERE (product, warehouse_id) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json_rows(&changed)).bind(sent_at.0).execute(&mut *self.tx).await;
-        done.context("note which stock levels were emptied")?;
+        self.execute(sql, (json_rows(&changed), sent_at), "record which stock levels were emptied").await?;
         self.mismatch_close(&changed).await
     }
 
@@ -368,7 +349,7 @@ impl WriteTransaction {
         read: ExchangeId,
         observed_at: Timestamp,
         max_base_age_ms: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         // First the counts whose spelling is resolved only now: an earlier fact may still be their base.
         let sql = "UPDATE outbox SET revision = revision + 1, (base_quantity, base_own_delta, base_ms) = \
                        (SELECT quantity, own_delta, known_ms FROM count_base_at_insert c \

@@ -1,8 +1,9 @@
 //! Active storefronts and their listing templates.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, StorefrontId};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -16,6 +17,7 @@ pub struct StorefrontFact {
     /// `IsActive`.
     pub is_active: Option<bool>,
     /// `Type`, the kind of channel.
+    #[serde(rename = "type")]
     pub kind: Option<String>,
     /// `StorefrontProperties` as JSON.
     pub properties: Option<String>,
@@ -67,7 +69,7 @@ pub struct TemplateRow {
 
 impl Store {
     /// Lists the storefronts, also those that the platform no longer lists.
-    pub async fn storefront_list(&self) -> Result<Vec<StorefrontRow>, StoreError> {
+    pub async fn storefront_list(&self) -> Result<Vec<StorefrontRow>> {
         let sql = "SELECT id, name, type AS kind, is_active, properties, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM storefront ORDER BY id";
@@ -75,14 +77,13 @@ impl Store {
     }
 
     /// Returns the storefronts that the platform lists.
-    pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>, StoreError> {
+    pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>> {
         let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
-        let ids: Vec<(i64,)> = self.fetch_all(sql, (), "read the storefronts").await?;
-        Ok(ids.into_iter().map(|(id,)| StorefrontId(id)).collect())
+        self.fetch_column(sql, (), "read the storefronts").await
     }
 
     /// Lists the listing templates of a storefront or of all, also those that the platform no longer lists.
-    pub async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>, StoreError> {
+    pub async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>> {
         let sql = "SELECT id, storefront_id, name, body, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM listing_template WHERE ?1 IS NULL OR storefront_id = ?1 ORDER BY storefront_id, id";
@@ -96,17 +97,9 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         storefronts: &[StorefrontFact],
-    ) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO storefront (id, name, is_active, type, properties, exchange_id) \
-                   SELECT value->>'id', value->>'name', value->>'is_active', value->>'kind', \
-                          value->>'properties', ?2 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_active = excluded.is_active, \
-                       type = excluded.type, properties = excluded.properties, \
-                       exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                   WHERE (name, is_active, type, properties) \
-                       IS NOT (excluded.name, excluded.is_active, excluded.type, excluded.properties) \
-                       OR missing_since_ms IS NOT NULL";
-        self.execute_counting(sql, (json_rows(storefronts), exchange.0), "record storefronts").await
+    ) -> Result<u64> {
+        let sql = upsert_records("storefront", "", "id", "name, is_active, type, properties");
+        self.execute_counting(sql, (json_rows(storefronts), exchange), "record storefronts").await
     }
 
     /// Records a page of a storefront's templates and returns the number of new or changed ones.
@@ -115,15 +108,9 @@ impl WriteTransaction {
         exchange: ExchangeId,
         storefront: StorefrontId,
         templates: &[TemplateFact],
-    ) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO listing_template (id, storefront_id, name, body, exchange_id) \
-                   SELECT value->>'id', ?3, value->>'name', value->>'body', ?2 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (id) DO UPDATE SET storefront_id = excluded.storefront_id, name = excluded.name, \
-                       body = excluded.body, exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                   WHERE (storefront_id, name, body) \
-                       IS NOT (excluded.storefront_id, excluded.name, excluded.body) \
-                       OR missing_since_ms IS NOT NULL";
-        let values = (json_rows(templates), exchange.0, storefront.0);
+    ) -> Result<u64> {
+        let sql = upsert_records("listing_template", "storefront_id", "id", "storefront_id, name, body");
+        let values = (json_rows(templates), exchange, storefront);
         self.execute_counting(sql, values, "record listing templates").await
     }
 }

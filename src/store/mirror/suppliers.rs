@@ -1,8 +1,9 @@
 //! Suppliers.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, SupplierId};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -40,7 +41,7 @@ pub struct SupplierRow {
 
 impl Store {
     /// Lists the suppliers, also those that the platform no longer lists.
-    pub async fn supplier_list(&self) -> Result<Vec<SupplierRow>, StoreError> {
+    pub async fn supplier_list(&self) -> Result<Vec<SupplierRow>> {
         let sql = "SELECT id, name, account_number, is_active, url AS supplier_url, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM supplier ORDER BY id";
@@ -54,16 +55,8 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         suppliers: &[SupplierFact],
-    ) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO supplier (id, name, account_number, is_active, url, exchange_id) \
-                   SELECT value->>'id', value->>'name', value->>'account_number', value->>'is_active', \
-                          value->>'url', ?2 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, account_number = excluded.account_number, \
-                       is_active = excluded.is_active, url = excluded.url, exchange_id = excluded.exchange_id, \
-                       missing_since_ms = NULL \
-                   WHERE (name, account_number, is_active, url) \
-                       IS NOT (excluded.name, excluded.account_number, excluded.is_active, excluded.url) \
-                       OR missing_since_ms IS NOT NULL";
-        self.execute_counting(sql, (json_rows(suppliers), exchange.0), "record suppliers").await
+    ) -> Result<u64> {
+        let sql = upsert_records("supplier", "", "id", "name, account_number, is_active, url");
+        self.execute_counting(sql, (json_rows(suppliers), exchange), "record suppliers").await
     }
 }

@@ -8,13 +8,11 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{OrderId, Timestamp, time};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use sqlx::FromRow;
 use std::time::Duration;
 
-/// Time without news after which an order or a shipment is read less often.
-///
-/// Three days cover a weekend, so Friday's orders are still read at each run on Monday.
+/// Time without news after which an order or a shipment is read less often; it covers a weekend.
 pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// Interval at which quiet orders and shipments are read.
 pub const QUIET_READ_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -122,7 +120,7 @@ pub struct RequestedOrder {
 
 impl Store {
     /// Returns the tracked orders to be read at `now`, least recently read first.
-    pub async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue, StoreError> {
+    pub async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue> {
         let sql = "WITH counts AS (SELECT exchange_id, paid_ready_to_ship_sales_orders AS ready, \
                        unshipped_sales_orders AS unshipped, unshipped_drop_ship_orders AS dropship \
                        FROM work_queue ORDER BY exchange_id DESC LIMIT ?6), \
@@ -149,7 +147,8 @@ impl Store {
             time::whole_millis(CLOSED_READ_PERIOD),
             COUNTS_ROWS_MAX,
         );
-        let rows: Vec<(i64, bool, bool)> = self.fetch_all(sql, values, "find the orders to be read").await?;
+        let rows: Vec<(OrderId, bool, bool)> =
+            self.fetch_all(sql, values, "find the orders to be read").await?;
         let mut due = OrdersDue::default();
         for (order, is_named, is_closed) in rows {
             let queue = match (is_named, is_closed) {
@@ -157,7 +156,7 @@ impl Store {
                 (false, true) => &mut due.closed,
                 (false, false) => &mut due.open,
             };
-            queue.push(OrderId(order));
+            queue.push(order);
         }
         Ok(due)
     }
@@ -166,7 +165,7 @@ impl Store {
     ///
     /// Its answer distinguishes a cancelled order from a failing platform. It is the most recently read
     /// tracked order that shows a line and is not among `without`.
-    pub async fn control_order(&self, without: &[OrderId]) -> Result<Option<OrderId>, StoreError> {
+    pub async fn control_order(&self, without: &[OrderId]) -> Result<Option<OrderId>> {
         let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
                        JOIN tracked_order t ON t.order_id = o.id \
                        WHERE o.id NOT IN (SELECT value FROM json_each(?1)) \
@@ -176,28 +175,23 @@ impl Store {
                    WHERE exchange_id < (SELECT max(l.absent_exchange_id) FROM order_line_item l \
                        JOIN tracked_order e ON e.order_id = l.order_id \
                        WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
-        let values = (json_rows(without),);
-        let id: Option<(i64,)> = self.fetch_optional(sql, values, "find a control order").await?;
-        Ok(id.map(|(id,)| OrderId(id)))
+        Ok(self.fetch_column(sql, (json_rows(without),), "find a control order").await?.pop())
     }
 
     /// Returns the order that was named last and is not among `without`.
-    pub async fn order_read_request_last(
-        &self,
-        without: &[OrderId],
-    ) -> Result<Option<RequestedOrder>, StoreError> {
+    pub async fn order_read_request_last(&self, without: &[OrderId]) -> Result<Option<RequestedOrder>> {
         let sql = "SELECT a.id, a.order_id FROM order_read_request a \
                    WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
         self.fetch_optional(sql, (json_rows(without),), "find the newest read request for an order").await
     }
 
     /// Lists the tracked orders with their known state.
-    pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
+    pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>> {
         self.fetch_all(ORDER_ROWS, (None::<i64>,), "list the tracked orders").await
     }
 
     /// Returns the known state of an order, tracked or not; `None`: it was never read.
-    pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>, StoreError> {
+    pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>> {
         let sql = ORDER_ROWS.replace("tracked_order t", "(SELECT id AS order_id FROM sales_order) t");
         self.fetch_optional(sqlx::AssertSqlSafe(sql), (order.0,), "read the state of an order").await
     }
@@ -214,13 +208,13 @@ const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.obser
 
 impl WriteTransaction {
     /// Tracks orders, which are read at the next free call, and returns the number of new ones.
-    pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
+    pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64> {
         let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
         self.execute_counting(sql, (json_rows(orders),), "track orders").await
     }
 
     /// Requests that tracked orders, also closed ones, are read at the next free call.
-    pub async fn order_read_request_add(&mut self, orders: &[OrderId]) -> Result<(), StoreError> {
+    pub async fn order_read_request_add(&mut self, orders: &[OrderId]) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO order_read_request (order_id) \
                    SELECT t.order_id FROM tracked_order t \
                    WHERE t.order_id IN (SELECT value FROM json_each(?1)) ORDER BY t.order_id";
@@ -228,13 +222,13 @@ impl WriteTransaction {
     }
 
     /// Removes the request for an order that was read; a request that came later stays.
-    pub async fn order_read_request_done(&mut self, request: RequestedOrder) -> Result<(), StoreError> {
+    pub async fn order_read_request_done(&mut self, request: RequestedOrder) -> Result<()> {
         let sql = "DELETE FROM order_read_request WHERE order_id = ?1 AND id <= ?2";
         self.execute(sql, (request.order_id, request.id), "remove the read request of an order").await
     }
 
     /// Stops tracking orders and returns their number.
-    pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
+    pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64> {
         let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";
         self.execute_counting(sql, (json_rows(orders),), "stop tracking orders").await
     }

@@ -5,7 +5,8 @@
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
+use sqlx::types::Json;
 
 /// Event of a SKU whose product a create in doubt proved to have created.
 pub const SKU_DISCOVERED: &str = "sku.discovered";
@@ -13,9 +14,7 @@ pub const SKU_DISCOVERED: &str = "sku.discovered";
 /// Number of rows per query in a full listing; between queries other reads can use the connection.
 const LISTING_PAGE: u32 = 1_000;
 
-/// Progress of a run over the tracked SKUs, stalest first.
-///
-/// The run reads each SKU once, although answers are recorded meanwhile.
+/// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug)]
 pub struct StalestProgress {
     /// Bytes of the last SKU taken from those never read; `None`: all were taken.
@@ -37,20 +36,10 @@ impl Default for StalestProgress {
     }
 }
 
-/// Parses rows from one JSON text; single rows would cross to the connection's thread one by one.
-fn parse_rows<T: serde::de::DeserializeOwned>(rows: &str) -> Vec<T> {
-    serde_json::from_str(rows).expect("SQLite wrote the list, from texts and integers")
-}
-
 impl Store {
-    /// Passes the tracked SKUs with their origins to `each` in pages, in order.
-    ///
-    /// An account may have a million SKUs. `each` returns false to stop. Bytes that are not UTF-8 are
-    /// replaced by U+FFFD.
-    pub async fn tracked_sku_each(
-        &self,
-        mut each: impl FnMut(Vec<(String, String)>) -> bool,
-    ) -> Result<(), StoreError> {
+    /// Passes the tracked SKUs with their origins in pages to `each` until it returns false; an account may
+    /// have a million. Bytes that are not UTF-8 are replaced by U+FFFD.
+    pub async fn tracked_sku_each(&self, mut each: impl FnMut(Vec<(String, String)>) -> bool) -> Result<()> {
         let sql = "SELECT sku, origin, CAST(sku AS BLOB) FROM tracked_sku WHERE sku > CAST(?1 AS TEXT) ORDER BY sku LIMIT ?2";
         let mut after: Vec<u8> = Vec::new();
         loop {
@@ -66,22 +55,21 @@ impl Store {
     }
 
     /// Returns the number of tracked SKUs.
-    pub async fn tracked_sku_count(&self) -> Result<i64, StoreError> {
-        let (count,) =
-            self.fetch_one("SELECT count(*) FROM tracked_sku", (), "count the tracked SKUs").await?;
-        Ok(count)
+    pub async fn tracked_sku_count(&self) -> Result<i64> {
+        self.fetch_value("SELECT count(*) FROM tracked_sku", (), "count the tracked SKUs").await
     }
 
     /// Returns the next tracked SKUs of a run, at most `limit`, and advances `progress`.
     ///
-    /// First come the SKUs never requested, in order. SKUs whose read batch is older than `before`, the position
-    /// at which the run began, follow by the age of the batch.
+    /// First come the SKUs never requested, in order. SKUs whose read batch is older than `before`, the
+    /// position at which the run began, follow by the age of the batch.
     pub async fn tracked_sku_stalest(
         &self,
         before: Position,
         progress: &mut StalestProgress,
         limit: u32,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
+        // Each query returns one JSON text; single rows would cross to the connection's thread one by one.
         let mut page: Vec<String> = Vec::new();
         while let (Some(after), true) = (&progress.never_read, page.is_empty()) {
             let sql = "SELECT json_group_array(sku), CAST(max(sku) AS BLOB), count(*) FROM ( \
@@ -90,7 +78,7 @@ impl Store {
                            ORDER BY t.sku LIMIT ?2)";
             let (skus, last, count): (LossyText, Option<Vec<u8>>, u32) =
                 self.fetch_one(sql, (after, limit), "find the SKUs that were never read").await?;
-            page = parse_rows(&String::from(skus));
+            page = serde_json::from_str(&String::from(skus)).expect("SQLite wrote the list, from texts");
             // The platform can have no SKU that is not UTF-8.
             page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
             // A short page is the last one; a further query would scan all tracked SKUs for each page.
@@ -108,8 +96,8 @@ impl Store {
                        ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";
         let (exchange, batch, sku) = &progress.last_read;
         let values = (before.0, rest, exchange, batch, sku);
-        let (found,): (String,) = self.fetch_one(sql, values, "find the stalest SKUs").await?;
-        let found: Vec<(String, i64, i64)> = parse_rows(&found);
+        let Json::<Vec<(String, i64, i64)>>(found) =
+            self.fetch_value(sql, values, "find the stalest SKUs").await?;
         if let Some((sku, exchange, batch)) = found.last() {
             progress.last_read = (*exchange, *batch, sku.clone());
         }
@@ -120,23 +108,19 @@ impl Store {
 
 impl WriteTransaction {
     /// Tracks SKUs and returns the number of new ones.
-    pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
+    pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64> {
         let sql = "INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)";
         self.execute_counting(sql, (json_rows(skus),), "track SKUs").await
     }
 
     /// Stops tracking SKUs; a later discovery does not track them again.
-    pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
+    pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64> {
         let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT value FROM json_each(?1))";
         self.execute_counting(sql, (json_rows(skus),), "stop tracking SKUs").await
     }
 
     /// Records discovered SKUs; they are tracked unless a person removed them.
-    pub async fn discovered_sku_add(
-        &mut self,
-        exchange: ExchangeId,
-        skus: &[Sku],
-    ) -> Result<u64, StoreError> {
+    pub async fn discovered_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
         self.execute_counting(sql, (json_rows(skus), exchange.0), "record discovered SKUs").await
     }
@@ -147,14 +131,14 @@ impl WriteTransaction {
         exchange: ExchangeId,
         sku: &Sku,
         at: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let detail = serde_json::json!({"exchange_id": exchange.0}).to_string();
         self.event_append(at, SKU_DISCOVERED, sku.as_str(), Some(&detail)).await?;
         self.discovered_sku_add(exchange, std::slice::from_ref(sku)).await.map(drop)
     }
 
     /// Applies the event [`SKU_DISCOVERED`] in a replay.
-    pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
+    pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<()> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
         self.execute(sql, (sku, detail), "record a created SKU").await
     }

@@ -12,7 +12,7 @@
 
 use super::work_queue::{counts_since, order_counts_differ};
 use crate::model::{JobKind, Operation, OrderId, RunId, Timestamp};
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use std::collections::BTreeSet;
 
 /// Orders confirmed as unchanged.
@@ -26,7 +26,7 @@ pub struct UnchangedOrders {
 
 impl Store {
     /// Returns the open orders that the counts confirm, for a run of `order_lines` that just began.
-    pub async fn orders_unchanged(&self, run: RunId) -> Result<Option<UnchangedOrders>, StoreError> {
+    pub async fn orders_unchanged(&self, run: RunId) -> Result<Option<UnchangedOrders>> {
         let read = self.orders_read_before(run).await?;
         let Some(first) = read.iter().map(|(_, exchange)| *exchange).min() else { return Ok(None) };
         let Some((check, checked_ms)) = self.counts_checked_after(first).await? else { return Ok(None) };
@@ -43,7 +43,7 @@ impl Store {
     /// Returns the open orders read in the previous run or later, each with the exchange that read it. A run
     /// for named orders does not count as a previous run. An order whose last answer lacked a line is left
     /// out, because the second answer that decides on the line must not be delayed.
-    async fn orders_read_before(&self, run: RunId) -> Result<Vec<(i64, i64)>, StoreError> {
+    async fn orders_read_before(&self, run: RunId) -> Result<Vec<(i64, i64)>> {
         let sql = "SELECT o.id, o.exchange_id FROM sales_order o JOIN exchange e ON e.id = o.exchange_id \
                    WHERE o.closed_ms IS NULL AND e.run_id >= ( \
                        SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running' AND input IS NULL) \
@@ -53,7 +53,7 @@ impl Store {
     }
 
     /// Returns id and time of the newest applied read of the counts, if it is after `position`.
-    async fn counts_checked_after(&self, position: i64) -> Result<Option<(i64, i64)>, StoreError> {
+    async fn counts_checked_after(&self, position: i64) -> Result<Option<(i64, i64)>> {
         let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
                    AND verdict = 'accepted' AND NOT is_ignored ORDER BY id DESC LIMIT 1";
         let values = (position, Operation::WorkQueue.as_str());

@@ -1,8 +1,9 @@
 //! Warehouses.
 
+use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, WarehouseId};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -20,6 +21,7 @@ pub struct WarehouseFact {
     /// `IsSystemGenerated`.
     pub is_system_generated: Option<bool>,
     /// `Type`, possibly one that this version does not know.
+    #[serde(rename = "type")]
     pub kind: Option<String>,
     /// `ContactInformation` as JSON.
     pub contact: Option<String>,
@@ -47,7 +49,7 @@ pub struct WarehouseRow {
 
 impl Store {
     /// Lists the warehouses, also those that the platform no longer lists.
-    pub async fn warehouse_list(&self) -> Result<Vec<WarehouseRow>, StoreError> {
+    pub async fn warehouse_list(&self) -> Result<Vec<WarehouseRow>> {
         let sql = "SELECT id, name, type AS kind, is_active, account_number, is_system_generated, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM warehouse ORDER BY id";
@@ -55,10 +57,9 @@ impl Store {
     }
 
     /// Returns the ids of the warehouses that the platform lists.
-    pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>, StoreError> {
+    pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>> {
         let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
-        let ids: Vec<(i64,)> = self.fetch_all(sql, (), "read the warehouses").await?;
-        Ok(ids.into_iter().map(|(id,)| WarehouseId(id)).collect())
+        self.fetch_column(sql, (), "read the warehouses").await
     }
 }
 
@@ -68,20 +69,9 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         warehouses: &[WarehouseFact],
-    ) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO warehouse (id, name, is_active, account_number, is_system_generated, type, contact, \
-                       exchange_id) \
-                   SELECT value->>'id', value->>'name', value->>'is_active', value->>'account_number', \
-                          value->>'is_system_generated', value->>'kind', value->>'contact', ?2 \
-                   FROM json_each(?1) WHERE true \
-                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_active = excluded.is_active, \
-                       account_number = excluded.account_number, \
-                       is_system_generated = excluded.is_system_generated, type = excluded.type, \
-                       contact = excluded.contact, exchange_id = excluded.exchange_id, missing_since_ms = NULL \
-                   WHERE (name, is_active, account_number, is_system_generated, type, contact) \
-                       IS NOT (excluded.name, excluded.is_active, excluded.account_number, \
-                               excluded.is_system_generated, excluded.type, excluded.contact) \
-                       OR missing_since_ms IS NOT NULL";
-        self.execute_counting(sql, (json_rows(warehouses), exchange.0), "record warehouses").await
+    ) -> Result<u64> {
+        let columns = "name, is_active, account_number, is_system_generated, type, contact";
+        let sql = upsert_records("warehouse", "", "id", columns);
+        self.execute_counting(sql, (json_rows(warehouses), exchange), "record warehouses").await
     }
 }

@@ -2,9 +2,10 @@
 
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Timestamp};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx::types::Json;
+use sqlx::{AssertSqlSafe, FromRow};
 
 /// The twelve counts of *WorkQueue* in the interface's order; `None`: the answer lacks the count.
 pub type WorkQueueCounts = [Option<i64>; 12];
@@ -31,27 +32,25 @@ const COUNT_COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, par
 pub(super) struct CountsRow {
     /// Exchange that first showed them.
     pub(super) exchange_id: i64,
-    /// Counts in the interface's order, as a JSON list.
-    counts: String,
+    #[sqlx(json)]
+    counts: WorkQueueCounts,
 }
 
 /// Returns the counts at a position and each later row, oldest first.
-pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>, StoreError> {
+pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>> {
     let sql = format!(
         "SELECT exchange_id, json_array({COUNT_COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
              (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
     );
-    store.fetch_all(sqlx::AssertSqlSafe(sql), (position,), "read the differences of the work queue").await
+    store.fetch_all(AssertSqlSafe(sql), (position,), "read the differences of the work queue").await
 }
 
 pub(super) fn order_counts_differ(one: &CountsRow, other: &CountsRow) -> bool {
     order_counts(&one.counts) != order_counts(&other.counts)
 }
 
-/// Returns the counts of sales orders in a JSON list of all counts.
-fn order_counts(json: &str) -> Option<[Option<i64>; 6]> {
-    let counts: WorkQueueCounts = serde_json::from_str(json).ok()?;
-    Some(ORDER_COUNTS.map(|index| counts[index]))
+fn order_counts(counts: &WorkQueueCounts) -> [Option<i64>; 6] {
+    ORDER_COUNTS.map(|index| counts[index])
 }
 
 /// Counts at one time, as `report work-queue` prints them; `None`: the answer lacked the count.
@@ -87,12 +86,12 @@ pub struct WorkQueueRow {
 
 impl Store {
     /// Returns the newest counts, newest first; each row holds until the next.
-    pub async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>, StoreError> {
+    pub async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>> {
         let sql = format!(
             "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COUNT_COLUMNS} \
              FROM work_queue ORDER BY exchange_id DESC LIMIT ?1"
         );
-        self.fetch_all(sqlx::AssertSqlSafe(sql), (limit,), "read the work queue").await
+        self.fetch_all(AssertSqlSafe(sql), (limit,), "read the work queue").await
     }
 }
 
@@ -103,23 +102,21 @@ impl WriteTransaction {
         exchange: ExchangeId,
         observed_at: Timestamp,
         counts: &WorkQueueCounts,
-    ) -> Result<WorkQueueDifference, StoreError> {
+    ) -> Result<WorkQueueDifference> {
         let newest =
             format!("SELECT json_array({COUNT_COLUMNS}) FROM work_queue ORDER BY exchange_id DESC LIMIT 1");
-        let known: Option<(String,)> =
-            self.fetch_optional(sqlx::AssertSqlSafe(newest), (), "read the newest work queue").await?;
-        let json = json_rows(counts);
-        let known = known.map(|(counts,)| counts);
-        if known.as_ref() == Some(&json) {
+        let mut known = self.fetch_column(AssertSqlSafe(newest), (), "read the newest work queue").await?;
+        let known = known.pop().map(|Json::<WorkQueueCounts>(known)| known);
+        if known.as_ref() == Some(counts) {
             return Ok(WorkQueueDifference::default());
         }
         let values: String = (0..counts.len()).map(|i| format!(", ?3->>{i}")).collect();
         let insert = format!(
             "INSERT INTO work_queue (exchange_id, observed_ms, {COUNT_COLUMNS}) VALUES (?1, ?2{values})"
         );
-        let values = (exchange.0, observed_at.0, &json);
-        self.execute(sqlx::AssertSqlSafe(insert), values, "record the work queue").await?;
-        let orders_differ = known.is_some_and(|known| order_counts(&known) != order_counts(&json));
+        let values = (exchange, observed_at, json_rows(counts));
+        self.execute(AssertSqlSafe(insert), values, "record the work queue").await?;
+        let orders_differ = known.is_some_and(|known| order_counts(&known) != order_counts(counts));
         Ok(WorkQueueDifference { any_differs: true, orders_differ })
     }
 }

@@ -4,54 +4,36 @@
 
 use crate::model::Timestamp;
 use crate::outbox::ChangeState;
-use crate::store::engine::error::SqlContext;
-use crate::store::{DecisionResult, StoreError, WriteTransaction};
+use crate::store::{DecisionResult, Result, WriteTransaction};
 use serde_json::json;
 
-/// Event of an acknowledgement.
 const ACKNOWLEDGED: &str = "outbox.acknowledged";
 
 impl WriteTransaction {
     /// Acknowledges a rejected change; an acknowledged one stays as it is.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
-    pub async fn outbox_acknowledge(
-        &mut self,
-        key: &str,
-        at: Timestamp,
-    ) -> Result<DecisionResult<()>, StoreError> {
+    pub async fn outbox_acknowledge(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
         let sql = "SELECT state, acknowledged_ms FROM outbox WHERE key = ?1";
-        let found: Option<(String, Option<i64>)> = sqlx::query_as(sql)
-            .bind(key)
-            .fetch_optional(&mut *self.tx)
-            .await
-            .context("read the change to acknowledge")?;
+        let found: Option<(ChangeState, Option<i64>)> =
+            self.fetch_optional(sql, (key,), "read the change to acknowledge").await?;
         match found {
             None => return Ok(Err("there is no change with this key".into())),
-            Some((state, _)) if state != ChangeState::Rejected.as_str() => {
+            Some((ChangeState::Rejected, Some(_))) => return Ok(Ok(())),
+            Some((ChangeState::Rejected, None)) => {}
+            Some((state, _)) => {
                 return Ok(Err(format!("it is {state}, and only a rejected change is acknowledged")));
             }
-            Some((_, Some(_))) => return Ok(Ok(())),
-            Some((_, None)) => {}
         }
         self.event_append(at, ACKNOWLEDGED, key, None).await?;
         let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = ?2 WHERE key = ?1";
-        let done = sqlx::query(sql).bind(key).bind(at.0).execute(&mut *self.tx).await;
-        done.map(|_| Ok(())).context("acknowledge a rejected change")
+        self.execute(sql, (key, at), "acknowledge a rejected change").await.map(Ok)
     }
 
     /// Acknowledges all rejected changes with one event, and returns the number of new acknowledgements.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
-    pub async fn outbox_acknowledge_all(&mut self, at: Timestamp) -> Result<u64, StoreError> {
+    pub async fn outbox_acknowledge_all(&mut self, at: Timestamp) -> Result<u64> {
         let sql = "SELECT count(*), coalesce(max(id), 0) FROM outbox \
                    WHERE state = 'rejected' AND acknowledged_ms IS NULL";
-        let (changes, newest): (i64, i64) = sqlx::query_as(sql)
-            .fetch_one(&mut *self.tx)
-            .await
-            .context("count the rejected changes to acknowledge")?;
+        let (changes, newest): (i64, i64) =
+            self.fetch_one(sql, (), "count the rejected changes to acknowledge").await?;
         if changes == 0 {
             return Ok(0);
         }
@@ -59,7 +41,6 @@ impl WriteTransaction {
         self.event_append(at, ACKNOWLEDGED, "outbox", Some(&detail)).await?;
         let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = ?1 \
                    WHERE state = 'rejected' AND acknowledged_ms IS NULL";
-        let done = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
-        Ok(done.context("acknowledge the rejected changes")?.rows_affected())
+        self.execute_counting(sql, (at,), "acknowledge the rejected changes").await
     }
 }

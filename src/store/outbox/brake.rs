@@ -4,10 +4,9 @@ use super::transitions::ChangeOutcome;
 use crate::model::{ChangeId, Position, Timestamp, WarehouseId, cut_reason};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::brake::HourCounts;
-use crate::store::engine::error::SqlContext;
 use crate::store::journal::event::BRAKE_RELEASED;
-use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Result, Store, WriteTransaction};
 use sqlx::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,14 +25,13 @@ impl Store {
     /// Returns for each warehouse the stock levels above zero since `since`, and those of them that writes
     /// emptied.
     ///
-    /// A write in flight or in doubt counts, because it may take effect. Stock levels of `projected`,
-    /// the projected backlog, do not count as emptied, because the caller counts them. They are named in the
-    /// platform's spelling.
+    /// A write in flight or in doubt counts, because it may take effect. The stock levels of `projected`, in
+    /// the platform's spelling, do not count as emptied, because the caller counts them.
     pub async fn brake_hour_counts(
         &self,
         since: Timestamp,
         projected: &[(&str, i64)],
-    ) -> Result<BTreeMap<WarehouseId, HourCounts>, StoreError> {
+    ) -> Result<BTreeMap<WarehouseId, HourCounts>> {
         let sql = "WITH zeroed AS ( \
                        SELECT w.product, w.warehouse_id FROM stock_level_write w \
                        JOIN product p ON p.id = w.product \
@@ -46,43 +44,31 @@ impl Store {
                    WHERE (b.quantity > 0 OR z.product IS NOT NULL) AND b.is_active IS NOT 0 \
                      AND b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS NOT 'Kit' \
                    GROUP BY b.warehouse_id";
-        let rows: Vec<(i64, i64, i64)> = sqlx::query_as(sql)
-            .bind(since.0)
-            .bind(stock_levels::json_rows(projected))
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("count the stock levels that were emptied within the hour")?;
-        let hour = |(warehouse, zeroed, non_zero): (i64, i64, i64)| {
-            (
-                WarehouseId(warehouse),
-                HourCounts { zeroed: zeroed.unsigned_abs(), non_zero: non_zero.unsigned_abs() },
-            )
-        };
+        let values = (since, json_rows(projected));
+        let rows: Vec<(WarehouseId, u64, u64)> =
+            self.fetch_all(sql, values, "count the stock levels that were emptied within the hour").await?;
+        let hour = |(warehouse, zeroed, non_zero)| (warehouse, HourCounts { zeroed, non_zero });
         Ok(rows.into_iter().map(hour).collect())
     }
 
     /// Returns the trips that still hold changes.
-    pub async fn brake_trip_list(&self) -> Result<Vec<BrakeTripRow>, StoreError> {
+    pub async fn brake_trip_list(&self) -> Result<Vec<BrakeTripRow>> {
         let sql = "SELECT t.id, t.what, count(o.id) AS held FROM brake_trip t \
                    JOIN brake_trip_change w ON w.trip_id = t.id \
                    JOIN outbox o ON o.id = w.change_id AND o.state = 'held' \
                    WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the brakes' trips")
+        self.fetch_all(sql, (), "read the brakes' trips").await
     }
 
     /// Returns the releases after this position: the trip, or `None` for changes held without one, and the
     /// number of changes.
-    pub async fn brake_releases(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>, StoreError> {
+    pub async fn brake_releases(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>> {
         let sql = "SELECT trip, count(*) FROM ( \
                        SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w \
                        WHERE w.change_id = o.id) AS trip \
                        FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > ?1 AND kind = ?2)) \
                    GROUP BY released_ms, trip ORDER BY released_ms, trip";
-        let query = sqlx::query_as(sql).bind(after.0).bind(BRAKE_RELEASED);
-        query.fetch_all(&mut *self.read_connection().await?).await.context("read what a person released")
+        self.fetch_all(sql, (after, BRAKE_RELEASED), "read the releases of brakes").await
     }
 }
 
@@ -94,20 +80,14 @@ impl WriteTransaction {
         what: &str,
         changes: &BTreeSet<ChangeId>,
         at: Timestamp,
-    ) -> Result<(i64, u64), StoreError> {
+    ) -> Result<(i64, u64)> {
         let sql = "INSERT INTO brake_trip (at_ms, what) VALUES (?1, ?2) RETURNING id";
-        let trip: i64 = sqlx::query_scalar(sql)
-            .bind(at.0)
-            .bind(cut_reason(what))
-            .fetch_one(&mut *self.tx)
-            .await
-            .context("trip a brake")?;
+        let trip: i64 = self.fetch_value(sql, (at, cut_reason(what)), "store a brake's trip").await?;
         let sql = "INSERT INTO brake_trip_change (trip_id, change_id) SELECT ?1, value FROM json_each(?2)";
-        let query = sqlx::query(sql).bind(trip).bind(stock_levels::json_rows(changes));
-        query.execute(&mut *self.tx).await.context("freeze what a brake holds")?;
+        self.execute(sql, (trip, json_rows(changes)), "store the changes that a brake holds").await?;
         let held = |id: &ChangeId| {
             let detail = format!(
-                "{what}; if that is meant: tallyd outbox release --all, or this change alone by its key"
+                "{what}; if this is intended, run `tallyd outbox release --all`, or release this change by its key"
             );
             ChangeOutcome::new(*id, ChangeState::Held, Some(reason), detail)
         };
@@ -117,10 +97,9 @@ impl WriteTransaction {
 
     /// Releases held changes once: those with these keys, or with no keys those of all open trips.
     ///
-    /// They are read and merged again before they are sent, and trip no brake again. An event records the
-    /// release.
-    pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64, StoreError> {
-        let json = stock_levels::json_rows(keys);
+    /// They are planned again before they are sent, and trip no brake again. An event records the release.
+    pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64> {
+        let json = json_rows(keys);
         self.event_append(at, BRAKE_RELEASED, "outbox", Some(&json)).await?;
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
                    state_changed_ms = ?2, \
@@ -131,13 +110,11 @@ impl WriteTransaction {
                                  JOIN brake_trip t ON t.id = w.trip_id \
                                     WHERE t.released_ms IS NULL), \
                              key IN (SELECT value FROM json_each(?1)))";
-        let query = sqlx::query(sql).bind(&json).bind(at.0);
-        let released = query.execute(&mut *self.tx).await.context("release held changes")?.rows_affected();
+        let released = self.execute_counting(sql, (&json, at), "release held changes").await?;
         let sql = "UPDATE brake_trip SET released_ms = ?1 WHERE released_ms IS NULL AND NOT EXISTS ( \
                        SELECT 1 FROM brake_trip_change w JOIN outbox o ON o.id = w.change_id \
                        WHERE w.trip_id = brake_trip.id AND o.state = 'held')";
-        let closed = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
-        closed.context("close released trips")?;
+        self.execute(sql, (at,), "close released trips").await?;
         Ok(released)
     }
 }

@@ -1,11 +1,11 @@
 //! The outbox: changes, as stored, and their lists.
 
-use crate::model::{ChangeId, Position, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::model::{ChangeId, Position, Quantity, Sku, StockLevel, Timestamp};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
-use crate::store::engine::error::SqlContext;
-use crate::store::engine::lossy_text::{BodyText, LossyText, body_column};
-use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError};
+use crate::store::engine::fetch;
+use crate::store::engine::lossy_text::{LossyText, body_column};
+use crate::store::mirror::stock_levels::{json_rows, stock_level_names};
+use crate::store::{Result, Store};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row as _};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct ChangeContent {
 impl FromRow<'_, SqliteRow> for ChangeContent {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         let kind = String::from(row.try_get::<LossyText, _>("kind")?);
-        let stored_body = StoredBody::from(row.try_get::<BodyText, _>("body")?);
+        let stored_body = row.try_get("body")?;
         Ok(Self { body: read_stored_body(&kind, &stored_body), kind, stored_body })
     }
 }
@@ -75,9 +75,7 @@ pub struct ChangeRow {
     pub theirs: Option<String>,
     /// Time at which a person released the change past a brake.
     pub released_ms: Option<i64>,
-    /// Decision of a person on a count in conflict: number, and the quantity and own delta at the decision.
-    ///
-    /// All three null: the count as it is.
+    /// Decision on a count in conflict: number, quantity and own delta then; all null: the count as it is.
     #[sqlx(json(nullable))]
     pub count_resolution: Option<(Option<Quantity>, Option<Quantity>, Option<i64>)>,
     /// True if the host's calendar was set back between the moment that a count names and its insertion.
@@ -134,12 +132,10 @@ impl FromRow<'_, SqliteRow> for NewChange {
         let sku = row.try_get::<Option<LossyText>, _>("sku")?.map(String::from);
         // A replaced character hides the spelling by which the change is found.
         let sku = sku.filter(|sku| !sku.contains(char::REPLACEMENT_CHARACTER));
-        let warehouse: Option<i64> = row.try_get("warehouse_id")?;
-        let stock_level = sku.and_then(|sku| Sku::new(sku).ok()).zip(warehouse);
+        let stock_level = sku.and_then(|sku| Sku::new(sku).ok()).zip(row.try_get("warehouse_id")?);
         Ok(Self {
-            id: ChangeId(row.try_get("id")?),
-            stock_level: stock_level
-                .map(|(sku, warehouse)| StockLevel { sku, warehouse_id: WarehouseId(warehouse) }),
+            id: row.try_get("id")?,
+            stock_level: stock_level.map(|(sku, warehouse_id)| StockLevel { sku, warehouse_id }),
             is_urgent: row.try_get("is_urgent")?,
             undated_at: row.try_get("undated_at")?,
         })
@@ -209,7 +205,6 @@ macro_rules! changes_of_levels {
     };
 }
 
-/// SQL: all changes.
 macro_rules! change_rows {
     () => {
         concat!(change_columns!(), " FROM outbox")
@@ -220,14 +215,14 @@ pub(super) const CHANGE_BY_KEY: &str = concat!(change_rows!(), " WHERE key = ?1"
 
 impl Store {
     /// Returns the pending changes, operators' first, then by id.
-    pub async fn outbox_pending(&self) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_pending(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(change_rows!(), " WHERE state = 'pending' ORDER BY priority DESC, id");
         self.fetch_all(sql, (), "read the pending changes").await
     }
 
     /// Returns the pending changes inserted after `seen`, and those that became pending again since, operators'
     /// first, then by id. Their bodies are not read. Updates `seen`.
-    pub async fn outbox_new_changes(&self, seen: &mut OutboxMark) -> Result<Vec<NewChange>, StoreError> {
+    pub async fn outbox_new_changes(&self, seen: &mut OutboxMark) -> Result<Vec<NewChange>> {
         // The position is read first, so that a transition committed between the reads is read twice, not missed.
         let position = self.journal_position().await?;
         // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
@@ -247,16 +242,16 @@ impl Store {
     }
 
     /// Returns those of these changes that are pending, by id.
-    pub async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE state = 'pending' AND id IN (SELECT value FROM json_each(?1)) ORDER BY id"
         );
-        self.fetch_all(sql, (stock_levels::json_rows(changes),), "read pending changes").await
+        self.fetch_all(sql, (json_rows(changes),), "read pending changes").await
     }
 
     /// Returns the pending shipments and tracking numbers, operators' first, then by id.
-    pub async fn outbox_shipments(&self) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_shipments(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
@@ -268,20 +263,20 @@ impl Store {
     /// Returns the pending and held changes of these stock levels under all their spellings, by id.
     ///
     /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
-    pub async fn outbox_open_changes(&self, levels: &[StockLevel]) -> Result<Vec<OpenChange>, StoreError> {
+    pub async fn outbox_open_changes(&self, levels: &[StockLevel]) -> Result<Vec<OpenChange>> {
         let sql = concat!(
             level_names!(),
             change_columns!(),
             ", k.stock_level_sku, k.warehouse_id ",
             changes_of_levels!()
         );
-        let names = stock_levels::stock_level_names(levels);
+        let names = stock_level_names(levels);
         self.fetch_all(sql, (names,), "read the changes of some stock levels").await
     }
 
     /// Returns the stock levels of held changes for which a later count was applied, as the changes name
     /// them.
-    pub async fn outbox_superseded(&self) -> Result<Vec<StockLevel>, StoreError> {
+    pub async fn outbox_superseded(&self) -> Result<Vec<StockLevel>> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
                      AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 FROM outbox s \
@@ -291,16 +286,15 @@ impl Store {
                                          UNION ALL SELECT o.sku) \
                            AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
                            AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
-        let rows: Vec<(LossyText, i64)> =
-            self.fetch_all(sql, (), "read which changes were overtaken").await?;
-        let level = |(sku, warehouse): (LossyText, i64)| {
-            Some(StockLevel { sku: Sku::new(String::from(sku)).ok()?, warehouse_id: WarehouseId(warehouse) })
+        let rows = self.fetch_all(sql, (), "read the superseded changes").await?;
+        let level = |(sku, warehouse_id): (LossyText, _)| {
+            Some(StockLevel { sku: Sku::new(String::from(sku)).ok()?, warehouse_id })
         };
         Ok(rows.into_iter().filter_map(level).collect())
     }
 
     /// Returns the changes that may create a product: pending, sending or in doubt.
-    pub async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
@@ -309,39 +303,30 @@ impl Store {
     }
 
     /// Lists changes, newest first.
-    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>, StoreError> {
+    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
                AND (?2 IS NULL OR kind = ?2) ORDER BY id DESC LIMIT ?3"
         );
-        self.fetch_all(
-            sql,
-            (stock_levels::json_rows(&filter.states), &filter.kind, filter.limit),
-            "list the changes",
-        )
-        .await
+        self.fetch_all(sql, (json_rows(&filter.states), &filter.kind, filter.limit), "list the changes").await
     }
 
     /// Returns the change with this key.
-    pub async fn outbox_show(&self, key: &str) -> Result<Option<ChangeRow>, StoreError> {
-        let sql = CHANGE_BY_KEY;
-        self.fetch_optional(sql, (key,), "read a change").await
+    pub async fn outbox_show(&self, key: &str) -> Result<Option<ChangeRow>> {
+        self.fetch_optional(CHANGE_BY_KEY, (key,), "read a change").await
     }
 
     /// Returns the keys of these changes.
-    pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>, StoreError> {
+    pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>> {
         let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
         let rows: Vec<(ChangeId, LossyText)> =
-            self.fetch_all(sql, (stock_levels::json_rows(changes),), "read the keys of changes").await?;
+            self.fetch_all(sql, (json_rows(changes),), "read the keys of changes").await?;
         Ok(rows.into_iter().map(|(id, key)| (id, key.into())).collect())
     }
 
     /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
-    pub async fn outbox_adjusts_by_prefix(&self, name: &str) -> Result<Vec<(String, String)>, StoreError> {
+    pub async fn outbox_adjusts_by_prefix(&self, name: &str) -> Result<Vec<(String, String)>> {
         let sql = "SELECT key, body FROM outbox WHERE key > ?1 || ':' AND key < ?1 || ';' \
                      AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
         let rows: Vec<(LossyText, LossyText)> =
@@ -350,7 +335,7 @@ impl Store {
     }
 
     /// Returns the number of changes in each state.
-    pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
+    pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
         self.fetch_all(sql, (), "count the changes").await
     }
@@ -360,8 +345,7 @@ impl Store {
 pub(in crate::store) async fn outbox_open_revisions(
     from: &mut SqliteConnection,
     levels: &[StockLevel],
-) -> Result<Vec<(i64, i64)>, StoreError> {
+) -> Result<Vec<(ChangeId, i64)>> {
     let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!());
-    let query = sqlx::query_as(sql).bind(stock_levels::stock_level_names(levels));
-    query.fetch_all(from).await.context("read the revisions of changes")
+    fetch::all(from, sql, (stock_level_names(levels),), "read the revisions of changes").await
 }

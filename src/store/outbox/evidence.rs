@@ -1,9 +1,8 @@
 //! Evidence of changes other than quantities: their requests and the created objects.
 
 use crate::model::{ChangeId, ShipmentId};
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::FromRow;
@@ -34,41 +33,34 @@ pub struct ReferencedChange {
 }
 
 impl Store {
-    /// Returns the subjects of the changes in flight or in doubt.
-    pub async fn delivery_keys_in_flight(&self) -> Result<BTreeSet<String>, StoreError> {
+    /// Returns the ordering keys of the changes in flight or in doubt.
+    pub async fn delivery_keys_in_flight(&self) -> Result<BTreeSet<String>> {
         let sql = "SELECT d.ordering_key FROM outbox o JOIN delivery d ON d.change_id = o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state IN ('sending', 'in_doubt')";
-        let subjects: Vec<String> = sqlx::query_scalar(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read what is under way")?;
-        Ok(subjects.into_iter().collect())
+        let keys = self.fetch_column(sql, (), "read the ordering keys of the changes in flight").await?;
+        Ok(keys.into_iter().collect())
     }
 
     /// Returns kind, state and created id of the change with this key.
-    pub async fn delivery_by_key(&self, key: &str) -> Result<Option<ReferencedChange>, StoreError> {
+    pub async fn delivery_by_key(&self, key: &str) -> Result<Option<ReferencedChange>> {
         let sql = "SELECT o.kind, o.state, d.created_id FROM outbox o \
                    LEFT JOIN delivery d ON d.change_id = o.id \
                    WHERE o.key = ?1";
-        let named = sqlx::query_as(sql).bind(key).fetch_optional(&mut *self.read_connection().await?).await;
-        named.context("read the change that makes a shipment")
+        self.fetch_optional(sql, (key,), "read the change that creates a shipment").await
     }
 
     /// Returns the change that created this shipment.
-    pub async fn shipment_creator(&self, shipment: ShipmentId) -> Result<Option<ChangeId>, StoreError> {
+    pub async fn shipment_creator(&self, shipment: ShipmentId) -> Result<Option<ChangeId>> {
         let sql = "SELECT change_id FROM delivery WHERE kind = 'shipment.create' AND created_id = ?1";
-        let owner: Option<i64> = sqlx::query_scalar(sql)
-            .bind(shipment.0)
-            .fetch_optional(&mut *self.read_connection().await?)
-            .await
-            .context("look for the change that made a shipment")?;
-        Ok(owner.map(ChangeId))
+        let creator =
+            self.fetch_optional(sql, (shipment,), "find the change that created a shipment").await?;
+        Ok(creator.map(|(change,)| change))
     }
 }
 
 impl WriteTransaction {
     /// Stores the evidence of changes, as a part of the claim.
-    pub async fn delivery_evidence_store(&mut self, claims: &[ClaimEvidence]) -> Result<(), StoreError> {
+    pub async fn delivery_evidence_store(&mut self, claims: &[ClaimEvidence]) -> Result<()> {
         if claims.is_empty() {
             return Ok(());
         }
@@ -77,32 +69,25 @@ impl WriteTransaction {
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (change_id) DO UPDATE SET ordering_key = excluded.ordering_key, \
                        evidence = excluded.evidence";
-        let done = sqlx::query(sql).bind(json_rows(claims)).execute(&mut *self.tx).await;
-        done.map(drop).context("keep what changes are sent with")
+        self.execute(sql, (json_rows(claims),), "store the evidence of changes").await
     }
 
     /// Stores the id of the object that a change created; a change without a stored claim has no row.
-    pub async fn delivery_created(&mut self, change: ChangeId, made_id: i64) -> Result<(), StoreError> {
+    pub async fn delivery_created(&mut self, change: ChangeId, created_id: i64) -> Result<()> {
         let sql = "UPDATE delivery SET created_id = ?2 WHERE change_id = ?1";
-        let done = sqlx::query(sql).bind(change.0).bind(made_id).execute(&mut *self.tx).await;
-        done.map(drop).context("note what a change made")
+        self.execute(sql, (change, created_id), "store the id of a created object").await
     }
 
     /// Requests that `settle` adopts a shipment as the result of a change in doubt.
-    pub async fn adoption_request(
-        &mut self,
-        change: ChangeId,
-        shipment: ShipmentId,
-    ) -> Result<(), StoreError> {
+    pub async fn adoption_request(&mut self, change: ChangeId, shipment: ShipmentId) -> Result<()> {
         let sql = "INSERT INTO adoption (change_id, shipment_id) VALUES (?1, ?2) \
                    ON CONFLICT (change_id) DO UPDATE SET shipment_id = excluded.shipment_id";
-        let done = sqlx::query(sql).bind(change.0).bind(shipment.0).execute(&mut *self.tx).await;
-        done.map(drop).context("ask for a shipment to be adopted")
+        self.execute(sql, (change, shipment), "request the adoption of a shipment").await
     }
 
     /// Deletes the request to adopt a shipment.
-    pub async fn adoption_end(&mut self, change: ChangeId) -> Result<(), StoreError> {
-        let done = sqlx::query("DELETE FROM adoption WHERE change_id = ?1").bind(change.0);
-        done.execute(&mut *self.tx).await.map(drop).context("end an adoption")
+    pub async fn adoption_end(&mut self, change: ChangeId) -> Result<()> {
+        let sql = "DELETE FROM adoption WHERE change_id = ?1";
+        self.execute(sql, (change,), "delete the request to adopt a shipment").await
     }
 }

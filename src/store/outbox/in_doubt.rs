@@ -3,16 +3,14 @@
 use super::changes::ChangeContent;
 use crate::model::{ChangeId, ExchangeId, Timestamp};
 use crate::outbox::ChangeState;
-use crate::store::engine::error::SqlContext;
 use crate::store::engine::lossy_text::{LossyText, body_column};
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
 use sqlx::FromRow;
+use sqlx::types::Json;
 
-/// Change of a call with at least one change in doubt.
-///
-/// The call's other changes are witnesses.
+/// Change of a call with at least one change in doubt; the call's other changes are witnesses.
 #[derive(Clone, Debug, FromRow)]
 pub struct InDoubtRow {
     /// The change.
@@ -103,50 +101,39 @@ LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.case_key, w.warehouse_id, w
 
 impl Store {
     /// Returns all changes of every call with at least one change in doubt.
-    pub async fn in_doubt_list(&self) -> Result<Vec<InDoubtRow>, StoreError> {
+    pub async fn in_doubt_list(&self) -> Result<Vec<InDoubtRow>> {
         let sql = format!(
             "{IN_DOUBT_ROWS} WHERE o.exchange_id IN (SELECT exchange_id FROM outbox \
                  WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt') ORDER BY o.id"
         );
-        let rows =
-            sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(&mut *self.read_connection().await?).await;
-        rows.context("read the changes in doubt")
+        self.fetch_all(sqlx::AssertSqlSafe(sql), (), "read the changes in doubt").await
     }
 
     /// Returns the number of stock levels in a call, including those that were decided since.
-    pub async fn call_entry_count(&self, exchange: ExchangeId) -> Result<i64, StoreError> {
+    pub async fn call_entry_count(&self, exchange: ExchangeId) -> Result<i64> {
         let sql = "SELECT count(*) FROM (SELECT DISTINCT w.sku, w.warehouse_id FROM change_transition m \
                        JOIN change_stock_level w ON w.change_id = m.change_id WHERE m.exchange_id = ?1)";
-        let query = sqlx::query_scalar(sql).bind(exchange.0);
-        query.fetch_one(&mut *self.read_connection().await?).await.context("count the stock levels of a call")
+        self.fetch_value(sql, (exchange,), "count the stock levels of a call").await
     }
 
     /// Returns the shipments to be adopted.
-    pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>, StoreError> {
+    pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>> {
         let sql = "SELECT a.change_id, o.key, o.state, d.evidence, a.shipment_id \
                    FROM adoption a \
                    JOIN outbox o ON o.id = a.change_id LEFT JOIN delivery d ON d.change_id = a.change_id \
                    ORDER BY 1";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read the shipments to be adopted")
+        self.fetch_all(sql, (), "read the shipments to be adopted").await
     }
 
     /// Returns the evidence of a change and its later checks as one JSON object.
-    pub async fn change_evidence(&self, change: ChangeId) -> Result<Value, StoreError> {
+    pub async fn change_evidence(&self, change: ChangeId) -> Result<Value> {
         let sql = "SELECT json_object('claimed', (SELECT json(evidence) FROM delivery WHERE change_id = ?1), \
                        'made_id', (SELECT created_id FROM delivery WHERE change_id = ?1), \
                        'looks', (SELECT json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
                            strftime('%Y-%m-%dT%H:%M:%fZ', l.sent_ms / 1000.0, 'unixepoch'), 'shown', json(l.shown))) \
                            FROM (SELECT * FROM in_doubt_check WHERE change_id = ?1 ORDER BY exchange_id) l))";
-        let text: String = sqlx::query_scalar(sql)
-            .bind(change.0)
-            .fetch_one(&mut *self.read_connection().await?)
-            .await
-            .context("read what was seen of a change")?;
-        let seen = serde_json::from_str(&text);
-        seen.map_err(|_| StoreError::UnknownValue { value_kind: "what was seen of a change", value: text })
+        let evidence: Json<Value> = self.fetch_value(sql, (change,), "read the evidence of a change").await?;
+        Ok(evidence.0)
     }
 }
 
@@ -157,10 +144,9 @@ impl WriteTransaction {
         exchange: ExchangeId,
         sent_at: Timestamp,
         shown: &[(ChangeId, Value)],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO in_doubt_check (change_id, exchange_id, sent_ms, shown) \
                    SELECT value->>0, ?2, ?3, json(value->1) FROM json_each(?1)";
-        let query = sqlx::query(sql).bind(json_rows(shown)).bind(exchange.0).bind(sent_at.0);
-        query.execute(&mut *self.tx).await.map(drop).context("keep what a look showed")
+        self.execute(sql, (json_rows(shown), exchange, sent_at), "store the result of a check").await
     }
 }

@@ -8,10 +8,9 @@ use super::in_doubt::{IN_DOUBT_ROWS, InDoubtRow};
 use super::transitions::ChangeOutcome;
 use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep};
-use crate::store::engine::error::SqlContext;
 use crate::store::journal::event::OUTBOX_RESOLVED;
 use crate::store::mirror::stock_levels::StockLevelWrite;
-use crate::store::{StoreError, WriteTransaction};
+use crate::store::{Result, WriteTransaction};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use std::time::Duration;
@@ -34,90 +33,91 @@ pub type DecisionResult<T> = Result<T, String>;
 type CurrentFact = (i64, i64, Option<i64>);
 
 impl WriteTransaction {
-    /// Applies a resolution to the change with this key.
-    ///
-    /// An impossible resolution returns a sentence with the possible ones, and nothing is written.
+    /// Applies a resolution to the change with this key. An impossible one writes nothing and names the
+    /// possible ones.
     pub async fn outbox_resolve(
         &mut self,
         key: &str,
         resolution: Resolution,
         max_base_age: Duration,
         at: Timestamp,
-    ) -> Result<DecisionResult<ResolutionEffect>, StoreError> {
+    ) -> Result<DecisionResult<ResolutionEffect>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        let (from, step) = match change_status(&change)
-            .and_then(|stand| Ok((stand.state, stand.resolution_step(resolution)?)))
-        {
-            Ok(found) => found,
+        let step = match change_status(&change).and_then(|status| status.resolution_step(resolution)) {
+            Ok(step) => step,
             Err(why) => return Ok(Err(why)),
         };
-        let id = change.id;
         match step {
-            ResolutionStep::Apply => self.resolve_in_doubt(&change, from, END_APPLIED, at).await.map(Ok),
-            ResolutionStep::Finish => self.resolve_in_doubt(&change, from, END_FINISHED, at).await.map(Ok),
-            ResolutionStep::Requeue => self.resolve_in_doubt(&change, from, END_REQUEUED, at).await.map(Ok),
+            ResolutionStep::Apply => self.resolve_in_doubt(&change, END_APPLIED, at).await.map(Ok),
+            ResolutionStep::Finish => self.resolve_in_doubt(&change, END_FINISHED, at).await.map(Ok),
+            ResolutionStep::Requeue => self.resolve_in_doubt(&change, END_REQUEUED, at).await.map(Ok),
             ResolutionStep::Adopt(shipment) => {
                 self.append_resolved(key, &json!({"said": "shipment", "shipment_id": shipment}), at).await?;
-                self.adoption_request(id, shipment).await?;
-                let next = format!("settle compares shipment {shipment} with what was sent and says so here");
+                self.adoption_request(change.id, shipment).await?;
+                let next = format!(
+                    "settle compares shipment {shipment} with the request; the result appears in `tallyd outbox show`"
+                );
                 Ok(Ok(ResolutionEffect { keys: vec![change.key], state: ChangeState::InDoubt, next }))
             }
             ResolutionStep::ReplaceCount(number) => {
                 self.resolve_count(&change, number, max_base_age, at).await
             }
             ResolutionStep::Reject => {
-                self.append_resolved(key, &json!({"said": "theirs"}), at).await?;
                 let detail =
-                    format!("the operator lets the platform's number stand{}", conflict_numbers(&change));
-                let verdict = ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::Operator), &detail);
-                self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
-                Ok(Ok(ResolutionEffect {
-                    keys: vec![change.key],
-                    state: ChangeState::Rejected,
-                    next: detail,
-                }))
+                    format!("the operator accepted the platform's quantity{}", conflict_numbers(&change));
+                let decision = json!({"said": "theirs"});
+                self.decide(&change, &decision, ChangeState::Rejected, &detail, at).await.map(Ok)
             }
         }
     }
 
     /// Requeues a held change after its cause was fixed.
-    pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>, StoreError> {
+    pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        if let Err(why) = change_status(&change).and_then(|stand| stand.check_retry()) {
+        if let Err(why) = change_status(&change).and_then(|status| status.check_retry()) {
             return Ok(Err(why));
         }
-        self.append_resolved(key, &json!({"said": "retry"}), at).await?;
-        let verdict =
-            ChangeOutcome::new(change.id, ChangeState::Pending, None, "planned anew by the operator");
-        self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
-        Ok(Ok(()))
+        let (decision, detail) = (json!({"said": "retry"}), "planned again by the operator");
+        self.decide(&change, &decision, ChangeState::Pending, detail, at).await.map(|_| Ok(()))
     }
 
     /// Cancels the change with this key and returns true if its state allowed that (`pending` or `held`).
-    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool, StoreError> {
+    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(false) };
         if !change.state.may_become(ChangeState::Cancelled) {
             return Ok(false);
         }
-        self.append_resolved(key, &json!({"said": "cancel"}), at).await?;
-        let reason = Some(Reason::Operator);
-        let verdict =
-            ChangeOutcome::new(change.id, ChangeState::Cancelled, reason, "cancelled by the operator");
-        self.outbox_transition(change.state, &[verdict], at).await?;
+        let (decision, detail) = (json!({"said": "cancel"}), "cancelled by the operator");
+        self.decide(&change, &decision, ChangeState::Cancelled, detail, at).await?;
         // The write behind the change is now never decided and must not block later changes of the stock
         // level.
         self.stock_level_writes_end_orphaned(at).await?;
         Ok(true)
     }
 
+    /// Stores the event of a decision on one change, then moves the change.
+    async fn decide(
+        &mut self,
+        change: &ChangeRow,
+        decision: &Value,
+        to: ChangeState,
+        detail: &str,
+        at: Timestamp,
+    ) -> Result<ResolutionEffect> {
+        self.append_resolved(&change.key, decision, at).await?;
+        let reason = (to != ChangeState::Pending).then_some(Reason::Operator);
+        let outcome = ChangeOutcome::new(change.id, to, reason, detail);
+        self.outbox_transition(change.state, &[outcome], at).await?;
+        Ok(ResolutionEffect { keys: vec![change.key.clone()], state: to, next: detail.to_owned() })
+    }
+
     /// Ends a doubt by a person's decision, for all changes of the entry.
     async fn resolve_in_doubt(
         &mut self,
         change: &ChangeRow,
-        from: ChangeState,
         end: DoubtEnd,
         at: Timestamp,
-    ) -> Result<ResolutionEffect, StoreError> {
+    ) -> Result<ResolutionEffect> {
         let entry = self.entry_changes(change).await?;
         let keys: Vec<String> = entry.iter().map(|row| row.key.clone()).collect();
         let level = entry.first().and_then(|row| Some((row, stock_level_write(row)?)));
@@ -131,34 +131,27 @@ impl WriteTransaction {
             let exchange = ExchangeId(row.exchange_id);
             self.stock_level_write_took_effect(exchange, Timestamp(row.sent_ms), level, at).await?;
         }
-        if end.took_effect {
-            self.discover_created_skus(&entry, at).await?;
+        // The answer of a create would have brought its SKU.
+        for row in entry.iter().filter(|_| end.took_effect) {
+            if let Ok(ChangeBody::ProductCreate(create)) = &row.content.body {
+                self.discovered_sku_created(ExchangeId(row.exchange_id), &create.sku, at).await?;
+            }
         }
         let verdict = |row: &InDoubtRow| ChangeOutcome::new(row.id, end.to, end.reason, end.detail);
         let moves: Vec<ChangeOutcome> = entry.iter().map(verdict).collect();
-        self.outbox_transition(from, &moves, at).await?;
+        self.outbox_transition(change.state, &moves, at).await?;
         self.adoption_end(change.id).await?;
         self.stock_level_writes_end_orphaned(at).await?;
         Ok(ResolutionEffect { keys, state: end.to, next: end.detail.into() })
     }
 
-    /// Records the SKUs of created products as discovered, as their answer would have done.
-    async fn discover_created_skus(&mut self, entry: &[InDoubtRow], at: Timestamp) -> Result<(), StoreError> {
-        for row in entry {
-            if let Ok(ChangeBody::ProductCreate(create)) = &row.content.body {
-                self.discovered_sku_created(ExchangeId(row.exchange_id), &create.sku, at).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the changes of the entry: those of one stock level in one call with the state and reason of
     /// `change`.
-    async fn entry_changes(&mut self, change: &ChangeRow) -> Result<Vec<InDoubtRow>, StoreError> {
+    async fn entry_changes(&mut self, change: &ChangeRow) -> Result<Vec<InDoubtRow>> {
         let sql = format!("{IN_DOUBT_ROWS} WHERE o.exchange_id = ?1 ORDER BY o.id");
-        let query = sqlx::query_as(AssertSqlSafe(sql)).bind(change.exchange_id);
+        let values = (change.exchange_id,);
         let rows: Vec<InDoubtRow> =
-            query.fetch_all(&mut *self.tx).await.context("read the changes of a call in doubt")?;
+            self.fetch_all(AssertSqlSafe(sql), values, "read the changes of a call in doubt").await?;
         let level = |row: &InDoubtRow| row.product.zip(row.warehouse_id);
         let of_change = rows.iter().find(|row| row.id == change.id).and_then(level);
         let is_of_entry = |row: &InDoubtRow| {
@@ -178,7 +171,7 @@ impl WriteTransaction {
         number: Option<Quantity>,
         max_base_age: Duration,
         at: Timestamp,
-    ) -> Result<DecisionResult<ResolutionEffect>, StoreError> {
+    ) -> Result<DecisionResult<ResolutionEffect>> {
         let fact = self.current_fact(change).await?;
         let near = fact.filter(|(_, _, observed)| {
             observed.is_some_and(|observed| at.duration_since(Timestamp(observed)) <= max_base_age)
@@ -187,51 +180,42 @@ impl WriteTransaction {
             let known =
                 fact.map_or("is not known".into(), |(quantity, ..)| format!("was {quantity}, long ago"));
             return Ok(Err(format!(
-                "a number given now is measured against what the platform holds now, and that {known}; let the daemon \
-                 read the stock level, or insert a new count"
+                "a number is compared with the platform's current quantity, and that {known}; let the daemon read the \
+                 stock level, or insert a new count"
             )));
         }
         let base = near.filter(|_| number.is_some());
-        self.append_resolved(&change.key, &json!({"said": "use", "quantity": number, "base": base}), at)
-            .await?;
+        let detail = match number {
+            None => "to be applied as counted, by the operator's decision".to_owned(),
+            Some(number) => format!("to become {number}, by the operator's decision"),
+        };
+        let decision = json!({"said": "use", "quantity": number, "base": base});
+        let effect = self.decide(change, &decision, ChangeState::Pending, &detail, at).await?;
         let sql = "INSERT INTO count_resolution (change_id, quantity, base_quantity, base_own_delta) \
                    VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT (change_id) DO UPDATE SET quantity = excluded.quantity, \
                        base_quantity = excluded.base_quantity, base_own_delta = excluded.base_own_delta";
-        let query = sqlx::query(sql).bind(change.id.0).bind(number.map(|number| number.0));
-        let query =
-            query.bind(base.map(|(quantity, ..)| quantity)).bind(base.map(|(_, own_delta, _)| own_delta));
-        query.execute(&mut *self.tx).await.context("keep a person's resolution on a count")?;
-        let detail = match number {
-            None => "to be taken as counted, by the operator's resolution".to_owned(),
-            Some(number) => format!("to become {number}, by the operator's resolution"),
-        };
-        let verdict = ChangeOutcome::new(change.id, ChangeState::Pending, None, &detail);
-        self.outbox_transition(ChangeState::Held, &[verdict], at).await?;
-        Ok(Ok(ResolutionEffect { keys: vec![change.key.clone()], state: ChangeState::Pending, next: detail }))
+        let values =
+            (change.id, number, base.map(|(quantity, ..)| quantity), base.map(|(_, delta, _)| delta));
+        self.execute(sql, values, "store a person's decision on a count").await?;
+        Ok(Ok(effect))
     }
 
-    async fn current_fact(&mut self, change: &ChangeRow) -> Result<Option<CurrentFact>, StoreError> {
+    async fn current_fact(&mut self, change: &ChangeRow) -> Result<Option<CurrentFact>> {
         let sql = "SELECT b.quantity, b.own_delta, coalesce(b.fact_ms, r.observed_ms) \
                    FROM change_stock_level c \
                    JOIN product p ON p.id = c.product \
                    JOIN balance b ON b.product = p.id AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = ?1 \
                    AND b.unlinked_ms IS NULL";
-        let found = sqlx::query_as(sql).bind(change.id.0).fetch_optional(&mut *self.tx).await;
-        found.context("read the fact of a change's stock level")
+        self.fetch_optional(sql, (change.id,), "read the fact of a change's stock level").await
     }
 
-    async fn append_resolved(
-        &mut self,
-        key: &str,
-        decision: &Value,
-        at: Timestamp,
-    ) -> Result<Position, StoreError> {
+    async fn append_resolved(&mut self, key: &str, decision: &Value, at: Timestamp) -> Result<Position> {
         self.event_append(at, OUTBOX_RESOLVED, key, Some(&decision.to_string())).await
     }
 
-    async fn outbox_find(&mut self, key: &str) -> Result<Option<ChangeRow>, StoreError> {
+    async fn outbox_find(&mut self, key: &str) -> Result<Option<ChangeRow>> {
         self.fetch_optional(CHANGE_BY_KEY, (key,), "read a change").await
     }
 }
@@ -248,19 +232,19 @@ const END_APPLIED: DoubtEnd = DoubtEnd {
     took_effect: true,
     to: ChangeState::Applied,
     reason: None,
-    detail: "the operator says that it was done",
+    detail: "the operator decided that it took effect",
 };
 const END_FINISHED: DoubtEnd = DoubtEnd {
     took_effect: true,
     to: ChangeState::Cancelled,
     reason: Some(Reason::Landed),
-    detail: "the operator says that it had been done, so there is nothing left to do",
+    detail: "the operator decided that it took effect, so nothing is left to do",
 };
 const END_REQUEUED: DoubtEnd = DoubtEnd {
     took_effect: false,
     to: ChangeState::Pending,
     reason: Some(Reason::NotLanded),
-    detail: "the operator says that it was not done, so it is planned anew",
+    detail: "the operator decided that it had no effect, so it is planned again",
 };
 
 fn unknown_key() -> String {
@@ -269,15 +253,11 @@ fn unknown_key() -> String {
 
 /// Returns the part of a change on which the possible resolutions depend.
 fn change_status(change: &ChangeRow) -> DecisionResult<ChangeStatus<'_>> {
-    let unreadable = || {
-        format!(
-            "its row ({}, {}) was written by another version of tallyd",
-            change.content.kind, change.state
-        )
-    };
+    let (kind, state) = (&change.content.kind, change.state);
+    let unreadable = |_| format!("its row ({kind}, {state}) was written by another version of tallyd");
     Ok(ChangeStatus {
         key: &change.key,
-        kind: change.content.kind.parse().map_err(|_| unreadable())?,
+        kind: kind.parse().map_err(unreadable)?,
         state: change.state,
         reason: change.reason.as_deref().and_then(|reason| reason.parse().ok()),
     })

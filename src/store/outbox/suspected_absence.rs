@@ -2,12 +2,10 @@
 //!
 //! They are no facts: a replay builds the same mirror without them.
 
-use crate::model::cut_reason;
-use crate::model::{ChangeId, LineItemId, OrderId, ShipmentId, ShipmentItemId};
+use crate::model::{ChangeId, LineItemId, OrderId, ShipmentId, ShipmentItemId, cut_reason};
 use crate::outbox::Reason;
-use crate::store::engine::error::SqlContext;
-use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Result, Store, WriteTransaction};
 use sqlx::FromRow;
 
 /// Time after the last check at which a row is deleted, in milliseconds.
@@ -29,32 +27,22 @@ pub struct SuspectedAbsenceRow {
     /// Time of that answer since boot.
     pub last_moment: i64,
     /// Number of answers that lacked it.
-    #[sqlx(rename = "checks")]
     pub checks: i64,
 }
 
 impl Store {
     /// Returns all rows.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
-    pub async fn suspected_absence_list(&self) -> Result<Vec<SuspectedAbsenceRow>, StoreError> {
+    pub async fn suspected_absence_list(&self) -> Result<Vec<SuspectedAbsenceRow>> {
         let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, checks \
                    FROM suspected_absence ORDER BY subject";
-        sqlx::query_as(sql)
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read what answers lacked")
+        self.fetch_all(sql, (), "read the suspected absences").await
     }
 
     /// Returns the changes held because answers lacked a record that they name, each with its row.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
-    pub async fn suspected_absence_held(&self) -> Result<Vec<(ChangeId, SuspectedAbsenceRow)>, StoreError> {
+    pub async fn suspected_absence_held(&self) -> Result<Vec<(ChangeId, SuspectedAbsenceRow)>> {
         #[derive(FromRow)]
         struct HeldChangeRow {
-            id: i64,
+            id: ChangeId,
             #[sqlx(flatten)]
             row: SuspectedAbsenceRow,
         }
@@ -68,56 +56,35 @@ impl Store {
             Reason::ServiceRefused,
             Reason::NoFact,
         ];
-        let query = sqlx::query_as(sql).bind(stock_levels::json_rows(&reasons.map(Reason::as_str)));
-        let held: Vec<HeldChangeRow> = query
-            .fetch_all(&mut *self.read_connection().await?)
-            .await
-            .context("read which changes name what is lacking")?;
-        Ok(held.into_iter().map(|HeldChangeRow { id, row }| (ChangeId(id), row)).collect())
+        let values = (json_rows(&reasons.map(Reason::as_str)),);
+        let held: Vec<HeldChangeRow> =
+            self.fetch_all(sql, values, "read the changes held for a suspected absence").await?;
+        Ok(held.into_iter().map(|HeldChangeRow { id, row }| (id, row)).collect())
     }
 
     /// Returns a known line of the order that is not among `shown`; lines known to be gone are left out.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
-    pub async fn order_line_unshown(
-        &self,
-        order: OrderId,
-        shown: &[LineItemId],
-    ) -> Result<Option<i64>, StoreError> {
+    pub async fn order_line_unshown(&self, order: OrderId, shown: &[LineItemId]) -> Result<Option<i64>> {
         let sql = "SELECT min(line_item_id) FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
                    AND line_item_id NOT IN (SELECT value FROM json_each(?2))";
-        let query = sqlx::query_scalar(sql).bind(order.0).bind(stock_levels::json_rows(shown));
-        let line = query.fetch_one(&mut *self.read_connection().await?).await;
-        line.context("find a line that an answer lacks")
+        self.fetch_value(sql, (order, json_rows(shown)), "find a line that an answer lacks").await
     }
 
-    /// Returns an item of the shipment that was shown once and is not among `shown`.
-    ///
-    /// A single list that lacks an item does not prove it absent.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
+    /// Returns an item of the shipment that is not among `shown`; a single list does not prove it absent.
     pub async fn shipment_item_unshown(
         &self,
         shipment: ShipmentId,
         shown: &[ShipmentItemId],
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Option<i64>> {
         let sql = "SELECT min(item_id) FROM shipment_line WHERE shipment_id = ?1 \
                    AND item_id NOT IN (SELECT value FROM json_each(?2))";
-        let query = sqlx::query_scalar(sql).bind(shipment.0).bind(stock_levels::json_rows(shown));
-        let item = query.fetch_one(&mut *self.read_connection().await?).await;
-        item.context("find an item that an answer lacks")
+        self.fetch_value(sql, (shipment, json_rows(shown)), "find an item that an answer lacks").await
     }
 
     /// Returns true if the mirror contradicts a change.
     ///
     /// The change names a line known only in another order, an item known only in another shipment, or a
     /// storefront that no list held. The platform documents its refusal of such a storefront.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be read.
-    pub async fn change_is_contradicted(&self, change: ChangeId) -> Result<bool, StoreError> {
+    pub async fn change_is_contradicted(&self, change: ChangeId) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
                        WHERE o.id = ?1 AND o.kind = 'shipment.create' \
                          AND EXISTS (SELECT 1 FROM order_line_item l \
@@ -132,42 +99,27 @@ impl Store {
                                            AND i.item_id = n.value->>'line_item_id')) \
                    OR EXISTS (SELECT 1 FROM outbox o WHERE o.id = ?1 AND o.kind = 'listing_template.create' \
                               AND o.body->>'StorefrontId' NOT IN (SELECT id FROM storefront))";
-        let query = sqlx::query_scalar(sql).bind(change.0);
-        let is_wrong = query.fetch_one(&mut *self.read_connection().await?).await;
-        is_wrong.context("look whether a change names what belongs to another")
+        self.fetch_value(sql, (change,), "compare the records that a change names with the mirror").await
     }
 }
 
 impl WriteTransaction {
     /// Stores the result of a check that lacked a record and replaces the previous one.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
-    pub async fn suspected_absence_store(&mut self, row: &SuspectedAbsenceRow) -> Result<(), StoreError> {
-        let doing = "note what an answer lacked";
-        let forgotten =
-            sqlx::query("DELETE FROM suspected_absence WHERE last_ms < ?1").bind(row.last_ms - RETENTION_MS);
-        forgotten.execute(&mut *self.tx).await.context(doing)?;
+    pub async fn suspected_absence_store(&mut self, row: &SuspectedAbsenceRow) -> Result<()> {
+        let sql = "DELETE FROM suspected_absence WHERE last_ms < ?1";
+        self.execute(sql, (row.last_ms - RETENTION_MS,), "delete old suspected absences").await?;
         let sql = "INSERT OR REPLACE INTO suspected_absence \
                        (subject, what, first_ms, first_moment, last_ms, last_moment, checks) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let query = sqlx::query(sql)
-            .bind(&row.subject)
-            .bind(cut_reason(row.what.as_str()))
-            .bind(row.first_ms)
-            .bind(row.first_moment)
-            .bind(row.last_ms)
-            .bind(row.last_moment)
-            .bind(row.checks);
-        query.execute(&mut *self.tx).await.map(drop).context(doing)
+        let SuspectedAbsenceRow { subject, what, first_ms, first_moment, last_ms, last_moment, checks } = row;
+        let what = cut_reason(what.as_str());
+        let values = (subject, what, first_ms, first_moment, last_ms, last_moment, checks);
+        self.execute(sql, values, "store a suspected absence").await
     }
 
     /// Deletes the row of a subject, because the record is present or its change is final.
-    ///
-    /// # Errors
-    /// Fails where the database cannot be written.
-    pub async fn suspected_absence_end(&mut self, subject: &str) -> Result<(), StoreError> {
-        let query = sqlx::query("DELETE FROM suspected_absence WHERE subject = ?1").bind(subject);
-        query.execute(&mut *self.tx).await.map(drop).context("forget what was lacking")
+    pub async fn suspected_absence_end(&mut self, subject: &str) -> Result<()> {
+        let sql = "DELETE FROM suspected_absence WHERE subject = ?1";
+        self.execute(sql, (subject,), "delete a suspected absence").await
     }
 }

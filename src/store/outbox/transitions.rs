@@ -5,8 +5,8 @@
 use crate::model::{ChangeId, ExchangeId, Timestamp, cut_reason};
 use crate::outbox::{ChangeState, Reason};
 use crate::store::engine::error::SqlContext;
-use crate::store::mirror::stock_levels;
-use crate::store::{StoreError, WriteTransaction};
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Result, StoreError, WriteTransaction};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -60,25 +60,17 @@ macro_rules! transition {
     };
 }
 
-const TRANSITION: &str = transition!();
-
 impl WriteTransaction {
     /// Inserts a change; returns false if its key is known already, and then nothing happens.
     ///
     /// # Errors
     /// [`StoreError::KeyTaken`] if the key belongs to another change.
-    pub async fn outbox_insert(
-        &mut self,
-        key: &str,
-        kind: &str,
-        body: &str,
-        priority: i64,
-    ) -> Result<bool, StoreError> {
+    pub async fn outbox_insert(&mut self, key: &str, kind: &str, body: &str, priority: i64) -> Result<bool> {
         let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
         let done =
             sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
         match done {
-            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken { key: key.to_owned() }),
+            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken(key.to_owned())),
             done => Ok(done.context("insert a change")?.rows_affected() > 0),
         }
     }
@@ -89,9 +81,9 @@ impl WriteTransaction {
         from: ChangeState,
         moves: &[ChangeOutcome],
         at: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let values = (stock_levels::json_rows(moves), from.as_str(), at, at.to_rfc3339());
-        self.execute_counting(TRANSITION, values, "move changes").await
+    ) -> Result<u64> {
+        let values = (json_rows(moves), from.as_str(), at, at.to_rfc3339());
+        self.execute_counting(transition!(), values, "move changes").await
     }
 
     /// Moves changes that are in `from` and returns the ids of those that were moved.
@@ -100,23 +92,19 @@ impl WriteTransaction {
         from: ChangeState,
         moves: &[ChangeOutcome],
         at: Timestamp,
-    ) -> Result<BTreeSet<ChangeId>, StoreError> {
-        let values = (stock_levels::json_rows(moves), from.as_str(), at, at.to_rfc3339());
-        let moved: Vec<(ChangeId,)> =
-            self.fetch_all(concat!(transition!(), " RETURNING id"), values, "move changes").await?;
-        Ok(moved.into_iter().map(|(id,)| id).collect())
+    ) -> Result<BTreeSet<ChangeId>> {
+        let values = (json_rows(moves), from.as_str(), at, at.to_rfc3339());
+        let moved =
+            self.fetch_column(concat!(transition!(), " RETURNING id"), values, "move changes").await?;
+        Ok(moved.into_iter().collect())
     }
 
     /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
-    pub async fn outbox_date_future(
-        &mut self,
-        changes: &[ChangeId],
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
+    pub async fn outbox_date_future(&mut self, changes: &[ChangeId], at: Timestamp) -> Result<()> {
         let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
                    WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
-        let values = (stock_levels::json_rows(changes), at.to_rfc3339());
-        self.execute(sql, values, "date changes that came from the future").await
+        let values = (json_rows(changes), at.to_rfc3339());
+        self.execute(sql, values, "date changes from the future").await
     }
 
     /// Claims pending changes for an exchange and returns their number.
@@ -125,12 +113,12 @@ impl WriteTransaction {
         exchange: ExchangeId,
         claims: &[ClaimedChange],
         at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
                    detail = NULL, \
                        exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
-        self.execute_counting(sql, (stock_levels::json_rows(claims), exchange, at), "claim changes").await
+        self.execute_counting(sql, (json_rows(claims), exchange, at), "claim changes").await
     }
 
     /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
@@ -139,21 +127,21 @@ impl WriteTransaction {
         state: ChangeState,
         notes: &[ChangeOutcome],
         at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
                        detail = m.value->>'detail', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
                      AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
-        let values = (stock_levels::json_rows(notes), state.as_str(), at);
-        self.execute_counting(sql, values, "note why changes wait").await
+        let values = (json_rows(notes), state.as_str(), at);
+        self.execute_counting(sql, values, "store why changes wait").await
     }
 
     /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
-    pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
+    pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<()> {
         self.execute("DELETE FROM quantity_policy", (), "write the policies").await?;
         let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
                    SELECT value->>0, value->>1 FROM json_each(?1)";
-        self.execute(sql, (stock_levels::json_rows(policies),), "write the policies").await
+        self.execute(sql, (json_rows(policies),), "write the policies").await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Call statistics from the journal.
 
 use crate::model::Timestamp;
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -20,18 +20,14 @@ pub struct CallCount {
 
 impl Store {
     /// Returns the calls since `since` by priority class and operation.
-    pub async fn call_counts(&self, since: Timestamp) -> Result<Vec<CallCount>, StoreError> {
+    pub async fn call_counts(&self, since: Timestamp) -> Result<Vec<CallCount>> {
         let sql = "SELECT lane, operation, count(*) AS calls, sum(status IS 429) AS throttled FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
         self.fetch_all(sql, (since.0,), "count the calls by operation").await
     }
 
     /// Returns the number of calls in each of the `minutes` minutes before `now`, oldest first.
-    pub async fn call_counts_by_minute(
-        &self,
-        now: Timestamp,
-        minutes: usize,
-    ) -> Result<Vec<u32>, StoreError> {
+    pub async fn call_counts_by_minute(&self, now: Timestamp, minutes: usize) -> Result<Vec<u32>> {
         let sql = "SELECT (?1 - sent_ms) / 60000, count(*) FROM exchange \
                    WHERE sent_ms > ?1 - 60000 * ?2 AND sent_ms <= ?1 GROUP BY 1";
         let values = (now.0, i64::try_from(minutes).unwrap_or(i64::MAX));

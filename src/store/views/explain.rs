@@ -5,7 +5,7 @@
 use crate::store::engine::lossy_text::{LossyText, body_column};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::outbox::changes::ChangeContent;
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use sqlx::FromRow;
 
 /// SKU of the mirror, among those with one case key.
@@ -125,7 +125,7 @@ pub struct ExplainedEvent {
 
 impl Store {
     /// Returns the SKUs with this case key.
-    pub async fn explain_skus(&self, case_key: &str) -> Result<Vec<KnownSku>, StoreError> {
+    pub async fn explain_skus(&self, case_key: &str) -> Result<Vec<KnownSku>> {
         let sql = "SELECT p.id, p.sku, m.product AS target_product, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
                    FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = ?1 \
                    ORDER BY p.id";
@@ -137,7 +137,7 @@ impl Store {
         &self,
         product: Option<i64>,
         spellings: &[String],
-    ) -> Result<Vec<CurrentStockLevel>, StoreError> {
+    ) -> Result<Vec<CurrentStockLevel>> {
         let sql = "WITH stock_level AS (SELECT warehouse_id FROM balance WHERE product = ?1 \
                        UNION SELECT warehouse_id FROM outbox WHERE sku IN (SELECT value FROM json_each(?2)) \
                            AND warehouse_id IS NOT NULL) \
@@ -160,7 +160,7 @@ impl Store {
         &self,
         product: i64,
         warehouse: i64,
-    ) -> Result<Vec<QuantityStateRow>, StoreError> {
+    ) -> Result<Vec<QuantityStateRow>> {
         let sql = "WITH pair AS ( \
                        SELECT position AS until, quantity, own_delta, since_ms FROM balance_history \
                        WHERE product = ?1 AND warehouse_id = ?2 \
@@ -179,7 +179,7 @@ impl Store {
         &self,
         spellings: &[String],
         warehouse: i64,
-    ) -> Result<Vec<ExplainedChange>, StoreError> {
+    ) -> Result<Vec<ExplainedChange>> {
         let sql = concat!(
             "SELECT o.id, o.key, o.kind, ",
             body_column!(),
@@ -193,7 +193,7 @@ impl Store {
     }
 
     /// Returns checks, trips and events of these changes, and the events of their release.
-    pub async fn explain_events(&self, changes: &[i64]) -> Result<Vec<ExplainedEvent>, StoreError> {
+    pub async fn explain_events(&self, changes: &[i64]) -> Result<Vec<ExplainedEvent>> {
         let sql = "WITH change AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
                                  WHERE o.id IN (SELECT value FROM json_each(?1))) \
                    SELECT l.exchange_id AS position, l.sent_ms AS at_ms, 'look' AS kind, w.key AS subject, \

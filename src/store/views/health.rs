@@ -6,15 +6,12 @@
 use crate::model::{CallEffect, Operation, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Store, StoreError};
+use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Result, Store};
 use sqlx::FromRow;
 use std::time::Duration;
 
-/// Age up to which calls are considered.
 const CALLS_MAX_AGE: Duration = Duration::from_secs(60 * 60);
-/// Largest number of calls considered, newest first.
 const CALLS_MAX: u32 = 60;
-/// Number of runs of `push` considered, newest first.
 const PUSHES_MAX: u32 = 20;
 /// Age up to which parked records are considered: a daily poll shows them twice in this time.
 const PARKED_MAX_AGE: Duration = Duration::from_secs(50 * 60 * 60);
@@ -28,9 +25,8 @@ pub struct HealthRows {
     pub jobs: Vec<JobHealthRow>,
     /// State of the job `backup`, if it is enabled.
     pub backup: Option<BackupRow>,
-    /// Last run of `prune`, if it could not prune by age and no snapshot was taken since.
-    ///
-    /// A jump of the clock prevents pruning by age.
+    /// Last run of `prune`, if a jump of the clock kept it from pruning by age and no snapshot was taken
+    /// since.
     pub unpruned: Option<EndedRunRow>,
     /// Number of changes in each state.
     pub changes: Vec<(String, i64)>,
@@ -177,9 +173,9 @@ pub struct UnreadableRow {
 }
 
 /// SQL: start of the wait of the change `o`, in milliseconds since 1970. A change waits from its insertion. A
-/// change that was held waits from its next return to `pending`; one that was in doubt and had no effect waits on.
-/// `revision` is at most 2 for a change that was only inserted, which saves a lookup in `change_transition` for
-/// each change of a large backlog.
+/// change that was held waits from its next return to `pending`; one that was in doubt and had no effect
+/// waits on. `revision` is at most 2 for a change that was only inserted, which saves a lookup in
+/// `change_transition` for each change of a large backlog.
 const WAITING_SINCE: &str = "coalesce(CASE WHEN o.revision > 2 THEN ( \
         SELECT min(m.at_ms) FROM change_transition m WHERE m.change_id = o.id AND m.state = 'pending' \
         AND m.revision > ( \
@@ -264,7 +260,7 @@ const UNREADABLE: &str = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record
 
 impl Store {
     /// Returns all rows for the health judgement.
-    pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows, StoreError> {
+    pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows> {
         let parked_since = now.minus(PARKED_MAX_AGE);
         Ok(HealthRows {
             last_session: self.fetch_optional(LAST_SESSION, (), "read the last session").await?,
@@ -287,7 +283,7 @@ impl Store {
         })
     }
 
-    async fn health_waiting(&self) -> Result<Vec<WaitingRow>, StoreError> {
+    async fn health_waiting(&self) -> Result<Vec<WaitingRow>> {
         let sql = format!(
             "SELECT w.kind, w.why, w.changes, w.since_ms, w.key, w.detail, \
                     (SELECT min(s.started_ms) FROM session s WHERE s.started_ms >= w.since_ms) AS first_session_ms \
@@ -309,7 +305,7 @@ impl Store {
         self.fetch_all(sqlx::AssertSqlSafe(sql), (), "read the pending changes").await
     }
 
-    async fn health_orphans(&self) -> Result<Vec<OrphanTrackingRow>, StoreError> {
+    async fn health_orphans(&self) -> Result<Vec<OrphanTrackingRow>> {
         let sql = format!(
             "SELECT o.key, json_extract(o.body, '$.shipment_key') AS shipment_key, \
                     unixepoch(o.created_at) * 1000 AS since_ms \
@@ -319,7 +315,7 @@ impl Store {
     }
 
     /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.
-    async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<CallRow>, StoreError> {
+    async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<CallRow>> {
         let sql = format!(
             "SELECT operation, verdict, status, message, sent_ms FROM exchange \
              WHERE sent_ms >= ?1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT ?2"

@@ -1,7 +1,7 @@
 //! Rows for `status` and `stock`.
 
-use crate::store::mirror::stock_levels;
-use crate::store::{Store, StoreError};
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -69,20 +69,18 @@ pub struct MirrorCounts {
 
 impl Store {
     /// Returns the stock of these SKUs; of all if `skus` is empty.
-    pub async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>, StoreError> {
+    pub async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>> {
         let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
                    OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
-        self.fetch_all(sql, (stock_levels::json_rows(skus),), "read the stock").await
+        self.fetch_all(sql, (json_rows(skus),), "read the stock").await
     }
 
-    /// Passes the stock to `each` in pages, because an account may have a million SKUs.
-    ///
-    /// `each` returns false to stop.
+    /// Passes the stock in pages to `each` until it returns false; an account may have a million SKUs.
     pub async fn stock_each(
         &self,
         skus: &[String],
         mut each: impl FnMut(Vec<StockRow>) -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if !skus.is_empty() {
             each(self.stock_list(skus).await?);
             return Ok(());
@@ -90,8 +88,7 @@ impl Store {
         let sql = "SELECT sku FROM product WHERE sku > ?1 ORDER BY sku LIMIT ?2";
         let mut after = String::new();
         loop {
-            let page: Vec<(String,)> = self.fetch_all(sql, (&after, STOCK_PAGE), "read the SKUs").await?;
-            let page: Vec<String> = page.into_iter().map(|(sku,)| sku).collect();
+            let page: Vec<String> = self.fetch_column(sql, (&after, STOCK_PAGE), "read the SKUs").await?;
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(last);
             if !each(self.stock_list(&page).await?) || page.len() < STOCK_PAGE as usize {
@@ -101,13 +98,13 @@ impl Store {
     }
 
     /// Returns the health of every enabled job.
-    pub async fn job_health(&self) -> Result<Vec<JobHealthRow>, StoreError> {
+    pub async fn job_health(&self) -> Result<Vec<JobHealthRow>> {
         let sql = "SELECT * FROM job_health ORDER BY job";
         self.fetch_all(sql, (), "read the health of the jobs").await
     }
 
     /// Returns the counts of the summary lines.
-    pub async fn mirror_counts(&self) -> Result<MirrorCounts, StoreError> {
+    pub async fn mirror_counts(&self) -> Result<MirrorCounts> {
         // One scan of the products serves both of their counts.
         let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS stock_levels, \
                           (SELECT count(*) FROM tracked_order) AS orders, \
@@ -117,11 +114,9 @@ impl Store {
         self.fetch_one(sql, (), "read the mirror's counts").await
     }
 
-    /// Returns the units that others added to each stock level since its first read, negative if they took
-    /// some.
-    ///
-    /// The number is R − O now, less R − O then. Unchanged stock levels are left out.
-    pub async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>, StoreError> {
+    /// Returns the changed stock levels with the units that others added since the first read, or took if
+    /// negative: R − O now, less R − O then.
+    pub async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>> {
         let sql = "SELECT sku, warehouse_id, moved FROM ( \
                        SELECT p.sku, b.warehouse_id, b.quantity - b.own_delta - coalesce( \
                            (SELECT past.quantity - past.own_delta FROM balance_history past \
@@ -132,15 +127,15 @@ impl Store {
     }
 
     /// Returns true if the platform refused the key at the last call that was answered.
-    pub async fn key_is_refused(&self) -> Result<bool, StoreError> {
+    pub async fn key_is_refused(&self) -> Result<bool> {
         let sql =
             "SELECT verdict = 'refused' FROM exchange WHERE status IS NOT NULL ORDER BY id DESC LIMIT 1";
-        let last: Option<(bool,)> = self.fetch_optional(sql, (), "read the last call").await?;
-        Ok(last == Some((true,)))
+        let last: Vec<bool> = self.fetch_column(sql, (), "read the last call").await?;
+        Ok(last == [true])
     }
 
     /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
-    pub async fn call_counts_by_lane(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
+    pub async fn call_counts_by_lane(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>> {
         let sql = "SELECT lane, count(*), sum(status IS 429) FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";
         self.fetch_all(sql, (since_ms,), "count the calls").await

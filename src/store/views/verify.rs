@@ -2,7 +2,7 @@
 
 use crate::model::{ExchangeId, Sku, Timestamp};
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use sqlx::FromRow;
 
 /// Stock level in the mirror.
@@ -53,28 +53,22 @@ ORDER BY p.sku, b.warehouse_id";
 
 impl Store {
     /// Returns the tracked SKUs that were read longest ago.
-    pub async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>, StoreError> {
+    pub async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>> {
         let sql = "SELECT p.sku FROM tracked_sku t JOIN product q ON q.sku = t.sku \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    JOIN read_batch r ON r.id = p.read_batch_id \
                    GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let skus: Vec<(String,)> =
-            self.fetch_all(sql, (limit,), "find the SKUs that were read longest ago").await?;
-        Ok(skus.into_iter().filter_map(|(sku,)| Sku::new(sku).ok()).collect())
+        self.fetch_column(sql, (limit,), "find the SKUs that were read longest ago").await
     }
 
     /// Returns the stock levels of these SKUs in the mirror, after an exchange.
-    pub async fn verify_stock_levels(
-        &self,
-        skus: &[Sku],
-        exchange: ExchangeId,
-    ) -> Result<Vec<VerifyRow>, StoreError> {
+    pub async fn verify_stock_levels(&self, skus: &[Sku], exchange: ExchangeId) -> Result<Vec<VerifyRow>> {
         self.fetch_all(VERIFY_ROWS, (json_rows(skus), exchange.0), "read the stock levels to compare").await
     }
 
     /// Returns size and age of the mirror.
-    pub async fn mirror_age(&self) -> Result<MirrorAge, StoreError> {
+    pub async fn mirror_age(&self) -> Result<MirrorAge> {
         let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM balance b \
                        JOIN product p ON p.id = b.product LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                        WHERE b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL) \

@@ -49,7 +49,7 @@ async fn landed_by_a_persons_word_is_ours_and_the_working_daemon_goes_on_at_once
     let _at_work = dock.work();
     dock.change("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     let said = dock.done(&["outbox", "resolve", "lost", "--done"]).await;
-    assert!(said.starts_with("lost: applied; the operator says"), "{said}");
+    assert!(said.starts_with("lost: applied; the operator decided"), "{said}");
     dock.until("next", "applied").await;
     assert_eq!(dock.level(&sku, warehouse).await, quantity - 2 - 5 - 1);
     assert_eq!(ours(&dock, &sku, warehouse).await, -3, "the sale is others', the rest ours");

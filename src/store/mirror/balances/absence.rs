@@ -1,8 +1,8 @@
 //! Products that an answer lacks: the age of their stock levels, and the proof that a SKU is missing.
 //!
 //! A quantity is as old as the last answer that held it. The stock levels of an absent product keep their age
-//! while its read batch is updated. So do those that an incompletely read record does not show. A read batch holds
-//! only when a product was requested; `product.lack` holds the way in which the answer lacked it.
+//! while its read batch is updated. So do those that an incompletely read record does not show. A read batch
+//! holds only when a product was requested; `product.lack` holds the way in which the answer lacked it.
 //!
 //! A SKU becomes missing only on proof ([`crate::reconcile::proof`]). A check counts if the answer is small
 //! enough not to be cut and no record in it hides its SKU. A requested SKU must have come, and so must all
@@ -19,7 +19,7 @@ use crate::reconcile::ProductLack;
 use crate::reconcile::proof::{ABSENCE_CHECKS_APART, CheckTime, TRUSTED_PAGE_SKUS};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::{json_rows, link_is_unproved};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 use std::collections::BTreeSet;
@@ -42,9 +42,7 @@ pub struct UnshownRow {
     pub held_ms: i64,
     /// Time at which the platform was last asked for the SKU; `None`: never.
     pub requested_ms: Option<i64>,
-    /// True if the change can be decided.
-    ///
-    /// A later answer shows the stock level or proves the SKU missing.
+    /// True if a later answer showed the stock level or proved the SKU missing, so the change can be decided.
     pub is_decidable: bool,
     /// True if the SKU is proved missing.
     pub is_missing: bool,
@@ -57,8 +55,8 @@ struct AbsentSku {
     sku: String,
     is_known: bool,
     absent: i64,
-    absent_ms: Option<i64>,
-    absent_moment: Option<i64>,
+    absent_ms: Option<Timestamp>,
+    absent_moment: Option<Moment>,
     missing_since_ms: Option<i64>,
     /// True if the previous answer showed it.
     was_shown: bool,
@@ -66,23 +64,21 @@ struct AbsentSku {
 
 impl Store {
     /// Returns the number of these SKUs that the platform has, and true if it has others.
-    pub async fn product_known_count(&self, skus: &[Sku]) -> Result<(u64, bool), StoreError> {
+    pub async fn product_known_count(&self, skus: &[Sku]) -> Result<(u64, bool)> {
         let sql = "SELECT count(*), EXISTS ( \
                        SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                          AND sku NOT IN (SELECT value FROM json_each(?1))) \
                    FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                      AND sku IN (SELECT value FROM json_each(?1))";
-        let (count, others): (i64, bool) =
-            self.fetch_one(sql, (json_rows(skus),), "count the known SKUs of a page").await?;
-        Ok((count.unsigned_abs(), others))
+        self.fetch_one(sql, (json_rows(skus),), "count the known SKUs of a page").await
     }
 
     /// Returns a few SKUs outside `beside`: those that the last answers showed, then those that they lacked;
     /// without any, tracked ones.
     ///
-    /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of the
-    /// latter that comes again shows that the platform leaves out records.
-    pub async fn witness_skus(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+    /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of
+    /// the latter that comes again shows that the platform leaves out records.
+    pub async fn witness_skus(&self, beside: &[Sku]) -> Result<Vec<Sku>> {
         let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
                      AND coalesce(p.lack, 'silent') IN ('absent', 'silent') \
@@ -101,7 +97,7 @@ impl Store {
     }
 
     /// Returns the SKUs to request beside `page`: undecided spellings of its SKUs, and witnesses.
-    pub async fn skus_beside(&self, page: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+    pub async fn skus_beside(&self, page: &[Sku]) -> Result<Vec<Sku>> {
         let mut beside = self.undecided_spellings(page).await?;
         let quarantined = self.quarantine_by_operation(Operation::GetProductBalances).await?;
         beside.retain(|sku| !quarantined.iter().any(|row| row.subject == sku.as_str()));
@@ -118,15 +114,16 @@ impl Store {
     /// they are products.
     ///
     /// A returned SKU may be the platform's spelling of a SKU that seems unknown.
-    pub async fn undecided_spellings(&self, skus: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+    pub async fn undecided_spellings(&self, skus: &[Sku]) -> Result<Vec<Sku>> {
         if skus.is_empty() {
             return Ok(Vec::new());
         }
         let sql = "SELECT json_group_array(t.sku) FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                    WHERE p.product_id IS NULL AND p.alias_of IS NULL AND p.missing_since_ms IS NULL \
                      AND t.sku NOT IN (SELECT value FROM json_each(?1))";
-        let (found,): (LossyText,) =
-            self.fetch_one(sql, (json_rows(skus),), "find the tracked SKUs that no answer decided").await?;
+        let values = (json_rows(skus),);
+        let found: LossyText =
+            self.fetch_value(sql, values, "find the tracked SKUs that no answer decided").await?;
         let found: Vec<String> =
             serde_json::from_str(&String::from(found)).expect("SQLite wrote the list, from texts");
         let keys: BTreeSet<String> = skus.iter().map(Sku::case_key).collect();
@@ -134,18 +131,18 @@ impl Store {
         Ok(found.filter(|sku| keys.contains(&sku.case_key())).collect())
     }
 
-    async fn witness_skus_from(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+    async fn witness_skus_from(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>> {
         let limit = i64::try_from(WITNESSES).unwrap_or(i64::MAX);
         let values = (json_rows(beside), Operation::GetProductBalances.as_str(), limit);
-        let skus: Vec<(String,)> = self.fetch_all(sql, values, "find witness SKUs").await?;
-        Ok(skus.into_iter().filter_map(|(sku,)| Sku::new(sku).ok()).collect())
+        let skus: Vec<String> = self.fetch_column(sql, values, "find witness SKUs").await?;
+        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
     }
 
     /// Returns the changes held because no answer showed a fact that they depend on.
     ///
-    /// Later answers are recognised by position, because the calendar may be set. A SKU that is proved missing
-    /// is not decided while another spelling of it is undecided.
-    pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>, StoreError> {
+    /// Later answers are recognised by position, because the calendar may be set. A SKU that is proved
+    /// missing is not decided while another spelling of it is undecided.
+    pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>> {
         let sql = concat!(
             "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS requested_ms, \
                           p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, 0) AND ( \
@@ -189,7 +186,7 @@ impl WriteTransaction {
         members: &PageMembers<'_>,
         known: &KnownProducts,
         rows: &[ProductWrite<'_>],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let partial: Vec<&ProductWrite<'_>> =
             rows.iter().filter(|row| !row.is_new && !row.fact.is_whole).collect();
         if partial.is_empty() && members.all_matched() {
@@ -219,7 +216,7 @@ impl WriteTransaction {
         page: &BalancePage<'_>,
         members: &PageMembers<'_>,
         rows: &[ProductWrite<'_>],
-    ) -> Result<Vec<Sku>, StoreError> {
+    ) -> Result<Vec<Sku>> {
         let partial: Vec<&Sku> =
             rows.iter().filter(|row| !row.fact.is_whole).map(|row| &row.fact.sku).collect();
         if !partial.is_empty() {
@@ -232,13 +229,13 @@ impl WriteTransaction {
     }
 
     /// Discards all earlier checks, because the platform left out an existing record.
-    pub(super) async fn absence_checks_discard(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn absence_checks_discard(&mut self) -> Result<()> {
         let sql = "UPDATE product SET absent_ms = NULL, absent_moment = NULL WHERE absent_ms IS NOT NULL";
         self.execute(sql, (), "clear the absence checks").await
     }
 
     /// Records that a record came incomplete; it is then no absence.
-    async fn lack_store(&mut self, skus: &[&Sku], lack: ProductLack) -> Result<(), StoreError> {
+    async fn lack_store(&mut self, skus: &[&Sku], lack: ProductLack) -> Result<()> {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
                        missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
         self.execute(sql, (json_rows(skus), lack.as_str()), "record an incomplete answer").await
@@ -246,11 +243,7 @@ impl WriteTransaction {
 
     /// Counts the SKUs that an answer lacks, and marks those it proves missing. Returns the SKUs for which
     /// another, small request may prove more.
-    async fn absent_mark(
-        &mut self,
-        page: &BalancePage<'_>,
-        members: &PageMembers<'_>,
-    ) -> Result<Vec<Sku>, StoreError> {
+    async fn absent_mark(&mut self, page: &BalancePage<'_>, members: &PageMembers<'_>) -> Result<Vec<Sku>> {
         let sql = "SELECT id, sku, absent, absent_ms, absent_moment, missing_since_ms, \
                           product_id IS NOT NULL AS is_known, \
                           product_id IS NOT NULL AND missing_since_ms IS NULL AND lack IS NOT 'absent' AS was_shown \
@@ -275,6 +268,7 @@ impl WriteTransaction {
                 row.count_absence(check);
             }
             let AbsentSku { id, absent, absent_ms, absent_moment, missing_since_ms, .. } = &row;
+            let absent_moment = absent_moment.map(|moment| moment.0);
             marked.push(value!([id, absent, absent_ms, absent_moment, missing_since_ms]));
             if row.missing_since_ms.is_none()
                 && lack != ProductLack::Unreadable
@@ -294,11 +288,10 @@ impl WriteTransaction {
 
 impl AbsentSku {
     fn count_absence(&mut self, check: CheckTime) {
-        let first = self.absent_ms.zip(self.absent_moment);
-        let first = first.map(|(at, moment)| CheckTime { at: Timestamp(at), moment: Moment(moment) });
+        let first = self.absent_ms.zip(self.absent_moment).map(|(at, moment)| CheckTime { at, moment });
         let is_missing = if self.is_known { check.proves_absent(first, true) } else { self.absent > 1 };
         let first = check.measured_from(first);
-        (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));
+        (self.absent_ms, self.absent_moment) = (Some(first.at), Some(first.moment));
         if is_missing {
             self.missing_since_ms.get_or_insert(check.at.0);
         }

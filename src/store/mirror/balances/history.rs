@@ -7,7 +7,7 @@
 
 use crate::model::{self, Position, Timestamp};
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{StoreError, WriteTransaction};
+use crate::store::{Result, WriteTransaction};
 use serde_json::json as value;
 
 /// Event of deleted history entries.
@@ -21,15 +21,15 @@ const NEWEST_RETAINED: i64 = 5;
 const PRUNED_ROWS: &str = "FROM balance_history WHERE (product, warehouse_id, position) IN ( \
     SELECT product, warehouse_id, position FROM ( \
         SELECT product, warehouse_id, position, \
-               row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS place \
+               row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS rank \
                    FROM balance_history) \
-    WHERE position <= json_extract(?1, '$.to') AND place > json_extract(?1, '$.newest') \
+    WHERE position <= json_extract(?1, '$.to') AND rank > json_extract(?1, '$.newest') \
       AND (product, warehouse_id) NOT IN ( \
           SELECT p.id, spared.value->>1 FROM json_each(?1, '$.spared') spared JOIN product p ON p.sku = spared.value->>0))";
 
 impl WriteTransaction {
     /// Appends the event, deletes history entries up to a position, and returns their number.
-    pub async fn history_prune(&mut self, to: Position, at: Timestamp) -> Result<u64, StoreError> {
+    pub async fn history_prune(&mut self, to: Position, at: Timestamp) -> Result<u64> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set'";
         let named: Vec<(String, i64)> = self.fetch_all(sql, (), "read the unsettled counts").await?;
@@ -41,17 +41,17 @@ impl WriteTransaction {
         let detail = value!({"to": to, "newest": NEWEST_RETAINED, "spared": spared}).to_string();
         let sql = format!("SELECT count(*) {PRUNED_ROWS}");
         let values = (&detail,);
-        let (count,): (i64,) =
-            self.fetch_one(sqlx::AssertSqlSafe(sql), values, "count the history entries to delete").await?;
+        let count =
+            self.fetch_value(sqlx::AssertSqlSafe(sql), values, "count the history entries to delete").await?;
         if count > 0 {
             self.event_append(at, HISTORY_PRUNED, "balance_history", Some(&detail)).await?;
             self.apply_history_event(&detail).await?;
         }
-        Ok(count.unsigned_abs())
+        Ok(count)
     }
 
     /// Applies the event [`HISTORY_PRUNED`], live and in a replay.
-    pub async fn apply_history_event(&mut self, detail: &str) -> Result<(), StoreError> {
+    pub async fn apply_history_event(&mut self, detail: &str) -> Result<()> {
         let sql = format!("DELETE {PRUNED_ROWS}");
         self.execute(sqlx::AssertSqlSafe(sql), (detail,), "delete history entries").await
     }

@@ -1,12 +1,5 @@
 //! Recording of a page of balances.
 //!
-//! | file | subject |
-//! | --- | --- |
-//! | `absence` | products that an answer lacks, and the proof that a SKU is missing |
-//! | `history` | earlier facts of stock levels, and their pruning |
-//! | `page` | a page of balances, compared with the mirror without SQL |
-//! | `unchanged` | answers equal to the mirror's state, recognised before they are parsed |
-//!
 //! A page takes a few statements (`engine/bulk.rs`, and `json_each` where rows are few). A statement per row
 //! would cross to the connection's thread and back thousands of times. A product whose digest equals the new
 //! record's is skipped (`page.rs`). Of the others only the differences are written.
@@ -26,7 +19,7 @@ use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Sku};
 use crate::store::engine::bulk::{BulkInsert, RowConflicts, shared_text};
 use crate::store::engine::error::SqlContext;
-use crate::store::{MismatchRow, StoreError, WriteTransaction};
+use crate::store::{MismatchRow, Result, WriteTransaction};
 use page::{
     BalancePage, KnownProducts, KnownProductsRow, PageMembers, ProductWrite, StockLevelFact, record_digests,
 };
@@ -93,7 +86,7 @@ static STOCK_LEVEL_INSERT: BulkInsert = BulkInsert {
 
 impl WriteTransaction {
     /// Records a page of balances.
-    pub async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded, StoreError> {
+    pub async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded> {
         let members = PageMembers::from_page(page);
         // The digests are computed while SQLite works on its own thread.
         let (known, digests) =
@@ -138,7 +131,7 @@ impl WriteTransaction {
         &mut self,
         exchange: ExchangeId,
         members: &PageMembers<'_>,
-    ) -> Result<KnownProducts, StoreError> {
+    ) -> Result<KnownProducts> {
         // One row of text, because a row per member would cross to the connection's thread one by one.
         let sql = concat!(
             "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
@@ -152,11 +145,7 @@ impl WriteTransaction {
         Ok(KnownProducts::from_row(found, members))
     }
 
-    async fn products_write(
-        &mut self,
-        rows: &[ProductWrite<'_>],
-        batch: Option<i64>,
-    ) -> Result<(), StoreError> {
+    async fn products_write(&mut self, rows: &[ProductWrite<'_>], batch: Option<i64>) -> Result<()> {
         let are =
             if rows.iter().all(|row| row.is_new) { RowConflicts::Impossible } else { RowConflicts::Possible };
         let done = PRODUCT_INSERT.insert_rows(&mut self.tx, batch, (rows, are), |row, bound| {
@@ -172,7 +161,7 @@ impl WriteTransaction {
     }
 
     /// Records requested SKUs that did not come under their own spelling.
-    async fn unmatched_skus_write(&mut self, members: &PageMembers<'_>) -> Result<(), StoreError> {
+    async fn unmatched_skus_write(&mut self, members: &PageMembers<'_>) -> Result<()> {
         if members.all_matched() {
             return Ok(());
         }
@@ -192,7 +181,7 @@ impl WriteTransaction {
     }
 
     /// Fixes the age of stock levels that keep their older fact, before the read batch is updated.
-    async fn older_facts_keep(&mut self, no_fact: &[(i64, i64)]) -> Result<(), StoreError> {
+    async fn older_facts_keep(&mut self, no_fact: &[(i64, i64)]) -> Result<()> {
         if no_fact.is_empty() {
             return Ok(());
         }
@@ -208,24 +197,24 @@ impl WriteTransaction {
     }
 
     /// Clears the digests of products whose rows no longer equal their last record.
-    pub(super) async fn digests_clear(&mut self, products: &[i64]) -> Result<(), StoreError> {
+    pub(super) async fn digests_clear(&mut self, products: &[i64]) -> Result<()> {
         let sql = "UPDATE product SET digest = NULL WHERE id IN (SELECT value FROM json_each(?1))";
         self.execute(sql, (json_rows(products),), "clear the digests of products").await
     }
 
     /// Creates a read batch of this exchange; `None` where one older batch has exactly these members and is
-    /// moved. Where all members are new, no later step of the page can clear `verified_by`, so it is set here.
+    /// moved. Where all members are new, no later step of the page can clear `verified_by`, so it is set
+    /// here.
     async fn read_batch_create(
         &mut self,
         page: &BalancePage<'_>,
         known: &KnownProducts,
         is_exact: bool,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Option<i64>> {
         if let Some(batch) = known.read_batch {
             let sql = "SELECT count(*) FROM product WHERE read_batch_id = ?1";
-            let (members,): (i64,) =
-                self.fetch_one(sql, (batch,), "count the products of a read batch").await?;
-            if members.unsigned_abs() == known.member_count() {
+            let members: u64 = self.fetch_value(sql, (batch,), "count the products of a read batch").await?;
+            if members == known.member_count() {
                 return Ok(None);
             }
         }
@@ -233,8 +222,7 @@ impl WriteTransaction {
         let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES (?1, ?2, ?3) \
                    RETURNING id";
         let values = (page.exchange_id.0, page.observed_at.0, verified_by);
-        let (batch,) = self.fetch_one(sql, values, "create a read batch").await?;
-        Ok(Some(batch))
+        self.fetch_value(sql, values, "create a read batch").await.map(Some)
     }
 
     /// Points the members to the new read batch, or updates their old one: an unchanged page costs one row.
@@ -244,7 +232,7 @@ impl WriteTransaction {
         members: &PageMembers<'_>,
         known: &KnownProducts,
         batch: Option<i64>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Some(batch) = batch else {
             let sql = "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1";
             let values = (known.read_batch, page.exchange_id.0, page.observed_at.0);
@@ -266,7 +254,7 @@ impl WriteTransaction {
         page: &BalancePage<'_>,
         rows: &[ProductWrite<'_>],
         no_fact: &[(i64, i64)],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let levels =
             rows.iter().flat_map(|row| row.fact.stock_levels.iter().map(move |level| (row.id, level)));
         let facts: Vec<(i64, &StockLevelFact<'_>)> =
@@ -299,7 +287,7 @@ impl WriteTransaction {
         page: &BalancePage<'_>,
         rows: &[ProductWrite<'_>],
         no_fact: &[(i64, i64)],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let whole: Vec<&ProductWrite<'_>> =
             rows.iter().filter(|row| !row.is_new && row.fact.is_whole).collect();
         if whole.is_empty() {

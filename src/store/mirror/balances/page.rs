@@ -6,6 +6,7 @@
 //! column once.
 
 use crate::model::{ExchangeId, Moment, Quantity, Sku, Timestamp, WarehouseId};
+use sqlx::types::Json;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -157,16 +158,16 @@ pub(super) struct KnownProducts {
     newest: i64,
     /// Read batch of all members; `None` where they differ.
     pub(super) read_batch: Option<i64>,
-    /// All read batches of the members.
     pub(super) read_batches: BTreeSet<i64>,
     /// True if a write overlaps or is unconfirmed, or a conflict is open: the page must be judged against
     /// them.
     pub(super) is_evidence: bool,
 }
 
-/// Result row of SQLite for [`KnownProducts`]. First the found members, as a JSON list of index, id, digest, read
-/// batch and 1 where the last answer lacked a known product. Then the largest product id, and `is_evidence`.
-pub(super) type KnownProductsRow = (String, i64, bool);
+/// Result row of SQLite for [`KnownProducts`]. First the found members, as a JSON list of index, id, digest,
+/// read batch and 1 where the last answer lacked a known product. Then the largest product id, and
+/// `is_evidence`.
+pub(super) type KnownProductsRow = (Json<Vec<KnownProductColumns>>, i64, bool);
 
 struct KnownProduct {
     id: i64,
@@ -175,7 +176,6 @@ struct KnownProduct {
     was_absent: bool,
 }
 
-/// Record to be written.
 pub(super) struct ProductWrite<'a> {
     pub(super) id: i64,
     pub(super) is_new: bool,
@@ -200,11 +200,9 @@ type KnownProductColumns = (usize, i64, Option<i64>, Option<i64>, i64);
 
 impl KnownProducts {
     pub(super) fn from_row(
-        (found, newest, is_evidence): KnownProductsRow,
+        (Json(found), newest, is_evidence): KnownProductsRow,
         members: &PageMembers<'_>,
     ) -> Self {
-        let found: Vec<KnownProductColumns> = serde_json::from_str(&found)
-            .expect("SQLite wrote the list, from columns it holds to be integers");
         let batches: BTreeSet<Option<i64>> = found.iter().map(|(_, _, _, batch, _)| *batch).collect();
         let is_one = found.len() == members.skus.len() && batches.len() == 1;
         let read_batch = batches.first().copied().flatten().filter(|_| is_one);
@@ -268,8 +266,8 @@ impl KnownProducts {
         absent.filter_map(|(known, _)| Some(known.as_ref()?.id)).collect()
     }
 
-    /// Returns the members that must be pointed to the page's new read batch. New products are left out, because
-    /// their insertion sets it.
+    /// Returns the members that must be pointed to the page's new read batch. New products are left out,
+    /// because their insertion sets it.
     pub(super) fn outside_batch<'a>(&self, members: &PageMembers<'a>) -> Vec<&'a Sku> {
         let known = self.products.iter().zip(members.returned_flags());
         let elsewhere = known.zip(&members.skus).filter(|((known, came), _)| known.is_some() || !came);

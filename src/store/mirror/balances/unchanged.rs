@@ -1,9 +1,9 @@
 //! Repeated answers: a page equal to the mirror's state is recognised before it is parsed.
 //!
 //! `verified_by` marks a read batch whose products all hold exactly the values of its exchange's answer. A trigger
-//! clears the mark when one of them changes (trigger `product_after_update`). Each body is stored once, so equal requests and
-//! equal answers are two comparisons of ids. Then only the batch's exchange and time change, as they would
-//! after a full comparison.
+//! clears the mark when one of them changes (trigger `product_after_update`). Each body is stored once, so
+//! equal requests and equal answers are two comparisons of ids. Then only the batch's exchange and time
+//! change, as they would after a full comparison.
 //!
 //! Every page is parsed while a conflict is open, or while a write is open, overlaps the read or is
 //! unconfirmed. The page is evidence then. Another version of the program parses each page once more, because
@@ -14,7 +14,7 @@
 use super::page::BalancePage;
 use crate::journal::BodyDigest;
 use crate::model::{ExchangeId, Sku, Timestamp};
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 
 /// Version of the program, as the parser of answers.
 pub(super) const PARSER_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -61,22 +61,19 @@ impl<'a> UnparsedAnswer<'a> {
 }
 
 impl Store {
-    /// Returns true if an answer may equal the mirror's state.
-    ///
-    /// The caller asks before it waits for the writer connection, because most answers do not.
-    pub async fn read_batch_may_be_unchanged(&self, unread: &UnparsedAnswer<'_>) -> Result<bool, StoreError> {
+    /// Returns true if an answer may equal the mirror's state; asked before the wait for the writer.
+    pub async fn read_batch_may_be_unchanged(&self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
         let sql = verified_batch!();
-        let batch: Option<(i64,)> =
-            self.fetch_optional(sql, unread.sql_values(), "compare an answer with the stored one").await?;
-        Ok(batch.is_some())
+        let batch: Vec<i64> =
+            self.fetch_column(sql, unread.sql_values(), "compare an answer with the stored one").await?;
+        Ok(!batch.is_empty())
     }
 }
 
 impl WriteTransaction {
-    /// Updates the read batch to this finished exchange if its answer equals the mirror's state.
-    ///
-    /// Returns false if the answer must be parsed; then nothing changes.
-    pub async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool, StoreError> {
+    /// Updates the read batch to this finished exchange and returns true if its answer equals the mirror's
+    /// state.
+    pub async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
         let sql = concat!(
             "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?5 WHERE id = (",
             verified_batch!(),
@@ -88,10 +85,7 @@ impl WriteTransaction {
     }
 
     /// Marks the read batch of the page as exactly equal to its answer; called after the page was recorded.
-    pub(super) async fn read_batch_mark_verified(
-        &mut self,
-        page: &BalancePage<'_>,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn read_batch_mark_verified(&mut self, page: &BalancePage<'_>) -> Result<()> {
         let Some(first) = page.requested.first() else { return Ok(()) };
         let sql = "UPDATE read_batch SET verified_by = ?1 WHERE exchange_id = ?2 \
                    AND id = (SELECT read_batch_id FROM product WHERE sku = ?3)";
