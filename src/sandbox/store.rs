@@ -34,6 +34,16 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const VIEWS_SQL: &str = include_str!("wire.sql");
 
+/// Values of a statement's parameters, in the order of `?1`, `?2` and so on.
+macro_rules! values {
+    ($($value:expr),+ $(,)?) => {{
+        let mut arguments = sqlx::sqlite::SqliteArguments::default();
+        $(sqlx::Arguments::add(&mut arguments, $value).expect("numbers, flags and texts can always be encoded");)+
+        arguments
+    }};
+}
+pub(super) use values;
+
 #[derive(Debug)]
 pub(super) struct SandboxStore {
     /// Writing connection. Its read guards are the permits for the readers.

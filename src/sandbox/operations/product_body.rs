@@ -12,6 +12,7 @@ use sqlx::SqliteConnection;
 use crate::sandbox::http::request::{
     OperationCall, StrictObject, WholeNumber, deserialize_price, deserialize_quantity, non_blank,
 };
+use crate::sandbox::store::values;
 
 /// Maximum images of a product (docs/interface.md, *Limits*).
 const IMAGES_MAX: usize = 12;
@@ -166,13 +167,10 @@ impl ProductBody {
         let sku = self.sku.as_deref().unwrap_or_default();
         issues.extend(duplicate_issue(db, call.company_id, sku, own_id).await?);
         let sent: Vec<_> = self.warehouses.iter().flatten().filter_map(|entry| entry.warehouse_id).collect();
-        let unknown: Vec<i64> = sqlx::query_scalar(
-            "SELECT value FROM json_each(?2) WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)",
-        )
-        .bind(call.company_id)
-        .bind(json!(sent).to_string())
-        .fetch_all(&mut *db)
-        .await?;
+        let unknown = "SELECT value FROM json_each(?2)
+                        WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)";
+        let sent = values!(call.company_id, json!(sent).to_string());
+        let unknown: Vec<i64> = sqlx::query_scalar_with(unknown, sent).fetch_all(&mut *db).await?;
         issues.extend(unknown.iter().map(|id| format!("The company has no warehouse with the id {id}.")));
         let supplier = self.supplier_information.as_ref();
         if let Some(WholeNumber(id)) = supplier.and_then(|supplier| supplier.supplier_id) {
@@ -195,7 +193,7 @@ pub(crate) async fn duplicate_issue(
 ) -> Result<Option<String>, sqlx::Error> {
     let other = "SELECT id FROM product WHERE company_id = ?1 AND sku = ?2 AND id IS NOT ?3";
     let other: Option<i64> =
-        sqlx::query_scalar(other).bind(company_id).bind(sku).bind(own_id).fetch_optional(db).await?;
+        sqlx::query_scalar_with(other, values!(company_id, sku, own_id)).fetch_optional(db).await?;
     Ok(other.map(|_| format!("A product with the SKU '{sku}' exists already.")))
 }
 

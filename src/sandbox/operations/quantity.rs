@@ -14,6 +14,7 @@ use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope_
 use crate::sandbox::http::request::{
     INT32_MAX, OperationCall, StrictObject, WholeNumber, non_blank, parse_json,
 };
+use crate::sandbox::store::values;
 
 /// Maximum entries of a call (docs/interface.md, *Limits*).
 const ENTRIES_MAX: usize = 25;
@@ -71,17 +72,12 @@ async fn update_entry(
     entry: &QuantityEntryBody,
 ) -> Result<(), SandboxRefusal> {
     let CheckedEntry { sku, quantity, warehouse_id } = checked_entry(entry)?;
-    let found: Option<(String, Option<i64>)> = sqlx::query_as(
-        "SELECT p.type, l.id
-           FROM product p LEFT JOIN link l ON l.product_id = p.id AND l.warehouse_id = ?3
-          WHERE p.company_id = ?1 AND p.is_active AND p.sku = ?2 COLLATE NOCASE
-          ORDER BY p.sku = ?2 DESC, p.id LIMIT 1",
-    )
-    .bind(company_id)
-    .bind(sku)
-    .bind(warehouse_id)
-    .fetch_optional(&mut *db)
-    .await?;
+    let link = "SELECT p.type, l.id
+                  FROM product p LEFT JOIN link l ON l.product_id = p.id AND l.warehouse_id = ?3
+                 WHERE p.company_id = ?1 AND p.is_active AND p.sku = ?2 COLLATE NOCASE
+                 ORDER BY p.sku = ?2 DESC, p.id LIMIT 1";
+    let link = sqlx::query_as_with(link, values!(company_id, sku, warehouse_id));
+    let found: Option<(String, Option<i64>)> = link.fetch_optional(&mut *db).await?;
     let Some((kind, link_id)) = found else {
         return Err(format!("No active product with the SKU '{sku}' was found.").into());
     };
@@ -92,8 +88,7 @@ async fn update_entry(
         format!("The product with the SKU '{sku}' is in no warehouse with the id {warehouse_id}.")
     })?;
     let update = "UPDATE link SET quantity = ?2 WHERE id = ?1";
-    sqlx::query(update).bind(link_id).bind(quantity).execute(db).await?;
-    Ok(())
+    Ok(sqlx::query(update).bind(link_id).bind(quantity).execute(db).await.map(drop)?)
 }
 
 fn checked_entry(entry: &QuantityEntryBody) -> Result<CheckedEntry<'_>, String> {

@@ -15,6 +15,7 @@ use sqlx::SqliteConnection;
 use crate::sandbox::clock::parse_date;
 use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope, split_refused_entry};
 use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber, non_blank};
+use crate::sandbox::store::values;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -148,24 +149,18 @@ async fn write_items(
     shipped_at_ms: i64,
     tracked: &[ItemTracking<'_>],
 ) -> Result<(), sqlx::Error> {
-    for item in tracked {
-        sqlx::query(
-            "UPDATE shipment_item
-                SET is_shipped = 1, carrier_id = ?2, tracking_number = ?3, tracking_url = ?4,
-                    estimated_delivery_at_ms = ?5
-              WHERE id = ?1",
-        )
-        .bind(item.item_id)
-        .bind(item.carrier_id)
-        .bind(item.tracking_number)
-        .bind(item.tracking_url)
-        .bind(item.estimated_delivery_at_ms)
-        .execute(&mut *db)
-        .await?;
+    let update = "UPDATE shipment_item
+                     SET is_shipped = 1, carrier_id = ?2, tracking_number = ?3, tracking_url = ?4,
+                         estimated_delivery_at_ms = ?5
+                   WHERE id = ?1";
+    for ItemTracking { item_id, carrier_id, tracking_number, tracking_url, estimated_delivery_at_ms } in
+        tracked
+    {
+        let item = values!(item_id, carrier_id, tracking_number, tracking_url, estimated_delivery_at_ms);
+        sqlx::query_with(update, item).execute(&mut *db).await?;
     }
     let update = "UPDATE shipment SET shipped_at_ms = ?2 WHERE id = ?1";
-    sqlx::query(update).bind(shipment_id).bind(shipped_at_ms).execute(db).await?;
-    Ok(())
+    sqlx::query(update).bind(shipment_id).bind(shipped_at_ms).execute(db).await.map(drop)
 }
 
 #[cfg(test)]

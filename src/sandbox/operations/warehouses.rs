@@ -11,6 +11,7 @@ use sqlx::SqliteConnection;
 use crate::sandbox::http::answer::{HandlerResult, list_envelope};
 use crate::sandbox::http::request::{OperationCall, StrictObject, text_of_id};
 use crate::sandbox::platform::contact::{ContactBody, insert_contact};
+use crate::sandbox::store::values;
 
 const NAME_CHARS_MAX: usize = 100;
 const ACCOUNT_NUMBER_CHARS_MAX: usize = 255;
@@ -40,18 +41,11 @@ pub(super) async fn create_warehouse(call: &OperationCall, db: &mut SqliteConnec
         Some(contact) => Some(insert_contact(db, &json!(contact)).await?),
         None => None,
     };
-    let warehouse_id: i64 = sqlx::query_scalar(
-        "INSERT INTO warehouse (company_id, name, account_number, type, note, contact_id)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
-    )
-    .bind(call.company_id)
-    .bind(&warehouse.name)
-    .bind(warehouse.account_number.as_deref().unwrap_or_default())
-    .bind(warehouse.kind.unwrap_or(SentWarehouseType::Standard))
-    .bind(warehouse.note.as_deref().unwrap_or_default())
-    .bind(contact_id)
-    .fetch_one(&mut *db)
-    .await?;
+    let insert = "INSERT INTO warehouse (company_id, name, account_number, type, note, contact_id)
+                  VALUES (?1, ?2, coalesce(?3, ''), coalesce(?4, 'Standard'), coalesce(?5, ''), ?6) RETURNING id";
+    let WarehouseBody { name, account_number, kind, note, .. } = &warehouse;
+    let warehouse = values!(call.company_id, name, account_number, kind, note, contact_id);
+    let warehouse_id: i64 = sqlx::query_scalar_with(insert, warehouse).fetch_one(&mut *db).await?;
     if call.multi_warehousing {
         let connect = "INSERT INTO link (product_id, warehouse_id, sku)
                        SELECT id, ?2, sku FROM product WHERE company_id = ?1";

@@ -13,6 +13,7 @@ use crate::sandbox::operations::products;
 use crate::sandbox::platform::contact::insert_contact;
 use crate::sandbox::platform::sales::SaleLine;
 use crate::sandbox::random::SandboxRandom;
+use crate::sandbox::store::values;
 use crate::sandbox::{SandboxError, SandboxOptions};
 
 /// Inserts three suppliers, one of them inactive, and returns their ids.
@@ -122,19 +123,11 @@ async fn insert_warehouses(
         let kind = if number == 2 { "FulfillmentCenter" } else { "Standard" };
         let name =
             if number < 4 { format!("{town} Warehouse") } else { format!("{town} Warehouse {number}") };
-        let id: i64 = sqlx::query_scalar(
-            "INSERT INTO warehouse (company_id, name, account_number, is_system_generated, is_default, type, contact_id)
-             VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6) RETURNING id",
-        )
-        .bind(company_id)
-        .bind(name)
-        .bind(format!("WH-{}", 100 + number))
-        .bind(number == 0)
-        .bind(kind)
-        .bind(contact_id)
-        .fetch_one(&mut *db)
-        .await?;
-        ids.push(id);
+        let insert = "INSERT INTO warehouse
+                          (company_id, name, account_number, is_system_generated, is_default, type, contact_id)
+                      VALUES (?1, ?2, 'WH-' || (100 + ?3), ?3 = 0, ?3 = 0, ?4, ?5) RETURNING id";
+        let warehouse = values!(company_id, name, number, kind, contact_id);
+        ids.push(sqlx::query_scalar_with(insert, warehouse).fetch_one(&mut *db).await?);
     }
     Ok(ids)
 }
@@ -200,15 +193,10 @@ async fn insert_stock(
             rows.push(json!([product_id, warehouse_id, quantity, aisle, bin, product["Sku"]]));
         }
     }
-    sqlx::query(
-        "WITH stock_level AS MATERIALIZED (SELECT value FROM json_each(?1))
-         INSERT INTO link (product_id, warehouse_id, quantity, aisle, bin, sku)
-         SELECT value->>0, value->>1, value->>2, 'A' || (value->>3), 'B' || (value->>4), value->>5 FROM stock_level",
-    )
-    .bind(json!(rows).to_string())
-    .execute(db)
-    .await?;
-    Ok(())
+    let insert = "WITH stock_level AS MATERIALIZED (SELECT value FROM json_each(?1))
+        INSERT INTO link (product_id, warehouse_id, quantity, aisle, bin, sku)
+        SELECT value->>0, value->>1, value->>2, 'A' || (value->>3), 'B' || (value->>4), value->>5 FROM stock_level";
+    Ok(sqlx::query(insert).bind(json!(rows).to_string()).execute(db).await.map(drop)?)
 }
 
 /// Creates kits of two or three products each.

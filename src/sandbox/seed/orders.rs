@@ -8,6 +8,7 @@ use crate::sandbox::clock::months_before;
 use crate::sandbox::http::request::WholeNumber;
 use crate::sandbox::platform::sales::{self, OrderPlacement, SaleLine};
 use crate::sandbox::random::SandboxRandom;
+use crate::sandbox::store::values;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 /// Maximum age of an order in days.
@@ -107,44 +108,26 @@ async fn insert_shipment(
     outcome: u32,
     at_ms: i64,
 ) -> Result<(), SandboxError> {
-    let shipment_id: i64 = sqlx::query_scalar(
-        "INSERT INTO shipment (order_id, warehouse_id, is_cancelled, created_at_ms, shipped_at_ms)
-         SELECT order_id, warehouse_id, ?2 = 3, ?3, iif(?2 < 2, ?3, NULL)
-           FROM order_line WHERE order_id = ?1 ORDER BY id LIMIT 1 RETURNING id",
-    )
-    .bind(order_id)
-    .bind(outcome)
-    .bind(at_ms)
-    .fetch_one(&mut *db)
-    .await?;
-    sqlx::query(
-        "INSERT INTO shipment_item (shipment_id, line_id, quantity, is_shipped, carrier_id, tracking_number)
-         SELECT ?1, id, quantity, shipped, iif(shipped, 1, NULL), iif(shipped, '1Z' || printf('%016d', id), NULL)
-           FROM (SELECT id, quantity,
-                        ?3 = 0 OR (?3 = 1 AND row_number() OVER (ORDER BY id) = 1) AS shipped
-                   FROM order_line WHERE order_id = ?2 ORDER BY id)",
-    )
-    .bind(shipment_id)
-    .bind(order_id)
-    .bind(outcome)
-    .execute(db)
-    .await?;
-    Ok(())
+    let insert = "INSERT INTO shipment (order_id, warehouse_id, is_cancelled, created_at_ms, shipped_at_ms)
+        SELECT order_id, warehouse_id, ?2 = 3, ?3, iif(?2 < 2, ?3, NULL)
+          FROM order_line WHERE order_id = ?1 ORDER BY id LIMIT 1 RETURNING id";
+    let shipment = values!(order_id, outcome, at_ms);
+    let shipment_id: i64 = sqlx::query_scalar_with(insert, shipment).fetch_one(&mut *db).await?;
+    let insert = "INSERT INTO shipment_item (shipment_id, line_id, quantity, is_shipped, carrier_id, tracking_number)
+        SELECT ?1, id, quantity, shipped, iif(shipped, 1, NULL), iif(shipped, '1Z' || printf('%016d', id), NULL)
+          FROM (SELECT id, quantity, ?3 = 0 OR (?3 = 1 AND row_number() OVER (ORDER BY id) = 1) AS shipped
+                  FROM order_line WHERE order_id = ?2 ORDER BY id)";
+    Ok(sqlx::query_with(insert, values!(shipment_id, order_id, outcome)).execute(db).await.map(drop)?)
 }
 
 /// Returns the units of a cancelled order to their warehouses.
 async fn return_stock(db: &mut SqliteConnection, order_id: i64) -> Result<(), SandboxError> {
-    sqlx::query(
-        "UPDATE link SET quantity = link.quantity + taken.quantity
-           FROM (SELECT a.product_id, a.warehouse_id, sum(a.quantity) AS quantity
-                   FROM allocation a JOIN order_line l ON l.id = a.line_id
-                  WHERE l.order_id = ?1 GROUP BY 1, 2) taken
-          WHERE link.product_id = taken.product_id AND link.warehouse_id = taken.warehouse_id",
-    )
-    .bind(order_id)
-    .execute(db)
-    .await?;
-    Ok(())
+    let update = "UPDATE link SET quantity = link.quantity + taken.quantity
+          FROM (SELECT a.product_id, a.warehouse_id, sum(a.quantity) AS quantity
+                  FROM allocation a JOIN order_line l ON l.id = a.line_id
+                 WHERE l.order_id = ?1 GROUP BY 1, 2) taken
+         WHERE link.product_id = taken.product_id AND link.warehouse_id = taken.warehouse_id";
+    Ok(sqlx::query(update).bind(order_id).execute(db).await.map(drop)?)
 }
 
 /// Adds the sales of the last months for each active storefront.
@@ -169,16 +152,11 @@ async fn insert_monthly_sales(
             }
         }
     }
-    sqlx::query(
-        "INSERT INTO sale (storefront_id, product_id, year, month, quantity, amount)
-         SELECT value->>0, p.id, value->>2, value->>3, value->>4, (value->>4) * p.price
-           FROM json_each(?1) JOIN product p ON p.id = value->>1 WHERE true
-         ON CONFLICT DO UPDATE SET quantity = quantity + excluded.quantity, amount = amount + excluded.amount",
-    )
-    .bind(json!(rows).to_string())
-    .execute(db)
-    .await?;
-    Ok(())
+    let add = "INSERT INTO sale (storefront_id, product_id, year, month, quantity, amount)
+        SELECT value->>0, p.id, value->>2, value->>3, value->>4, (value->>4) * p.price
+          FROM json_each(?1) JOIN product p ON p.id = value->>1 WHERE true
+        ON CONFLICT DO UPDATE SET quantity = quantity + excluded.quantity, amount = amount + excluded.amount";
+    Ok(sqlx::query(add).bind(json!(rows).to_string()).execute(db).await.map(drop)?)
 }
 
 /// Adds months of business health that are consistent.
@@ -206,14 +184,9 @@ async fn insert_business_health(
             listings
         ]));
     }
-    sqlx::query(
-        "INSERT INTO business_month
-         SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
-                value->>9, value->>10, value->>11
-           FROM json_each(?1)",
-    )
-    .bind(json!(rows).to_string())
-    .execute(db)
-    .await?;
-    Ok(())
+    let insert = "INSERT INTO business_month
+        SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
+               value->>9, value->>10, value->>11
+          FROM json_each(?1)";
+    Ok(sqlx::query(insert).bind(json!(rows).to_string()).execute(db).await.map(drop)?)
 }
