@@ -41,9 +41,6 @@ pub struct ProductBalance<'a> {
 /// A product's stock in one warehouse (*ProductBalance*, `Warehouses[]`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct WarehouseBalance<'a> {
-    /// The product, repeated.
-    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
-    pub product_id: Option<ProductId>,
     /// The warehouse.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
@@ -282,7 +279,6 @@ mod tests {
             quantity_on_hand: Some(28),
             upc: Some("40063".into()),
             warehouses: vec![WarehouseBalance {
-                product_id: Some(ProductId(1)),
                 warehouse_id: WarehouseId(7),
                 quantity_on_hand: -2,
                 warehouse_sku: Some("A-7".into()),

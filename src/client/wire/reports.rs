@@ -109,16 +109,20 @@ mod tests {
 
     #[test]
     fn reports_are_asked_for_by_month_and_storefront() {
-        let names = |request: PlatformRequest| {
-            request.query.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
-        };
         let month = Month::new(2026, 2).unwrap();
-        assert_eq!(
-            names(top_selling(Some(StorefrontId(3)), month)),
-            ["storefrontId=3", "year=2026", "month=2"]
-        );
-        assert_eq!(names(top_selling(None, month)), ["year=2026", "month=2"]);
-        assert_eq!(names(business_health(None, PageParams::FIRST)), ["pageNumber=1", "resultsPerPage=200"]);
+        for (request, target) in [
+            (
+                top_selling(Some(StorefrontId(3)), month),
+                "/api/Inventory/TopSelling?storefrontId=3&year=2026&month=2",
+            ),
+            (top_selling(None, month), "/api/Inventory/TopSelling?year=2026&month=2"),
+            (
+                business_health(None, PageParams::FIRST),
+                "/api/Company/BusinessHealth?pageNumber=1&resultsPerPage=200",
+            ),
+        ] {
+            assert_eq!(request.target(), target);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
 use super::codec::lenient;
+use super::codec::write_answer::RequestEcho;
 use super::{InvalidRequest, Shipment, WriteOutcome};
 use crate::client::PlatformRequest;
 use crate::model::{LineItemId, Operation, OrderId};
@@ -24,12 +25,11 @@ pub struct ShipmentOrder {
 
 /// Units to ship of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct ShipmentOrderLine {
     /// The line.
-    #[serde(rename = "LineItemId")]
     pub line_item_id: LineItemId,
     /// Units, at least one.
-    #[serde(rename = "Quantity")]
     pub quantity: i64,
 }
 
@@ -69,7 +69,7 @@ pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<PlatformRequest, Inv
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CreatedShipment {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
-    request: Option<ShipmentEcho>,
+    request: Option<RequestEcho>,
     /// The shipment, if the platform returned a readable one.
     #[serde(rename = "Shipment", default, deserialize_with = "lenient::nested")]
     pub shipment: Option<Shipment>,
@@ -80,17 +80,10 @@ pub struct CreatedShipment {
     pub messages: Vec<String>,
 }
 
-/// Part of the echoed request by which answers are matched (docs/rules.md 22).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-struct ShipmentEcho {
-    #[serde(rename = "OrderId", deserialize_with = "lenient::req")]
-    order_id: OrderId,
-}
-
 impl CreatedShipment {
     /// Returns the order of the echoed request. An answer without it matches no change.
     pub fn order_id(&self) -> Option<OrderId> {
-        self.request.as_ref().map(|request| request.order_id)
+        self.request.as_ref()?.order_id
     }
 
     /// Returns the effect of the create. A success needs both the flag and the shipment.
@@ -136,24 +129,21 @@ mod tests {
 
     #[test]
     fn an_answer_is_matched_by_its_echo_and_done_only_with_its_shipment() {
+        use WriteOutcome::{Done, Refused, Unclear};
         let cases = [
             (
                 r#"{"Request":{"OrderId":5.0},"Shipment":{"Id":1,"EcomdashOrderId":5},"WasSuccessful":true,"Messages":null}"#,
                 Some(5),
-                WriteOutcome::Done,
+                Done,
             ),
             (
                 r#"{"Request":{"OrderId":5},"Shipment":null,"WasSuccessful":false,"Messages":["closed"]}"#,
                 Some(5),
-                WriteOutcome::Refused,
+                Refused,
             ),
-            (
-                r#"{"Request":{"OrderId":5},"Shipment":{},"WasSuccessful":true}"#,
-                Some(5),
-                WriteOutcome::Unclear,
-            ),
-            (r#"{"Request":null,"Shipment":{"Id":1},"WasSuccessful":true}"#, None, WriteOutcome::Done),
-            ("{}", None, WriteOutcome::Unclear),
+            (r#"{"Request":{"OrderId":5},"Shipment":{},"WasSuccessful":true}"#, Some(5), Unclear),
+            (r#"{"Request":null,"Shipment":{"Id":1},"WasSuccessful":true}"#, None, Done),
+            ("{}", None, Unclear),
         ];
         for (record, order, outcome) in cases {
             let body = format!(r#"{{"status":"Success","data":[{record}]}}"#);

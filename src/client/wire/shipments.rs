@@ -26,9 +26,6 @@ pub struct Shipment {
     status: Option<String>,
     #[serde(rename = "StatusInd", default, deserialize_with = "lenient::opt")]
     status_indicator: Option<String>,
-    /// Time of the shipping.
-    #[serde(rename = "ShippedDate", default, deserialize_with = "lenient::opt")]
-    pub shipped_at: Option<Timestamp>,
     /// The warehouse that ships it.
     #[serde(rename = "FulfillmentWarehouseId", default, deserialize_with = "lenient::opt")]
     pub fulfillment_warehouse_id: Option<WarehouseId>,
