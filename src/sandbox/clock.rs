@@ -64,7 +64,6 @@ pub(super) fn month_of(at_ms: i64) -> (i32, u32) {
     (at.year(), at.month())
 }
 
-/// Returns the year and month `back` months before the month of `at_ms`.
 pub(super) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
     let (year, month) = month_of(at_ms);
     let first = NaiveDate::from_ymd_opt(year, month, 1).unwrap_or_default();

@@ -23,7 +23,6 @@ use super::platform::call_log::LoggedCall;
 use super::platform::company::{self, CompanyDefinition};
 use super::platform::sales::SaleLine;
 
-/// Path prefix of the control plane; no operation has it.
 const PATH_PREFIX: &str = "/_sandbox/";
 
 /// Maximum advance of the clock in a request: ten years keep every date valid.
@@ -114,7 +113,7 @@ async fn create_company(core: &SandboxCore, new: CompanyDefinition) -> Result<Va
     }
     let (company_id, integration_key) =
         core.in_transaction(async |db| Ok(company::add_company(db, &new).await?)).await?;
-    core.accounts.reload_accounts(&mut *core.write_connection().await).await?;
+    core.accounts.reload_accounts(&mut *core.store.write_connection().await).await?;
     Ok(json!({ "CompanyId": company_id, "IntegrationKey": integration_key }))
 }
 

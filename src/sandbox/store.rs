@@ -54,7 +54,6 @@ pub(super) struct SandboxStore {
 }
 
 impl SandboxStore {
-    /// Opens the database, migrates its tables and creates the views.
     pub(super) async fn open(data: Option<&Path>) -> Result<Self, SandboxError> {
         let at = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
         Self::connect(data).await.map_err(|cause| SandboxError::Open { at, cause })
@@ -86,7 +85,6 @@ impl SandboxStore {
         work(&mut free.expect("there are as many readers as permits to read")).await
     }
 
-    /// Returns the writing connection, after all readers.
     pub(super) async fn write_connection(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.writer.write().await
     }
@@ -109,7 +107,6 @@ fn connect_options(data: Option<&Path>) -> SqliteConnectOptions {
     }
 }
 
-/// Locks the file `PATH.lock`.
 async fn lock_file(path: &Path) -> Result<File, sqlx::Error> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");

@@ -15,12 +15,10 @@ use std::time::Duration;
 ///
 /// A page of 1,000 SKUs in 50 warehouses is a quarter of it. A larger page is asked for again in halves.
 pub const ANSWER_LIMIT_BYTES: usize = 16 * 1024 * 1024;
-/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Idle time of a pooled connection. Shorter than usual server timeouts, so that few requests go to a closing
 /// connection.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Media type of all bodies.
 pub(super) const JSON_MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Settings of the connection to the platform. Has no `Debug`, because a proxy's address may contain a

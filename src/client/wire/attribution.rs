@@ -96,7 +96,6 @@ fn begins_with_word(text: &str, word: &str) -> bool {
     text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
-/// Words that an index may follow.
 const INDEX_WORDS: [&str; 11] =
     ["index", "idx", "entry", "item", "element", "row", "line", "record", "position", "update", "array"];
 

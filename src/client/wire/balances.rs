@@ -111,7 +111,6 @@ pub fn decode_products(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>,
     Ok(envelope.into_answer(records, parked))
 }
 
-/// Readable balances, and the parked parts of the others.
 type BalanceRecords<'a> = (Vec<ProductBalance<'a>>, Vec<ParkedRecord>);
 
 fn read_balances<'a>(what: &'static str, list: &'a str) -> Result<BalanceRecords<'a>, MalformedBody> {
@@ -176,7 +175,6 @@ fn quantities(record: &ProductBalance<'_>) -> (Option<ProductId>, BTreeMap<Wareh
     (record.id, levels.collect(), record.warehouses_parked)
 }
 
-/// A balance with raw warehouse entries.
 #[derive(Deserialize)]
 struct RawBalance<'a> {
     #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]

@@ -21,7 +21,6 @@ use crate::sandbox::lock_mutex;
 /// Pause after a failed accept (mostly out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The bytes that a connection still passes.
 #[derive(Debug, Clone, Copy, Default)]
 enum ByteAllowance {
     #[default]
@@ -74,7 +73,6 @@ impl Connected<IncomingStream<'_, FaultListener>> for FaultSwitch {
     }
 }
 
-/// A listener whose connections have a switch.
 #[derive(Debug)]
 pub(crate) struct FaultListener(pub(crate) TcpListener);
 

@@ -11,7 +11,6 @@ use super::product_body::{ImageBody, ProductBody, ProductLinkBody};
 use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber};
 use crate::sandbox::store::values;
 
-/// Links a new product to all warehouses, or without multi-warehousing to the default warehouse.
 pub(super) async fn link_new_product(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -24,7 +23,6 @@ pub(super) async fn link_new_product(
     sqlx::query_with(insert, values!(company_id, product_id)).execute(db).await.map(drop)
 }
 
-/// Writes the entries' links without quantities, and creates missing links.
 pub(super) async fn write_links(
     db: &mut SqliteConnection,
     product_id: i64,
@@ -52,7 +50,7 @@ pub(super) async fn write_quantities(
     product_id: i64,
     body: &ProductBody,
 ) -> Result<(), sqlx::Error> {
-    let entries = body.sent_links().unwrap_or_default();
+    let entries = body.sent_links();
     if !call.multi_warehousing {
         let sent: Vec<i64> = entries.iter().filter_map(|entry| entry.quantity_on_hand).collect();
         let total = body.quantity_on_hand.or((!sent.is_empty()).then(|| sent.iter().sum()));

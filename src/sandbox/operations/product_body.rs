@@ -14,7 +14,6 @@ use crate::sandbox::http::request::{
 };
 use crate::sandbox::store::values;
 
-/// Maximum images of a product (docs/interface.md, *Limits*).
 const IMAGES_MAX: usize = 12;
 
 /// Maximum issues in an answer, so that a body with thousands of faults has a short answer.
@@ -119,9 +118,8 @@ impl ProductBody {
         self.kind.unwrap_or(SentProductType::Product)
     }
 
-    /// Returns the sent links; `None` if the field is absent.
-    pub(crate) fn sent_links(&self) -> Option<&[StrictObject<ProductLinkBody>]> {
-        self.warehouses.as_deref()
+    pub(crate) fn sent_links(&self) -> &[StrictObject<ProductLinkBody>] {
+        self.warehouses.as_deref().unwrap_or_default()
     }
 
     /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
@@ -142,7 +140,7 @@ impl ProductBody {
             issues.push("IsVariation and IsParent must not both be true.".to_owned());
         }
         let mut seen = HashSet::new();
-        for (index, entry) in self.warehouses.iter().flatten().enumerate() {
+        for (index, entry) in self.sent_links().iter().enumerate() {
             match entry.warehouse_id {
                 None => issues.push(format!("Warehouses[{index}]: WarehouseId is required.")),
                 Some(WholeNumber(id)) if !seen.insert(id) => {
@@ -166,7 +164,7 @@ impl ProductBody {
         let mut issues = self.own_issues();
         let sku = self.sku.as_deref().unwrap_or_default();
         issues.extend(duplicate_issue(db, call.company_id, sku, own_id).await?);
-        let sent: Vec<_> = self.warehouses.iter().flatten().filter_map(|entry| entry.warehouse_id).collect();
+        let sent: Vec<_> = self.sent_links().iter().filter_map(|entry| entry.warehouse_id).collect();
         let unknown = "SELECT value FROM json_each(?2)
                         WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)";
         let sent = values!(call.company_id, json!(sent).to_string());

@@ -16,7 +16,6 @@ use crate::sandbox::http::request::{
 };
 use crate::sandbox::store::values;
 
-/// Maximum entries of a call (docs/interface.md, *Limits*).
 const ENTRIES_MAX: usize = 25;
 
 #[derive(Deserialize)]
@@ -25,12 +24,6 @@ struct QuantityEntryBody {
     sku: Option<String>,
     quantity: Option<Number>,
     warehouse_id: Option<WholeNumber>,
-}
-
-struct CheckedEntry<'a> {
-    sku: &'a str,
-    quantity: i64,
-    warehouse_id: i64,
 }
 
 pub(super) async fn update_quantities(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
@@ -71,7 +64,7 @@ async fn update_entry(
     company_id: i64,
     entry: &QuantityEntryBody,
 ) -> Result<(), SandboxRefusal> {
-    let CheckedEntry { sku, quantity, warehouse_id } = checked_entry(entry)?;
+    let (sku, quantity, warehouse_id) = checked_entry(entry)?;
     let link = "SELECT p.type, l.id
                   FROM product p LEFT JOIN link l ON l.product_id = p.id AND l.warehouse_id = ?3
                  WHERE p.company_id = ?1 AND p.is_active AND p.sku = ?2 COLLATE NOCASE
@@ -91,7 +84,8 @@ async fn update_entry(
     Ok(sqlx::query(update).bind(link_id).bind(quantity).execute(db).await.map(drop)?)
 }
 
-fn checked_entry(entry: &QuantityEntryBody) -> Result<CheckedEntry<'_>, String> {
+/// Returns SKU, quantity and warehouse of an entry.
+fn checked_entry(entry: &QuantityEntryBody) -> Result<(&str, i64, i64), String> {
     let sku = non_blank(&entry.sku).ok_or("Sku is required.")?;
     let sent = entry.quantity.as_ref().ok_or_else(|| format!("Quantity is required (SKU '{sku}')."))?;
     let WholeNumber(quantity) = parse_json(sent.to_string().as_bytes())
@@ -101,7 +95,7 @@ fn checked_entry(entry: &QuantityEntryBody) -> Result<CheckedEntry<'_>, String> 
     }
     let WholeNumber(warehouse_id) =
         entry.warehouse_id.ok_or_else(|| format!("WarehouseId is required (SKU '{sku}')."))?;
-    Ok(CheckedEntry { sku, quantity, warehouse_id })
+    Ok((sku, quantity, warehouse_id))
 }
 
 #[cfg(test)]
@@ -126,7 +120,7 @@ mod tests {
             (r#"{"Sku":"A","WarehouseId":1}"#, Err("Quantity is required")),
             (r#"{"Sku":"A","Quantity":1,"WarehouseId":null}"#, Err("WarehouseId is required")),
         ] {
-            let quantity = checked_entry(&entry(json)).map(|target| target.quantity);
+            let quantity = checked_entry(&entry(json)).map(|(_, quantity, _)| quantity);
             assert_outcome(quantity, expected, json);
         }
     }

@@ -117,7 +117,6 @@ fn requested_lines<'a>(
     Ok(items)
 }
 
-/// Stores a shipment of at least one item and returns its id.
 async fn insert_shipment(
     db: &mut SqliteConnection,
     order_id: i64,

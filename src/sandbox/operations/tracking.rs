@@ -168,44 +168,40 @@ mod tests {
     use super::*;
     use crate::sandbox::assert_outcome;
 
+    fn request(fields: &str) -> TrackingRequestBody {
+        serde_json::from_str(&format!(r#"{{"ShipmentId":9,{fields}}}"#)).expect("a request")
+    }
+
     #[test]
     fn a_line_falls_back_to_the_base_and_names_items_of_its_own_shipment() {
         let items = [(1, true), (2, false), (3, false)];
-        for (request, expected) in [
-            (r#"{"ShipmentId":9,"TrackingNumber":"B"}"#, Ok(vec![(2, "B"), (3, "B")])),
-            (r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[]}"#, Ok(vec![(2, "B"), (3, "B")])),
-            (r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":3}]}"#, Ok(vec![(3, "B")])),
+        for (fields, expected) in [
+            (r#""TrackingNumber":"B""#, Ok(vec![(2, "B"), (3, "B")])),
+            (r#""TrackingNumber":"B","LineItems":[]"#, Ok(vec![(2, "B"), (3, "B")])),
+            (r#""TrackingNumber":"B","LineItems":[{"LineItemId":3}]"#, Ok(vec![(3, "B")])),
             (
-                r#"{"ShipmentId":9,"LineItems":[{"LineItemId":1.0,"TrackingNumber":"X"},{"LineItemId":2,"TrackingNumber":"Y"}]}"#,
+                r#""LineItems":[{"LineItemId":1.0,"TrackingNumber":"X"},{"LineItemId":2,"TrackingNumber":"Y"}]"#,
                 Ok(vec![(1, "X"), (2, "Y")]),
             ),
             (
-                r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":2},{"LineItemId":2.0}]}"#,
+                r#""TrackingNumber":"B","LineItems":[{"LineItemId":2},{"LineItemId":2.0}]"#,
                 Err("more than once"),
             ),
-            (r#"{"ShipmentId":9}"#, Err("TrackingNumber is required")),
-            (r#"{"ShipmentId":9,"TrackingNumber":" "}"#, Err("TrackingNumber is required")),
-            (r#"{"ShipmentId":9,"LineItems":[{"LineItemId":2}]}"#, Err("TrackingNumber is required")),
-            (
-                r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":4}]}"#,
-                Err("does not belong"),
-            ),
-            (
-                r#"{"ShipmentId":9,"TrackingNumber":"B","EstimatedDeliveryDate":"soon"}"#,
-                Err("neither a date"),
-            ),
+            (r#""LineItems":null"#, Err("TrackingNumber is required")),
+            (r#""TrackingNumber":" ""#, Err("TrackingNumber is required")),
+            (r#""LineItems":[{"LineItemId":2}]"#, Err("TrackingNumber is required")),
+            (r#""TrackingNumber":"B","LineItems":[{"LineItemId":4}]"#, Err("does not belong")),
+            (r#""TrackingNumber":"B","EstimatedDeliveryDate":"soon""#, Err("neither a date")),
         ] {
-            let parsed: TrackingRequestBody = serde_json::from_str(request).expect("a request");
+            let parsed = request(fields);
             let tracked = tracked_items(&parsed, &items)
                 .map(|items| items.iter().map(|item| (item.item_id, item.tracking_number)).collect());
-            assert_outcome(tracked, expected, request);
+            assert_outcome(tracked, expected, fields);
         }
     }
 
     #[test]
     fn a_shipment_without_anything_left_is_not_shipped_again() {
-        let request: TrackingRequestBody =
-            serde_json::from_str(r#"{"ShipmentId":9,"TrackingNumber":"B"}"#).expect("a request");
-        assert!(tracked_items(&request, &[(1, true)]).is_err());
+        assert!(tracked_items(&request(r#""TrackingNumber":"B""#), &[(1, true)]).is_err());
     }
 }

@@ -1,4 +1,7 @@
-//! Implements docs/interface.md, *Create warehouse*. The list is in lists.rs.
+//! Warehouses: *Create warehouse* in docs/interface.md, and the lists of warehouses, suppliers and storefronts.
+//!
+//! The lists are paged in the order of their ids, so that a list read by pages is complete while records are
+//! added.
 //!
 //! With multi-warehousing every warehouse is linked to every product, so a new warehouse is linked to all
 //! products with quantity 0. Two warehouses may have one name, because the interface has no rule against it.
@@ -9,9 +12,16 @@ use serde_json::json;
 use sqlx::SqliteConnection;
 
 use crate::sandbox::http::answer::{HandlerResult, list_envelope};
+use crate::sandbox::http::paging::{SandboxPage, page_of};
 use crate::sandbox::http::request::{OperationCall, StrictObject, text_of_id};
 use crate::sandbox::platform::contact::{ContactBody, insert_contact};
 use crate::sandbox::store::values;
+
+pub(super) const WAREHOUSES: &str = page_of!("wire_warehouse WHERE company_id = ?1" order by "id");
+pub(super) const SUPPLIERS: &str = page_of!("wire_supplier WHERE company_id = ?1" order by "id");
+/// Active storefronts only, as docs/interface.md states.
+pub(super) const STOREFRONTS: &str =
+    page_of!("wire_storefront WHERE company_id = ?1 AND is_active = 1" order by "id");
 
 const NAME_CHARS_MAX: usize = 100;
 const ACCOUNT_NUMBER_CHARS_MAX: usize = 255;
@@ -52,6 +62,16 @@ pub(super) async fn create_warehouse(call: &OperationCall, db: &mut SqliteConnec
         sqlx::query(connect).bind(call.company_id).bind(warehouse_id).execute(&mut *db).await?;
     }
     Ok(list_envelope(&text_of_id(db, "SELECT body FROM wire_warehouse WHERE id = ?1", warehouse_id).await?))
+}
+
+pub(super) async fn list_page(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+    statement: &'static str,
+) -> HandlerResult {
+    let page = SandboxPage::from_query(&call.query_parameters()?)?;
+    let (total, records) = page.records_of(statement, call.company_id).fetch_one(db).await?;
+    Ok(page.page_envelope(&[], total, &records))
 }
 
 fn check_warehouse(warehouse: &WarehouseBody) -> Result<(), String> {

@@ -28,7 +28,6 @@ pub(crate) struct CompanyAccount {
     application_id: Option<String>,
 }
 
-/// All accounts by integration key, and the gateway key.
 #[derive(Debug)]
 pub(crate) struct CompanyAccounts {
     gateway_key: String,

@@ -28,7 +28,6 @@ pub(crate) struct CompanyDefinition {
     multi_warehousing: bool,
 }
 
-/// Opens the default company, or creates it in an empty database.
 pub(crate) async fn open_default_company(
     db: &mut SqliteConnection,
     options: &SandboxOptions,

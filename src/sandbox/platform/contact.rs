@@ -9,7 +9,6 @@ use sqlx::SqliteConnection;
 
 use crate::sandbox::http::request::StrictObject;
 
-/// A contact as it is sent; absent fields are empty.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct ContactBody {

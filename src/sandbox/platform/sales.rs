@@ -21,6 +21,12 @@ pub(crate) struct SaleLine {
     pub(crate) quantity: WholeNumber,
 }
 
+impl SaleLine {
+    pub(crate) fn new(sku: impl Into<String>, quantity: impl Into<i64>) -> Self {
+        Self { sku: sku.into(), quantity: WholeNumber(quantity.into()) }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct OrderPlacement<'a> {
     pub(crate) company_id: i64,
@@ -29,7 +35,6 @@ pub(crate) struct OrderPlacement<'a> {
     pub(crate) customer: Value,
     /// State, as in table `sales_order`.
     pub(crate) state: &'a str,
-    /// Milliseconds since 1970.
     pub(crate) placed_at_ms: i64,
 }
 
@@ -40,7 +45,6 @@ struct SoldProduct {
     price: f64,
 }
 
-/// Units of a product in a warehouse.
 #[derive(Debug, PartialEq, Eq)]
 struct TakenUnits {
     product_id: i64,
@@ -125,7 +129,6 @@ async fn first_storefront(db: &mut SqliteConnection, company_id: i64) -> Result<
     Ok(sqlx::query_scalar(first).bind(company_id).fetch_optional(db).await?)
 }
 
-/// Takes the product, or a kit's components, out of the warehouses.
 async fn take_units(
     db: &mut SqliteConnection,
     product: &SoldProduct,

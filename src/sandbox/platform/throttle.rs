@@ -20,7 +20,6 @@ use crate::sandbox::lock_mutex;
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
-/// Limits of an account; 0 disables a limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlatformLimits {
     pub(crate) calls_per_minute: usize,
@@ -28,7 +27,6 @@ pub(crate) struct PlatformLimits {
     pub(crate) bad_requests_per_day: usize,
 }
 
-/// The limits with the usage of every account.
 #[derive(Debug)]
 pub(crate) struct PlatformThrottle {
     limits: PlatformLimits,
@@ -44,7 +42,6 @@ struct AccountUsage {
     running: HashMap<&'static str, usize>,
 }
 
-/// A concurrency slot of an operation, released on drop.
 #[derive(Debug)]
 pub(crate) struct PlatformSlot<'a> {
     throttle: &'a PlatformThrottle,

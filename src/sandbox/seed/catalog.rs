@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use super::orders::product_skus;
-use crate::sandbox::http::request::WholeNumber;
 use crate::sandbox::operations::kits::{self, KitBody};
 use crate::sandbox::operations::products;
 use crate::sandbox::platform::contact::insert_contact;
@@ -46,7 +45,6 @@ const COSTS: &str = "\
 
 /// Minimum number of products of a company with kits.
 pub const SKUS_MIN: u32 = 10;
-/// Products per statement.
 const PRODUCTS_PER_BATCH: usize = 1_000;
 /// Products per kit; at least two kits are created.
 const PRODUCTS_PER_KIT: u32 = 20;
@@ -133,7 +131,7 @@ async fn insert_warehouses(
 }
 
 fn generated_product(number: u32, supplier_ids: &[i64], random: &mut SandboxRandom) -> Value {
-    let (thing, code) = PRODUCT_NAMES[random.number_below(12) as usize];
+    let (thing, code) = random.pick_from(&PRODUCT_NAMES);
     let (material, colour) = (random.pick_from(&MATERIALS), random.pick_from(&COLOURS));
     let sku = match number {
         5 => "O'RING 50%_B".to_owned(),
@@ -142,7 +140,6 @@ fn generated_product(number: u32, supplier_ids: &[i64], random: &mut SandboxRand
     let cents = random.number_between(450, 18_999);
     let upc = upc_with_check_digit(72_000_000_000 + u64::from(number) * 11);
     let description = format!("{thing} of {}, in {}.", material.to_lowercase(), colour.to_lowercase());
-    let supplier = random.number_below(u32::try_from(supplier_ids.len()).unwrap_or(0)) as usize;
     json!({
         "Sku": sku,
         "Name": format!("{colour} {material} {thing}"),
@@ -156,7 +153,7 @@ fn generated_product(number: u32, supplier_ids: &[i64], random: &mut SandboxRand
             "Price": f64::from(cents) / 100.0,
         },
         "SupplierInformation": {
-            "SupplierId": supplier_ids.get(supplier),
+            "SupplierId": random.pick_from(supplier_ids),
             "Sku": format!("S-{number}"),
             "Price": f64::from(cents * 3 / 5) / 100.0,
             "IsOrderedByCase": number.is_multiple_of(7),
@@ -199,7 +196,6 @@ async fn insert_stock(
     Ok(sqlx::query(insert).bind(json!(rows).to_string()).execute(db).await.map(drop)?)
 }
 
-/// Creates kits of two or three products each.
 async fn insert_kits(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -212,8 +208,7 @@ async fn insert_kits(
         let first = random.number_below(products);
         let parts = random.number_between(2, 3);
         let components = (0..parts).map(|step| {
-            let sku = skus[((first + step) % products) as usize].clone();
-            SaleLine { sku, quantity: WholeNumber(i64::from(random.number_between(1, 3))) }
+            SaleLine::new(&skus[((first + step) % products) as usize], random.number_between(1, 3))
         });
         let components = components.collect();
         let (sku, name) = (format!("KIT-{:04}", 1 + number), format!("Gift Set No. {}", 1 + number));

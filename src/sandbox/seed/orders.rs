@@ -5,17 +5,14 @@ use sqlx::SqliteConnection;
 
 use crate::sandbox::SandboxError;
 use crate::sandbox::clock::months_before;
-use crate::sandbox::http::request::WholeNumber;
 use crate::sandbox::platform::sales::{self, OrderPlacement, SaleLine};
 use crate::sandbox::random::SandboxRandom;
 use crate::sandbox::store::values;
 
 const DAY_MS: i64 = 24 * 3_600_000;
-/// Maximum age of an order in days.
 const ORDER_DAYS: u32 = 60;
 /// Months of business health, from the last complete month backwards.
 const HEALTH_MONTHS: u32 = 24;
-/// Months of sales before the current month.
 const SALES_MONTHS: u32 = 3;
 /// Sold products per month and storefront: more than the ten that are shown.
 const SOLD_PRODUCTS: u32 = 30;
@@ -40,7 +37,6 @@ pub(crate) async fn fill_history(
     insert_business_health(db, company_id, now_ms, random).await
 }
 
-/// Returns the SKUs of all products, in the order of creation.
 pub(super) async fn product_skus(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -49,7 +45,6 @@ pub(super) async fn product_skus(
     sqlx::query_scalar(skus).bind(company_id).fetch_all(db).await
 }
 
-/// Places an order of one to three lines, with its shipments.
 async fn insert_order(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -64,13 +59,9 @@ async fn insert_order(
         7 => "Cancelled",
         _ => "ReadyToShip",
     };
-    let last_sku = u32::try_from(skus.len() - 1).unwrap_or(u32::MAX);
-    let lines: Vec<SaleLine> = (0..random.number_between(1, 3))
-        .map(|_| {
-            let sku = skus[random.number_between(0, last_sku) as usize].clone();
-            SaleLine { sku, quantity: WholeNumber(i64::from(random.number_between(1, 2))) }
-        })
-        .collect();
+    let lines = 0..random.number_between(1, 3);
+    let lines: Vec<SaleLine> =
+        lines.map(|_| SaleLine::new(random.pick_from(skus), random.number_between(1, 2))).collect();
     let customer = random_customer(random);
     let order = OrderPlacement { company_id, lines: &lines, customer, state, placed_at_ms };
     let order_id = match sales::place_order(db, &order).await.map_err(SandboxError::from) {
@@ -120,7 +111,6 @@ async fn insert_shipment(
     Ok(sqlx::query_with(insert, values!(shipment_id, order_id, outcome)).execute(db).await.map(drop)?)
 }
 
-/// Returns the units of a cancelled order to their warehouses.
 async fn return_stock(db: &mut SqliteConnection, order_id: i64) -> Result<(), SandboxError> {
     let update = "UPDATE link SET quantity = link.quantity + taken.quantity
           FROM (SELECT a.product_id, a.warehouse_id, sum(a.quantity) AS quantity
@@ -130,7 +120,6 @@ async fn return_stock(db: &mut SqliteConnection, order_id: i64) -> Result<(), Sa
     Ok(sqlx::query(update).bind(order_id).execute(db).await.map(drop)?)
 }
 
-/// Adds the sales of the last months for each active storefront.
 async fn insert_monthly_sales(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -141,13 +130,12 @@ async fn insert_monthly_sales(
     let storefronts: Vec<i64> = sqlx::query_scalar(storefronts).bind(company_id).fetch_all(&mut *db).await?;
     let products = "SELECT id FROM product WHERE company_id = ?1 ORDER BY id";
     let products: Vec<i64> = sqlx::query_scalar(products).bind(company_id).fetch_all(&mut *db).await?;
-    let last_product = u32::try_from(products.len() - 1).unwrap_or(u32::MAX);
     let mut rows = Vec::new();
     for back in 1..=SALES_MONTHS {
         let (year, month) = months_before(now_ms, back);
         for storefront_id in &storefronts {
             for _ in 0..SOLD_PRODUCTS {
-                let product_id = products[random.number_between(0, last_product) as usize];
+                let product_id = random.pick_from(&products);
                 rows.push(json!([storefront_id, product_id, year, month, random.number_between(1, 90)]));
             }
         }

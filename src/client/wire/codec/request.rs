@@ -88,7 +88,6 @@ impl<'a> RequestFields<'a> {
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
-    /// Refuses fields that the interface does not list.
     pub(crate) fn reject_unknown(&self, known: &[&str]) -> Result<(), InvalidRequest> {
         match self.fields.keys().find(|field| !known.contains(&field.as_str())) {
             None => Ok(()),
@@ -98,7 +97,6 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns an optional text of at most `max` characters.
     pub(crate) fn optional_text(&self, field: &str, max: usize) -> Result<Option<&'a str>, InvalidRequest> {
         match self.get(field) {
             None => Ok(None),
@@ -110,13 +108,11 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns a required text that is not blank.
     pub(crate) fn required_text(&self, field: &str, max: usize) -> Result<&'a str, InvalidRequest> {
         let text = self.optional_text(field, max)?.filter(|text| !text.trim().is_empty());
         text.ok_or_else(|| self.invalid_field(field, "is missing or blank"))
     }
 
-    /// Checks that an optional text is one of the given codes.
     pub(crate) fn check_code(&self, field: &str, codes: &[&str]) -> Result<(), InvalidRequest> {
         match self.optional_text(field, usize::MAX)? {
             Some(code) if !codes.contains(&code) => {
