@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sqlx::{Connection, SqliteConnection};
 
 use crate::sandbox::random::SandboxRandom;
-use crate::sandbox::seed::{catalog, orders};
+use crate::sandbox::seed::CompanySeed;
 use crate::sandbox::store::values;
 use crate::sandbox::{SandboxError, SandboxOptions};
 
@@ -79,10 +79,10 @@ async fn create_default_company(
     let insert = "INSERT INTO company (name, integration_key, is_subscribed, multi_warehousing, is_default)
                   VALUES ('Harbour Goods', ?1, 1, 1, 1) RETURNING id";
     let company_id: i64 = sqlx::query_scalar(insert).bind(integration_key).fetch_one(&mut *db).await?;
-    let mut random = SandboxRandom::new(options.seed, "shop");
-    catalog::fill_catalog(db, company_id, options, &mut random).await?;
-    orders::fill_history(db, company_id, options.orders, now_ms, &mut random).await?;
-    Ok(())
+    let random = SandboxRandom::new(options.seed, "shop");
+    let mut seed = CompanySeed { db, company_id, now_ms, random };
+    seed.fill_catalog(options).await?;
+    seed.fill_history(options.orders).await
 }
 
 /// Creates a small company and returns its id and its integration key.
