@@ -53,7 +53,6 @@ impl SandboxClock {
     }
 }
 
-/// Returns UTC in RFC 3339 with milliseconds, as the control plane shows instants.
 pub(super) fn rfc3339(at_ms: i64) -> String {
     utc_instant(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
 }

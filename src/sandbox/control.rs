@@ -168,9 +168,11 @@ fn calls_json(core: &SandboxCore) -> Value {
 }
 
 /// Returns the company of a key; `None` means the default company.
-fn company_of_key(core: &SandboxCore, integration_key: Option<&str>) -> Result<i64, SandboxRefusal> {
+pub(super) fn company_of_key(
+    core: &SandboxCore,
+    integration_key: Option<&str>,
+) -> Result<i64, SandboxRefusal> {
     let account = core.accounts.of_key(integration_key.unwrap_or(core.integration_key()));
-    let account =
-        account.ok_or_else(|| SandboxRefusal::bad_request("No company has this IntegrationKey."))?;
-    Ok(account.id)
+    let id = account.map(|account| account.id);
+    id.ok_or_else(|| SandboxRefusal::bad_request("No company has this IntegrationKey."))
 }

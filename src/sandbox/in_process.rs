@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::SandboxError;
+use super::control::company_of_key;
 use super::core::SandboxCore;
 use super::http::answer::SandboxRefusal;
 use super::platform::sales::{self, OrderPlacement, SaleLine};
@@ -58,7 +59,7 @@ impl SandboxCore {
     /// [`SandboxError::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
     pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
         let lines: Vec<_> = lines.iter().map(|(sku, quantity)| SaleLine::new(*sku, *quantity)).collect();
-        let company_id = self.default_company()?;
+        let company_id = company_of_key(self, None)?;
         Ok(self.place_order_of(company_id, &lines).await?)
     }
 
@@ -67,13 +68,8 @@ impl SandboxCore {
     /// # Errors
     /// [`SandboxError::Refused`] if the stock level is unknown or too small.
     pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
-        let company_id = self.default_company()?;
+        let company_id = company_of_key(self, None)?;
         Ok(self.sell_units_of(company_id, &SaleLine::new(sku, quantity), warehouse_id).await?)
-    }
-
-    fn default_company(&self) -> Result<i64, SandboxError> {
-        let account = self.accounts.of_key(self.integration_key());
-        account.map(|account| account.id).ok_or(SandboxError::Database(sqlx::Error::RowNotFound))
     }
 
     pub(super) async fn place_order_of(

@@ -4,9 +4,9 @@
 //! holds facts of stock levels (docs/rules.md 11). The product's `QuantityOnHand` is their sum as computed by
 //! the platform.
 
-use super::InvalidRequest;
-use super::codec::envelope::{DecodedAnswer, Envelope, MalformedBody, ParkedRecord, raw_records, read_list};
 use super::codec::lenient::{self, LenientObject};
+use super::codec::{raw_records, read_list};
+use super::{DecodedAnswer, Envelope, InvalidRequest, MalformedBody, ParkedRecord};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, ProductId, Sku, WarehouseId};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,7 @@
 //! Order lines and their allocation: *Get line items of a sales order* and *Get warehouse allocation of an
 //! order line item*.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list, decode_list_once};
-use super::codec::lenient;
+use super::codec::{DecodedAnswer, MalformedBody, decode_list, decode_list_once, lenient};
 use crate::client::PlatformRequest;
 use crate::model::{LineItemId, Operation, OrderId, OrderLine, ProductId, Sku, SupplierId, WarehouseId};
 use serde::Deserialize;

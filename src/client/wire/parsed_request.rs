@@ -4,9 +4,8 @@
 //! a page of balances that lacks a SKU). The request is therefore parsed as it was sent. Ids are read from
 //! the path's placeholders.
 
-use super::QuantityUpdate;
-use super::codec::envelope::MalformedBody;
 use super::codec::lenient;
+use super::{MalformedBody, QuantityUpdate};
 use crate::model::{LineItemId, Month, Operation, OrderId, ProductId, ShipmentId, Sku, StorefrontId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

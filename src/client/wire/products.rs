@@ -1,10 +1,7 @@
 //! Products: *Create product* and *Update product*, the record of their answers, and *Get kit components*.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
-use super::codec::request::RequestFields;
-use super::codec::write_answer::decode_enveloped;
-use super::{InvalidRequest, WriteAnswer};
+use super::codec::{RequestFields, decode_enveloped, decode_list, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, ProductId, Quantity, Sku, WarehouseId};
 use serde::Deserialize;

@@ -2,9 +2,7 @@
 //!
 //! *Work queue* is cheap and has no parameters, so it is also the probe that proves a key (docs/rules.md 18, 34).
 
-use super::PageParams;
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
+use super::codec::{DecodedAnswer, MalformedBody, PageParams, decode_list, lenient};
 use crate::client::PlatformRequest;
 use crate::model::{Month, Operation, ProductId, Sku, StorefrontId};
 use serde::Deserialize;

@@ -3,10 +3,8 @@
 //! Without lines or quantities *Create shipments* would ship all that is left of an order. Requests always name
 //! both, because the remainder may have changed since it was read (docs/rules.md 23).
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list, decode_list_once};
-use super::codec::lenient;
-use super::codec::write_answer::RequestEcho;
-use super::{InvalidRequest, PageParams, WriteOutcome};
+use super::codec::{RequestEcho, decode_list, decode_list_once, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteOutcome};
 use crate::client::PlatformRequest;
 use crate::model::{
     LineItemId, Operation, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId,

@@ -1,10 +1,7 @@
 //! Listing templates: *Create listing template* and *List listing templates*.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
-use super::codec::request::RequestFields;
-use super::codec::write_answer::decode_bare;
-use super::{InvalidRequest, PageParams, WriteAnswer};
+use super::codec::{RequestFields, decode_bare, decode_list, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId};
 use serde::Deserialize;

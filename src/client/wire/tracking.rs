@@ -2,10 +2,8 @@
 //!
 //! Lines are always named, because a submission without lines would ship all that is left of the shipment.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
-use super::codec::write_answer::RequestEcho;
-use super::{InvalidRequest, WriteOutcome};
+use super::codec::{RequestEcho, decode_list, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, WriteOutcome};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, ShipmentId, ShipmentItemId, Timestamp};
 use serde::{Deserialize, Serialize};

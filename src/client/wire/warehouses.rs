@@ -2,11 +2,8 @@
 //!
 //! *List storefronts* lists the active ones.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
-use super::codec::request::RequestFields;
-use super::codec::write_answer::decode_enveloped;
-use super::{InvalidRequest, PageParams, WriteAnswer};
+use super::codec::{RequestFields, decode_enveloped, decode_list, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId, SupplierId, WarehouseId};
 use serde::Deserialize;

@@ -38,7 +38,6 @@ impl FaultSwitch {
         *lock_mutex(&self.0) = ByteAllowance::Bytes(0);
     }
 
-    /// Passes the next answer's head and `keep` bytes of its body.
     pub(crate) fn cut_in_body(&self, keep: usize) {
         *lock_mutex(&self.0) = ByteAllowance::HeadAndBody(keep);
     }

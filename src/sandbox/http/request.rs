@@ -71,7 +71,6 @@ impl OperationCall {
         parse_json(body)
     }
 
-    /// Returns the entries of a JSON array, at most [`ENTRIES_MAX`].
     pub(crate) fn entries_body(&self) -> Result<Vec<Value>, SandboxRefusal> {
         let entries: Vec<Value> = self.json_body()?;
         if entries.len() > ENTRIES_MAX {
@@ -195,7 +194,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for StrictObjectVisitor<T> {
     }
 }
 
-/// Deserialises a quantity: an integer within `0..=INT32_MAX`.
 pub(crate) fn deserialize_quantity<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<i64>, D::Error> {
@@ -208,7 +206,6 @@ pub(crate) fn deserialize_quantity<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Deserialises a price, at most [`PRICE_MAX`] in either direction.
 pub(crate) fn deserialize_price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(value) if value.abs() > PRICE_MAX => {

@@ -128,7 +128,6 @@ impl ProductBody {
         Some(images.filter(|image| image.url.as_deref().is_some_and(is_url)).take(IMAGES_MAX).collect())
     }
 
-    /// Returns the issues of the body alone; empty for a valid body.
     pub(crate) fn own_issues(&self) -> Vec<String> {
         let mut issues = Vec::new();
         for (field, value) in [("Sku", &self.sku), ("Name", &self.name)] {
@@ -241,16 +240,12 @@ mod tests {
 
     #[test]
     fn only_the_first_twelve_usable_images_are_attached() {
-        let images: Vec<String> = (0..15)
-            .map(|n| {
-                if n == 3 { r#"{"Url":"no url"}"#.to_owned() } else { format!(r#"{{"Url":"http://i/{n}"}}"#) }
-            })
-            .collect();
-        let body = body(&format!(r#"{{"Images":[{}]}}"#, images.join(",")));
-        let urls: Vec<_> =
-            body.usable_images().expect("sent").iter().map(|image| image.url.clone().unwrap()).collect();
+        let mut images: Vec<_> = (0..15).map(|n| json!({ "Url": format!("http://i/{n}") })).collect();
+        images[3] = json!({ "Url": "no url" });
+        let body = body(&json!({ "Images": images }).to_string());
+        let urls: Vec<_> = body.usable_images().expect("sent").iter().map(|image| &image.url).collect();
         assert_eq!(urls.len(), 12);
-        assert_eq!(urls.last().map(String::as_str), Some("http://i/12"));
+        assert_eq!(urls.last().unwrap().as_deref(), Some("http://i/12"));
         assert!(ProductBody::default().usable_images().is_none());
     }
 

@@ -87,7 +87,6 @@ pub(super) async fn business_health(call: &OperationCall, db: &mut SqliteConnect
     Ok(page.page_envelope(&[], total, &months))
 }
 
-/// Answers *Work queue*: a bare object.
 pub(super) async fn work_queue(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     Ok(sqlx::query_scalar(WORK_QUEUE).bind(call.company_id).fetch_one(db).await?)
 }

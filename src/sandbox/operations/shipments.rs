@@ -91,7 +91,6 @@ fn all_lines(lines: &[ShippableLine], has_shipments: bool) -> Result<Vec<(&Shipp
     Ok(lines.iter().map(|line| (line, line.quantity)).collect())
 }
 
-/// Returns the requested lines with their quantities, each line once and at most the quantity left.
 fn requested_lines<'a>(
     lines: &'a [ShippableLine],
     requested: &[StrictObject<ShipmentLineBody>],

@@ -48,7 +48,6 @@ pub(super) async fn list_templates(call: &OperationCall, db: &mut SqliteConnecti
     Ok(page.page_envelope(&[], total, &templates))
 }
 
-/// Returns the company's storefront of the path, active or not.
 async fn own_storefront(call: &OperationCall, db: &mut SqliteConnection) -> Result<i64, SandboxRefusal> {
     let storefront_id = call.path_id(0);
     let name = "SELECT name FROM storefront WHERE company_id = ?1 AND id = ?2";

@@ -90,7 +90,6 @@ async fn submit_shipment_tracking(
     Ok(())
 }
 
-/// Returns the items with their values; without lines, all unshipped items.
 fn tracked_items<'a>(
     request: &'a TrackingRequestBody,
     items: &[StoredShipmentItem],
@@ -120,7 +119,6 @@ fn tracked_items<'a>(
     Ok(tracked)
 }
 
-/// Returns an item's own values, with the shipment's values as default.
 fn tracked_item<'a>(
     item_id: i64,
     own: &'a TrackingDetailsBody,

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 /// Characters stored of a parked record; the exchange's body has the whole.
 const RAW_MAX_CHARS: usize = 2000;
 
-/// Envelope with a raw payload. All fields may be missing.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "lenient::opt")]
@@ -95,10 +94,9 @@ impl ParkedRecord {
             ["OrderLineItemId", "LineItemId", "ShipmentId", "SalesOrderId", "OrderId", "Id", "ProductId"];
         let id = || {
             let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.raw).ok()?;
-            let named =
-                IDS.iter().find_map(|name| Some((name, fields.get(*name).filter(|id| !id.is_null())?)));
-            named.map(|(name, id)| {
-                format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+            IDS.iter().find_map(|name| {
+                let id = fields.get(*name).filter(|id| !id.is_null())?;
+                Some(format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)))
             })
         };
         self.sku.clone().or_else(id)

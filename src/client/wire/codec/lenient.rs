@@ -29,7 +29,6 @@ pub(crate) enum LooseValue<'a> {
 pub(crate) trait FromLoose<'a>: Sized {
     /// The expected value, for messages.
     const WHAT: &'static str;
-    /// Returns `None` if the value is unreadable.
     fn from_loose(loose: LooseValue<'a>) -> Option<Self>;
 }
 

@@ -63,7 +63,6 @@ impl PlatformRequest {
     }
 }
 
-/// An object of a body, with its path.
 pub(crate) struct RequestFields<'a> {
     operation: Operation,
     path: String,
@@ -71,7 +70,6 @@ pub(crate) struct RequestFields<'a> {
 }
 
 impl<'a> RequestFields<'a> {
-    /// Returns the body itself, which must be an object.
     pub(crate) fn from_body(operation: Operation, body: &'a Value) -> Result<Self, InvalidRequest> {
         match body {
             Value::Object(fields) => Ok(Self { operation, path: String::new(), fields }),
@@ -83,7 +81,6 @@ impl<'a> RequestFields<'a> {
         InvalidRequest::new(self.operation, format!("{}{field}", self.path), why)
     }
 
-    /// Returns a field that is present and not null.
     pub(crate) fn get(&self, field: &str) -> Option<&'a Value> {
         self.fields.get(field).filter(|value| !value.is_null())
     }
@@ -160,7 +157,6 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns the objects of a nested list; none if it is missing.
     pub(crate) fn nested_objects(&self, field: &str) -> Result<Vec<Self>, InvalidRequest> {
         let items = match self.get(field) {
             None => return Ok(Vec::new()),
