@@ -368,12 +368,9 @@ mod tests {
     fn a_parked_warehouse_names_its_sku_and_marks_its_balance() {
         let body = br#"[{"Sku":"A","Warehouses":[{"WarehouseId":7}]}]"#;
         let decoded = decode_balances(body).unwrap();
-        assert_eq!(decoded.parked[0].sku.as_deref(), Some("A"));
-        assert!(
-            decoded.parked[0].why.starts_with("Warehouses[0]: missing field"),
-            "{}",
-            decoded.parked[0].why
-        );
+        let parked = &decoded.parked[0];
+        assert_eq!(parked.sku.as_deref(), Some("A"));
+        assert!(parked.why.starts_with("Warehouses[0]: missing field"), "{}", parked.why);
         assert_eq!(decoded.records[0].warehouses_parked, 1);
     }
 }

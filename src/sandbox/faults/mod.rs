@@ -161,18 +161,15 @@ mod tests {
 
     fn faults(json: &str) -> Result<FaultQueue, SandboxRefusal> {
         let faults = FaultQueue::new(1);
-        faults.add_faults(
-            serde_json::from_str(json).map_err(|cause| SandboxRefusal::bad_request(cause.to_string()))?,
-        )?;
+        faults.add_faults(serde_json::from_str(json).map_err(|cause| cause.to_string())?)?;
         Ok(faults)
     }
 
     #[test]
     fn a_fault_fires_its_times_and_in_order() {
-        let faults = faults(&format!(
-            r#"[{{"Operation":"{QUEUE}","Status":500,"Times":2}},{{"Operation":"{QUEUE}","Status":503,"Times":1}}]"#
-        ))
-        .expect("valid");
+        let twice = format!(r#"{{"Operation":"{QUEUE}","Status":500,"Times":2}}"#);
+        let once = format!(r#"{{"Operation":"{QUEUE}","Status":503,"Times":1}}"#);
+        let faults = faults(&format!("[{twice},{once}]")).expect("valid");
         let drawn: Vec<_> = (0..4).map(|_| faults.draw_fault(QUEUE).and_then(|fault| fault.status)).collect();
         assert_eq!(drawn, [Some(500), Some(500), Some(503), None]);
         assert!(faults.active_faults().is_empty());

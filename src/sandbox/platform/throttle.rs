@@ -20,7 +20,7 @@ use crate::sandbox::lock_mutex;
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PlatformLimits {
     pub(crate) calls_per_minute: usize,
     pub(crate) concurrency: usize,
@@ -168,11 +168,7 @@ mod tests {
 
     #[test]
     fn a_disabled_limit_counts_nothing() {
-        let throttle = PlatformThrottle::new(PlatformLimits {
-            calls_per_minute: 0,
-            concurrency: 0,
-            bad_requests_per_day: 0,
-        });
+        let throttle = PlatformThrottle::new(PlatformLimits::default());
         for at in 0..1_000 {
             drop(throttle.admit_call(1, "a", at).expect("no limit"));
             throttle.count_bad_request(1, at);

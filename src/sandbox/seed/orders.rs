@@ -86,7 +86,7 @@ impl CompanySeed<'_> {
         };
         match number % 8 {
             0..=3 => self.insert_shipment(order_id, number % 8, at_ms + DAY_MS).await?,
-            7 => drop(sqlx::query(RETURN_STOCK).bind(order_id).execute(&mut *self.db).await?),
+            7 => sqlx::query(RETURN_STOCK).bind(order_id).execute(&mut *self.db).await.map(drop)?,
             _ => {}
         }
         Ok(())
