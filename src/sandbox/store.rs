@@ -38,7 +38,7 @@ const VIEWS_SQL: &str = include_str!("wire.sql");
 macro_rules! values {
     ($($value:expr),+ $(,)?) => {{
         let mut arguments = sqlx::sqlite::SqliteArguments::default();
-        $(sqlx::Arguments::add(&mut arguments, $value).expect("numbers, flags and texts can always be encoded");)+
+        $(sqlx::Arguments::add(&mut arguments, $value).expect("numbers and texts are always encoded");)+
         arguments
     }};
 }

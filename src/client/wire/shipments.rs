@@ -1,7 +1,7 @@
 //! Shipments and their items: *Get shipment line items* and *Create shipments*.
 //!
-//! Without lines or quantities *Create shipments* would ship all that is left of an order. Requests always name
-//! both, because the remainder may have changed since it was read (docs/rules.md 23).
+//! Without lines or quantities *Create shipments* would ship all that is left of an order. Requests always
+//! name both, because the remainder may have changed since it was read (docs/rules.md 23).
 
 use super::codec::{RequestEcho, decode_list, decode_list_once, lenient};
 use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteOutcome};

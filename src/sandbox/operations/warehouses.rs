@@ -1,4 +1,4 @@
-//! Warehouses: *Create warehouse* in docs/interface.md, and the lists of warehouses, suppliers and storefronts.
+//! Implements docs/interface.md, *Create warehouse*, and the lists of warehouses, suppliers and storefronts.
 //!
 //! The lists are paged in the order of their ids, so that a list read by pages is complete while records are
 //! added.
