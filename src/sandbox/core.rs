@@ -165,14 +165,10 @@ impl SandboxCore {
     }
 
     async fn handler_response(&self, operation: &SandboxOperation, call: &OperationCall) -> Response<Bytes> {
-        operation_response(operation, self.run_handler(operation, call).await)
-    }
-
-    async fn run_handler(&self, operation: &SandboxOperation, call: &OperationCall) -> HandlerResult {
-        if operation.writes {
-            return self.in_transaction(async |db| (operation.handler)(call, db).await).await;
-        }
-        self.store.read(async |db| (operation.handler)(call, db).await).await
+        let run = async |db: &mut SqliteConnection| (operation.handler)(call, db).await;
+        let outcome =
+            if operation.writes { self.in_transaction(run).await } else { self.store.read(run).await };
+        operation_response(operation, outcome)
     }
 
     pub(super) async fn in_transaction<T>(

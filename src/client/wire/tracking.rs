@@ -27,15 +27,12 @@ pub struct TrackingSubmission {
     /// Date of the handover.
     #[serde(rename = "ShippedDate", skip_serializing_if = "Option::is_none")]
     pub shipped_date: Option<String>,
-    /// Estimated date of delivery.
-    #[serde(rename = "EstimatedDeliveryDate", skip_serializing_if = "Option::is_none")]
-    pub estimated_delivery_date: Option<String>,
     /// The items, at least one.
     #[serde(rename = "LineItems")]
     pub lines: Vec<ShipmentItemTracking>,
 }
 
-/// Tracking of one item. Missing fields fall back to the submission's.
+/// Tracking of one item. A missing carrier, number or page falls back to the submission's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShipmentItemTracking {
     /// The item of the shipment.
@@ -78,7 +75,6 @@ fn check_submission(at: &str, submission: &TrackingSubmission) -> Result<(), Inv
         return Err(invalid(format!("{at}.LineItems"), "is empty; name the items that were handed over"));
     }
     check_date(format!("{at}.ShippedDate"), submission.shipped_date.as_deref())?;
-    check_date(format!("{at}.EstimatedDeliveryDate"), submission.estimated_delivery_date.as_deref())?;
     let is_number = |number: &Option<String>| number.as_ref().is_some_and(|number| !number.trim().is_empty());
     let mut seen = HashSet::new();
     for (index, line) in submission.lines.iter().enumerate() {
@@ -157,7 +153,6 @@ mod tests {
             tracking_number: number.map(str::to_owned),
             tracking_url: None,
             shipped_date: Some("2026-01-31".into()),
-            estimated_delivery_date: None,
             lines: lines.iter().map(line).collect(),
         }
     }

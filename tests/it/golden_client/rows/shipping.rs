@@ -146,7 +146,6 @@ fn submission(shipment_id: i64, number: Option<&str>, lines: &[(i64, Option<&str
         tracking_number: number.map(str::to_owned),
         tracking_url: None,
         shipped_date: None,
-        estimated_delivery_date: None,
         lines: lines.iter().map(line).collect(),
     }
 }
