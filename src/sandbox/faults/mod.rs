@@ -97,21 +97,20 @@ impl InjectedFault {
         }
         let is_header = |text: String| HeaderValue::from_str(&text).is_ok();
         let is_cut = self.drop.is_some() || self.truncate.is_some();
-        Err(SandboxRefusal::bad_request(
-            if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
-                "Status must be between 200 and 599."
-            } else if self.retry_after.is_some() && !self.retry_after_text().is_some_and(is_header) {
-                "RetryAfter must be seconds or the text of a header."
-            } else if self.probability.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
-                "Probability must be between 0 and 1."
-            } else if self.times == Some(0) {
-                "Times must be at least 1."
-            } else if self.status.is_none() && self.latency_ms.is_none() && !is_cut {
-                "A fault needs Status, Drop, Truncate or LatencyMs."
-            } else {
-                return Ok(());
-            },
-        ))
+        let message = if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
+            "Status must be between 200 and 599."
+        } else if self.retry_after.is_some() && !self.retry_after_text().is_some_and(is_header) {
+            "RetryAfter must be seconds or the text of a header."
+        } else if self.probability.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+            "Probability must be between 0 and 1."
+        } else if self.times == Some(0) {
+            "Times must be at least 1."
+        } else if self.status.is_none() && self.latency_ms.is_none() && !is_cut {
+            "A fault needs Status, Drop, Truncate or LatencyMs."
+        } else {
+            return Ok(());
+        };
+        Err(SandboxRefusal::bad_request(message))
     }
 }
 
