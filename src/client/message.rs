@@ -22,7 +22,6 @@ struct ErrorBody {
     messages: Vec<String>,
 }
 
-/// Returns the message about an outcome that was not accepted.
 pub(super) fn describe_failure(
     operation: Operation,
     outcome: &Result<PlatformResponse, TransportError>,

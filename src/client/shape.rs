@@ -91,11 +91,8 @@ mod tests {
         for (operation, body) in cases {
             assert_eq!(check_shape(operation, body.as_bytes()), Ok(()));
             for end in 0..body.len() {
-                assert!(
-                    check_shape(operation, &body.as_bytes()[..end]).is_err(),
-                    "{operation}: {}",
-                    &body[..end]
-                );
+                let cut = &body[..end];
+                assert!(check_shape(operation, cut.as_bytes()).is_err(), "{operation}: {cut}");
             }
         }
     }

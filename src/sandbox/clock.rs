@@ -53,7 +53,6 @@ impl SandboxClock {
     }
 }
 
-/// Returns UTC in RFC 3339 with milliseconds, as the control plane shows instants.
 pub(super) fn rfc3339(at_ms: i64) -> String {
     utc_instant(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
@@ -64,7 +63,6 @@ pub(super) fn month_of(at_ms: i64) -> (i32, u32) {
     (at.year(), at.month())
 }
 
-/// Returns the year and month `back` months before the month of `at_ms`.
 pub(super) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
     let (year, month) = month_of(at_ms);
     let first = NaiveDate::from_ymd_opt(year, month, 1).unwrap_or_default();

@@ -23,7 +23,6 @@ use super::platform::call_log::LoggedCall;
 use super::platform::company::{self, CompanyDefinition};
 use super::platform::sales::SaleLine;
 
-/// Path prefix of the control plane; no operation has it.
 const PATH_PREFIX: &str = "/_sandbox/";
 
 /// Maximum advance of the clock in a request: ten years keep every date valid.
@@ -114,7 +113,7 @@ async fn create_company(core: &SandboxCore, new: CompanyDefinition) -> Result<Va
     }
     let (company_id, integration_key) =
         core.in_transaction(async |db| Ok(company::add_company(db, &new).await?)).await?;
-    core.accounts.reload_accounts(&mut *core.write_connection().await).await?;
+    core.accounts.reload_accounts(&mut *core.store.write_connection().await).await?;
     Ok(json!({ "CompanyId": company_id, "IntegrationKey": integration_key }))
 }
 
@@ -169,9 +168,11 @@ fn calls_json(core: &SandboxCore) -> Value {
 }
 
 /// Returns the company of a key; `None` means the default company.
-fn company_of_key(core: &SandboxCore, integration_key: Option<&str>) -> Result<i64, SandboxRefusal> {
+pub(super) fn company_of_key(
+    core: &SandboxCore,
+    integration_key: Option<&str>,
+) -> Result<i64, SandboxRefusal> {
     let account = core.accounts.of_key(integration_key.unwrap_or(core.integration_key()));
-    let account =
-        account.ok_or_else(|| SandboxRefusal::bad_request("No company has this IntegrationKey."))?;
-    Ok(account.id)
+    let id = account.map(|account| account.id);
+    id.ok_or_else(|| SandboxRefusal::bad_request("No company has this IntegrationKey."))
 }

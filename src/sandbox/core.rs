@@ -19,7 +19,6 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::{Request, Response, StatusCode};
 use sqlx::{Connection, SqliteConnection};
-use tokio::sync::RwLockWriteGuard;
 
 use super::clock::SandboxClock;
 use super::faults::{FaultQueue, FaultTiming, InjectedFault};
@@ -28,7 +27,7 @@ use super::http::request::OperationCall;
 use super::operations::{self, SandboxOperation};
 use super::platform::account::CompanyAccounts;
 use super::platform::call_log::{CallLog, LoggedCall};
-use super::platform::company;
+use super::platform::company::{self, CompanyKeys};
 use super::platform::throttle::{PlatformLimits, PlatformThrottle};
 use super::store::SandboxStore;
 use super::{SandboxError, SandboxOptions};
@@ -36,11 +35,9 @@ use super::{SandboxError, SandboxOptions};
 /// A sandbox: its data, limits, faults and clock.
 #[derive(Debug)]
 pub struct SandboxCore {
-    store: SandboxStore,
-    integration_key: String,
-    gateway_key: String,
+    pub(super) store: SandboxStore,
+    keys: CompanyKeys,
     latency: Duration,
-    /// Accepted host names beside addresses and local names.
     pub(super) hosts: Vec<String>,
     pub(super) clock: SandboxClock,
     pub(super) accounts: CompanyAccounts,
@@ -68,8 +65,7 @@ impl SandboxCore {
         drop(database);
         Ok(Self {
             store,
-            integration_key: keys.integration,
-            gateway_key: keys.gateway,
+            keys,
             latency: Duration::from_millis(options.latency_ms),
             hosts: options.hosts.clone(),
             clock,
@@ -82,12 +78,12 @@ impl SandboxCore {
 
     /// Returns the integration key of the default company.
     pub fn integration_key(&self) -> &str {
-        &self.integration_key
+        &self.keys.integration
     }
 
     /// Returns the gateway key of all companies.
     pub fn gateway_key(&self) -> &str {
-        &self.gateway_key
+        &self.keys.gateway
     }
 
     /// Returns the sandbox's clock.
@@ -100,7 +96,6 @@ impl SandboxCore {
         self.calls.logged_calls()
     }
 
-    /// Answers a call of an operation, and logs it with any outcome.
     pub(super) async fn answer_operation(&self, request: Request<Bytes>) -> SandboxAnswer {
         let (operation, ids) = match operations::find_operation(request.method(), request.uri().path()) {
             Ok(found) => found,
@@ -142,7 +137,6 @@ impl SandboxCore {
         Ok(answer)
     }
 
-    /// Runs the handler with the injected faults.
     async fn run_with_faults(&self, operation: &SandboxOperation, call: &OperationCall) -> SandboxAnswer {
         let fault = self.faults.draw_fault(operation.name);
         let injected = fault.as_ref().and_then(|fault| fault.latency_ms).unwrap_or(0);
@@ -171,31 +165,21 @@ impl SandboxCore {
     }
 
     async fn handler_response(&self, operation: &SandboxOperation, call: &OperationCall) -> Response<Bytes> {
-        operation_response(operation, self.run_handler(operation, call).await)
+        let run = async |db: &mut SqliteConnection| (operation.handler)(call, db).await;
+        let outcome =
+            if operation.writes { self.in_transaction(run).await } else { self.store.read(run).await };
+        operation_response(operation, outcome)
     }
 
-    async fn run_handler(&self, operation: &SandboxOperation, call: &OperationCall) -> HandlerResult {
-        if operation.writes {
-            return self.in_transaction(async |db| (operation.handler)(call, db).await).await;
-        }
-        self.store.read(async |db| (operation.handler)(call, db).await).await
-    }
-
-    /// Runs `work` in a transaction that commits if `work` succeeds.
     pub(super) async fn in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, SandboxRefusal>,
     ) -> Result<T, SandboxRefusal> {
-        let mut database = self.write_connection().await;
+        let mut database = self.store.write_connection().await;
         let mut transaction = database.begin().await?;
         let done = work(&mut transaction).await?;
         transaction.commit().await?;
         Ok(done)
-    }
-
-    /// Returns the writing connection, after earlier writers and readers.
-    pub(super) async fn write_connection(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
-        self.store.write_connection().await
     }
 }
 

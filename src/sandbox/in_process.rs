@@ -5,9 +5,9 @@
 use serde_json::{Value, json};
 
 use super::SandboxError;
+use super::control::company_of_key;
 use super::core::SandboxCore;
 use super::http::answer::SandboxRefusal;
-use super::http::request::WholeNumber;
 use super::platform::sales::{self, OrderPlacement, SaleLine};
 
 /// A stock level of the default company: a product that is no kit, in a warehouse.
@@ -27,12 +27,10 @@ impl SandboxCore {
     /// # Errors
     /// If the database fails.
     pub async fn stock_levels(&self) -> Result<Vec<SandboxStockLevel>, SandboxError> {
-        let rows = sqlx::query_as(
-            "SELECT p.sku, l.warehouse_id, l.quantity
-               FROM link l JOIN product p ON p.id = l.product_id JOIN company c ON c.id = p.company_id
-              WHERE c.is_default AND p.type <> 'Kit' ORDER BY p.sku, l.warehouse_id",
-        );
-        Ok(rows.fetch_all(&mut *self.write_connection().await).await?)
+        let levels = "SELECT p.sku, l.warehouse_id, l.quantity
+                        FROM link l JOIN product p ON p.id = l.product_id JOIN company c ON c.id = p.company_id
+                       WHERE c.is_default AND p.type <> 'Kit' ORDER BY p.sku, l.warehouse_id";
+        Ok(sqlx::query_as(levels).fetch_all(&mut *self.store.write_connection().await).await?)
     }
 
     /// Returns all SKUs of the default company, including kits, in the order of creation.
@@ -40,10 +38,9 @@ impl SandboxCore {
     /// # Errors
     /// If the database fails.
     pub async fn all_skus(&self) -> Result<Vec<String>, SandboxError> {
-        let rows = sqlx::query_scalar(
-            "SELECT p.sku FROM product p JOIN company c ON c.id = p.company_id WHERE c.is_default ORDER BY p.id",
-        );
-        Ok(rows.fetch_all(&mut *self.write_connection().await).await?)
+        let skus = "SELECT p.sku FROM product p JOIN company c ON c.id = p.company_id
+                     WHERE c.is_default ORDER BY p.id";
+        Ok(sqlx::query_scalar(skus).fetch_all(&mut *self.store.write_connection().await).await?)
     }
 
     /// Returns all orders of the default company, in the order of placement.
@@ -51,10 +48,9 @@ impl SandboxCore {
     /// # Errors
     /// If the database fails.
     pub async fn order_ids(&self) -> Result<Vec<i64>, SandboxError> {
-        let rows = sqlx::query_scalar(
-            "SELECT o.id FROM sales_order o JOIN company c ON c.id = o.company_id WHERE c.is_default ORDER BY o.id",
-        );
-        Ok(rows.fetch_all(&mut *self.write_connection().await).await?)
+        let ids = "SELECT o.id FROM sales_order o JOIN company c ON c.id = o.company_id
+                    WHERE c.is_default ORDER BY o.id";
+        Ok(sqlx::query_scalar(ids).fetch_all(&mut *self.store.write_connection().await).await?)
     }
 
     /// Places an order of the default company, which lowers the stock, and returns its id.
@@ -62,8 +58,8 @@ impl SandboxCore {
     /// # Errors
     /// [`SandboxError::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
     pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
-        let lines: Vec<SaleLine> = lines.iter().map(|(sku, quantity)| sale_line(sku, *quantity)).collect();
-        let company_id = self.default_company()?;
+        let lines: Vec<_> = lines.iter().map(|(sku, quantity)| SaleLine::new(*sku, *quantity)).collect();
+        let company_id = company_of_key(self, None)?;
         Ok(self.place_order_of(company_id, &lines).await?)
     }
 
@@ -72,13 +68,8 @@ impl SandboxCore {
     /// # Errors
     /// [`SandboxError::Refused`] if the stock level is unknown or too small.
     pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
-        let company_id = self.default_company()?;
-        Ok(self.sell_units_of(company_id, &sale_line(sku, quantity), warehouse_id).await?)
-    }
-
-    fn default_company(&self) -> Result<i64, SandboxError> {
-        let account = self.accounts.of_key(self.integration_key());
-        account.map(|account| account.id).ok_or(SandboxError::Database(sqlx::Error::RowNotFound))
+        let company_id = company_of_key(self, None)?;
+        Ok(self.sell_units_of(company_id, &SaleLine::new(sku, quantity), warehouse_id).await?)
     }
 
     pub(super) async fn place_order_of(
@@ -103,15 +94,9 @@ impl SandboxCore {
         warehouse_id: i64,
     ) -> Result<i64, SandboxRefusal> {
         let now_ms = self.clock.now_ms();
-        self.in_transaction(async |db| {
-            sales::sell_elsewhere(db, company_id, line, warehouse_id, now_ms).await
-        })
-        .await
+        let sell = async |db: &mut _| sales::sell_elsewhere(db, company_id, line, warehouse_id, now_ms).await;
+        self.in_transaction(sell).await
     }
-}
-
-fn sale_line(sku: &str, quantity: i64) -> SaleLine {
-    SaleLine { sku: sku.to_owned(), quantity: WholeNumber(quantity) }
 }
 
 fn walk_in_customer() -> Value {

@@ -221,7 +221,6 @@ fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asserts a value, or a message that contains the expected text.
 #[cfg(test)]
 fn assert_outcome<T: std::fmt::Debug + PartialEq>(
     outcome: Result<T, String>,

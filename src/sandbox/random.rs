@@ -38,9 +38,9 @@ impl SandboxRandom {
     }
 
     /// Returns an element of the choices, which must not be empty.
-    pub(super) fn pick_from<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+    pub(super) fn pick_from<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         let last = u32::try_from(choices.len() - 1).unwrap_or(u32::MAX);
-        choices[self.number_between(0, last) as usize]
+        &choices[self.number_between(0, last) as usize]
     }
 
     /// Returns a key in the platform's form: 32 hexadecimal digits.

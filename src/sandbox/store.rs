@@ -34,6 +34,16 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const VIEWS_SQL: &str = include_str!("wire.sql");
 
+/// Values of a statement's parameters, in the order of `?1`, `?2` and so on.
+macro_rules! values {
+    ($($value:expr),+ $(,)?) => {{
+        let mut arguments = sqlx::sqlite::SqliteArguments::default();
+        $(sqlx::Arguments::add(&mut arguments, $value).expect("numbers and texts are always encoded");)+
+        arguments
+    }};
+}
+pub(super) use values;
+
 #[derive(Debug)]
 pub(super) struct SandboxStore {
     /// Writing connection. Its read guards are the permits for the readers.
@@ -44,7 +54,6 @@ pub(super) struct SandboxStore {
 }
 
 impl SandboxStore {
-    /// Opens the database, migrates its tables and creates the views.
     pub(super) async fn open(data: Option<&Path>) -> Result<Self, SandboxError> {
         let at = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
         Self::connect(data).await.map_err(|cause| SandboxError::Open { at, cause })
@@ -76,7 +85,6 @@ impl SandboxStore {
         work(&mut free.expect("there are as many readers as permits to read")).await
     }
 
-    /// Returns the writing connection, after all readers.
     pub(super) async fn write_connection(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.writer.write().await
     }
@@ -99,7 +107,6 @@ fn connect_options(data: Option<&Path>) -> SqliteConnectOptions {
     }
 }
 
-/// Locks the file `PATH.lock`.
 async fn lock_file(path: &Path) -> Result<File, sqlx::Error> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");

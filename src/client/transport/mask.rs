@@ -9,10 +9,8 @@ use reqwest::header::HeaderValue;
 
 /// Shortest key masked; shorter keys occur in tests only.
 const MASKED_BYTES_MIN: usize = 8;
-/// Replacement of each byte of a key.
 const MASK_BYTE: u8 = b'*';
 
-/// Overwrites each key in `body`. The length is unchanged.
 pub(super) fn mask_keys(body: &mut [u8], keys: &[HeaderValue]) {
     for key in keys.iter().map(HeaderValue::as_bytes).filter(|key| key.len() >= MASKED_BYTES_MIN) {
         let key = Finder::new(key);

@@ -41,7 +41,6 @@ pub struct PlatformRequest {
 }
 
 impl PlatformRequest {
-    /// Creates a call of an operation without ids in its path.
     pub(super) fn new(operation: Operation) -> Self {
         Self { operation, path: operation.path().to_owned(), query: Vec::new(), body: None }
     }
@@ -64,13 +63,11 @@ impl PlatformRequest {
         if query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, query.join("&")) }
     }
 
-    /// Adds a query parameter if it has a value.
     pub(super) fn with_query(mut self, name: &str, value: Option<impl fmt::Display>) -> Self {
         self.query.extend(value.map(|value| (name.to_owned(), value.to_string())));
         self
     }
 
-    /// Sets the JSON body.
     pub(super) fn with_json(mut self, body: &impl Serialize) -> Self {
         let bytes =
             serde_json::to_vec(body).expect("bodies are texts, numbers, lists and objects with text keys");

@@ -4,23 +4,21 @@
 //! no proxy, and plain http needs no certificates.
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url, redirect, retry};
+use reqwest::{Certificate, Client, Proxy, Url, redirect, retry};
 use secrecy::{ExposeSecret, SecretString};
 use std::error::Error as _;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Largest answer read, in bytes after decompression. It bounds the daemon's memory.
 ///
 /// A page of 1,000 SKUs in 50 warehouses is a quarter of it. A larger page is asked for again in halves.
 pub const ANSWER_LIMIT_BYTES: usize = 16 * 1024 * 1024;
-/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Idle time of a pooled connection. Shorter than usual server timeouts, so that few requests go to a closing
 /// connection.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Media type of all bodies.
 pub(super) const JSON_MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Settings of the connection to the platform. Has no `Debug`, because a proxy's address may contain a
@@ -143,7 +141,17 @@ pub(super) fn build_client(settings: &HttpSettings, base_url: &Url) -> Result<Cl
         .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout / 2))
         .timeout(settings.timeout)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT);
-    let builder = add_certificates(with_proxy(builder, settings, base_url)?, settings, base_url)?;
+    let builder = match &settings.proxy {
+        _ if is_loopback(base_url) => builder.no_proxy(),
+        None => builder,
+        Some(proxy) => builder.proxy(Proxy::all(proxy.as_str()).map_err(|_| SetupError::Proxy)?),
+    };
+    let builder = match &settings.ca_file {
+        // The library refuses a host without root certificates, although plain http needs none.
+        _ if base_url.scheme() == "http" => builder.tls_certs_only([]),
+        None => builder,
+        Some(path) => builder.tls_certs_merge(read_certificates(path)?),
+    };
     builder.build().map_err(|error| SetupError::Library(error_chain(&error)))
 }
 
@@ -156,35 +164,14 @@ fn fixed_headers(settings: &HttpSettings) -> Result<HeaderMap, SetupError> {
     Ok(headers)
 }
 
-fn with_proxy(
-    builder: ClientBuilder,
-    settings: &HttpSettings,
-    base_url: &Url,
-) -> Result<ClientBuilder, SetupError> {
-    match &settings.proxy {
-        _ if is_loopback(base_url) => Ok(builder.no_proxy()),
-        None => Ok(builder),
-        Some(proxy) => Ok(builder.proxy(Proxy::all(proxy.as_str()).map_err(|_| SetupError::Proxy)?)),
-    }
-}
-
-fn add_certificates(
-    builder: ClientBuilder,
-    settings: &HttpSettings,
-    base_url: &Url,
-) -> Result<ClientBuilder, SetupError> {
-    if base_url.scheme() == "http" {
-        // The library refuses a host without root certificates, although plain http needs none.
-        return Ok(builder.tls_certs_only([]));
-    }
-    let Some(path) = &settings.ca_file else { return Ok(builder) };
-    let wrong = |why: String| SetupError::CaFile { path: path.clone(), why };
+fn read_certificates(path: &Path) -> Result<Vec<Certificate>, SetupError> {
+    let wrong = |why: String| SetupError::CaFile { path: path.to_owned(), why };
     let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error_chain(&error)))?;
     if certificates.is_empty() {
         return Err(wrong("it holds no certificate".into()));
     }
-    Ok(builder.tls_certs_merge(certificates))
+    Ok(certificates)
 }
 
 pub(super) fn header_name(key: &'static str, name: &str) -> Result<HeaderName, SetupError> {

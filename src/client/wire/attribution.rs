@@ -96,11 +96,9 @@ fn begins_with_word(text: &str, word: &str) -> bool {
     text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
-/// Words that an index may follow.
 const INDEX_WORDS: [&str; 11] =
     ["index", "idx", "entry", "item", "element", "row", "line", "record", "position", "update", "array"];
 
-/// Beginning of a message, and the reason that follows it.
 struct IndexPrefix<'a> {
     index: usize,
     digits: &'a str,
@@ -137,7 +135,6 @@ fn skip_words(text: &str) -> (bool, &str) {
     }
 }
 
-/// Splits a text after its leading digits, which may follow marks such as `#` or `[`.
 fn leading_digits(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches(OPENING).trim_start_matches([':', '=']).trim_start_matches(OPENING);
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -4,9 +4,9 @@
 //! holds facts of stock levels (docs/rules.md 11). The product's `QuantityOnHand` is their sum as computed by
 //! the platform.
 
-use super::InvalidRequest;
-use super::codec::envelope::{DecodedAnswer, Envelope, MalformedBody, ParkedRecord, raw_records, read_list};
 use super::codec::lenient::{self, LenientObject};
+use super::codec::{raw_records, read_list};
+use super::{DecodedAnswer, Envelope, InvalidRequest, MalformedBody, ParkedRecord};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, ProductId, Sku, WarehouseId};
 use serde::{Deserialize, Serialize};
@@ -41,9 +41,6 @@ pub struct ProductBalance<'a> {
 /// A product's stock in one warehouse (*ProductBalance*, `Warehouses[]`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct WarehouseBalance<'a> {
-    /// The product, repeated.
-    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
-    pub product_id: Option<ProductId>,
     /// The warehouse.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
@@ -114,7 +111,6 @@ pub fn decode_products(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>,
     Ok(envelope.into_answer(records, parked))
 }
 
-/// Readable balances, and the parked parts of the others.
 type BalanceRecords<'a> = (Vec<ProductBalance<'a>>, Vec<ParkedRecord>);
 
 fn read_balances<'a>(what: &'static str, list: &'a str) -> Result<BalanceRecords<'a>, MalformedBody> {
@@ -179,7 +175,6 @@ fn quantities(record: &ProductBalance<'_>) -> (Option<ProductId>, BTreeMap<Wareh
     (record.id, levels.collect(), record.warehouses_parked)
 }
 
-/// A balance with raw warehouse entries.
 #[derive(Deserialize)]
 struct RawBalance<'a> {
     #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
@@ -282,7 +277,6 @@ mod tests {
             quantity_on_hand: Some(28),
             upc: Some("40063".into()),
             warehouses: vec![WarehouseBalance {
-                product_id: Some(ProductId(1)),
                 warehouse_id: WarehouseId(7),
                 quantity_on_hand: -2,
                 warehouse_sku: Some("A-7".into()),
@@ -374,12 +368,9 @@ mod tests {
     fn a_parked_warehouse_names_its_sku_and_marks_its_balance() {
         let body = br#"[{"Sku":"A","Warehouses":[{"WarehouseId":7}]}]"#;
         let decoded = decode_balances(body).unwrap();
-        assert_eq!(decoded.parked[0].sku.as_deref(), Some("A"));
-        assert!(
-            decoded.parked[0].why.starts_with("Warehouses[0]: missing field"),
-            "{}",
-            decoded.parked[0].why
-        );
+        let parked = &decoded.parked[0];
+        assert_eq!(parked.sku.as_deref(), Some("A"));
+        assert!(parked.why.starts_with("Warehouses[0]: missing field"), "{}", parked.why);
         assert_eq!(decoded.records[0].warehouses_parked, 1);
     }
 }

@@ -8,18 +8,15 @@
 mod attribution;
 mod balances;
 pub(super) mod codec;
-mod lists;
 mod orders;
 mod parsed_request;
 mod products;
 mod reports;
-mod shipment_creates;
 mod shipments;
 mod templates;
 mod tracking;
 mod updates;
 mod warehouses;
-mod work_queue;
 
 pub use crate::model::Month;
 pub use attribution::*;
@@ -29,15 +26,12 @@ pub use codec::{
     DecodedAnswer, InvalidRequest, MalformedBody, PageInfo, PageParams, ParkedRecord, WriteAnswer,
     WriteOutcome,
 };
-pub use lists::*;
 pub use orders::*;
 pub use parsed_request::ParsedRequest;
 pub use products::*;
 pub use reports::*;
-pub use shipment_creates::*;
 pub use shipments::*;
 pub use templates::*;
 pub use tracking::*;
 pub use updates::*;
 pub use warehouses::*;
-pub use work_queue::*;

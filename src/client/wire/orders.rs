@@ -1,8 +1,7 @@
 //! Order lines and their allocation: *Get line items of a sales order* and *Get warehouse allocation of an
 //! order line item*.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list, decode_list_once};
-use super::codec::lenient;
+use super::codec::{DecodedAnswer, MalformedBody, decode_list, decode_list_once, lenient};
 use crate::client::PlatformRequest;
 use crate::model::{LineItemId, Operation, OrderId, OrderLine, ProductId, Sku, SupplierId, WarehouseId};
 use serde::Deserialize;
@@ -118,10 +117,8 @@ mod tests {
     #[test]
     fn requests_are_written_as_the_document_shows_them() {
         let request = get_order_line_items(OrderId(5));
-        assert_eq!(
-            (request.path.as_str(), request.body),
-            ("/api/orders/getOrderLineItems", Some(br#"{"OrderId":5}"#.to_vec()))
-        );
+        assert_eq!(request.path, "/api/orders/getOrderLineItems");
+        assert_eq!(request.body.unwrap(), br#"{"OrderId":5}"#);
         let request = warehouse_allocation(OrderId(5), LineItemId(6));
         assert_eq!(
             (request.path.as_str(), request.body),
@@ -139,12 +136,9 @@ mod tests {
         let decoded = decode_order_line_items(body).unwrap();
         let lines: Vec<OrderLine> =
             decoded.records.iter().map(|item| item.to_order_line(OrderId(9))).collect();
-        assert_eq!(lines.len(), 2);
-        assert_eq!(
-            (lines[0].order_id, lines[0].quantity_left, lines[0].unit_price),
-            (OrderId(5), None, Some(9.99))
-        );
-        assert_eq!((lines[1].order_id, lines[1].quantity_left), (OrderId(9), Some(0)));
+        let read: Vec<_> =
+            lines.iter().map(|line| (line.order_id, line.quantity_left, line.unit_price)).collect();
+        assert_eq!(read, [(OrderId(5), None, Some(9.99)), (OrderId(9), Some(0), None)]);
         assert_eq!(decoded.parked.iter().map(|parked| parked.index).collect::<Vec<_>>(), [2, 3]);
     }
 

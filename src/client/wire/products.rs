@@ -1,12 +1,9 @@
 //! Products: *Create product* and *Update product*, the record of their answers, and *Get kit components*.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
-use super::codec::request::RequestFields;
-use super::codec::write_answer::decode_enveloped;
-use super::{InvalidRequest, WriteAnswer};
+use super::codec::{RequestFields, decode_enveloped, decode_list, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, WriteAnswer};
 use crate::client::PlatformRequest;
-use crate::model::{Operation, ProductId, Quantity, Sku, SupplierId, WarehouseId};
+use crate::model::{Operation, ProductId, Quantity, Sku, WarehouseId};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,9 +18,6 @@ pub struct Product {
     /// The product.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ProductId,
-    /// The company of the product.
-    #[serde(rename = "CompanyId", default, deserialize_with = "lenient::opt")]
-    pub company_id: Option<i64>,
     /// Its SKU.
     #[serde(rename = "Sku", deserialize_with = "lenient::req")]
     pub sku: Sku,
@@ -39,30 +33,9 @@ pub struct Product {
     /// Standard numbers of the product.
     #[serde(rename = "Identifiers", default, deserialize_with = "lenient::nested")]
     pub identifiers: Option<ProductIdentifiers>,
-    /// True if the quantity is sent to storefronts.
-    #[serde(rename = "IsAutoSyncEnabled", default, deserialize_with = "lenient::opt")]
-    pub is_auto_sync_enabled: Option<bool>,
-    /// True if the product is no longer bought.
-    #[serde(rename = "IsDiscontinued", default, deserialize_with = "lenient::opt")]
-    pub is_discontinued: Option<bool>,
-    /// True if a supplier ships the product.
-    #[serde(rename = "IsDropshipped", default, deserialize_with = "lenient::opt")]
-    pub is_dropshipped: Option<bool>,
-    /// True if the product is a variation of a parent.
-    #[serde(rename = "IsVariation", default, deserialize_with = "lenient::opt")]
-    pub is_variation: Option<bool>,
-    /// Defaults of its listings.
-    #[serde(rename = "GlobalListingAttributes", default, deserialize_with = "lenient::nested")]
-    pub listing: Option<ListingAttributes>,
     /// Its warehouses.
     #[serde(rename = "Warehouses", default, deserialize_with = "lenient::list")]
     pub warehouses: Vec<ProductWarehouse>,
-    /// The supplier of the product.
-    #[serde(rename = "SupplierInformation", default, deserialize_with = "lenient::nested")]
-    pub supplier: Option<ProductSupplier>,
-    /// Quantity below which the product should be ordered; in answers of kit components.
-    #[serde(rename = "ReorderLevel", default, deserialize_with = "lenient::opt")]
-    pub reorder_level: Option<f64>,
 }
 
 /// Standard numbers of a product (`Identifiers`).
@@ -71,31 +44,14 @@ pub struct ProductIdentifiers {
     /// Its UPC.
     #[serde(rename = "UPC", default, deserialize_with = "lenient::opt")]
     pub upc: Option<String>,
-    /// Its GTIN.
-    #[serde(rename = "GTIN", default, deserialize_with = "lenient::opt")]
-    pub gtin: Option<String>,
-}
-
-/// Defaults of a product's listings (`GlobalListingAttributes`).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ListingAttributes {
-    /// Price of one unit in the account's currency.
-    #[serde(rename = "Price", default, deserialize_with = "lenient::opt")]
-    pub price: Option<f64>,
 }
 
 /// A product's link to a warehouse (*Product-warehouse item*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ProductWarehouse {
-    /// The link itself.
-    #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
-    pub id: Option<i64>,
     /// The warehouse.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
-    /// Bin in the aisle.
-    #[serde(rename = "Bin", default, deserialize_with = "lenient::opt")]
-    pub bin: Option<String>,
     /// Units: the fact of the stock level.
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     pub quantity_on_hand: Option<i64>,
@@ -108,20 +64,6 @@ pub struct ProductWarehouse {
     /// True if the quantity counts in the stock shown by storefronts.
     #[serde(rename = "IncludeInSyncBalance", default, deserialize_with = "lenient::opt")]
     pub include_in_sync: Option<bool>,
-}
-
-/// Supplier of a product (`SupplierInformation`).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ProductSupplier {
-    /// The supplier.
-    #[serde(rename = "SupplierId", default, deserialize_with = "lenient::opt")]
-    pub supplier_id: Option<SupplierId>,
-    /// The supplier's SKU.
-    #[serde(rename = "Sku", default, deserialize_with = "lenient::opt")]
-    pub sku: Option<String>,
-    /// Cost of one unit in the account's currency.
-    #[serde(rename = "Price", default, deserialize_with = "lenient::opt")]
-    pub price: Option<f64>,
 }
 
 /// Requests a new product from the platform's own body (*Create product*, rules 1 to 4).
@@ -140,17 +82,10 @@ pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
     let fields = RequestFields::from_body(Operation::UpdateProduct, body)?;
     fields.required_id("Id")?;
     fields.required_id("CompanyId")?;
-    match fields.nested_object("Identifiers")? {
-        Some(identifiers) => identifiers.required_id("ProductId")?,
-        None => {
-            return Err(
-                fields.invalid_field("Identifiers", "is missing; an update contains the whole product")
-            );
-        }
-    };
-    if fields.get("Warehouses").is_none() {
-        return Err(fields.invalid_field("Warehouses", "is missing; an update contains the whole product"));
-    }
+    let missing = |field| fields.invalid_field(field, "is missing; an update contains the whole product");
+    let identifiers = fields.nested_object("Identifiers")?;
+    identifiers.ok_or_else(|| missing("Identifiers"))?.required_id("ProductId")?;
+    fields.get("Warehouses").ok_or_else(|| missing("Warehouses"))?;
     for warehouse in fields.nested_objects("Warehouses")? {
         warehouse.required_id("Id")?;
     }
@@ -187,7 +122,6 @@ pub fn decode_kit_components(body: &[u8]) -> Result<DecodedAnswer<KitComponent>,
     decode_list("the kit's components", body)
 }
 
-/// Checks the rules common to both operations.
 fn check_input(fields: &RequestFields<'_>) -> Result<(), InvalidRequest> {
     let sku = fields.required_text("Sku", usize::MAX)?;
     Sku::new(sku).map_err(|error| fields.invalid_field("Sku", format!("`{sku}`: {error}")))?;

@@ -1,10 +1,7 @@
 //! Listing templates: *Create listing template* and *List listing templates*.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
-use super::codec::request::RequestFields;
-use super::codec::write_answer::decode_bare;
-use super::{InvalidRequest, PageParams, WriteAnswer};
+use super::codec::{RequestFields, decode_bare, decode_list, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId};
 use serde::Deserialize;
@@ -16,9 +13,6 @@ pub struct ListingTemplate {
     /// The template.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
-    /// The storefront of the template.
-    #[serde(rename = "StorefrontId", default, deserialize_with = "lenient::opt")]
-    pub storefront_id: Option<StorefrontId>,
     /// Its name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
@@ -65,7 +59,7 @@ pub fn decode_listing_templates(body: &[u8]) -> Result<DecodedAnswer<ListingTemp
 
 #[cfg(test)]
 mod tests {
-    use super::super::WriteOutcome;
+    use super::super::WriteOutcome::{Done, Refused, Unclear};
     use super::*;
     use serde_json::json;
 
@@ -94,16 +88,10 @@ mod tests {
     #[test]
     fn a_template_is_done_only_with_the_flag_and_the_record() {
         let cases = [
-            (
-                r#"{"ListingTemplate":{"Id":1,"Name":"n"},"WasSuccessful":true,"Messages":null}"#,
-                WriteOutcome::Done,
-            ),
-            (
-                r#"{"ListingTemplate":{},"WasSuccessful":false,"Messages":["Name is missing"]}"#,
-                WriteOutcome::Refused,
-            ),
-            (r#"{"ListingTemplate":null,"WasSuccessful":true}"#, WriteOutcome::Unclear),
-            (r#"{"ListingTemplate":{"Id":1}}"#, WriteOutcome::Unclear),
+            (r#"{"ListingTemplate":{"Id":1,"Name":"n"},"WasSuccessful":true,"Messages":null}"#, Done),
+            (r#"{"ListingTemplate":{},"WasSuccessful":false,"Messages":["Name is missing"]}"#, Refused),
+            (r#"{"ListingTemplate":null,"WasSuccessful":true}"#, Unclear),
+            (r#"{"ListingTemplate":{"Id":1}}"#, Unclear),
         ];
         for (body, outcome) in cases {
             assert_eq!(decode_created_template(body.as_bytes()).unwrap().outcome(), outcome, "{body}");
@@ -112,11 +100,9 @@ mod tests {
 
     #[test]
     fn the_name_is_sent_as_a_filter_only_if_given() {
-        let names = |name| {
-            let request = list_listing_templates(StorefrontId(1), name, PageParams::FIRST);
-            request.query.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
-        };
-        assert_eq!(names(Some("a&b")), ["name", "pageNumber", "resultsPerPage"]);
-        assert_eq!(names(None), ["pageNumber", "resultsPerPage"]);
+        let (all, page) = ("/api/storefronts/1/listingTemplates?", "pageNumber=1&resultsPerPage=200");
+        let target = |name| list_listing_templates(StorefrontId(1), name, PageParams::FIRST).target();
+        assert_eq!(target(Some("a&b")), format!("{all}name=a&b&{page}"));
+        assert_eq!(target(None), format!("{all}{page}"));
     }
 }

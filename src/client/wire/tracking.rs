@@ -2,9 +2,8 @@
 //!
 //! Lines are always named, because a submission without lines would ship all that is left of the shipment.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
-use super::{InvalidRequest, WriteOutcome};
+use super::codec::{RequestEcho, decode_list, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, WriteOutcome};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, ShipmentId, ShipmentItemId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -28,15 +27,12 @@ pub struct TrackingSubmission {
     /// Date of the handover.
     #[serde(rename = "ShippedDate", skip_serializing_if = "Option::is_none")]
     pub shipped_date: Option<String>,
-    /// Estimated date of delivery.
-    #[serde(rename = "EstimatedDeliveryDate", skip_serializing_if = "Option::is_none")]
-    pub estimated_delivery_date: Option<String>,
     /// The items, at least one.
     #[serde(rename = "LineItems")]
     pub lines: Vec<ShipmentItemTracking>,
 }
 
-/// Tracking of one item. Missing fields fall back to the submission's.
+/// Tracking of one item. A missing carrier, number or page falls back to the submission's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShipmentItemTracking {
     /// The item of the shipment.
@@ -79,7 +75,6 @@ fn check_submission(at: &str, submission: &TrackingSubmission) -> Result<(), Inv
         return Err(invalid(format!("{at}.LineItems"), "is empty; name the items that were handed over"));
     }
     check_date(format!("{at}.ShippedDate"), submission.shipped_date.as_deref())?;
-    check_date(format!("{at}.EstimatedDeliveryDate"), submission.estimated_delivery_date.as_deref())?;
     let is_number = |number: &Option<String>| number.as_ref().is_some_and(|number| !number.trim().is_empty());
     let mut seen = HashSet::new();
     for (index, line) in submission.lines.iter().enumerate() {
@@ -115,7 +110,7 @@ fn invalid(field: impl Into<String>, why: impl Into<String>) -> InvalidRequest {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct TrackingAnswer {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
-    request: Option<TrackingEcho>,
+    request: Option<RequestEcho>,
     #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
     was_successful: Option<bool>,
     /// Reasons for a refusal, or remarks.
@@ -123,17 +118,10 @@ pub struct TrackingAnswer {
     pub messages: Vec<String>,
 }
 
-/// Part of the echoed request by which answers are matched (docs/rules.md 22).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-struct TrackingEcho {
-    #[serde(rename = "ShipmentId", deserialize_with = "lenient::req")]
-    shipment_id: ShipmentId,
-}
-
 impl TrackingAnswer {
     /// Returns the shipment of the echoed request. An answer without it matches no change.
     pub fn shipment_id(&self) -> Option<ShipmentId> {
-        self.request.as_ref().map(|request| request.shipment_id)
+        self.request.as_ref()?.shipment_id
     }
 
     /// Returns the effect of the submission.
@@ -151,55 +139,41 @@ pub fn decode_tracking_answers(body: &[u8]) -> Result<DecodedAnswer<TrackingAnsw
 mod tests {
     use super::*;
 
-    fn line(item: i64, number: Option<&str>) -> ShipmentItemTracking {
-        ShipmentItemTracking {
+    fn submission(shipment: i64, number: Option<&str>, lines: &[(i64, Option<&str>)]) -> TrackingSubmission {
+        let line = |&(item, number): &(i64, Option<&str>)| ShipmentItemTracking {
             item_id: ShipmentItemId(item),
             carrier_id: None,
             tracking_number: number.map(str::to_owned),
             tracking_url: None,
             estimated_delivery_date: None,
-        }
-    }
-
-    fn submission(
-        shipment: i64,
-        number: Option<&str>,
-        lines: Vec<ShipmentItemTracking>,
-    ) -> TrackingSubmission {
+        };
         TrackingSubmission {
             shipment_id: ShipmentId(shipment),
             carrier_id: Some(4),
             tracking_number: number.map(str::to_owned),
             tracking_url: None,
             shipped_date: Some("2026-01-31".into()),
-            estimated_delivery_date: None,
-            lines,
+            lines: lines.iter().map(line).collect(),
         }
     }
 
     #[test]
     fn a_call_names_its_items_and_leaves_out_what_is_missing() {
-        let request = submit_tracking(&[submission(1, Some("T"), vec![line(2, None)])]).unwrap();
+        let request = submit_tracking(&[submission(1, Some("T"), &[(2, None)])]).unwrap();
         let expected = br#"[{"ShipmentId":1,"CarrierId":4,"TrackingNumber":"T","ShippedDate":"2026-01-31","LineItems":[{"LineItemId":2}]}]"#;
         assert_eq!(request.body.unwrap(), expected);
     }
 
     #[test]
     fn a_call_that_leaves_something_open_is_not_sent() {
-        let mut undated = submission(1, Some("T"), vec![line(2, None)]);
-        undated.shipped_date = Some("soon".into());
+        let whole = submission(1, Some("T"), &[(2, None)]);
+        let undated = TrackingSubmission { shipped_date: Some("soon".into()), ..whole.clone() };
         let cases = [
             (vec![], "the list"),
-            (vec![submission(1, Some("T"), vec![])], "[0].LineItems"),
-            (
-                vec![submission(1, None, vec![line(2, Some("T")), line(3, Some(" "))])],
-                "[0].LineItems[1].TrackingNumber",
-            ),
-            (
-                vec![submission(1, Some("T"), vec![line(2, None), line(2, None)])],
-                "[0].LineItems[1].LineItemId",
-            ),
-            (vec![submission(1, Some("T"), vec![line(2, None)]); 2], "[1].ShipmentId"),
+            (vec![submission(1, Some("T"), &[])], "[0].LineItems"),
+            (vec![submission(1, None, &[(2, Some("T")), (3, Some(" "))])], "[0].LineItems[1].TrackingNumber"),
+            (vec![submission(1, Some("T"), &[(2, None), (2, None)])], "[0].LineItems[1].LineItemId"),
+            (vec![whole; 2], "[1].ShipmentId"),
             (vec![undated], "[0].ShippedDate"),
         ];
         for (submissions, field) in cases {

@@ -8,15 +8,13 @@ use std::collections::HashMap;
 
 /// An entry of a call: the target quantity of a stock level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct QuantityUpdate {
     /// The SKU in the platform's spelling.
-    #[serde(rename = "Sku")]
     pub sku: Sku,
     /// Units, from 0 to the platform's int32 maximum.
-    #[serde(rename = "Quantity")]
     pub quantity: Quantity,
     /// The warehouse.
-    #[serde(rename = "WarehouseId")]
     pub warehouse_id: WarehouseId,
 }
 

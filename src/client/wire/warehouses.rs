@@ -1,12 +1,11 @@
-//! Warehouses: *List warehouses* and *Create warehouse*.
+//! Warehouses, suppliers and storefronts: their lists, and *Create warehouse*.
+//!
+//! *List storefronts* lists the active ones.
 
-use super::codec::envelope::{DecodedAnswer, MalformedBody, decode_list};
-use super::codec::lenient;
-use super::codec::request::RequestFields;
-use super::codec::write_answer::decode_enveloped;
-use super::{InvalidRequest, PageParams, WriteAnswer};
+use super::codec::{RequestFields, decode_enveloped, decode_list, lenient};
+use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
-use crate::model::{Operation, WarehouseId};
+use crate::model::{Operation, StorefrontId, SupplierId, WarehouseId};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -84,21 +83,76 @@ pub fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, M
     decode_enveloped::<Warehouse, _>("the new warehouse", body)
 }
 
+/// A supplier (*Supplier*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Supplier {
+    /// The supplier.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: SupplierId,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// Its account number.
+    #[serde(rename = "AccountNumber", default, deserialize_with = "lenient::opt")]
+    pub account_number: Option<String>,
+    /// True if the supplier is in use.
+    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    pub is_active: Option<bool>,
+    /// Web address.
+    #[serde(rename = "SupplierUrl", default, deserialize_with = "lenient::opt")]
+    pub url: Option<String>,
+}
+
+/// Requests a page of the suppliers (*List suppliers*).
+pub fn list_suppliers(paging: PageParams) -> PlatformRequest {
+    PlatformRequest::new(Operation::ListSuppliers).with_page(paging)
+}
+
+/// Reads the answer of *List suppliers*.
+pub fn decode_suppliers(body: &[u8]) -> Result<DecodedAnswer<Supplier>, MalformedBody> {
+    decode_list("the list of suppliers", body)
+}
+
+/// A storefront (*Storefront*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Storefront {
+    /// The storefront.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: StorefrontId,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// True if the storefront is in use.
+    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    pub is_active: Option<bool>,
+    /// The kind of channel.
+    #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
+    pub kind: Option<String>,
+    /// Free-form properties, as received JSON.
+    #[serde(rename = "StorefrontProperties", default, deserialize_with = "lenient::json")]
+    pub properties: Option<String>,
+}
+
+/// Requests a page of the storefronts (*List storefronts*).
+pub fn list_storefronts(paging: PageParams) -> PlatformRequest {
+    PlatformRequest::new(Operation::ListStorefronts).with_page(paging)
+}
+
+/// Reads the answer of *List storefronts*.
+pub fn decode_storefronts(body: &[u8]) -> Result<DecodedAnswer<Storefront>, MalformedBody> {
+    decode_list("the list of storefronts", body)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::WriteOutcome;
+    use super::super::WriteOutcome::{Done, Refused, Unclear};
     use super::*;
     use serde_json::json;
 
     #[test]
     fn a_page_is_asked_for_by_its_parameters() {
         let request = list_warehouses(PageParams::FIRST.next_page());
-        let pairs: Vec<_> =
-            request.query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!(
-            (request.path.as_str(), pairs),
-            ("/api/Warehouses", vec![("pageNumber", "2"), ("resultsPerPage", "200")])
-        );
+        assert_eq!(request.target(), "/api/Warehouses?pageNumber=2&resultsPerPage=200");
     }
 
     #[test]
@@ -137,13 +191,28 @@ mod tests {
     #[test]
     fn a_created_warehouse_is_done_only_with_its_id() {
         let cases = [
-            (r#"{"status":"Success","messages":[],"data":{"Id":7,"Name":"Main"}}"#, WriteOutcome::Done),
-            (r#"{"status":"Failure","messages":["exists"],"data":null}"#, WriteOutcome::Refused),
-            (r#"{"status":"Success","data":{"Name":"Main"}}"#, WriteOutcome::Unclear),
-            ("{}", WriteOutcome::Unclear),
+            (r#"{"status":"Success","messages":[],"data":{"Id":7,"Name":"Main"}}"#, Done),
+            (r#"{"status":"Failure","messages":["exists"],"data":null}"#, Refused),
+            (r#"{"status":"Success","data":{"Name":"Main"}}"#, Unclear),
+            ("{}", Unclear),
         ];
         for (body, outcome) in cases {
             assert_eq!(decode_created_warehouse(body.as_bytes()).unwrap().outcome(), outcome, "{body}");
         }
+    }
+
+    #[test]
+    fn a_supplier_needs_only_its_id() {
+        let decoded = decode_suppliers(br#"{"data":[{"Id":3,"SupplierUrl":""},{"Id":null}]}"#).unwrap();
+        assert_eq!((decoded.records[0].id, &decoded.records[0].url), (SupplierId(3), &None));
+        assert_eq!(decoded.parked[0].index, 1);
+    }
+
+    #[test]
+    fn free_form_properties_are_kept_as_they_came() {
+        let body = br#"{"data":[{"Id":3,"StorefrontProperties":{"b":1.50,"a":[]}},{"Id":4,"StorefrontProperties":null}]}"#;
+        let decoded = decode_storefronts(body).unwrap();
+        assert_eq!(decoded.records[0].properties.as_deref(), Some(r#"{"b":1.50,"a":[]}"#));
+        assert_eq!(decoded.records[1].properties, None);
     }
 }

@@ -202,7 +202,6 @@ pub(super) fn tracking_entry(
         tracking_number: None,
         tracking_url: None,
         shipped_date: change.shipped_date.clone(),
-        estimated_delivery_date: None,
         lines: entries.iter().map(line).collect(),
     };
     let items: Vec<_> = entries.iter().map(|e| json!([e.item_id, e.info.tracking_number])).collect();

@@ -21,7 +21,6 @@ use crate::sandbox::lock_mutex;
 /// Pause after a failed accept (mostly out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The bytes that a connection still passes.
 #[derive(Debug, Clone, Copy, Default)]
 enum ByteAllowance {
     #[default]
@@ -39,7 +38,6 @@ impl FaultSwitch {
         *lock_mutex(&self.0) = ByteAllowance::Bytes(0);
     }
 
-    /// Passes the next answer's head and `keep` bytes of its body.
     pub(crate) fn cut_in_body(&self, keep: usize) {
         *lock_mutex(&self.0) = ByteAllowance::HeadAndBody(keep);
     }
@@ -74,7 +72,6 @@ impl Connected<IncomingStream<'_, FaultListener>> for FaultSwitch {
     }
 }
 
-/// A listener whose connections have a switch.
 #[derive(Debug)]
 pub(crate) struct FaultListener(pub(crate) TcpListener);
 

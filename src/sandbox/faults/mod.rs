@@ -97,31 +97,21 @@ impl InjectedFault {
             return Err(format!("'{name}' is no operation of the service, as the document writes it.").into());
         }
         let is_header = |text: String| HeaderValue::from_str(&text).is_ok();
-        let has_effect = self.status.is_some()
-            || self.drop.is_some()
-            || self.truncate.is_some()
-            || self.latency_ms.is_some();
-        for (is_valid, message) in [
-            (
-                self.status.is_none_or(|status| (200..=599).contains(&status)),
-                "Status must be between 200 and 599.",
-            ),
-            (
-                self.retry_after.is_none() || self.retry_after_text().is_some_and(is_header),
-                "RetryAfter must be seconds or the text of a header.",
-            ),
-            (
-                self.probability.is_none_or(|p| (0.0..=1.0).contains(&p)),
-                "Probability must be between 0 and 1.",
-            ),
-            (self.times != Some(0), "Times must be at least 1."),
-            (has_effect, "A fault needs Status, Drop, Truncate or LatencyMs."),
-        ] {
-            if !is_valid {
-                return Err(SandboxRefusal::bad_request(message));
-            }
-        }
-        Ok(())
+        let is_cut = self.drop.is_some() || self.truncate.is_some();
+        let message = if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
+            "Status must be between 200 and 599."
+        } else if self.retry_after.is_some() && !self.retry_after_text().is_some_and(is_header) {
+            "RetryAfter must be seconds or the text of a header."
+        } else if self.probability.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+            "Probability must be between 0 and 1."
+        } else if self.times == Some(0) {
+            "Times must be at least 1."
+        } else if self.status.is_none() && self.latency_ms.is_none() && !is_cut {
+            "A fault needs Status, Drop, Truncate or LatencyMs."
+        } else {
+            return Ok(());
+        };
+        Err(SandboxRefusal::bad_request(message))
     }
 }
 
@@ -144,12 +134,10 @@ impl FaultQueue {
         lock_mutex(&self.0).0.clear();
     }
 
-    /// Returns the faults that can still fire.
     pub(crate) fn active_faults(&self) -> Vec<InjectedFault> {
         lock_mutex(&self.0).0.clone()
     }
 
-    /// Returns the fault of a call of this operation, if any.
     pub(crate) fn draw_fault(&self, operation: &str) -> Option<InjectedFault> {
         let (faults, random) = &mut *lock_mutex(&self.0);
         let index = faults.iter().position(|fault| {
@@ -173,18 +161,15 @@ mod tests {
 
     fn faults(json: &str) -> Result<FaultQueue, SandboxRefusal> {
         let faults = FaultQueue::new(1);
-        faults.add_faults(
-            serde_json::from_str(json).map_err(|cause| SandboxRefusal::bad_request(cause.to_string()))?,
-        )?;
+        faults.add_faults(serde_json::from_str(json).map_err(|cause| cause.to_string())?)?;
         Ok(faults)
     }
 
     #[test]
     fn a_fault_fires_its_times_and_in_order() {
-        let faults = faults(&format!(
-            r#"[{{"Operation":"{QUEUE}","Status":500,"Times":2}},{{"Operation":"{QUEUE}","Status":503,"Times":1}}]"#
-        ))
-        .expect("valid");
+        let twice = format!(r#"{{"Operation":"{QUEUE}","Status":500,"Times":2}}"#);
+        let once = format!(r#"{{"Operation":"{QUEUE}","Status":503,"Times":1}}"#);
+        let faults = faults(&format!("[{twice},{once}]")).expect("valid");
         let drawn: Vec<_> = (0..4).map(|_| faults.draw_fault(QUEUE).and_then(|fault| fault.status)).collect();
         assert_eq!(drawn, [Some(500), Some(500), Some(503), None]);
         assert!(faults.active_faults().is_empty());

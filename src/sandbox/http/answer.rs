@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 const INTERNAL_ERROR_MESSAGE: &str =
     "Something went wrong while processing the request. Please try again later.";
 
-/// The result of a handler: the body of the 200, or a refusal.
 pub(crate) type HandlerResult = Result<String, SandboxRefusal>;
 
 /// The outcome of a request.
@@ -84,12 +83,10 @@ impl SandboxRefusal {
         Self { header: HeaderValue::from_str(value).ok().map(|value| (name, value)), ..self }
     }
 
-    /// Returns the error body `{Message}`.
     pub(crate) fn to_response(&self) -> Response<Bytes> {
         self.response_with_body(&json!({ "Message": self.message }))
     }
 
-    /// Returns the error body of the quantity update's 400.
     pub(crate) fn to_exception_response(&self) -> Response<Bytes> {
         self.response_with_body(&json!({
             "Message": "An error has occurred.",
@@ -139,7 +136,6 @@ pub(crate) fn json_response(status: StatusCode, body: String) -> Response<Bytes>
     response
 }
 
-/// Returns the list envelope with status `Success`, without messages and pagination.
 pub(crate) fn list_envelope(data: &str) -> String {
     list_envelope_with("Success", &[], &Value::Null, data)
 }

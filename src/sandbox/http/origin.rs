@@ -10,7 +10,6 @@ use axum::http::{HeaderMap, Uri, header};
 
 use super::answer::SandboxRefusal;
 
-/// Refuses a request of a page from another origin.
 pub(crate) fn check_origin(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), SandboxRefusal> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST.as_str()).or(uri.authority().map(|authority| authority.as_str()));

@@ -31,7 +31,6 @@ macro_rules! page_of {
 }
 pub(crate) use page_of;
 
-/// The requested page: query `pageNumber` and `resultsPerPage`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SandboxPage {
     number: i64,

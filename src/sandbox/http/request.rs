@@ -33,12 +33,10 @@ pub(crate) const INT32_MAX: i64 = i32::MAX as i64;
 /// Maximum price. Far larger prices would become infinite in the database and invalid JSON in the answer.
 const PRICE_MAX: f64 = 1e12;
 
-/// A call of an operation, for the company of its key.
 #[derive(Debug)]
 pub(crate) struct OperationCall {
     pub(crate) company_id: i64,
     pub(crate) multi_warehousing: bool,
-    /// Sandbox time at arrival.
     pub(crate) now_ms: i64,
     /// Ids of the path in the order of their braces; `None` for a segment that is no id.
     pub(crate) ids: Vec<Option<i64>>,
@@ -58,7 +56,6 @@ impl OperationCall {
             .map_err(|cause| SandboxRefusal::bad_request(format!("The query cannot be read: {cause}.")))
     }
 
-    /// Returns the JSON body as `T`; the body must be an object.
     pub(crate) fn object_body<T: DeserializeOwned>(&self) -> Result<T, SandboxRefusal> {
         self.json_body().map(|StrictObject(body)| body)
     }
@@ -74,7 +71,6 @@ impl OperationCall {
         parse_json(body)
     }
 
-    /// Returns the entries of a JSON array, at most [`ENTRIES_MAX`].
     pub(crate) fn entries_body(&self) -> Result<Vec<Value>, SandboxRefusal> {
         let entries: Vec<Value> = self.json_body()?;
         if entries.len() > ENTRIES_MAX {
@@ -95,7 +91,6 @@ impl OperationCall {
     }
 }
 
-/// Returns the text that a statement selects for an id (?1), which must exist.
 pub(crate) async fn text_of_id(
     db: &mut SqliteConnection,
     statement: &'static str,
@@ -108,7 +103,6 @@ pub(crate) fn non_blank(value: &Option<String>) -> Option<&str> {
     value.as_deref().filter(|text| !text.trim().is_empty())
 }
 
-/// Parses a body as `T`; a 400 has the position of the error.
 pub(crate) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, SandboxRefusal> {
     serde_json::from_slice(body)
         .map_err(|cause| SandboxRefusal::bad_request(format!("The request body is not valid: {cause}.")))
@@ -200,7 +194,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for StrictObjectVisitor<T> {
     }
 }
 
-/// Deserialises a quantity: an integer within `0..=INT32_MAX`.
 pub(crate) fn deserialize_quantity<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<i64>, D::Error> {
@@ -213,7 +206,6 @@ pub(crate) fn deserialize_quantity<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Deserialises a price, at most [`PRICE_MAX`] in either direction.
 pub(crate) fn deserialize_price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(value) if value.abs() > PRICE_MAX => {

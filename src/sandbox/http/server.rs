@@ -20,7 +20,6 @@ use super::request::BODY_BYTES_MAX;
 use crate::sandbox::core::SandboxCore;
 use crate::sandbox::faults::faulty_stream::{FaultListener, FaultSwitch};
 
-/// Serves until the token is cancelled and the calls in flight are answered.
 pub(crate) async fn serve_http(listener: TcpListener, core: Arc<SandboxCore>, stop: CancellationToken) {
     let service = Router::new()
         .fallback(answer_request)

@@ -12,6 +12,7 @@ use super::{product_body, products};
 use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope};
 use crate::sandbox::http::request::{OperationCall, WholeNumber};
 use crate::sandbox::platform::sales::SaleLine;
+use crate::sandbox::store::values;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -62,17 +63,10 @@ async fn add_component(
     if !(1..=1_000).contains(quantity) {
         return Err(format!("The Quantity {quantity} of '{sku}' is not between 1 and 1000.").into());
     }
-    let added = sqlx::query(
-        "INSERT INTO kit_component (kit_id, component_id, quantity)
-         SELECT ?1, id, ?4 FROM product WHERE company_id = ?2 AND sku = ?3 AND type <> 'Kit'
-         ON CONFLICT DO NOTHING",
-    )
-    .bind(kit_id)
-    .bind(company_id)
-    .bind(sku)
-    .bind(quantity)
-    .execute(db)
-    .await?;
+    let insert = "INSERT INTO kit_component (kit_id, component_id, quantity)
+                  SELECT ?1, id, ?4 FROM product WHERE company_id = ?2 AND sku = ?3 AND type <> 'Kit'
+                  ON CONFLICT DO NOTHING";
+    let added = sqlx::query_with(insert, values!(kit_id, company_id, sku, quantity)).execute(db).await?;
     if added.rows_affected() == 0 {
         let message = "is no product of the company, is a kit itself or is named twice.";
         return Err(format!("The component '{sku}' {message}").into());
@@ -81,14 +75,9 @@ async fn add_component(
 }
 
 async fn price_from_components(db: &mut SqliteConnection, kit_id: i64) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "UPDATE product SET price = (SELECT round(sum(k.quantity * c.price), 2)
-                                       FROM kit_component k JOIN product c ON c.id = k.component_id
-                                      WHERE k.kit_id = ?1)
-          WHERE id = ?1",
-    )
-    .bind(kit_id)
-    .execute(db)
-    .await?;
-    Ok(())
+    let update = "UPDATE product SET price = (SELECT round(sum(k.quantity * c.price), 2)
+                                                FROM kit_component k JOIN product c ON c.id = k.component_id
+                                               WHERE k.kit_id = ?1)
+                   WHERE id = ?1";
+    sqlx::query(update).bind(kit_id).execute(db).await.map(drop)
 }

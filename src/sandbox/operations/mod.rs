@@ -7,7 +7,6 @@
 
 pub(crate) mod kits;
 mod links;
-mod lists;
 mod orders;
 pub(crate) mod product_body;
 pub(crate) mod products;
@@ -33,7 +32,6 @@ type OperationHandler = for<'a> fn(
 ) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
 
 pub(crate) struct SandboxOperation {
-    /// Method and path, as docs/interface.md writes them.
     pub(crate) name: &'static str,
     /// True if it changes data, and so runs in a transaction.
     pub(crate) writes: bool,
@@ -72,9 +70,9 @@ pub(crate) static OPERATIONS: [SandboxOperation; 20] = [
     read_operation("GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation",
         |call, db| Box::pin(orders::line_allocations(call, db))),
     write_operation("POST /api/Warehouses", |call, db| Box::pin(warehouses::create_warehouse(call, db))),
-    read_operation("GET /api/Warehouses", |call, db| Box::pin(lists::list_page(call, db, lists::WAREHOUSES))),
-    read_operation("GET /api/Suppliers", |call, db| Box::pin(lists::list_page(call, db, lists::SUPPLIERS))),
-    read_operation("GET /api/storefronts", |call, db| Box::pin(lists::list_page(call, db, lists::STOREFRONTS))),
+    read_operation("GET /api/Warehouses", |call, db| Box::pin(warehouses::list_page(call, db, warehouses::WAREHOUSES))),
+    read_operation("GET /api/Suppliers", |call, db| Box::pin(warehouses::list_page(call, db, warehouses::SUPPLIERS))),
+    read_operation("GET /api/storefronts", |call, db| Box::pin(warehouses::list_page(call, db, warehouses::STOREFRONTS))),
     write_operation("POST /api/storefronts/{storefrontid}/listingTemplates", |call, db| Box::pin(templates::create_template(call, db))),
     read_operation("GET /api/storefronts/{storefrontid}/listingTemplates", |call, db| Box::pin(templates::list_templates(call, db))),
     read_operation("GET /api/Company/BusinessHealth", |call, db| Box::pin(reports::business_health(call, db))),
@@ -124,46 +122,33 @@ mod tests {
 
     #[test]
     fn a_path_matches_only_in_the_listed_spelling() {
-        let (get, post) = (Method::GET, Method::POST);
-        for (method, path, expected) in [
-            (&post, "/api/Inventory", Ok(("POST /api/Inventory", vec![]))),
-            (&post, "/api/inventory", Err(404)),
-            (&post, "/api/Inventory/", Err(404)),
-            (&post, "//api/Inventory", Err(404)),
-            (&post, "/api/%49nventory", Err(404)),
-            (&get, "/api/Inventory", Err(405)),
-            (
-                &post,
-                "/api/inventory/updateQuantityOnHand",
-                Ok(("POST /api/inventory/updateQuantityOnHand", vec![])),
-            ),
-            (&post, "/api/Inventory/updateQuantityOnHand", Err(404)),
-            (
-                &get,
-                "/api/Inventory/12/kitcomponents",
-                Ok(("GET /api/Inventory/{productid}/kitcomponents", vec![Some(12)])),
-            ),
-            (
-                &get,
-                "/api/Inventory/+12/kitcomponents",
-                Ok(("GET /api/Inventory/{productid}/kitcomponents", vec![None])),
-            ),
-            (
-                &get,
-                "/api/orders/1/lineitems/x/warehouseallocation",
-                Ok((
-                    "GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation",
-                    vec![Some(1), None],
-                )),
-            ),
-            (&get, "/api/Orders/1/lineitems/2/warehouseallocation", Err(404)),
-            (&get, "/", Err(404)),
+        let found = |request: &str| {
+            let (method, path) = request.split_once(' ').expect("a method and a path");
+            let found = find_operation(&method.parse().expect("a method"), path);
+            found.map(|(operation, ids)| (operation.name, ids)).map_err(|refused| refused.status.as_u16())
+        };
+        for (request, status) in [
+            ("POST /api/inventory", 404),
+            ("POST /api/Inventory/", 404),
+            ("POST //api/Inventory", 404),
+            ("POST /api/%49nventory", 404),
+            ("GET /api/Inventory", 405),
+            ("POST /api/Inventory/updateQuantityOnHand", 404),
+            ("GET /api/Orders/1/lineitems/2/warehouseallocation", 404),
+            ("GET /", 404),
         ] {
-            let found = find_operation(method, path);
-            let found = found
-                .map(|(operation, ids)| (operation.name, ids))
-                .map_err(|refused| refused.status.as_u16());
-            assert_eq!(found, expected, "{method} {path}");
+            assert_eq!(found(request), Err(status), "{request}");
+        }
+        let kit = "GET /api/Inventory/{productid}/kitcomponents";
+        let line = "GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation";
+        for (request, name, ids) in [
+            ("POST /api/Inventory", "POST /api/Inventory", vec![]),
+            ("POST /api/inventory/updateQuantityOnHand", "POST /api/inventory/updateQuantityOnHand", vec![]),
+            ("GET /api/Inventory/12/kitcomponents", kit, vec![Some(12)]),
+            ("GET /api/Inventory/+12/kitcomponents", kit, vec![None]),
+            ("GET /api/orders/1/lineitems/x/warehouseallocation", line, vec![Some(1), None]),
+        ] {
+            assert_eq!(found(request), Ok((name, ids)), "{request}");
         }
     }
 }

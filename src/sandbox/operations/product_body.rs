@@ -12,8 +12,8 @@ use sqlx::SqliteConnection;
 use crate::sandbox::http::request::{
     OperationCall, StrictObject, WholeNumber, deserialize_price, deserialize_quantity, non_blank,
 };
+use crate::sandbox::store::values;
 
-/// Maximum images of a product (docs/interface.md, *Limits*).
 const IMAGES_MAX: usize = 12;
 
 /// Maximum issues in an answer, so that a body with thousands of faults has a short answer.
@@ -118,9 +118,8 @@ impl ProductBody {
         self.kind.unwrap_or(SentProductType::Product)
     }
 
-    /// Returns the sent links; `None` if the field is absent.
-    pub(crate) fn sent_links(&self) -> Option<&[StrictObject<ProductLinkBody>]> {
-        self.warehouses.as_deref()
+    pub(crate) fn sent_links(&self) -> &[StrictObject<ProductLinkBody>] {
+        self.warehouses.as_deref().unwrap_or_default()
     }
 
     /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
@@ -129,7 +128,6 @@ impl ProductBody {
         Some(images.filter(|image| image.url.as_deref().is_some_and(is_url)).take(IMAGES_MAX).collect())
     }
 
-    /// Returns the issues of the body alone; empty for a valid body.
     pub(crate) fn own_issues(&self) -> Vec<String> {
         let mut issues = Vec::new();
         for (field, value) in [("Sku", &self.sku), ("Name", &self.name)] {
@@ -141,7 +139,7 @@ impl ProductBody {
             issues.push("IsVariation and IsParent must not both be true.".to_owned());
         }
         let mut seen = HashSet::new();
-        for (index, entry) in self.warehouses.iter().flatten().enumerate() {
+        for (index, entry) in self.sent_links().iter().enumerate() {
             match entry.warehouse_id {
                 None => issues.push(format!("Warehouses[{index}]: WarehouseId is required.")),
                 Some(WholeNumber(id)) if !seen.insert(id) => {
@@ -165,14 +163,11 @@ impl ProductBody {
         let mut issues = self.own_issues();
         let sku = self.sku.as_deref().unwrap_or_default();
         issues.extend(duplicate_issue(db, call.company_id, sku, own_id).await?);
-        let sent: Vec<_> = self.warehouses.iter().flatten().filter_map(|entry| entry.warehouse_id).collect();
-        let unknown: Vec<i64> = sqlx::query_scalar(
-            "SELECT value FROM json_each(?2) WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)",
-        )
-        .bind(call.company_id)
-        .bind(json!(sent).to_string())
-        .fetch_all(&mut *db)
-        .await?;
+        let sent: Vec<_> = self.sent_links().iter().filter_map(|entry| entry.warehouse_id).collect();
+        let unknown = "SELECT value FROM json_each(?2)
+                        WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)";
+        let sent = values!(call.company_id, json!(sent).to_string());
+        let unknown: Vec<i64> = sqlx::query_scalar_with(unknown, sent).fetch_all(&mut *db).await?;
         issues.extend(unknown.iter().map(|id| format!("The company has no warehouse with the id {id}.")));
         let supplier = self.supplier_information.as_ref();
         if let Some(WholeNumber(id)) = supplier.and_then(|supplier| supplier.supplier_id) {
@@ -195,7 +190,7 @@ pub(crate) async fn duplicate_issue(
 ) -> Result<Option<String>, sqlx::Error> {
     let other = "SELECT id FROM product WHERE company_id = ?1 AND sku = ?2 AND id IS NOT ?3";
     let other: Option<i64> =
-        sqlx::query_scalar(other).bind(company_id).bind(sku).bind(own_id).fetch_optional(db).await?;
+        sqlx::query_scalar_with(other, values!(company_id, sku, own_id)).fetch_optional(db).await?;
     Ok(other.map(|_| format!("A product with the SKU '{sku}' exists already.")))
 }
 
@@ -245,16 +240,12 @@ mod tests {
 
     #[test]
     fn only_the_first_twelve_usable_images_are_attached() {
-        let images: Vec<String> = (0..15)
-            .map(|n| {
-                if n == 3 { r#"{"Url":"no url"}"#.to_owned() } else { format!(r#"{{"Url":"http://i/{n}"}}"#) }
-            })
-            .collect();
-        let body = body(&format!(r#"{{"Images":[{}]}}"#, images.join(",")));
-        let urls: Vec<_> =
-            body.usable_images().expect("sent").iter().map(|image| image.url.clone().unwrap()).collect();
+        let mut images: Vec<_> = (0..15).map(|n| json!({ "Url": format!("http://i/{n}") })).collect();
+        images[3] = json!({ "Url": "no url" });
+        let body = body(&json!({ "Images": images }).to_string());
+        let urls: Vec<_> = body.usable_images().expect("sent").iter().map(|image| &image.url).collect();
         assert_eq!(urls.len(), 12);
-        assert_eq!(urls.last().map(String::as_str), Some("http://i/12"));
+        assert_eq!(urls.last().unwrap().as_deref(), Some("http://i/12"));
         assert!(ProductBody::default().usable_images().is_none());
     }
 

@@ -105,7 +105,6 @@ pub(crate) async fn insert_products(
     Ok(ids)
 }
 
-/// Inserts a product in JSON with its links, and returns its id.
 pub(crate) async fn insert_linked_product(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -123,7 +122,7 @@ async fn write_product_parts(
     product_id: i64,
     body: &ProductBody,
 ) -> Result<(), SandboxRefusal> {
-    links::write_links(db, product_id, body.sent_links().unwrap_or_default()).await?;
+    links::write_links(db, product_id, body.sent_links()).await?;
     if body.type_or_default() != SentProductType::Kit {
         links::write_quantities(db, call, product_id, body).await?;
     }
@@ -133,7 +132,6 @@ async fn write_product_parts(
     Ok(())
 }
 
-/// Returns issues for ids in the body that belong to another product or company.
 fn foreign_ids(body: &ProductBody, company_id: i64, product_id: i64) -> Vec<String> {
     let identified = body.identifiers.as_ref().and_then(|identifiers| identifiers.product_id);
     [("CompanyId", body.company_id, company_id), ("Identifiers.ProductId", identified, product_id)]

@@ -14,8 +14,8 @@ use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope_
 use crate::sandbox::http::request::{
     INT32_MAX, OperationCall, StrictObject, WholeNumber, non_blank, parse_json,
 };
+use crate::sandbox::store::values;
 
-/// Maximum entries of a call (docs/interface.md, *Limits*).
 const ENTRIES_MAX: usize = 25;
 
 #[derive(Deserialize)]
@@ -24,12 +24,6 @@ struct QuantityEntryBody {
     sku: Option<String>,
     quantity: Option<Number>,
     warehouse_id: Option<WholeNumber>,
-}
-
-struct CheckedEntry<'a> {
-    sku: &'a str,
-    quantity: i64,
-    warehouse_id: i64,
 }
 
 pub(super) async fn update_quantities(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
@@ -70,18 +64,13 @@ async fn update_entry(
     company_id: i64,
     entry: &QuantityEntryBody,
 ) -> Result<(), SandboxRefusal> {
-    let CheckedEntry { sku, quantity, warehouse_id } = checked_entry(entry)?;
-    let found: Option<(String, Option<i64>)> = sqlx::query_as(
-        "SELECT p.type, l.id
-           FROM product p LEFT JOIN link l ON l.product_id = p.id AND l.warehouse_id = ?3
-          WHERE p.company_id = ?1 AND p.is_active AND p.sku = ?2 COLLATE NOCASE
-          ORDER BY p.sku = ?2 DESC, p.id LIMIT 1",
-    )
-    .bind(company_id)
-    .bind(sku)
-    .bind(warehouse_id)
-    .fetch_optional(&mut *db)
-    .await?;
+    let (sku, quantity, warehouse_id) = checked_entry(entry)?;
+    let link = "SELECT p.type, l.id
+                  FROM product p LEFT JOIN link l ON l.product_id = p.id AND l.warehouse_id = ?3
+                 WHERE p.company_id = ?1 AND p.is_active AND p.sku = ?2 COLLATE NOCASE
+                 ORDER BY p.sku = ?2 DESC, p.id LIMIT 1";
+    let link = sqlx::query_as_with(link, values!(company_id, sku, warehouse_id));
+    let found: Option<(String, Option<i64>)> = link.fetch_optional(&mut *db).await?;
     let Some((kind, link_id)) = found else {
         return Err(format!("No active product with the SKU '{sku}' was found.").into());
     };
@@ -92,11 +81,11 @@ async fn update_entry(
         format!("The product with the SKU '{sku}' is in no warehouse with the id {warehouse_id}.")
     })?;
     let update = "UPDATE link SET quantity = ?2 WHERE id = ?1";
-    sqlx::query(update).bind(link_id).bind(quantity).execute(db).await?;
-    Ok(())
+    Ok(sqlx::query(update).bind(link_id).bind(quantity).execute(db).await.map(drop)?)
 }
 
-fn checked_entry(entry: &QuantityEntryBody) -> Result<CheckedEntry<'_>, String> {
+/// Returns SKU, quantity and warehouse of an entry.
+fn checked_entry(entry: &QuantityEntryBody) -> Result<(&str, i64, i64), String> {
     let sku = non_blank(&entry.sku).ok_or("Sku is required.")?;
     let sent = entry.quantity.as_ref().ok_or_else(|| format!("Quantity is required (SKU '{sku}')."))?;
     let WholeNumber(quantity) = parse_json(sent.to_string().as_bytes())
@@ -106,7 +95,7 @@ fn checked_entry(entry: &QuantityEntryBody) -> Result<CheckedEntry<'_>, String> 
     }
     let WholeNumber(warehouse_id) =
         entry.warehouse_id.ok_or_else(|| format!("WarehouseId is required (SKU '{sku}')."))?;
-    Ok(CheckedEntry { sku, quantity, warehouse_id })
+    Ok((sku, quantity, warehouse_id))
 }
 
 #[cfg(test)]
@@ -131,7 +120,7 @@ mod tests {
             (r#"{"Sku":"A","WarehouseId":1}"#, Err("Quantity is required")),
             (r#"{"Sku":"A","Quantity":1,"WarehouseId":null}"#, Err("WarehouseId is required")),
         ] {
-            let quantity = checked_entry(&entry(json)).map(|target| target.quantity);
+            let quantity = checked_entry(&entry(json)).map(|(_, quantity, _)| quantity);
             assert_outcome(quantity, expected, json);
         }
     }

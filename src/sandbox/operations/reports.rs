@@ -12,6 +12,7 @@ use crate::sandbox::clock::months_before;
 use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope};
 use crate::sandbox::http::paging::{SandboxPage, page_of, positive_parameter};
 use crate::sandbox::http::request::OperationCall;
+use crate::sandbox::store::values;
 
 /// Ranks over all storefronts (channel 0) or one storefront, best first, at most ten.
 const TOP_SELLING: &str = "\
@@ -66,13 +67,11 @@ const WORK_QUEUE: &str = "\
 pub(super) async fn top_selling(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let query = call.query_parameters()?;
     let (last_year, last_month) = months_before(call.now_ms, 1);
-    let best: String = sqlx::query_scalar(TOP_SELLING)
-        .bind(call.company_id)
-        .bind(year_parameter(&query)?.unwrap_or(i64::from(last_year)))
-        .bind(month_parameter(&query)?.unwrap_or(i64::from(last_month)))
-        .bind(positive_parameter(&query, "storefrontId")?)
-        .fetch_one(db)
-        .await?;
+    let year = year_parameter(&query)?.unwrap_or(i64::from(last_year));
+    let month = month_parameter(&query)?.unwrap_or(i64::from(last_month));
+    let storefront_id = positive_parameter(&query, "storefrontId")?;
+    let ranked = values!(call.company_id, year, month, storefront_id);
+    let best: String = sqlx::query_scalar_with(TOP_SELLING, ranked).fetch_one(db).await?;
     Ok(list_envelope(&best))
 }
 
@@ -88,7 +87,6 @@ pub(super) async fn business_health(call: &OperationCall, db: &mut SqliteConnect
     Ok(page.page_envelope(&[], total, &months))
 }
 
-/// Answers *Work queue*: a bare object.
 pub(super) async fn work_queue(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     Ok(sqlx::query_scalar(WORK_QUEUE).bind(call.company_id).fetch_one(db).await?)
 }

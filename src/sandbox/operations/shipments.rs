@@ -11,6 +11,7 @@ use sqlx::SqliteConnection;
 use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope, split_refused_entry};
 use crate::sandbox::http::paging::{SandboxPage, page_of};
 use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber, text_of_id};
+use crate::sandbox::store::values;
 
 const LINE_ITEMS: &str =
     page_of!("wire_shipment_item WHERE shipment_id = ?1 AND company_id = ?4" order by "id");
@@ -64,13 +65,9 @@ async fn create_shipment(call: &OperationCall, db: &mut SqliteConnection, reques
         Some("Cancelled") => return Err(format!("The order {order_id} is cancelled.").into()),
         Some(_) => {}
     }
-    let lines: Vec<ShippableLine> = sqlx::query_as(
-        "SELECT l.id, l.warehouse_id, l.quantity, u.quantity AS untied
-           FROM order_line l JOIN untied u ON u.line_id = l.id WHERE l.order_id = ?1 ORDER BY l.id",
-    )
-    .bind(order_id)
-    .fetch_all(&mut *db)
-    .await?;
+    let lines = "SELECT l.id, l.warehouse_id, l.quantity, u.quantity AS untied
+                   FROM order_line l JOIN untied u ON u.line_id = l.id WHERE l.order_id = ?1 ORDER BY l.id";
+    let lines: Vec<ShippableLine> = sqlx::query_as(lines).bind(order_id).fetch_all(&mut *db).await?;
     let items = match request.line_items.filter(|lines| !lines.is_empty()) {
         None => all_lines(&lines, has_shipments(db, order_id).await?)?,
         Some(requested) => requested_lines(&lines, &requested)?,
@@ -94,7 +91,6 @@ fn all_lines(lines: &[ShippableLine], has_shipments: bool) -> Result<Vec<(&Shipp
     Ok(lines.iter().map(|line| (line, line.quantity)).collect())
 }
 
-/// Returns the requested lines with their quantities, each line once and at most the quantity left.
 fn requested_lines<'a>(
     lines: &'a [ShippableLine],
     requested: &[StrictObject<ShipmentLineBody>],
@@ -120,7 +116,6 @@ fn requested_lines<'a>(
     Ok(items)
 }
 
-/// Stores a shipment of at least one item and returns its id.
 async fn insert_shipment(
     db: &mut SqliteConnection,
     order_id: i64,
@@ -128,17 +123,13 @@ async fn insert_shipment(
     now_ms: i64,
 ) -> Result<i64, SandboxRefusal> {
     let (first, _) = items.first().ok_or_else(|| "The order has no line items.".to_owned())?;
-    let shipment_id: i64 = sqlx::query_scalar(
-        "INSERT INTO shipment (order_id, warehouse_id, created_at_ms) VALUES (?1, ?2, ?3) RETURNING id",
-    )
-    .bind(order_id)
-    .bind(first.warehouse_id)
-    .bind(now_ms)
-    .fetch_one(&mut *db)
-    .await?;
+    let insert =
+        "INSERT INTO shipment (order_id, warehouse_id, created_at_ms) VALUES (?1, ?2, ?3) RETURNING id";
+    let shipment = values!(order_id, first.warehouse_id, now_ms);
+    let shipment_id: i64 = sqlx::query_scalar_with(insert, shipment).fetch_one(&mut *db).await?;
     for (line, quantity) in items {
         let insert = "INSERT INTO shipment_item (shipment_id, line_id, quantity) VALUES (?1, ?2, ?3)";
-        sqlx::query(insert).bind(shipment_id).bind(line.id).bind(quantity).execute(&mut *db).await?;
+        sqlx::query_with(insert, values!(shipment_id, line.id, quantity)).execute(&mut *db).await?;
     }
     Ok(shipment_id)
 }

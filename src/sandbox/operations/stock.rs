@@ -46,13 +46,11 @@ struct ProductsRequest {
     id_list: Vec<String>,
 }
 
-/// Answers *Get product balances*: a bare array.
 pub(super) async fn get_balances(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let request: BalancesRequest = call.object_body()?;
     find_records(db, BY_SKU, call.company_id, &request.skus).await
 }
 
-/// Answers *Get products by SKU or UPC*: the same records in the list envelope.
 pub(super) async fn get_products(call: &OperationCall, db: &mut SqliteConnection) -> HandlerResult {
     let request: ProductsRequest = call.object_body()?;
     let statement = match request.id_type.as_str() {

@@ -7,6 +7,7 @@ use sqlx::SqliteConnection;
 use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal};
 use crate::sandbox::http::paging::{SandboxPage, page_of};
 use crate::sandbox::http::request::{OperationCall, non_blank, text_of_id};
+use crate::sandbox::store::values;
 
 const TEMPLATES: &str =
     page_of!("wire_listing_template WHERE storefront_id = ?1 AND instr(folded_name, ?4) > 0" order by "id");
@@ -29,15 +30,10 @@ pub(super) async fn create_template(call: &OperationCall, db: &mut SqliteConnect
         let refused = json!({ "ListingTemplate": null, "WasSuccessful": false, "Messages": messages });
         return Ok(refused.to_string());
     };
-    let template_id: i64 = sqlx::query_scalar(
-        "INSERT INTO listing_template (storefront_id, name, folded_name, body) VALUES (?1, ?2, ?3, ?4) RETURNING id",
-    )
-    .bind(storefront_id)
-    .bind(name)
-    .bind(name.to_lowercase())
-    .bind(body)
-    .fetch_one(&mut *db)
-    .await?;
+    let insert = "INSERT INTO listing_template (storefront_id, name, folded_name, body)
+                  VALUES (?1, ?2, ?3, ?4) RETURNING id";
+    let template = values!(storefront_id, name, name.to_lowercase(), body);
+    let template_id: i64 = sqlx::query_scalar_with(insert, template).fetch_one(&mut *db).await?;
     let created = text_of_id(db, "SELECT body FROM wire_listing_template WHERE id = ?1", template_id).await?;
     Ok(format!(r#"{{"ListingTemplate":{created},"WasSuccessful":true,"Messages":[]}}"#))
 }
@@ -52,7 +48,6 @@ pub(super) async fn list_templates(call: &OperationCall, db: &mut SqliteConnecti
     Ok(page.page_envelope(&[], total, &templates))
 }
 
-/// Returns the company's storefront of the path, active or not.
 async fn own_storefront(call: &OperationCall, db: &mut SqliteConnection) -> Result<i64, SandboxRefusal> {
     let storefront_id = call.path_id(0);
     let name = "SELECT name FROM storefront WHERE company_id = ?1 AND id = ?2";

@@ -15,6 +15,7 @@ use sqlx::SqliteConnection;
 use crate::sandbox::clock::parse_date;
 use crate::sandbox::http::answer::{HandlerResult, SandboxRefusal, list_envelope, split_refused_entry};
 use crate::sandbox::http::request::{OperationCall, StrictObject, WholeNumber, non_blank};
+use crate::sandbox::store::values;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -89,7 +90,6 @@ async fn submit_shipment_tracking(
     Ok(())
 }
 
-/// Returns the items with their values; without lines, all unshipped items.
 fn tracked_items<'a>(
     request: &'a TrackingRequestBody,
     items: &[StoredShipmentItem],
@@ -119,7 +119,6 @@ fn tracked_items<'a>(
     Ok(tracked)
 }
 
-/// Returns an item's own values, with the shipment's values as default.
 fn tracked_item<'a>(
     item_id: i64,
     own: &'a TrackingDetailsBody,
@@ -148,24 +147,18 @@ async fn write_items(
     shipped_at_ms: i64,
     tracked: &[ItemTracking<'_>],
 ) -> Result<(), sqlx::Error> {
-    for item in tracked {
-        sqlx::query(
-            "UPDATE shipment_item
-                SET is_shipped = 1, carrier_id = ?2, tracking_number = ?3, tracking_url = ?4,
-                    estimated_delivery_at_ms = ?5
-              WHERE id = ?1",
-        )
-        .bind(item.item_id)
-        .bind(item.carrier_id)
-        .bind(item.tracking_number)
-        .bind(item.tracking_url)
-        .bind(item.estimated_delivery_at_ms)
-        .execute(&mut *db)
-        .await?;
+    let update = "UPDATE shipment_item
+                     SET is_shipped = 1, carrier_id = ?2, tracking_number = ?3, tracking_url = ?4,
+                         estimated_delivery_at_ms = ?5
+                   WHERE id = ?1";
+    for ItemTracking { item_id, carrier_id, tracking_number, tracking_url, estimated_delivery_at_ms } in
+        tracked
+    {
+        let item = values!(item_id, carrier_id, tracking_number, tracking_url, estimated_delivery_at_ms);
+        sqlx::query_with(update, item).execute(&mut *db).await?;
     }
     let update = "UPDATE shipment SET shipped_at_ms = ?2 WHERE id = ?1";
-    sqlx::query(update).bind(shipment_id).bind(shipped_at_ms).execute(db).await?;
-    Ok(())
+    sqlx::query(update).bind(shipment_id).bind(shipped_at_ms).execute(db).await.map(drop)
 }
 
 #[cfg(test)]
@@ -173,44 +166,40 @@ mod tests {
     use super::*;
     use crate::sandbox::assert_outcome;
 
+    fn request(fields: &str) -> TrackingRequestBody {
+        serde_json::from_str(&format!(r#"{{"ShipmentId":9,{fields}}}"#)).expect("a request")
+    }
+
     #[test]
     fn a_line_falls_back_to_the_base_and_names_items_of_its_own_shipment() {
         let items = [(1, true), (2, false), (3, false)];
-        for (request, expected) in [
-            (r#"{"ShipmentId":9,"TrackingNumber":"B"}"#, Ok(vec![(2, "B"), (3, "B")])),
-            (r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[]}"#, Ok(vec![(2, "B"), (3, "B")])),
-            (r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":3}]}"#, Ok(vec![(3, "B")])),
+        for (fields, expected) in [
+            (r#""TrackingNumber":"B""#, Ok(vec![(2, "B"), (3, "B")])),
+            (r#""TrackingNumber":"B","LineItems":[]"#, Ok(vec![(2, "B"), (3, "B")])),
+            (r#""TrackingNumber":"B","LineItems":[{"LineItemId":3}]"#, Ok(vec![(3, "B")])),
             (
-                r#"{"ShipmentId":9,"LineItems":[{"LineItemId":1.0,"TrackingNumber":"X"},{"LineItemId":2,"TrackingNumber":"Y"}]}"#,
+                r#""LineItems":[{"LineItemId":1.0,"TrackingNumber":"X"},{"LineItemId":2,"TrackingNumber":"Y"}]"#,
                 Ok(vec![(1, "X"), (2, "Y")]),
             ),
             (
-                r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":2},{"LineItemId":2.0}]}"#,
+                r#""TrackingNumber":"B","LineItems":[{"LineItemId":2},{"LineItemId":2.0}]"#,
                 Err("more than once"),
             ),
-            (r#"{"ShipmentId":9}"#, Err("TrackingNumber is required")),
-            (r#"{"ShipmentId":9,"TrackingNumber":" "}"#, Err("TrackingNumber is required")),
-            (r#"{"ShipmentId":9,"LineItems":[{"LineItemId":2}]}"#, Err("TrackingNumber is required")),
-            (
-                r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":4}]}"#,
-                Err("does not belong"),
-            ),
-            (
-                r#"{"ShipmentId":9,"TrackingNumber":"B","EstimatedDeliveryDate":"soon"}"#,
-                Err("neither a date"),
-            ),
+            (r#""LineItems":null"#, Err("TrackingNumber is required")),
+            (r#""TrackingNumber":" ""#, Err("TrackingNumber is required")),
+            (r#""LineItems":[{"LineItemId":2}]"#, Err("TrackingNumber is required")),
+            (r#""TrackingNumber":"B","LineItems":[{"LineItemId":4}]"#, Err("does not belong")),
+            (r#""TrackingNumber":"B","EstimatedDeliveryDate":"soon""#, Err("neither a date")),
         ] {
-            let parsed: TrackingRequestBody = serde_json::from_str(request).expect("a request");
+            let parsed = request(fields);
             let tracked = tracked_items(&parsed, &items)
                 .map(|items| items.iter().map(|item| (item.item_id, item.tracking_number)).collect());
-            assert_outcome(tracked, expected, request);
+            assert_outcome(tracked, expected, fields);
         }
     }
 
     #[test]
     fn a_shipment_without_anything_left_is_not_shipped_again() {
-        let request: TrackingRequestBody =
-            serde_json::from_str(r#"{"ShipmentId":9,"TrackingNumber":"B"}"#).expect("a request");
-        assert!(tracked_items(&request, &[(1, true)]).is_err());
+        assert!(tracked_items(&request(r#""TrackingNumber":"B""#), &[(1, true)]).is_err());
     }
 }

@@ -1,4 +1,7 @@
-//! Implements docs/interface.md, *Create warehouse*. The list is in lists.rs.
+//! Implements docs/interface.md, *Create warehouse*, and the lists of warehouses, suppliers and storefronts.
+//!
+//! The lists are paged in the order of their ids, so that a list read by pages is complete while records are
+//! added.
 //!
 //! With multi-warehousing every warehouse is linked to every product, so a new warehouse is linked to all
 //! products with quantity 0. Two warehouses may have one name, because the interface has no rule against it.
@@ -9,8 +12,16 @@ use serde_json::json;
 use sqlx::SqliteConnection;
 
 use crate::sandbox::http::answer::{HandlerResult, list_envelope};
+use crate::sandbox::http::paging::{SandboxPage, page_of};
 use crate::sandbox::http::request::{OperationCall, StrictObject, text_of_id};
 use crate::sandbox::platform::contact::{ContactBody, insert_contact};
+use crate::sandbox::store::values;
+
+pub(super) const WAREHOUSES: &str = page_of!("wire_warehouse WHERE company_id = ?1" order by "id");
+pub(super) const SUPPLIERS: &str = page_of!("wire_supplier WHERE company_id = ?1" order by "id");
+/// Active storefronts only, as docs/interface.md states.
+pub(super) const STOREFRONTS: &str =
+    page_of!("wire_storefront WHERE company_id = ?1 AND is_active = 1" order by "id");
 
 const NAME_CHARS_MAX: usize = 100;
 const ACCOUNT_NUMBER_CHARS_MAX: usize = 255;
@@ -40,24 +51,27 @@ pub(super) async fn create_warehouse(call: &OperationCall, db: &mut SqliteConnec
         Some(contact) => Some(insert_contact(db, &json!(contact)).await?),
         None => None,
     };
-    let warehouse_id: i64 = sqlx::query_scalar(
-        "INSERT INTO warehouse (company_id, name, account_number, type, note, contact_id)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
-    )
-    .bind(call.company_id)
-    .bind(&warehouse.name)
-    .bind(warehouse.account_number.as_deref().unwrap_or_default())
-    .bind(warehouse.kind.unwrap_or(SentWarehouseType::Standard))
-    .bind(warehouse.note.as_deref().unwrap_or_default())
-    .bind(contact_id)
-    .fetch_one(&mut *db)
-    .await?;
+    let insert = "INSERT INTO warehouse (company_id, name, account_number, type, note, contact_id)
+                  VALUES (?1, ?2, coalesce(?3, ''), coalesce(?4, 'Standard'), coalesce(?5, ''), ?6) RETURNING id";
+    let WarehouseBody { name, account_number, kind, note, .. } = &warehouse;
+    let warehouse = values!(call.company_id, name, account_number, kind, note, contact_id);
+    let warehouse_id: i64 = sqlx::query_scalar_with(insert, warehouse).fetch_one(&mut *db).await?;
     if call.multi_warehousing {
         let connect = "INSERT INTO link (product_id, warehouse_id, sku)
                        SELECT id, ?2, sku FROM product WHERE company_id = ?1";
         sqlx::query(connect).bind(call.company_id).bind(warehouse_id).execute(&mut *db).await?;
     }
     Ok(list_envelope(&text_of_id(db, "SELECT body FROM wire_warehouse WHERE id = ?1", warehouse_id).await?))
+}
+
+pub(super) async fn list_page(
+    call: &OperationCall,
+    db: &mut SqliteConnection,
+    statement: &'static str,
+) -> HandlerResult {
+    let page = SandboxPage::from_query(&call.query_parameters()?)?;
+    let (total, records) = page.records_of(statement, call.company_id).fetch_one(db).await?;
+    Ok(page.page_envelope(&[], total, &records))
 }
 
 fn check_warehouse(warehouse: &WarehouseBody) -> Result<(), String> {

@@ -28,7 +28,6 @@ pub(crate) struct CompanyAccount {
     application_id: Option<String>,
 }
 
-/// All accounts by integration key, and the gateway key.
 #[derive(Debug)]
 pub(crate) struct CompanyAccounts {
     gateway_key: String,
@@ -40,7 +39,6 @@ impl CompanyAccounts {
         Self { gateway_key, by_key: Mutex::default() }
     }
 
-    /// Loads the accounts, at the start and after a company was created.
     pub(crate) async fn reload_accounts(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let accounts: Vec<CompanyAccount> = sqlx::query_as(
             "SELECT integration_key, id, multi_warehousing, is_subscribed, application_id FROM company",

@@ -24,9 +24,6 @@ pub struct LoggedCall {
     pub duration_ms: Option<i64>,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CallNumber(usize);
-
 #[derive(Debug, Default)]
 struct CallLogState {
     calls: VecDeque<LoggedCall>,
@@ -37,19 +34,20 @@ struct CallLogState {
 pub(crate) struct CallLog(Mutex<CallLogState>);
 
 impl CallLog {
-    pub(crate) fn log_arrival(&self, operation: &'static str, now_ms: i64) -> CallNumber {
+    /// Returns the number of the call, for [`CallLog::log_answer`].
+    pub(crate) fn log_arrival(&self, operation: &'static str, now_ms: i64) -> usize {
         let mut log = lock_mutex(&self.0);
         if log.calls.len() == CALLS_MAX {
             log.calls.pop_front();
             log.dropped_calls += 1;
         }
         log.calls.push_back(LoggedCall { operation, status: None, started_at_ms: now_ms, duration_ms: None });
-        CallNumber(log.dropped_calls + log.calls.len() - 1)
+        log.dropped_calls + log.calls.len() - 1
     }
 
-    pub(crate) fn log_answer(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
+    pub(crate) fn log_answer(&self, number: usize, status: Option<u16>, now_ms: i64) {
         let mut log = lock_mutex(&self.0);
-        let Some(index) = number.0.checked_sub(log.dropped_calls) else { return };
+        let Some(index) = number.checked_sub(log.dropped_calls) else { return };
         if let Some(call) = log.calls.get_mut(index) {
             call.status = status;
             call.duration_ms = Some(now_ms - call.started_at_ms);

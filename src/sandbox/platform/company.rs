@@ -8,7 +8,8 @@ use serde::Deserialize;
 use sqlx::{Connection, SqliteConnection};
 
 use crate::sandbox::random::SandboxRandom;
-use crate::sandbox::seed::{catalog, orders};
+use crate::sandbox::seed::CompanySeed;
+use crate::sandbox::store::values;
 use crate::sandbox::{SandboxError, SandboxOptions};
 
 #[derive(Debug)]
@@ -27,7 +28,6 @@ pub(crate) struct CompanyDefinition {
     multi_warehousing: bool,
 }
 
-/// Opens the default company, or creates it in an empty database.
 pub(crate) async fn open_default_company(
     db: &mut SqliteConnection,
     options: &SandboxOptions,
@@ -39,10 +39,8 @@ pub(crate) async fn open_default_company(
     let mut random = SandboxRandom::new(seed.parse().unwrap_or(options.seed), "keys");
     let (own_key, gateway_key) = (random.random_key(), random.random_key());
     let gateway = stored_setting(db, "gateway_key", options.gateway_key.as_deref(), gateway_key).await?;
-    let known: Option<(i64, String)> =
-        sqlx::query_as("SELECT id, integration_key FROM company WHERE is_default")
-            .fetch_optional(&mut *db)
-            .await?;
+    let known = "SELECT id, integration_key FROM company WHERE is_default";
+    let known: Option<(i64, String)> = sqlx::query_as(known).fetch_optional(&mut *db).await?;
     let integration = match (known, &options.integration_key) {
         (Some((_, stored)), None) => stored,
         (Some((company_id, _)), Some(key)) => {
@@ -67,15 +65,9 @@ async fn stored_setting(
     given: Option<&str>,
     first: String,
 ) -> Result<String, sqlx::Error> {
-    sqlx::query_scalar(
-        "INSERT INTO setting (name, value) VALUES (?1, coalesce(?2, ?3))
-         ON CONFLICT (name) DO UPDATE SET value = coalesce(?2, value) RETURNING value",
-    )
-    .bind(name)
-    .bind(given)
-    .bind(first)
-    .fetch_one(db)
-    .await
+    let write = "INSERT INTO setting (name, value) VALUES (?1, coalesce(?2, ?3))
+                 ON CONFLICT (name) DO UPDATE SET value = coalesce(?2, value) RETURNING value";
+    sqlx::query_scalar_with(write, values!(name, given, first)).fetch_one(db).await
 }
 
 async fn create_default_company(
@@ -84,17 +76,13 @@ async fn create_default_company(
     integration_key: &str,
     now_ms: i64,
 ) -> Result<(), SandboxError> {
-    let company_id: i64 = sqlx::query_scalar(
-        "INSERT INTO company (name, integration_key, is_subscribed, multi_warehousing, is_default)
-         VALUES ('Harbour Goods', ?1, 1, 1, 1) RETURNING id",
-    )
-    .bind(integration_key)
-    .fetch_one(&mut *db)
-    .await?;
-    let mut random = SandboxRandom::new(options.seed, "shop");
-    catalog::fill_catalog(db, company_id, options, &mut random).await?;
-    orders::fill_history(db, company_id, options.orders, now_ms, &mut random).await?;
-    Ok(())
+    let insert = "INSERT INTO company (name, integration_key, is_subscribed, multi_warehousing, is_default)
+                  VALUES ('Harbour Goods', ?1, 1, 1, 1) RETURNING id";
+    let company_id: i64 = sqlx::query_scalar(insert).bind(integration_key).fetch_one(&mut *db).await?;
+    let random = SandboxRandom::new(options.seed, "shop");
+    let mut seed = CompanySeed { db, company_id, now_ms, random };
+    seed.fill_catalog(options).await?;
+    seed.fill_history(options.orders).await
 }
 
 /// Creates a small company and returns its id and its integration key.
@@ -105,25 +93,17 @@ pub(crate) async fn add_company(
     db: &mut SqliteConnection,
     company: &CompanyDefinition,
 ) -> Result<(i64, String), sqlx::Error> {
-    let (seed, ordinal): (String, i64) = sqlx::query_as(
-        "SELECT (SELECT value FROM setting WHERE name = 'seed'), (SELECT max(id) FROM company)",
-    )
-    .fetch_one(&mut *db)
-    .await?;
+    let ordinal = "SELECT (SELECT value FROM setting WHERE name = 'seed'), (SELECT max(id) FROM company)";
+    let (seed, ordinal): (String, i64) = sqlx::query_as(ordinal).fetch_one(&mut *db).await?;
     let key = SandboxRandom::new(seed.parse().unwrap_or_default(), &format!("company after {ordinal}"))
         .random_key();
-    let company_id: i64 = sqlx::query_scalar(
-        "INSERT INTO company (name, integration_key, application_id, is_subscribed, multi_warehousing, is_default)
-         VALUES (?1, ?2, ?3, ?4, ?5, 0) RETURNING id",
-    )
-    .bind(&company.name)
-    .bind(&key)
-    .bind(company.application_id.as_ref().filter(|id| !id.is_empty()))
-    .bind(company.subscribed)
-    .bind(company.multi_warehousing)
-    .fetch_one(&mut *db)
-    .await?;
-    insert_initial_records(db, company_id, company.multi_warehousing).await?;
+    let CompanyDefinition { name, subscribed, application_id, multi_warehousing } = company;
+    let insert = "INSERT INTO company
+                      (name, integration_key, application_id, is_subscribed, multi_warehousing, is_default)
+                  VALUES (?1, ?2, nullif(?3, ''), ?4, ?5, 0) RETURNING id";
+    let company = values!(name, &key, application_id, subscribed, multi_warehousing);
+    let company_id: i64 = sqlx::query_scalar_with(insert, company).fetch_one(&mut *db).await?;
+    insert_initial_records(db, company_id, *multi_warehousing).await?;
     Ok((company_id, key))
 }
 
@@ -134,14 +114,9 @@ async fn insert_initial_records(
 ) -> Result<(), sqlx::Error> {
     for (is_default, name) in [(true, "Main Warehouse"), (false, "Second Warehouse")] {
         if is_default || multi_warehousing {
-            sqlx::query(
-                "INSERT INTO warehouse (company_id, name, is_system_generated, is_default) VALUES (?1, ?2, ?3, ?3)",
-            )
-            .bind(company_id)
-            .bind(name)
-            .bind(is_default)
-            .execute(&mut *db)
-            .await?;
+            let insert = "INSERT INTO warehouse (company_id, name, is_system_generated, is_default)
+                          VALUES (?1, ?2, ?3, ?3)";
+            sqlx::query_with(insert, values!(company_id, name, is_default)).execute(&mut *db).await?;
         }
     }
     for insert in [

@@ -9,7 +9,6 @@ use sqlx::SqliteConnection;
 
 use crate::sandbox::http::request::StrictObject;
 
-/// A contact as it is sent; absent fields are empty.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct ContactBody {
@@ -40,27 +39,19 @@ struct AddressBody {
 /// Stores a [`ContactBody`] in JSON with its address, and returns the contact's id.
 pub(crate) async fn insert_contact(db: &mut SqliteConnection, contact: &Value) -> Result<i64, sqlx::Error> {
     let contact = contact.to_string();
-    let address_id: i64 = sqlx::query_scalar(
-        "INSERT INTO address (street1, street2, street3, city, state, country, zip_code, urbanization_code,
-                              is_residential)
-         SELECT coalesce(a->>'Street1', ''), coalesce(a->>'Street2', ''), coalesce(a->>'Street3', ''),
-                coalesce(a->>'City', ''), coalesce(a->>'State', ''), coalesce(a->>'Country', ''),
-                coalesce(a->>'ZipCode', ''), coalesce(a->>'UrbanizationCode', ''), coalesce(a->>'IsResidential', 0)
-           FROM (SELECT ?1->'Address' AS a) RETURNING id",
-    )
-    .bind(&contact)
-    .fetch_one(&mut *db)
-    .await?;
-    sqlx::query_scalar(
-        "INSERT INTO contact (address_id, company_name, full_name, first_name, last_name, email_address,
-                              business_phone, fax_number)
-         SELECT ?2, coalesce(c->>'CompanyName', ''), coalesce(c->>'FullName', ''), coalesce(c->>'FirstName', ''),
-                coalesce(c->>'LastName', ''), coalesce(c->>'EmailAddress', ''), coalesce(c->>'Phone', ''),
-                coalesce(c->>'FaxNumber', '')
-           FROM (SELECT ?1 AS c) RETURNING id",
-    )
-    .bind(&contact)
-    .bind(address_id)
-    .fetch_one(db)
-    .await
+    let insert = "INSERT INTO address
+                      (street1, street2, street3, city, state, country, zip_code, urbanization_code, is_residential)
+        SELECT coalesce(a->>'Street1', ''), coalesce(a->>'Street2', ''), coalesce(a->>'Street3', ''),
+               coalesce(a->>'City', ''), coalesce(a->>'State', ''), coalesce(a->>'Country', ''),
+               coalesce(a->>'ZipCode', ''), coalesce(a->>'UrbanizationCode', ''), coalesce(a->>'IsResidential', 0)
+          FROM (SELECT ?1->'Address' AS a) RETURNING id";
+    let address_id: i64 = sqlx::query_scalar(insert).bind(&contact).fetch_one(&mut *db).await?;
+    let insert = "INSERT INTO contact
+                      (address_id, company_name, full_name, first_name, last_name, email_address, business_phone,
+                       fax_number)
+        SELECT ?2, coalesce(c->>'CompanyName', ''), coalesce(c->>'FullName', ''), coalesce(c->>'FirstName', ''),
+               coalesce(c->>'LastName', ''), coalesce(c->>'EmailAddress', ''), coalesce(c->>'Phone', ''),
+               coalesce(c->>'FaxNumber', '')
+          FROM (SELECT ?1 AS c) RETURNING id";
+    sqlx::query_scalar(insert).bind(&contact).bind(address_id).fetch_one(db).await
 }

@@ -12,12 +12,19 @@ use super::contact::insert_contact;
 use crate::sandbox::clock::month_of;
 use crate::sandbox::http::answer::SandboxRefusal;
 use crate::sandbox::http::request::WholeNumber;
+use crate::sandbox::store::values;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct SaleLine {
     pub(crate) sku: String,
     pub(crate) quantity: WholeNumber,
+}
+
+impl SaleLine {
+    pub(crate) fn new(sku: impl Into<String>, quantity: impl Into<i64>) -> Self {
+        Self { sku: sku.into(), quantity: WholeNumber(quantity.into()) }
+    }
 }
 
 #[derive(Debug)]
@@ -28,7 +35,6 @@ pub(crate) struct OrderPlacement<'a> {
     pub(crate) customer: Value,
     /// State, as in table `sales_order`.
     pub(crate) state: &'a str,
-    /// Milliseconds since 1970.
     pub(crate) placed_at_ms: i64,
 }
 
@@ -39,7 +45,6 @@ struct SoldProduct {
     price: f64,
 }
 
-/// Units of a product in a warehouse.
 #[derive(Debug, PartialEq, Eq)]
 struct TakenUnits {
     product_id: i64,
@@ -57,17 +62,10 @@ pub(crate) async fn place_order(
     }
     let contact_id = insert_contact(db, &order.customer).await?;
     let storefront_id = first_storefront(db, order.company_id).await?;
-    let order_id: i64 = sqlx::query_scalar(
-        "INSERT INTO sales_order (company_id, storefront_id, state, placed_at_ms, contact_id)
-         VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id",
-    )
-    .bind(order.company_id)
-    .bind(storefront_id)
-    .bind(order.state)
-    .bind(order.placed_at_ms)
-    .bind(contact_id)
-    .fetch_one(&mut *db)
-    .await?;
+    let insert = "INSERT INTO sales_order (company_id, storefront_id, state, placed_at_ms, contact_id)
+                  VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
+    let row = values!(order.company_id, storefront_id, order.state, order.placed_at_ms, contact_id);
+    let order_id: i64 = sqlx::query_scalar_with(insert, row).fetch_one(&mut *db).await?;
     for line in order.lines {
         let quantity = sold_quantity(line.quantity)?;
         let product = find_product(db, order.company_id, &line.sku).await?;
@@ -92,9 +90,8 @@ pub(crate) async fn sell_elsewhere(
         return Err(format!("The SKU '{sku}' is a kit; sell its components.").into());
     }
     let on_hand = "SELECT quantity FROM link WHERE product_id = ?1 AND warehouse_id = ?2";
-    let on_hand: Option<i64> =
-        sqlx::query_scalar(on_hand).bind(product.id).bind(warehouse_id).fetch_optional(&mut *db).await?;
-    let on_hand = on_hand.ok_or_else(|| {
+    let on_hand = sqlx::query_scalar(on_hand).bind(product.id).bind(warehouse_id);
+    let on_hand: i64 = on_hand.fetch_optional(&mut *db).await?.ok_or_else(|| {
         SandboxRefusal::not_found(format!("The SKU '{sku}' is in no warehouse with the id {warehouse_id}."))
     })?;
     if on_hand < quantity {
@@ -132,29 +129,21 @@ async fn first_storefront(db: &mut SqliteConnection, company_id: i64) -> Result<
     Ok(sqlx::query_scalar(first).bind(company_id).fetch_optional(db).await?)
 }
 
-/// Takes the product, or a kit's components, out of the warehouses.
 async fn take_units(
     db: &mut SqliteConnection,
     product: &SoldProduct,
     quantity: i64,
 ) -> Result<Vec<TakenUnits>, SandboxRefusal> {
-    let parts: Vec<(i64, String, i64)> = sqlx::query_as(
-        "SELECT p.id, p.sku, 1 FROM product p WHERE p.id = ?1 AND p.type <> 'Kit'
-          UNION ALL
-         SELECT c.id, c.sku, k.quantity FROM kit_component k JOIN product c ON c.id = k.component_id WHERE k.kit_id = ?1",
-    )
-    .bind(product.id)
-    .fetch_all(&mut *db)
-    .await?;
+    let parts = "SELECT p.id, p.sku, 1 FROM product p WHERE p.id = ?1 AND p.type <> 'Kit'
+                  UNION ALL
+                 SELECT c.id, c.sku, k.quantity FROM kit_component k JOIN product c ON c.id = k.component_id
+                  WHERE k.kit_id = ?1";
+    let parts: Vec<(i64, String, i64)> = sqlx::query_as(parts).bind(product.id).fetch_all(&mut *db).await?;
+    let stocks = "SELECT l.warehouse_id, l.quantity FROM link l JOIN warehouse w ON w.id = l.warehouse_id
+                   WHERE l.product_id = ?1 AND l.quantity > 0 ORDER BY w.is_default DESC, w.id";
     let mut taken = Vec::new();
     for (part_id, sku, per_unit) in parts {
-        let stocks: Vec<(i64, i64)> = sqlx::query_as(
-            "SELECT l.warehouse_id, l.quantity FROM link l JOIN warehouse w ON w.id = l.warehouse_id
-              WHERE l.product_id = ?1 AND l.quantity > 0 ORDER BY w.is_default DESC, w.id",
-        )
-        .bind(part_id)
-        .fetch_all(&mut *db)
-        .await?;
+        let stocks: Vec<(i64, i64)> = sqlx::query_as(stocks).bind(part_id).fetch_all(&mut *db).await?;
         let parts = distribute_units(part_id, quantity * per_unit, &stocks)
             .map_err(|on_hand| stock_too_small(&sku, quantity * per_unit, on_hand))?;
         for part in &parts {
@@ -186,13 +175,9 @@ fn distribute_units(product_id: i64, wanted: i64, stocks: &[(i64, i64)]) -> Resu
 }
 
 async fn lower_stock(db: &mut SqliteConnection, taken: &TakenUnits) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE link SET quantity = quantity - ?3 WHERE product_id = ?1 AND warehouse_id = ?2")
-        .bind(taken.product_id)
-        .bind(taken.warehouse_id)
-        .bind(taken.quantity)
-        .execute(db)
-        .await?;
-    Ok(())
+    let lower = "UPDATE link SET quantity = quantity - ?3 WHERE product_id = ?1 AND warehouse_id = ?2";
+    let taken = values!(taken.product_id, taken.warehouse_id, taken.quantity);
+    sqlx::query_with(lower, taken).execute(db).await.map(drop)
 }
 
 async fn insert_order_line(
@@ -202,22 +187,16 @@ async fn insert_order_line(
     quantity: i64,
     taken: &[TakenUnits],
 ) -> Result<(), SandboxRefusal> {
-    let line_id: i64 = sqlx::query_scalar(
-        "INSERT INTO order_line (order_id, product_id, warehouse_id, quantity, unit_price)
-         VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id",
-    )
-    .bind(order_id)
-    .bind(product.id)
-    .bind(taken.first().map(|first| first.warehouse_id))
-    .bind(quantity)
-    .bind(product.price)
-    .fetch_one(&mut *db)
-    .await?;
+    let insert = "INSERT INTO order_line (order_id, product_id, warehouse_id, quantity, unit_price)
+                  VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
+    let first = taken.first().map(|first| first.warehouse_id);
+    let line = values!(order_id, product.id, first, quantity, product.price);
+    let line_id: i64 = sqlx::query_scalar_with(insert, line).fetch_one(&mut *db).await?;
+    let insert =
+        "INSERT INTO allocation (line_id, product_id, warehouse_id, quantity) VALUES (?1, ?2, ?3, ?4)";
     for TakenUnits { product_id, warehouse_id, quantity } in taken {
-        let allocate =
-            "INSERT INTO allocation (line_id, product_id, warehouse_id, quantity) VALUES (?1, ?2, ?3, ?4)";
-        let allocate = sqlx::query(allocate).bind(line_id).bind(product_id).bind(warehouse_id);
-        allocate.bind(quantity).execute(&mut *db).await?;
+        let allocation = values!(line_id, product_id, warehouse_id, quantity);
+        sqlx::query_with(insert, allocation).execute(&mut *db).await?;
     }
     Ok(())
 }
@@ -232,20 +211,11 @@ async fn count_sale(
 ) -> Result<(), SandboxRefusal> {
     let Some(storefront_id) = storefront_id else { return Ok(()) };
     let (year, month) = month_of(at_ms);
-    sqlx::query(
-        "INSERT INTO sale (storefront_id, product_id, year, month, quantity, amount)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?5 * ?6)
-         ON CONFLICT DO UPDATE SET quantity = quantity + excluded.quantity, amount = amount + excluded.amount",
-    )
-    .bind(storefront_id)
-    .bind(product.id)
-    .bind(year)
-    .bind(month)
-    .bind(quantity)
-    .bind(product.price)
-    .execute(db)
-    .await?;
-    Ok(())
+    let add = "INSERT INTO sale (storefront_id, product_id, year, month, quantity, amount)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?5 * ?6)
+        ON CONFLICT DO UPDATE SET quantity = quantity + excluded.quantity, amount = amount + excluded.amount";
+    let sale = values!(storefront_id, product.id, year, month, quantity, product.price);
+    Ok(sqlx::query_with(add, sale).execute(db).await.map(drop)?)
 }
 
 #[cfg(test)]

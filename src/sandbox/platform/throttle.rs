@@ -20,15 +20,13 @@ use crate::sandbox::lock_mutex;
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
-/// Limits of an account; 0 disables a limit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PlatformLimits {
     pub(crate) calls_per_minute: usize,
     pub(crate) concurrency: usize,
     pub(crate) bad_requests_per_day: usize,
 }
 
-/// The limits with the usage of every account.
 #[derive(Debug)]
 pub(crate) struct PlatformThrottle {
     limits: PlatformLimits,
@@ -44,7 +42,6 @@ struct AccountUsage {
     running: HashMap<&'static str, usize>,
 }
 
-/// A concurrency slot of an operation, released on drop.
 #[derive(Debug)]
 pub(crate) struct PlatformSlot<'a> {
     throttle: &'a PlatformThrottle,
@@ -171,11 +168,7 @@ mod tests {
 
     #[test]
     fn a_disabled_limit_counts_nothing() {
-        let throttle = PlatformThrottle::new(PlatformLimits {
-            calls_per_minute: 0,
-            concurrency: 0,
-            bad_requests_per_day: 0,
-        });
+        let throttle = PlatformThrottle::new(PlatformLimits::default());
         for at in 0..1_000 {
             drop(throttle.admit_call(1, "a", at).expect("no limit"));
             throttle.count_bad_request(1, at);

@@ -242,7 +242,6 @@ fn trackings(change: &TrackingSubmit) -> Option<Result<PlatformRequest, InvalidR
         tracking_number: None,
         tracking_url: None,
         shipped_date: change.shipped_date.clone(),
-        estimated_delivery_date: None,
         lines: entries.iter().map(line).collect(),
     }]))
 }

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 /// Characters stored of a parked record; the exchange's body has the whole.
 const RAW_MAX_CHARS: usize = 2000;
 
-/// Envelope with a raw payload. All fields may be missing.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "lenient::opt")]
@@ -35,7 +34,6 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Reads the body of an answer to `what`.
     pub(crate) fn read(what: &'static str, body: &'a [u8]) -> Result<Self, MalformedBody> {
         Self::from_body(body).map_err(|error| MalformedBody::new(what, error))
     }
@@ -45,7 +43,6 @@ impl<'a> Envelope<'a> {
         self.data.map_or("null", RawValue::get)
     }
 
-    /// Returns the answer with these records.
     pub(crate) fn into_answer<T>(self, records: Vec<T>, parked: Vec<ParkedRecord>) -> DecodedAnswer<T> {
         DecodedAnswer { records, parked, page: self.pagination, messages: self.messages }
     }
@@ -97,10 +94,9 @@ impl ParkedRecord {
             ["OrderLineItemId", "LineItemId", "ShipmentId", "SalesOrderId", "OrderId", "Id", "ProductId"];
         let id = || {
             let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.raw).ok()?;
-            let named =
-                IDS.iter().find_map(|name| Some((name, fields.get(*name).filter(|id| !id.is_null())?)));
-            named.map(|(name, id)| {
-                format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+            IDS.iter().find_map(|name| {
+                let id = fields.get(*name).filter(|id| !id.is_null())?;
+                Some(format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)))
             })
         };
         self.sku.clone().or_else(id)
@@ -163,7 +159,6 @@ impl MalformedBody {
     }
 }
 
-/// Reads an envelope whose `data` is a list.
 pub(crate) fn decode_list<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
@@ -196,17 +191,11 @@ pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     if decoded.records.iter().all(|record| ids.insert(id(record))) {
         return Ok(decoded);
     }
-    let mut records: Vec<T> = Vec::new();
-    let mut differing = BTreeSet::new();
-    for record in decoded.records {
-        match records.iter().find(|first| id(first) == id(&record)) {
-            None => records.push(record),
-            Some(first) if *first == record => {}
-            Some(first) => drop(differing.insert(id(first))),
-        }
-    }
-    records.retain(|record| !differing.contains(&id(record)));
-    decoded.records = records;
+    let records = &decoded.records;
+    let differs = |one: &&T| records.iter().any(|other| id(one) == id(other) && *one != other);
+    let differing: BTreeSet<i64> = records.iter().filter(differs).map(id).collect();
+    let mut seen = BTreeSet::new();
+    decoded.records.retain(|record| !differing.contains(&id(record)) && seen.insert(id(record)));
     for (index, raw) in raw_records(what, Envelope::read(what, body)?.list())?.into_iter().enumerate() {
         let read = serde_json::from_str::<LenientObject<T>>(raw.get());
         if read.is_ok_and(|LenientObject(record)| differing.contains(&id(&record))) {
@@ -225,7 +214,6 @@ pub(crate) fn read_list<'a, T: Deserialize<'a>>(list: &'a str) -> Option<Vec<T>>
     Some(records.unwrap_or_default().into_iter().map(|LenientObject(record)| record).collect())
 }
 
-/// Splits a list into its records.
 pub(crate) fn raw_records<'a>(what: &'static str, list: &'a str) -> Result<Vec<&'a RawValue>, MalformedBody> {
     serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))
 }
@@ -240,8 +228,12 @@ mod tests {
         id: i64,
     }
 
+    fn decoded(body: &str) -> DecodedAnswer<IdRecord> {
+        decode_list("a list", body.as_bytes()).unwrap()
+    }
+
     fn ids(body: &str) -> (Vec<i64>, Vec<usize>) {
-        let decoded = decode_list::<IdRecord>("a list", body.as_bytes()).unwrap();
+        let decoded = decoded(body);
         let parked = decoded.parked.iter().map(|parked| parked.index);
         (decoded.records.iter().map(|record| record.id).collect(), parked.collect())
     }
@@ -274,8 +266,7 @@ mod tests {
         ];
         for (page, more) in cases {
             let body = format!(r#"{{"pagination":{page},"data":[]}}"#);
-            let decoded = decode_list::<IdRecord>("a list", body.as_bytes()).unwrap();
-            assert_eq!(decoded.has_more(), more, "{page}");
+            assert_eq!(decoded(&body).has_more(), more, "{page}");
         }
     }
 
@@ -292,19 +283,19 @@ mod tests {
         ];
         for (page, data, is_complete) in cases {
             let body = format!(r#"{{"pagination":{page},"data":{data}}}"#);
-            let decoded = decode_list::<IdRecord>("a list", body.as_bytes()).unwrap();
-            assert_eq!(decoded.is_complete(), is_complete, "{body}");
+            assert_eq!(decoded(&body).is_complete(), is_complete, "{body}");
         }
     }
 
     #[test]
     fn a_parked_record_names_its_sku() {
-        let raw: Box<RawValue> = serde_json::from_str(r#"{"SkuNumber":"A"}"#).unwrap();
-        assert_eq!(ParkedRecord::new(0, "odd", &raw).sku.as_deref(), Some("A"));
-        assert_eq!(ParkedRecord::new(0, "odd", &raw).subject().as_deref(), Some("A"));
-        let line = RawValue::from_string(r#"{"Id":7,"OrderId":"x","Quantity":{}}"#.into()).unwrap();
-        assert_eq!(ParkedRecord::new(0, "odd", &line).subject().as_deref(), Some("OrderId x"));
-        let nameless = RawValue::from_string("[1]".into()).unwrap();
-        assert_eq!(ParkedRecord::new(0, "odd", &nameless).subject(), None);
+        for (raw, sku, subject) in [
+            (r#"{"SkuNumber":"A"}"#, Some("A"), Some("A")),
+            (r#"{"Id":7,"OrderId":"x","Quantity":{}}"#, None, Some("OrderId x")),
+            ("[1]", None, None),
+        ] {
+            let parked = ParkedRecord::new(0, "odd", serde_json::from_str(raw).unwrap());
+            assert_eq!((parked.sku.as_deref(), parked.subject().as_deref()), (sku, subject), "{raw}");
+        }
     }
 }

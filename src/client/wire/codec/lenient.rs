@@ -17,7 +17,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Any JSON value, as read for a single field.
 pub(crate) enum LooseValue<'a> {
     Nothing,
     Flag(bool),
@@ -27,27 +26,27 @@ pub(crate) enum LooseValue<'a> {
     Nested,
 }
 
-/// A type that can be read from a [`LooseValue`] value.
 pub(crate) trait FromLoose<'a>: Sized {
     /// The expected value, for messages.
     const WHAT: &'static str;
-    /// Returns `None` if the value is unreadable.
     fn from_loose(loose: LooseValue<'a>) -> Option<Self>;
 }
 
-/// Reads a required field.
 pub(crate) fn req<'de, D: Deserializer<'de>, T: FromLoose<'de>>(source: D) -> Result<T, D::Error> {
-    T::from_loose(LooseValue::deserialize(source)?)
-        .ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
+    read_or_fail(LooseValue::deserialize(source)?)
+}
+
+fn read_or_fail<'a, T: FromLoose<'a>, E: Error>(loose: LooseValue<'a>) -> Result<T, E> {
+    T::from_loose(loose).ok_or_else(|| E::custom(format_args!("expected {}", T::WHAT)))
 }
 
 /// Reads an optional field, which must be readable unless missing or null.
 pub(crate) fn strict<'de, D: Deserializer<'de>, T: FromLoose<'de>>(source: D) -> Result<Option<T>, D::Error> {
-    let loose = LooseValue::deserialize(source)?;
-    if loose.is_blank() {
-        return Ok(None);
+    match LooseValue::deserialize(source)? {
+        LooseValue::Nothing => Ok(None),
+        LooseValue::Text(text) if text.trim().is_empty() => Ok(None),
+        loose => read_or_fail(loose).map(Some),
     }
-    T::from_loose(loose).map(Some).ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
 }
 
 /// Reads an optional field; an unreadable value counts as missing.
@@ -124,16 +123,6 @@ pub(crate) fn json<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String
 /// Keeps a raw part, null included.
 pub(crate) fn present<'de, D: Deserializer<'de>>(source: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(source).map(Some)
-}
-
-impl LooseValue<'_> {
-    fn is_blank(&self) -> bool {
-        match self {
-            LooseValue::Nothing => true,
-            LooseValue::Text(text) => text.trim().is_empty(),
-            _ => false,
-        }
-    }
 }
 
 impl<'a> FromLoose<'a> for i64 {

@@ -63,7 +63,6 @@ impl PlatformRequest {
     }
 }
 
-/// An object of a body, with its path.
 pub(crate) struct RequestFields<'a> {
     operation: Operation,
     path: String,
@@ -71,7 +70,6 @@ pub(crate) struct RequestFields<'a> {
 }
 
 impl<'a> RequestFields<'a> {
-    /// Returns the body itself, which must be an object.
     pub(crate) fn from_body(operation: Operation, body: &'a Value) -> Result<Self, InvalidRequest> {
         match body {
             Value::Object(fields) => Ok(Self { operation, path: String::new(), fields }),
@@ -83,12 +81,10 @@ impl<'a> RequestFields<'a> {
         InvalidRequest::new(self.operation, format!("{}{field}", self.path), why)
     }
 
-    /// Returns a field that is present and not null.
     pub(crate) fn get(&self, field: &str) -> Option<&'a Value> {
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
-    /// Refuses fields that the interface does not list.
     pub(crate) fn reject_unknown(&self, known: &[&str]) -> Result<(), InvalidRequest> {
         match self.fields.keys().find(|field| !known.contains(&field.as_str())) {
             None => Ok(()),
@@ -98,7 +94,6 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns an optional text of at most `max` characters.
     pub(crate) fn optional_text(&self, field: &str, max: usize) -> Result<Option<&'a str>, InvalidRequest> {
         match self.get(field) {
             None => Ok(None),
@@ -110,13 +105,11 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns a required text that is not blank.
     pub(crate) fn required_text(&self, field: &str, max: usize) -> Result<&'a str, InvalidRequest> {
         let text = self.optional_text(field, max)?.filter(|text| !text.trim().is_empty());
         text.ok_or_else(|| self.invalid_field(field, "is missing or blank"))
     }
 
-    /// Checks that an optional text is one of the given codes.
     pub(crate) fn check_code(&self, field: &str, codes: &[&str]) -> Result<(), InvalidRequest> {
         match self.optional_text(field, usize::MAX)? {
             Some(code) if !codes.contains(&code) => {
@@ -164,7 +157,6 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// Returns the objects of a nested list; none if it is missing.
     pub(crate) fn nested_objects(&self, field: &str) -> Result<Vec<Self>, InvalidRequest> {
         let items = match self.get(field) {
             None => return Ok(Vec::new()),

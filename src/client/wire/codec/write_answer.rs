@@ -3,6 +3,7 @@
 
 use super::lenient::{self, LenientObject};
 use super::{Envelope, MalformedBody};
+use crate::model::{OrderId, ShipmentId};
 use serde::Deserialize;
 
 /// Effect of a write according to its answer.
@@ -25,6 +26,15 @@ impl WriteOutcome {
             _ => WriteOutcome::Unclear,
         }
     }
+}
+
+/// Part of an echoed request by which the records of an answer are matched (docs/rules.md 22).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct RequestEcho {
+    #[serde(rename = "OrderId", default, deserialize_with = "lenient::opt")]
+    pub(crate) order_id: Option<OrderId>,
+    #[serde(rename = "ShipmentId", default, deserialize_with = "lenient::opt")]
+    pub(crate) shipment_id: Option<ShipmentId>,
 }
 
 /// The answer about one record, which it holds under the name of its kind.

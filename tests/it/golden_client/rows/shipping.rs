@@ -50,7 +50,7 @@ fn creates() -> Vec<Row> {
                 ];
                 assert_eq!(items, expected);
                 assert_eq!((shipment.id, shipment.order_id()), (ShipmentId(8201), Some(OrderId(8001))));
-                assert_eq!((shipment.status(), shipment.shipped_at), (Some(ShipmentStatus::Unshipped), None));
+                assert_eq!(shipment.status(), Some(ShipmentStatus::Unshipped));
                 assert_eq!(shipment.items[0].is_shipped(), Some(false));
                 assert_eq!(shipment.fulfillment_warehouse_id, Some(WarehouseId(5101)));
             },
@@ -146,7 +146,6 @@ fn submission(shipment_id: i64, number: Option<&str>, lines: &[(i64, Option<&str
         tracking_number: number.map(str::to_owned),
         tracking_url: None,
         shipped_date: None,
-        estimated_delivery_date: None,
         lines: lines.iter().map(line).collect(),
     }
 }
