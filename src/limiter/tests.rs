@@ -7,6 +7,7 @@ mod lanes;
 mod outcomes;
 mod simulation;
 mod waiting;
+mod world;
 
 pub use clock::TestClock;
 
