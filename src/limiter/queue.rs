@@ -162,7 +162,7 @@ mod tests {
     fn the_more_urgent_lane_goes_first_and_each_lane_behind_it_has_its_floor() {
         let share = |lanes: &[Lane], lane| granted_turns(lanes, 100).iter().filter(|it| **it == lane).count();
         assert_eq!(
-            share(&Lane::ALL, Lane::Probe),
+            share(Lane::ALL, Lane::Probe),
             100,
             "probes are single calls, no stream of them is ever sent"
         );

@@ -3,25 +3,19 @@
 //! The sentence with the numbers is the `detail` of the change. The texts here hold for every change with the
 //! reason. `KEY` stands for the key of the change.
 
-use serde::{Serialize, Serializer};
-use std::fmt;
-use std::str::FromStr;
+use crate::model::code_enum;
+use serde::Serialize;
 
 macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $todo:literal;)+) => {
-        /// A code in the outbox's `reason`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Reason { $($(#[doc = $doc])+ $variant),+ }
+    ($($(#[$doc:meta])+ $variant:ident = $code:literal, $todo:literal;)+) => {
+        code_enum! {
+            /// A code in the outbox's `reason`.
+            #[derive(Serialize)]
+            #[serde(rename_all = "snake_case")]
+            pub enum Reason { $($(#[$doc])+ $variant = $code),+ }
+        }
 
         impl Reason {
-            /// All reasons.
-            pub const ALL: &'static [Reason] = &[$(Reason::$variant),+];
-
-            /// Returns the code in the table, the logs and `--json`.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Reason::$variant => $code),+ }
-            }
-
             /// Returns the operator's options, with their commands.
             pub fn what_to_do(self) -> &'static str {
                 match self { $(Reason::$variant => $todo),+ }
@@ -133,31 +127,6 @@ reasons! {
     LandedOrAnother = "landed_or_another", "`tallyd outbox resolve KEY --shipment ID` if it is ours, else `tallyd outbox resolve KEY --not-done`";
 }
 
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Reason {
-    type Err = UnknownReason;
-    fn from_str(code: &str) -> Result<Self, UnknownReason> {
-        let found = Reason::ALL.iter().find(|reason| reason.as_str() == code);
-        found.copied().ok_or_else(|| UnknownReason(code.into()))
-    }
-}
-
-/// An unknown reason code.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the outbox knows no reason `{0}`; the row was written by another version of tallyd")]
-pub struct UnknownReason(pub String);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,9 +137,10 @@ mod tests {
         let codes: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
         assert_eq!(codes.len(), Reason::ALL.len());
         for reason in Reason::ALL {
-            assert_eq!(reason.as_str().parse().as_ref(), Ok(reason));
+            assert_eq!(Reason::from_code(reason.as_str()), Some(*reason));
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }
-        assert!("because".parse::<Reason>().is_err());
+        assert_eq!(Reason::from_code("because"), None);
     }
 
     #[test]

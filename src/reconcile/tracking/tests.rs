@@ -1,5 +1,6 @@
 //! Tests of tracking changes: named items, completed items and conflicts.
 
+use super::super::in_doubt::tests::{check_again_at as again, check_at};
 use super::*;
 use crate::model::ShipmentId;
 use crate::outbox::ShipmentRef;
@@ -58,12 +59,7 @@ fn each_item_is_judged_by_the_number_it_carries() {
         ("the same, folded, is done", change(None), vec![(Some(" t "), false), (None, false)], "2 T"),
         ("all the same: nothing to send", change(None), vec![(Some("T"), false)], ""),
         ("another number", change(None), vec![(None, false), (Some("U"), false)], "held tracking_conflict"),
-        (
-            "shipped before under another: left out",
-            change(None),
-            vec![(Some("U"), true), (None, false)],
-            "2 T",
-        ),
+        ("shipped under another: left out", change(None), vec![(Some("U"), true), (None, false)], "2 T"),
         ("all shipped under it", change(None), vec![(Some("T"), true)], ""),
         ("all shipped under another", change(None), vec![(Some("U"), true)], "held tracking_conflict"),
         ("only the named", change(Some(vec![by_item(2)])), vec![(None, false), (None, false)], "2 T"),
@@ -116,32 +112,28 @@ fn a_line_uses_its_own_values_before_those_of_the_change() {
 }
 
 /// Returns a check at second `second` with the numbers of items 1 and 2.
-fn check(second: i64, one: Option<&str>, two: Option<&str>) -> TrackingCheck {
+fn check(second: i64, one: Option<&str>, two: Option<&str>) -> EffectCheck<ItemNumbers> {
     let numbers = [(1, one), (2, two)].map(|(id, n)| (ShipmentItemId(id), n.map(str::to_owned)));
-    TrackingCheck { sent_at: Timestamp(second * 1000), numbers: numbers.into() }
+    check_at(second, numbers.into())
 }
 
 #[test]
 fn a_tracking_in_doubt_took_effect_once_every_item_has_its_number() {
     let claimed = [(ShipmentItemId(1), "T".to_owned()), (ShipmentItemId(2), "U".to_owned())];
-    let again = |second: i64| Settlement::CheckAgain { not_before: Timestamp(second * 1000) };
+    let (took_effect, had_none) = (Some(Settlement::TookEffect(())), Some(Settlement::HadNoEffect));
     let (t, u) = (Some(" t"), Some("U"));
     // Sent at second 100, quiet until 160.
     let cases = [
-        ("no look", vec![], Some(again(100))),
-        ("both, at once", vec![check(101, t, u)], Some(Settlement::TookEffect(()))),
+        ("no check", vec![], Some(again(100))),
+        ("both, at once", vec![check(101, t, u)], took_effect.clone()),
         ("one of them, once", vec![check(160, t, None)], Some(again(165))),
         ("none, before the quiet time", vec![check(101, None, None)], Some(again(160))),
-        (
-            "none, twice after it",
-            vec![check(160, None, Some("")), check(165, None, None)],
-            Some(Settlement::HadNoEffect),
-        ),
-        ("late", vec![check(160, None, None), check(165, t, u)], Some(Settlement::TookEffect(()))),
+        ("none, twice after it", vec![check(160, None, Some("")), check(165, None, None)], had_none),
+        ("late", vec![check(160, None, None), check(165, t, u)], took_effect),
         ("another number: a person decides", vec![check(101, t, Some("X"))], None),
     ];
-    for (name, looks, expected) in cases {
-        let judged = settle_tracking(&claimed, Timestamp(100_000), Duration::from_secs(60), &looks);
+    for (name, checks, expected) in cases {
+        let judged = settle_tracking(&claimed, Timestamp(100_000), Duration::from_secs(60), &checks);
         match expected {
             Some(expected) => assert_eq!(judged, expected, "{name}"),
             None => assert!(
