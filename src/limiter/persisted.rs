@@ -10,13 +10,13 @@ use super::holds::ActiveHolds;
 use super::instant::DualInstant;
 use super::settings::LimiterSettings;
 use super::window::SlidingWindow;
+use crate::model::time::DAY;
 use crate::model::{Moment, Operation, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(60 * 60);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// State of earlier runs.
 ///
@@ -231,14 +231,9 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
     fn hold(ago_s: u64, duration_ms: Option<u64>) -> Hold {
+        let (scope, reason) = (HoldScope::Account, HoldReason::BadRequests);
         let since = NOW.minus(Duration::from_secs(ago_s));
-        Hold {
-            scope: HoldScope::Account,
-            reason: HoldReason::BadRequests,
-            why: String::new(),
-            since,
-            duration_ms,
-        }
+        Hold { scope, reason, why: String::new(), since, duration_ms }
     }
 
     #[test]
@@ -269,18 +264,11 @@ mod tests {
 
         let slow: Vec<_> = (0..24).rev().map(|hour| NOW.minus(HOUR * hour)).collect();
         let forecast = forecast_bad_requests(&slow, &settings, NOW);
-        assert_eq!(
-            (forecast.count, forecast.soft_at, forecast.hard_at),
-            (24, None, None),
-            "as many go as come"
-        );
+        let BadRequestForecast { count, soft_at, hard_at, .. } = forecast;
+        assert_eq!((count, soft_at, hard_at), (24, None, None), "as many go as come");
         let reached = forecast_bad_requests(&vec![NOW; 300], &settings, NOW);
         assert_eq!((reached.count, reached.soft_at), (300, None));
         assert_eq!(forecast_bad_requests(&[], &settings, NOW).hard_at, None);
-        assert_eq!(
-            forecast_bad_requests(&[NOW.minus(DAY)], &settings, NOW).count,
-            0,
-            "a day old is forgotten"
-        );
+        assert_eq!(forecast_bad_requests(&[NOW.minus(DAY)], &settings, NOW).count, 0, "a day old");
     }
 }

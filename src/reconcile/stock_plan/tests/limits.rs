@@ -56,12 +56,7 @@ fn only_the_change_that_drives_a_stock_level_below_zero_is_held() {
         "write 50 -> 10; 1 adjust -40 on 50: 10; 2 held negative, mine -40 theirs 50; \
          3 held negative, mine -20 theirs 50",
     );
-    merge_case(
-        "more sold than counted: the count, what it included goes",
-        (45, 0),
-        [adjust(1, -4), set(2, 2, 50), adjust(3, 1)],
-    )
-    .gives(
+    merge_case("more sold than counted", (45, 0), [adjust(1, -4), set(2, 2, 50), adjust(3, 1)]).gives(
         "write 45 -> 42; 1 adjust -4 on 45: 41; 2 held negative, mine -2 theirs 45; 3 adjust +1 on 41: 42",
     );
     merge_case("an adjust after the count is to blame", (50, 0), [set(1, 3, 50), adjust(2, -4)])
@@ -104,20 +99,11 @@ fn what_the_service_does_not_know_is_not_written() {
     );
     plan_case("not linked: an adjust alone is held", Unlinked, [adjust(1, 1)], Merge)
         .gives("nothing; 1 held unlinked, mine - theirs -");
-    plan_case(
-        "the last write does not show: a count is allowed, and what comes after it",
-        Disputed(state(50, 0)),
-        both(),
-        Merge,
-    )
-    .gives("write 50 -> 48; 1 set 47 counted at 50: 47; 2 adjust +1 on 47: 48");
-    plan_case(
-        "the last write does not show: an adjust alone is held",
-        Disputed(state(50, 0)),
-        [adjust(1, 1)],
-        Merge,
-    )
-    .gives("nothing; 1 held mismatch, mine - theirs 50");
+    let disputed = || Disputed(state(50, 0));
+    plan_case("disputed: a count is allowed, and what comes after it", disputed(), both(), Merge)
+        .gives("write 50 -> 48; 1 set 47 counted at 50: 47; 2 adjust +1 on 47: 48");
+    plan_case("disputed: an adjust alone is held", disputed(), [adjust(1, 1)], Merge)
+        .gives("nothing; 1 held mismatch, mine - theirs 50");
     merge_case("no change to decide", (50, 0), [held(adjust(1, -70))]).gives("nothing");
 }
 
@@ -133,31 +119,18 @@ fn the_planned_quantity_is_the_quantity_that_the_step_writes() {
 /// Covers the details: each held, rejected or cancelled change has a subject and a reason.
 #[test]
 fn every_detail_is_a_sentence_with_its_numbers() {
+    use StockLevelKnowledge::{UnknownSku, UnknownWarehouse};
+    let drifted = "set 47 counted at 50, 2 sold since; decide which quantity is correct";
     let cases = [
-        (
-            known_fact(48, 0),
-            set(1, 47, 50),
-            Ask,
-            "set 47 counted at 50, 2 sold since; decide which quantity is correct",
-        ),
-        (known_fact(50, 0), adjust(1, -70), Merge, "A in warehouse 1 would become -20; count it again"),
-        (
-            StockLevelKnowledge::UnknownSku,
-            adjust(1, 1),
-            Merge,
-            "the platform returns no SKU `A`; correct it or create the product",
-        ),
-        (
-            StockLevelKnowledge::UnknownWarehouse,
-            adjust(1, 1),
-            Merge,
-            "the platform lists no warehouse 1; see `tallyd warehouse list`",
-        ),
+        (known_fact(48, 0), set(1, 47, 50), drifted),
+        (known_fact(50, 0), adjust(1, -70), "A in warehouse 1 would become -20; count it again"),
+        (UnknownSku, adjust(1, 1), "the platform returns no SKU `A`; correct it or create the product"),
+        (UnknownWarehouse, adjust(1, 1), "the platform lists no warehouse 1; see `tallyd warehouse list`"),
     ];
-    for (fact, change, policy, expected) in cases {
-        let plan = plan(fact, &[change], policy, None);
+    for (fact, change, expected) in cases {
+        let plan = plan(fact, &[change], Ask, None);
         let detail = match &plan.decisions[0].decision {
-            ChangeDecision::Completes { explanation: how } => how,
+            ChangeDecision::Completes { explanation } => explanation,
             ChangeDecision::Held { detail, .. }
             | ChangeDecision::Rejected { detail, .. }
             | ChangeDecision::Cancelled { detail, .. } => detail,
