@@ -167,7 +167,7 @@ pub fn read_stored_body(kind: &str, body: &StoredBody) -> Result<ChangeBody, Cha
 }
 
 fn body_too_long(size: u64) -> ChangeRejection {
-    bad_body(format!("the body is {size} bytes long; at most {BODY_MAX_BYTES} are taken, make it shorter"))
+    bad_body(format!("the body is {size} bytes long; the limit is {BODY_MAX_BYTES}, make it shorter"))
 }
 
 fn json_type_name(value: &Value) -> &'static str {
@@ -209,8 +209,8 @@ pub(super) mod tests {
             ("[]", "it is a list"),
             ("null", "it is null"),
             (r#""A""#, "it is a text"),
-            (r#"{"sku":"A","sku":"B"}"#, "`sku` is said twice"),
-            (&long, "at most 262144"),
+            (r#"{"sku":"A","sku":"B"}"#, "`sku` occurs twice"),
+            (&long, "the limit is 262144"),
         ];
         assert_details("quantity.set", cases);
         assert_details("product.create", [("7", "it is a number")]);

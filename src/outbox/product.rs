@@ -128,7 +128,7 @@ fn insert_quantity(fields: &mut Map<String, Value>, fact: Quantity, of: &str) ->
         Some(wanted) if Quantity(wanted) != fact => Err(ChangeRejection {
             reason: Reason::QuantityInUpdate,
             detail: format!(
-                "`QuantityOnHand` of {of} is {wanted} and the platform holds {fact}; leave it out and insert a `quantity.set`"
+                "`QuantityOnHand` of {of} is {wanted} and the platform has {fact}; leave it out and insert a `quantity.set`"
             ),
         }),
         Some(_) | None => {

@@ -89,14 +89,12 @@ impl ChangeStatus<'_> {
                 RequiredAction::Release => Err(self.release_first()),
                 RequiredAction::DecideEffect => self.resolve_effect(resolution),
                 RequiredAction::DecideQuantity => self.resolve_quantity(resolution),
-                RequiredAction::FixCause => Err(self.describe_hold("no word decides that")),
+                RequiredAction::FixCause => Err(self.describe_hold("no resolution applies")),
             },
             ChangeState::Pending => {
-                Err(format!("it is pending and in its turn; {}", self.outbox_command("cancel")))
+                Err(format!("it is pending and will be sent; {}", self.outbox_command("cancel")))
             }
-            ChangeState::Sending => {
-                Err("it is in a call right now; look again when that was answered".into())
-            }
+            ChangeState::Sending => Err("its call is in flight; try again after the answer".into()),
             ChangeState::Applied | ChangeState::Rejected | ChangeState::Cancelled => {
                 Err(self.already_final())
             }
@@ -114,11 +112,11 @@ impl ChangeStatus<'_> {
                 (Reason::Mismatch, _) | (_, RequiredAction::FixCause) => Ok(()),
                 (_, RequiredAction::Release) => Err(self.release_first()),
                 (_, RequiredAction::DecideEffect | RequiredAction::DecideQuantity) => {
-                    Err(self.describe_hold("that takes a decision"))
+                    Err(self.describe_hold("a person must decide it"))
                 }
             },
             ChangeState::InDoubt => Err(format!(
-                "it was sent and its outcome is unknown, so it is never sent again blindly; {}",
+                "it was sent and its outcome is unknown, so it is not sent again without a check; {}",
                 self.outcome_commands()
             )),
             ChangeState::Pending | ChangeState::Sending => Err(format!("it is {} already", self.state)),
@@ -131,19 +129,18 @@ impl ChangeStatus<'_> {
     fn resolve_in_doubt(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match (resolution, self.kind) {
             (Resolution::TookEffect, ChangeKind::ShipmentCreate) => Err(format!(
-                "without the shipment's id its tracking could never go; find it at the platform, then {}",
+                "its tracking needs the shipment's id; find the id at the platform, then {}",
                 self.outbox_command("resolve --shipment ID")
             )),
             (Resolution::TookEffect, _) => Ok(ResolutionStep::Apply),
             (Resolution::HadNoEffect, _) => Ok(ResolutionStep::Requeue),
             (Resolution::Shipment(id), ChangeKind::ShipmentCreate) => Ok(ResolutionStep::Adopt(id)),
             (Resolution::Shipment(_), _) => {
-                Err(format!("a {} makes no shipment; {}", self.kind, self.outcome_commands()))
+                Err(format!("a {} creates no shipment; {}", self.kind, self.outcome_commands()))
             }
-            (Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_), _) => Err(format!(
-                "it is in doubt, no numbers stand against each other; {}",
-                self.outcome_commands()
-            )),
+            (Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_), _) => {
+                Err(format!("it is in doubt, and no two quantities disagree; {}", self.outcome_commands()))
+            }
         }
     }
 
@@ -152,12 +149,10 @@ impl ChangeStatus<'_> {
             Resolution::TookEffect => Ok(ResolutionStep::Finish),
             Resolution::HadNoEffect => Ok(ResolutionStep::Requeue),
             Resolution::Shipment(_) => {
-                Err(self
-                    .describe_hold("a shipment is adopted by a change in doubt, no more by one that is held"))
+                Err(self.describe_hold("only a change in doubt can adopt a shipment, and this one is held"))
             }
-            Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_) => {
-                Err(self.describe_hold("the question is whether it was done, not which number holds"))
-            }
+            Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_) => Err(self
+                .describe_hold("the open question is whether it took effect, not which quantity is correct")),
         }
     }
 
@@ -169,42 +164,41 @@ impl ChangeStatus<'_> {
                 Ok(ResolutionStep::ReplaceCount(Some(quantity)))
             }
             (Resolution::Mine | Resolution::Exactly(_), _) => Err(format!(
-                "only a count has a number of its own, and this is a {}; {}, or resolve it with `--use theirs`",
+                "only a count has a quantity of its own, and this is a {}; {}, or resolve it with `--use theirs`",
                 self.kind,
                 self.outbox_command("retry")
             )),
-            (Resolution::TookEffect | Resolution::HadNoEffect | Resolution::Shipment(_), _) => {
-                Err(self.describe_hold("the question is which number holds, not whether it was done"))
-            }
+            (Resolution::TookEffect | Resolution::HadNoEffect | Resolution::Shipment(_), _) => Err(self
+                .describe_hold("the open question is which quantity is correct, not whether it took effect")),
         }
     }
 
     fn hold_reason(&self) -> Result<Reason, String> {
         self.reason.ok_or_else(|| {
-            format!("it is held for a reason this version does not know; {}", self.outbox_command("cancel"))
+            format!("it is held for a reason unknown to this version; {}", self.outbox_command("cancel"))
         })
     }
 
     fn release_first(&self) -> String {
-        self.describe_hold("a brake is lifted by a release alone")
+        self.describe_hold("only a release ends this hold")
     }
 
     /// Returns the hold reason, `why`, and the operator's options.
     fn describe_hold(&self, why: &str) -> String {
         match self.reason {
-            Some(reason) => format!("it is held as {reason}: {why}; {}", reason.advice_for(self.key)),
+            Some(reason) => format!("it is held ({reason}): {why}; {}", reason.advice_for(self.key)),
             None => why.into(),
         }
     }
 
     fn already_final(&self) -> String {
-        format!("it is {}, which is final; insert it under a new key to want it again", self.state)
+        format!("it is {}, which is final; to repeat it, insert it under a new key", self.state)
     }
 
     /// Returns the commands that state the outcome of a change in doubt.
     fn outcome_commands(&self) -> String {
-        let landed = if self.kind == ChangeKind::ShipmentCreate { "--shipment ID" } else { "--done" };
-        format!("{} if it was done, `--not-done` if not", self.outbox_command(&format!("resolve {landed}")))
+        let done = if self.kind == ChangeKind::ShipmentCreate { "--shipment ID" } else { "--done" };
+        format!("{} if it took effect, `--not-done` if not", self.outbox_command(&format!("resolve {done}")))
     }
 
     /// Returns an `outbox` command for this change, with the key between verb and flags.
@@ -329,7 +323,7 @@ mod tests {
         for (key, advice) in
             [("feed-7.a:b/c@d+e", "feed-7.a:b/c@d+e"), ("it's", r"'it'\''s'"), ("a;b", "'a;b'")]
         {
-            let expected = format!("correct it at the platform itself and `tallyd outbox retry {advice}`");
+            let expected = format!("correct it at the platform and `tallyd outbox retry {advice}`");
             let advice = Reason::TrackingConflict.advice_for(key);
             assert!(advice.starts_with(&expected), "{key}: {advice}");
         }

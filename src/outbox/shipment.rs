@@ -146,7 +146,7 @@ fn shipment_ref(fields: &BodyFields<'_>) -> Result<ShipmentRef, ChangeRejection>
         (Some(id), None) => Ok(ShipmentRef::Id(ShipmentId(id))),
         (None, Some(key)) => Ok(ShipmentRef::Key(key.to_owned())),
         (Some(_), Some(_)) => {
-            Err(bad_body("`shipment_id` and `shipment_key` are both there; say one of them".into()))
+            Err(bad_body("`shipment_id` and `shipment_key` are both present; give one of them".into()))
         }
         (None, None) => Err(bad_body(
             "`shipment_id` is missing; add it, or `shipment_key` with the key of the shipment's change"

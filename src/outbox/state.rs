@@ -86,7 +86,7 @@ impl FromStr for ChangeState {
 /// An unknown name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a change is never `{0}`; the states are pending, sending, applied, held, rejected, in_doubt and cancelled"
+    "a change has no state `{0}`; the states are pending, sending, applied, held, rejected, in_doubt and cancelled"
 )]
 pub struct UnknownState(pub String);
 

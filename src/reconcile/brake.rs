@@ -103,20 +103,18 @@ impl fmt::Display for BrakeTrip {
         match self {
             BrakeTrip::Zeroing { scope, zeroed_by_backlog: now, hour, changes: _ } => {
                 let HourCounts { zeroed, non_zero } = hour;
-                write!(
-                    f,
-                    "{now} stock levels would become empty and {zeroed} did within the hour, of {non_zero} "
-                )?;
+                write!(f, "{now} stock levels would become 0 and {zeroed} became 0 within the hour, ")?;
+                write!(f, "of {non_zero} above 0")?;
                 match scope {
-                    BrakeScope::Everywhere => f.write_str("that were not"),
-                    BrakeScope::Warehouse(id) => write!(f, "that were not in warehouse {id}"),
+                    BrakeScope::Everywhere => Ok(()),
+                    BrakeScope::Warehouse(id) => write!(f, " in warehouse {id}"),
                 }
             }
             BrakeTrip::Jump { largest: (level, from, to), changes } => {
+                let count = changes.len();
                 write!(
                     f,
-                    "{} changes change a stock level widely, {level} from {from} to {to}",
-                    changes.len()
+                    "{count} change(s) exceed the largest allowed jump, most of all {level} from {from} to {to}"
                 )
             }
         }

@@ -15,7 +15,7 @@ const POISONED: [Operation; 2] = [Operation::UpdateQuantityOnHand, Operation::Cr
 /// Conditions of a run, beside crashes and lost answers.
 #[derive(Clone, Copy)]
 pub(super) struct Conditions {
-    /// One network trip of so many stalls, for at most so many milliseconds.
+    /// Stalls of network trips: one trip in so many, for at most so many milliseconds.
     pub(super) stalls: Option<(u64, u64)>,
     /// True with quiet hours, calendar steps, suspends, slow answers, answers of 400, and calls that are
     /// never sent. Otherwise a backlog is endless and each answer quick.

@@ -87,7 +87,7 @@ fn a_tracking_number_stands_at_the_top_or_on_every_line() {
 fn an_invalid_tracking_change_names_its_field() {
     let cases = [
         (r#"{"tracking_number":"T"}"#, "`shipment_id` is missing"),
-        (r#"{"shipment_id":1,"shipment_key":"k","tracking_number":"T"}"#, "both there"),
+        (r#"{"shipment_id":1,"shipment_key":"k","tracking_number":"T"}"#, "both present"),
         (r#"{"shipment_key":" ","tracking_number":"T"}"#, "`shipment_key` is \" \""),
         (r#"{"shipment_id":1.5,"tracking_number":"T"}"#, "`shipment_id` is 1.5"),
         (r#"{"shipment_id":1,"tracking_no":"T"}"#, "did you mean `tracking_number`?"),
