@@ -133,7 +133,8 @@ impl TrackingSubmit {
 }
 
 impl LineRef {
-    fn raw_id(self) -> i64 {
+    /// Returns the id as written.
+    pub fn raw_id(self) -> i64 {
         match self {
             LineRef::Item(id) => id.0,
             LineRef::OrderLine(id) => id.0,

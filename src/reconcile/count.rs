@@ -107,8 +107,8 @@ impl ResolvedCount {
         }
     }
 
-    fn accept_count(&self, made: i64, why: &str) -> CountDecision {
-        let start = made.saturating_add(self.applied_after);
+    fn accept_count(&self, quantity: i64, why: &str) -> CountDecision {
+        let start = quantity.saturating_add(self.applied_after);
         let adjusted = match self.applied_after {
             0 => String::new(),
             units => format!(", adjusted {units:+} since"),

@@ -156,21 +156,21 @@ impl<'a> PlanDraft<'a> {
         latest
     }
 
-    /// Adds the adjusts to `taken`, or to the fact, until the result is in range. Then decides all changes.
-    fn apply_adjusts(mut self, mut taken: Option<EffectiveCount>) -> StockLevelPlan {
+    /// Adds the adjusts to `count`, or to the fact, until the result is in range. Then decides all changes.
+    fn apply_adjusts(mut self, mut count: Option<EffectiveCount>) -> StockLevelPlan {
         loop {
-            let adjusts = self.undecided_adjusts(taken.as_ref());
-            let start = taken.as_ref().map(|taken| taken.start).or(self.trusted_fact());
+            let adjusts = self.undecided_adjusts(count.as_ref());
+            let start = count.as_ref().map(|count| count.start).or(self.trusted_fact());
             let Some(start) = start else { return self.hold_groundless(&adjusts) };
             let deltas: Vec<i64> = adjusts.iter().map(|(_, delta)| *delta).collect();
             let Some(OutOfRange { culprit, reason, result }) =
-                find_offending(start, &deltas, taken.is_some())
+                find_offending(start, &deltas, count.is_some())
             else {
-                return self.decide_all(taken, &adjusts, start);
+                return self.decide_all(count, &adjusts, start);
             };
             let culprit = match culprit {
                 Some(index) => Some(adjusts[index].0),
-                None => taken.take().map(|taken| taken.mark.id),
+                None => count.take().map(|count| count.mark.id),
             };
             let detail = format!("{} would become {result}; count it again", self.input.stock_level);
             if let Some(id) = culprit {
@@ -184,26 +184,26 @@ impl<'a> PlanDraft<'a> {
         self.now.filter(|_| !is_disputed).map(|now| now.quantity.0)
     }
 
-    /// Returns the undecided adjusts to add to `taken`, or to the fact.
-    fn undecided_adjusts(&self, taken: Option<&EffectiveCount>) -> Vec<(ChangeId, i64)> {
-        let counts = |change: &StockLevelChange| {
-            taken.is_none_or(|taken| taken.mark.precedes_adjust(change.id, change.created_at))
+    /// Returns the undecided adjusts to add to `count`, or to the fact.
+    fn undecided_adjusts(&self, count: Option<&EffectiveCount>) -> Vec<(ChangeId, i64)> {
+        let is_added = |change: &StockLevelChange| {
+            count.is_none_or(|count| count.mark.precedes_adjust(change.id, change.created_at))
                 && !self.outcomes.contains_key(&change.id)
         };
-        let pending = self.input.changes.iter().filter(|change| is_pending(change) && counts(change));
+        let pending = self.input.changes.iter().filter(|change| is_pending(change) && is_added(change));
         pending.filter_map(|change| Some((change.id, as_adjust(change)?))).collect()
     }
 
     fn decide_all(
         mut self,
-        taken: Option<EffectiveCount>,
+        count: Option<EffectiveCount>,
         adjusts: &[(ChangeId, i64)],
         start: i64,
     ) -> StockLevelPlan {
-        if taken.is_none() && adjusts.is_empty() {
+        if count.is_none() && adjusts.is_empty() {
             return self.finish_plan(StockLevelStep::Nothing);
         }
-        if let Some(EffectiveCount { mark, explanation, .. }) = taken {
+        if let Some(EffectiveCount { mark, explanation, .. }) = count {
             self.supersede_adjusts(&mark);
             self.outcomes.insert(mark.id, ChangeDecision::Completes { explanation });
         }

@@ -36,7 +36,7 @@ fn most_bad_in_a_day(arrivals: &[CallArrival]) -> usize {
 async fn days_of_everything_at_once_break_no_limit_of_the_service() {
     let calls = std::env::vars().find(|(name, _)| name == "TALLYD_ENDURANCE");
     let calls: usize = calls.map_or(SHORT, |(_, calls)| calls.parse().unwrap());
-    let conditions = Conditions { stalls: Some((50, 3_500)), has_all_disturbances: true };
+    let conditions = Conditions { stalls: Some((50, 3_500)), is_disturbed: true };
     let world = CallWorld::new(0x7a11_1d5e_ed00_0001, conditions);
     let (mut stored, mut lives) = (LimiterState::default(), 0);
     while world.arrival_count() < calls {

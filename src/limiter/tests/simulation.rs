@@ -6,7 +6,7 @@ use super::*;
 
 const LIVES: usize = 9;
 const CALLS: usize = 22_000;
-const STEADY: Conditions = Conditions { stalls: None, has_all_disturbances: false };
+const STEADY: Conditions = Conditions { stalls: None, is_disturbed: false };
 /// A tenth of the network trips stalls for up to 5 s.
 const STALLING: Conditions = Conditions { stalls: Some((10, 5_000)), ..STEADY };
 

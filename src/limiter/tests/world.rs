@@ -19,7 +19,7 @@ pub(super) struct Conditions {
     pub(super) stalls: Option<(u64, u64)>,
     /// True with quiet hours, calendar steps, suspends, slow answers, answers of 400, and calls that are
     /// never sent. Otherwise a backlog is endless and each answer quick.
-    pub(super) has_all_disturbances: bool,
+    pub(super) is_disturbed: bool,
 }
 
 impl Conditions {
@@ -96,10 +96,9 @@ impl CallWorld {
         tokio::spawn(async move {
             let conditions = world.conditions;
             let (there, work, back, is_lost, is_bad) = world.roll(|random| {
-                let is_bad =
-                    conditions.has_all_disturbances && POISONED.contains(&operation) && random.one_in(8);
+                let is_bad = conditions.is_disturbed && POISONED.contains(&operation) && random.one_in(8);
                 let work = match operation {
-                    _ if !conditions.has_all_disturbances => 0,
+                    _ if !conditions.is_disturbed => 0,
                     // Slow enough to make reads wait for slots. Calls left by a crash end within the grace time.
                     READ => 1_500 + random.next_below(1_500),
                     _ => random.next_below(300),
@@ -143,8 +142,8 @@ impl CallWorld {
     }
 
     async fn make_call(self: &Arc<Self>, operation: Operation, permit: Permit) {
-        let is_disturbed = || self.conditions.has_all_disturbances && self.roll(|random| random.one_in(100));
-        if is_disturbed() {
+        let is_hit = || self.conditions.is_disturbed && self.roll(|random| random.one_in(100));
+        if is_hit() {
             permit.return_unused();
             return;
         }
@@ -153,7 +152,7 @@ impl CallWorld {
             journal.push(CallRecord { operation, answered: None, bad_at: None });
             journal.len() - 1
         };
-        let outcome = if is_disturbed() {
+        let outcome = if is_hit() {
             QuotaOutcome::NotSent
         } else {
             match timeout(seconds(30), self.send_request(operation)).await {
@@ -166,7 +165,7 @@ impl CallWorld {
         record.answered = Some(self.clock.moment());
         record.bad_at = (outcome == QuotaOutcome::BadRequest).then(|| self.clock.moment());
         let events = permit.complete_call(outcome);
-        assert!(events.is_empty() || self.conditions.has_all_disturbances, "throttled: {events:?}");
+        assert!(events.is_empty() || self.conditions.is_disturbed, "throttled: {events:?}");
     }
 
     /// Returns the state that the journal gives a starting program, and completes the calls left open by the
@@ -198,14 +197,14 @@ impl CallWorld {
     ) -> LimiterState {
         let limiter =
             Limiter::new(LimiterSettings::default(), self.clock.clone(), self.persisted_state(stored));
-        let is_calm = self.conditions.has_all_disturbances && self.roll(|random| random.one_in(4));
+        let is_calm = self.conditions.is_disturbed && self.roll(|random| random.one_in(4));
         let (mut workers, start) = (JoinSet::new(), Instant::now());
         for _ in 0..WORKERS {
             workers.spawn(Arc::clone(self).run_worker(limiter.clone(), is_calm));
         }
         while self.arrival_count() < calls && start.elapsed() < at_most {
             sleep(seconds(10)).await;
-            if self.conditions.has_all_disturbances {
+            if self.conditions.is_disturbed {
                 self.disturb_clocks();
             }
             assert!(limiter.quota_usage().held <= 120);

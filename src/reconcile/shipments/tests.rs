@@ -18,7 +18,10 @@ fn line(id: i64, sold: i64, left: Option<i64>) -> OrderLine {
     }
 }
 
-fn change(lines: Option<&[(i64, Option<i64>)]>) -> ShipmentCreate {
+/// Named lines, each with its quantity if it is named.
+type NamedLines<'a> = Option<&'a [(i64, Option<i64>)]>;
+
+fn change(lines: NamedLines<'_>) -> ShipmentCreate {
     let line = |&(id, quantity): &(i64, Option<i64>)| ShipmentLine { line_item_id: LineItemId(id), quantity };
     ShipmentCreate { order_id: OrderId(5), lines: lines.map(|lines| lines.iter().map(line).collect()) }
 }
@@ -33,8 +36,8 @@ fn what_is_sent_always_names_lines_and_quantities() {
     let silent = [line(1, 2, None), line(2, 9, Some(4))];
     let none_left = [line(1, 2, Some(0))];
     let [whole, silent, none_left] = [&whole[..], &silent, &none_left].map(OrderFact::Known);
-    // Columns: name, named lines with quantities, order, plan.
-    let cases: [(&str, Option<&[(i64, Option<i64>)]>, OrderFact<'_>, &str); 16] = [
+    // Columns: name, named lines, order, plan.
+    let cases: [(&str, NamedLines<'_>, OrderFact<'_>, &str); 16] = [
         ("not read just now", None, OrderFact::Unread, "read"),
         ("no such order", None, OrderFact::Unknown, "lacking unknown_order"),
         ("more than one page", None, OrderFact::Incomplete, "held incomplete_order"),

@@ -39,8 +39,10 @@ fn by_order_line(id: i64) -> TrackingLine {
 
 #[test]
 fn each_item_is_judged_by_the_number_it_carries() {
-    // Columns: name, named line, number of each item with true if it has shipped, plan.
-    let cases: [(&str, Option<TrackingLine>, &[(Option<&str>, bool)], &str); 14] = [
+    /// Number of each item, and true if the item has shipped.
+    type Numbers<'a> = &'a [(Option<&'a str>, bool)];
+    // Columns: name, named line, numbers of the items, plan.
+    let cases: [(&str, Option<TrackingLine>, Numbers<'_>, &str); 14] = [
         ("none", None, &[(None, false), (Some(" "), false)], "1 T, 2 T"),
         ("the same, folded, is done", None, &[(Some(" t "), false), (None, false)], "2 T"),
         ("all the same: nothing to send", None, &[(Some("T"), false)], ""),
