@@ -71,13 +71,8 @@ mod tests {
     #[test]
     fn a_hold_survives_being_written_down() {
         for scope in [HoldScope::Account, HoldScope::Key, HoldScope::Operation(Operation::WorkQueue)] {
-            let hold = Hold {
-                scope,
-                reason: HoldReason::Judging,
-                why: "a 400".into(),
-                since: Timestamp(7),
-                duration_ms: Some(30_000),
-            };
+            let (reason, since) = (HoldReason::Judging, Timestamp(7));
+            let hold = Hold { scope, reason, why: "a 400".into(), since, duration_ms: Some(30_000) };
             let text = serde_json::to_string(&hold).unwrap();
             assert_eq!(serde_json::from_str::<Hold>(&text).unwrap(), hold, "{text}");
         }

@@ -167,13 +167,10 @@ impl LimiterState {
         });
         let last_reduction = self.last_reduction.map(|(permille, at)| (permille, Moment(at.0)));
         let limit = AdaptiveLimit { last_reduction, ..AdaptiveLimit::default() };
+        let share_permille = limit.permille(Moment(now.0));
         let reads_only_until =
             self.budget_exhausted.map(|(since, _)| since.plus(DAY)).filter(|until| *until > now);
-        QuotaStatus {
-            holds: holds.collect(),
-            share_permille: limit.permille(Moment(now.0)),
-            reads_only_until,
-        }
+        QuotaStatus { holds: holds.collect(), share_permille, reads_only_until }
     }
 }
 
@@ -214,14 +211,8 @@ pub fn forecast_bad_requests(
         let minute = (0..24 * 60).find(|minute| last_hour > 0 && count_at(*minute) >= threshold);
         minute.filter(|minute| *minute > 0).map(|minute| now.plus(MINUTE * minute))
     };
-    BadRequestForecast {
-        count: count_at(0),
-        last_hour,
-        soft,
-        hard,
-        soft_at: reached(soft),
-        hard_at: reached(hard),
-    }
+    let (count, soft_at, hard_at) = (count_at(0), reached(soft), reached(hard));
+    BadRequestForecast { count, last_hour, soft, hard, soft_at, hard_at }
 }
 
 #[cfg(test)]

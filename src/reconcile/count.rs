@@ -113,10 +113,8 @@ impl ResolvedCount {
             0 => String::new(),
             units => format!(", adjusted {units:+} since"),
         };
-        CountDecision::Accept {
-            start,
-            explanation: format!("{}{why}{adjusted}: {start}", self.describe_count()),
-        }
+        let explanation = format!("{}{why}{adjusted}: {start}", self.describe_count());
+        CountDecision::Accept { start, explanation }
     }
 
     fn describe_drift(&self, drift: i64) -> String {

@@ -51,10 +51,8 @@ mod tests {
     const MAX_AGE: Duration = Duration::from_secs(900);
 
     fn fact(second: i64, quantity: i64, own_delta: i64) -> HistoryFact {
-        HistoryFact {
-            state: QuantityState { quantity: Quantity(quantity), own_delta },
-            observed_at: Timestamp(second * 1000),
-        }
+        let state = QuantityState { quantity: Quantity(quantity), own_delta };
+        HistoryFact { state, observed_at: Timestamp(second * 1000) }
     }
 
     fn known(quantity: i64, own_delta: i64) -> CountBase {

@@ -23,38 +23,36 @@ pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
         return PlanDraft::new(input, None).nothing_pending();
     }
     let (sku, warehouse) = (&input.stock_level.sku, input.stock_level.warehouse_id);
-    let reject =
-        |reason, detail: String| decide_each_pending(input, &ChangeDecision::Rejected { reason, detail });
+    let reject = |reason, detail| decide_each_pending(input, &ChangeDecision::Rejected { reason, detail });
     match &input.fact {
         StockLevelKnowledge::Unread => READ_FIRST,
         StockLevelKnowledge::Known(pair) | StockLevelKnowledge::Disputed(pair) => {
             PlanDraft::new(input, Some(*pair)).plan_pending()
         }
         StockLevelKnowledge::Unlinked => PlanDraft::new(input, None).plan_pending(),
-        StockLevelKnowledge::UnknownSku => reject(
-            Reason::UnknownSku,
-            format!("the platform returns no SKU `{sku}`; correct it or create the product"),
-        ),
+        StockLevelKnowledge::UnknownSku => {
+            let detail = format!("the platform returns no SKU `{sku}`; correct it or create the product");
+            reject(Reason::UnknownSku, detail)
+        }
         StockLevelKnowledge::Unlisted | StockLevelKnowledge::PossibleKit => {
             StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
         }
-        StockLevelKnowledge::UnknownWarehouse => reject(
-            Reason::UnknownWarehouse,
-            format!("the platform lists no warehouse {warehouse}; see `tallyd warehouse list`"),
-        ),
-        StockLevelKnowledge::Kit => reject(
-            Reason::Kit,
-            format!("{sku} is a kit, its quantity follows from its components; set those"),
-        ),
+        StockLevelKnowledge::UnknownWarehouse => {
+            let detail = format!("the platform lists no warehouse {warehouse}; see `tallyd warehouse list`");
+            reject(Reason::UnknownWarehouse, detail)
+        }
+        StockLevelKnowledge::Kit => {
+            let detail = format!("{sku} is a kit, its quantity follows from its components; set those");
+            reject(Reason::Kit, detail)
+        }
         StockLevelKnowledge::AmbiguousSku(miscased_skus) => {
-            let spellings = miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect::<Vec<_>>();
+            let spellings: Vec<_> = miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect();
             let detail = format!(
                 "the platform has {}, and none is spelled `{sku}`; insert the change with one of them",
                 spellings.join(", ")
             );
-            let held =
-                ChangeDecision::Held { reason: Reason::AmbiguousSku, detail, mine: None, theirs: None };
-            decide_each_pending(input, &held)
+            let reason = Reason::AmbiguousSku;
+            decide_each_pending(input, &ChangeDecision::Held { reason, detail, mine: None, theirs: None })
         }
     }
 }
@@ -120,8 +118,8 @@ impl<'a> PlanDraft<'a> {
             CountDecision::ReadFirst => return READ_FIRST,
             CountDecision::PlatformWins(why) => {
                 let detail = format!("{why}; by policy the platform's quantity wins");
-                self.outcomes
-                    .insert(change.id, ChangeDecision::Rejected { reason: Reason::RemoteWins, detail });
+                let rejected = ChangeDecision::Rejected { reason: Reason::RemoteWins, detail };
+                self.outcomes.insert(change.id, rejected);
             }
             CountDecision::Conflict(why) => {
                 let detail = format!("{why}; decide which quantity is correct");
@@ -226,17 +224,14 @@ impl<'a> PlanDraft<'a> {
     /// Holds adjusts without a fact to add to. A count needs no fact.
     fn hold_groundless(mut self, adjusts: &[(ChangeId, i64)]) -> StockLevelPlan {
         let level = self.input.stock_level;
+        let (reason, why) = match self.now.map(|now| now.quantity) {
+            Some(shown) => (
+                Reason::Mismatch,
+                format!("the platform shows {shown} for {level}, not the quantity that it accepted last"),
+            ),
+            None => (Reason::Unlinked, format!("the platform has no link for {level}")),
+        };
         for (id, delta) in adjusts {
-            let (reason, why) = match self.now {
-                Some(now) => (
-                    Reason::Mismatch,
-                    format!(
-                        "the platform shows {} for {level}, not the quantity that it accepted last",
-                        now.quantity
-                    ),
-                ),
-                None => (Reason::Unlinked, format!("the platform has no link for {level}")),
-            };
             self.hold_change(*id, reason, format!("adjust {delta:+}, but {why}; count it instead"), None);
         }
         self.finish_plan(StockLevelStep::Nothing)
