@@ -5,6 +5,9 @@
 
 use super::{ChangeKind, ChangeState, Reason};
 use crate::model::{Quantity, ShipmentId};
+use ChangeState::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
+use RequiredAction::{DecideEffect, DecideQuantity, FixCause, Release};
+use Resolution::{Exactly, HadNoEffect, Mine, Shipment, Theirs, TookEffect};
 
 /// An operator's decision, as `outbox resolve` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +72,10 @@ enum RequiredAction {
 impl Reason {
     fn required_action(self) -> RequiredAction {
         match self {
-            Reason::Brake | Reason::Jump | Reason::Restored => RequiredAction::Release,
-            Reason::Undecided => RequiredAction::DecideEffect,
-            Reason::Conflict | Reason::StaleBase | Reason::Mismatch => RequiredAction::DecideQuantity,
-            _ => RequiredAction::FixCause,
+            Reason::Brake | Reason::Jump | Reason::Restored => Release,
+            Reason::Undecided => DecideEffect,
+            Reason::Conflict | Reason::StaleBase | Reason::Mismatch => DecideQuantity,
+            _ => FixCause,
         }
     }
 }
@@ -84,20 +87,16 @@ impl ChangeStatus<'_> {
     /// A message with the reason of the refusal and the valid command.
     pub fn resolution_step(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match self.state {
-            ChangeState::InDoubt => self.resolve_in_doubt(resolution),
-            ChangeState::Held => match self.hold_reason()?.required_action() {
-                RequiredAction::Release => Err(self.release_first()),
-                RequiredAction::DecideEffect => self.resolve_effect(resolution),
-                RequiredAction::DecideQuantity => self.resolve_quantity(resolution),
-                RequiredAction::FixCause => Err(self.describe_hold("no resolution applies")),
+            InDoubt => self.resolve_in_doubt(resolution),
+            Held => match self.hold_reason()?.required_action() {
+                Release => Err(self.release_first()),
+                DecideEffect => self.resolve_effect(resolution),
+                DecideQuantity => self.resolve_quantity(resolution),
+                FixCause => Err(self.describe_hold("no resolution applies")),
             },
-            ChangeState::Pending => {
-                Err(format!("it is pending and will be sent; {}", self.outbox_command("cancel")))
-            }
-            ChangeState::Sending => Err("its call is in flight; try again after the answer".into()),
-            ChangeState::Applied | ChangeState::Rejected | ChangeState::Cancelled => {
-                Err(self.already_final())
-            }
+            Pending => Err(format!("it is pending and will be sent; {}", self.outbox_command("cancel"))),
+            Sending => Err("its call is in flight; try again after the answer".into()),
+            Applied | Rejected | Cancelled => Err(self.already_final()),
         }
     }
 
@@ -107,38 +106,34 @@ impl ChangeStatus<'_> {
     /// A message with the reason of the refusal and the valid command.
     pub fn check_retry(&self) -> Result<(), String> {
         match self.state {
-            ChangeState::Held => match (self.hold_reason()?, self.hold_reason()?.required_action()) {
+            Held => match (self.hold_reason()?, self.hold_reason()?.required_action()) {
                 // A mismatch may be corrected at the platform meanwhile, which a new read shows.
-                (Reason::Mismatch, _) | (_, RequiredAction::FixCause) => Ok(()),
-                (_, RequiredAction::Release) => Err(self.release_first()),
-                (_, RequiredAction::DecideEffect | RequiredAction::DecideQuantity) => {
-                    Err(self.describe_hold("a person must decide it"))
-                }
+                (Reason::Mismatch, _) | (_, FixCause) => Ok(()),
+                (_, Release) => Err(self.release_first()),
+                (_, DecideEffect | DecideQuantity) => Err(self.describe_hold("a person must decide it")),
             },
-            ChangeState::InDoubt => Err(format!(
+            InDoubt => Err(format!(
                 "it was sent and its outcome is unknown, so it is not sent again without a check; {}",
                 self.outcome_commands()
             )),
-            ChangeState::Pending | ChangeState::Sending => Err(format!("it is {} already", self.state)),
-            ChangeState::Applied | ChangeState::Rejected | ChangeState::Cancelled => {
-                Err(self.already_final())
-            }
+            Pending | Sending => Err(format!("it is {} already", self.state)),
+            Applied | Rejected | Cancelled => Err(self.already_final()),
         }
     }
 
     fn resolve_in_doubt(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match (resolution, self.kind) {
-            (Resolution::TookEffect, ChangeKind::ShipmentCreate) => Err(format!(
+            (TookEffect, ChangeKind::ShipmentCreate) => Err(format!(
                 "its tracking needs the shipment's id; find the id at the platform, then {}",
                 self.outbox_command("resolve --shipment ID")
             )),
-            (Resolution::TookEffect, _) => Ok(ResolutionStep::Apply),
-            (Resolution::HadNoEffect, _) => Ok(ResolutionStep::Requeue),
-            (Resolution::Shipment(id), ChangeKind::ShipmentCreate) => Ok(ResolutionStep::Adopt(id)),
-            (Resolution::Shipment(_), _) => {
+            (TookEffect, _) => Ok(ResolutionStep::Apply),
+            (HadNoEffect, _) => Ok(ResolutionStep::Requeue),
+            (Shipment(id), ChangeKind::ShipmentCreate) => Ok(ResolutionStep::Adopt(id)),
+            (Shipment(_), _) => {
                 Err(format!("a {} creates no shipment; {}", self.kind, self.outcome_commands()))
             }
-            (Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_), _) => {
+            (Mine | Theirs | Exactly(_), _) => {
                 Err(format!("it is in doubt, and no two quantities disagree; {}", self.outcome_commands()))
             }
         }
@@ -146,29 +141,27 @@ impl ChangeStatus<'_> {
 
     fn resolve_effect(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match resolution {
-            Resolution::TookEffect => Ok(ResolutionStep::Finish),
-            Resolution::HadNoEffect => Ok(ResolutionStep::Requeue),
-            Resolution::Shipment(_) => {
+            TookEffect => Ok(ResolutionStep::Finish),
+            HadNoEffect => Ok(ResolutionStep::Requeue),
+            Shipment(_) => {
                 Err(self.describe_hold("only a change in doubt can adopt a shipment, and this one is held"))
             }
-            Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_) => Err(self
+            Mine | Theirs | Exactly(_) => Err(self
                 .describe_hold("the open question is whether it took effect, not which quantity is correct")),
         }
     }
 
     fn resolve_quantity(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match (resolution, self.kind) {
-            (Resolution::Theirs, _) => Ok(ResolutionStep::Reject),
-            (Resolution::Mine, ChangeKind::QuantitySet) => Ok(ResolutionStep::ReplaceCount(None)),
-            (Resolution::Exactly(quantity), ChangeKind::QuantitySet) => {
-                Ok(ResolutionStep::ReplaceCount(Some(quantity)))
-            }
-            (Resolution::Mine | Resolution::Exactly(_), _) => Err(format!(
+            (Theirs, _) => Ok(ResolutionStep::Reject),
+            (Mine, ChangeKind::QuantitySet) => Ok(ResolutionStep::ReplaceCount(None)),
+            (Exactly(quantity), ChangeKind::QuantitySet) => Ok(ResolutionStep::ReplaceCount(Some(quantity))),
+            (Mine | Exactly(_), _) => Err(format!(
                 "only a count has a quantity of its own, and this is a {}; {}, or resolve it with `--use theirs`",
                 self.kind,
                 self.outbox_command("retry")
             )),
-            (Resolution::TookEffect | Resolution::HadNoEffect | Resolution::Shipment(_), _) => Err(self
+            (TookEffect | HadNoEffect | Shipment(_), _) => Err(self
                 .describe_hold("the open question is which quantity is correct, not whether it took effect")),
         }
     }
@@ -226,7 +219,6 @@ pub fn quote_key(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Resolution::{Exactly, HadNoEffect, Mine, Shipment, Theirs, TookEffect};
 
     const ID: ShipmentId = ShipmentId(5);
     const N: Quantity = Quantity(7);
@@ -246,8 +238,8 @@ mod tests {
         let replace = |quantity| Some(ResolutionStep::ReplaceCount(quantity));
         let (mine, seven, dropped) = (replace(None), replace(Some(N)), Some(ResolutionStep::Reject));
         let adopt = Some(ResolutionStep::Adopt(ID));
-        let doubt = |kind| status(kind, ChangeState::InDoubt, Some(Reason::NoAnswer));
-        let held = |kind, reason| status(kind, ChangeState::Held, Some(reason));
+        let doubt = |kind| status(kind, InDoubt, Some(Reason::NoAnswer));
+        let held = |kind, reason| status(kind, Held, Some(reason));
         let cases = [
             (doubt(set), [done, again, None, None, None, None]),
             (doubt(ChangeKind::ProductCreate), [done, again, None, None, None, None]),
@@ -266,8 +258,7 @@ mod tests {
                 assert_eq!(status.resolution_step(resolution).ok(), expected, "{status:?} {resolution:?}");
             }
         }
-        let has_no_resolution =
-            |state: &ChangeState| !matches!(state, ChangeState::InDoubt | ChangeState::Held);
+        let has_no_resolution = |state: &ChangeState| !matches!(state, InDoubt | Held);
         for state in ChangeState::ALL.iter().copied().filter(has_no_resolution) {
             for resolution in RESOLUTIONS {
                 assert!(status(set, state, None).resolution_step(resolution).is_err(), "{state}");
@@ -277,8 +268,8 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_command_that_makes_sense() {
-        let held = |reason| status(ChangeKind::QuantitySet, ChangeState::Held, Some(reason));
-        let doubt = |kind| status(kind, ChangeState::InDoubt, Some(Reason::NoAnswer));
+        let held = |reason| status(ChangeKind::QuantitySet, Held, Some(reason));
+        let doubt = |kind| status(kind, InDoubt, Some(Reason::NoAnswer));
         let ship = ChangeKind::ShipmentCreate;
         let cases = [
             (doubt(ship).resolution_step(TookEffect).unwrap_err(), "resolve 'a key' --shipment ID"),
@@ -294,7 +285,7 @@ mod tests {
         for (message, expected) in cases {
             assert!(message.contains(expected), "{message}");
         }
-        let rejected = status(ChangeKind::QuantitySet, ChangeState::Rejected, Some(Reason::Kit));
+        let rejected = status(ChangeKind::QuantitySet, Rejected, Some(Reason::Kit));
         assert!(rejected.check_retry().unwrap_err().contains("final"));
     }
 
@@ -302,8 +293,8 @@ mod tests {
     fn each_held_change_can_be_let_go_by_a_command() {
         let kinds_of = |reason| ChangeKind::ALL.iter().map(move |kind| (reason, *kind));
         for (reason, kind) in Reason::ALL.iter().copied().flat_map(kinds_of) {
-            let held = status(kind, ChangeState::Held, Some(reason));
-            let is_released = reason.required_action() == RequiredAction::Release;
+            let held = status(kind, Held, Some(reason));
+            let is_released = reason.required_action() == Release;
             let is_resolved = RESOLUTIONS.iter().any(|resolution| held.resolution_step(*resolution).is_ok());
             assert!(is_released || is_resolved || held.check_retry().is_ok(), "{reason} of {kind}");
         }
@@ -313,7 +304,7 @@ mod tests {
     fn what_was_mended_may_be_tried_again() {
         use Reason::{Exists, Mismatch, NoFact, TooLittleLeft, Unlinked};
         for reason in [NoFact, Unlinked, TooLittleLeft, Exists, Mismatch] {
-            let held = status(ChangeKind::QuantitySet, ChangeState::Held, Some(reason));
+            let held = status(ChangeKind::QuantitySet, Held, Some(reason));
             assert_eq!(held.check_retry(), Ok(()), "{reason}");
         }
     }

@@ -19,33 +19,33 @@ use std::collections::BTreeMap;
 ///
 /// The input contains no change in flight or in doubt: the stock level waits while such a change exists.
 pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
+    use StockLevelKnowledge::{
+        AmbiguousSku, Disputed, Kit, Known, PossibleKit, UnknownSku, UnknownWarehouse, Unlinked, Unlisted,
+        Unread,
+    };
     if !input.changes.iter().any(is_pending) {
         return PlanDraft::new(input, None).nothing_pending();
     }
     let (sku, warehouse) = (&input.stock_level.sku, input.stock_level.warehouse_id);
     let reject = |reason, detail| decide_each_pending(input, &ChangeDecision::Rejected { reason, detail });
     match &input.fact {
-        StockLevelKnowledge::Unread => READ_FIRST,
-        StockLevelKnowledge::Known(pair) | StockLevelKnowledge::Disputed(pair) => {
-            PlanDraft::new(input, Some(*pair)).plan_pending()
-        }
-        StockLevelKnowledge::Unlinked => PlanDraft::new(input, None).plan_pending(),
-        StockLevelKnowledge::UnknownSku => {
+        Unread => READ_FIRST,
+        Known(pair) | Disputed(pair) => PlanDraft::new(input, Some(*pair)).plan_pending(),
+        Unlinked => PlanDraft::new(input, None).plan_pending(),
+        UnknownSku => {
             let detail = format!("the platform returns no SKU `{sku}`; correct it or create the product");
             reject(Reason::UnknownSku, detail)
         }
-        StockLevelKnowledge::Unlisted | StockLevelKnowledge::PossibleKit => {
-            StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
-        }
-        StockLevelKnowledge::UnknownWarehouse => {
+        Unlisted | PossibleKit => StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() },
+        UnknownWarehouse => {
             let detail = format!("the platform lists no warehouse {warehouse}; see `tallyd warehouse list`");
             reject(Reason::UnknownWarehouse, detail)
         }
-        StockLevelKnowledge::Kit => {
+        Kit => {
             let detail = format!("{sku} is a kit, its quantity follows from its components; set those");
             reject(Reason::Kit, detail)
         }
-        StockLevelKnowledge::AmbiguousSku(miscased_skus) => {
+        AmbiguousSku(miscased_skus) => {
             let spellings: Vec<_> = miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect();
             let detail = format!(
                 "the platform has {}, and none is spelled `{sku}`; insert the change with one of them",

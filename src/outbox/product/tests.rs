@@ -74,7 +74,7 @@ fn a_product_needs_a_sku_and_a_name_and_keeps_the_documents_rules() {
 #[test]
 fn a_whole_update_is_taken_and_each_part_left_out_is_named() {
     assert_eq!(update(&whole()).unwrap().product_id, ProductId(10));
-    for name in REQUIRED_IN_UPDATE.iter().chain(&["Sku", "Name"]) {
+    for name in REQUIRED_IN_UPDATE.iter().chain(&FLAG_FIELDS).chain(&["Sku", "Name"]) {
         let mut body = whole();
         body.as_object_mut().unwrap().remove(*name);
         let detail = update(&body).unwrap_err().detail;
