@@ -123,13 +123,17 @@ impl ResolvedCount {
 
     fn describe_count(&self) -> String {
         match self.base {
-            CountBase::Known(base) => format!("set {} counted at {}", self.quantity, base.quantity),
-            CountBase::Awaited | CountBase::Missed | CountBase::Unsure => format!("set {}", self.quantity),
+            CountBase::Known(base) => {
+                format!("counted {} while the platform showed {}", self.quantity, base.quantity)
+            }
+            CountBase::Awaited | CountBase::Missed | CountBase::Unsure => {
+                format!("counted {}", self.quantity)
+            }
         }
     }
 }
 
 fn describe_movement(drift: i64) -> String {
     let units = drift.unsigned_abs();
-    if drift < 0 { format!("{units} sold since") } else { format!("{units} added there since") }
+    if drift < 0 { format!("{units} sold since") } else { format!("{units} added at the platform since") }
 }
