@@ -134,9 +134,9 @@ impl<'a> BacklogHealth<'a> {
                 "see: tallyd outbox list --state held",
             ),
             Some(code) => {
-                let todo = code.parse::<Reason>().map(|reason| reason.advice_for(&row.key));
+                let todo = Reason::from_code(code).map(|reason| reason.advice_for(&row.key));
                 let detail = row.detail.as_deref().unwrap_or(code);
-                let todo = todo.unwrap_or_else(|_| "see: tallyd job list --kind push".to_owned());
+                let todo = todo.unwrap_or_else(|| "see: tallyd job list --kind push".to_owned());
                 (format!("{} ({detail})", code.replace('_', " ")), todo)
             }
             None => {

@@ -13,6 +13,7 @@
 //! count a call a second later than it came.
 
 use crate::model::Moment;
+use crate::model::time::DAY;
 use std::time::Duration;
 
 /// The configured part of the quota, in thousandths.
@@ -32,7 +33,7 @@ const RECOVERY_STEP: Duration = Duration::from_secs(60);
 /// Time added to the window by an unexpected 429.
 const GUARD_MARGIN: Duration = Duration::from_secs(1);
 /// Time for which [`GUARD_MARGIN`] applies. The added second costs 1.6 % of the calls, too much for ever.
-const GUARD_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
+const GUARD_LASTS: Duration = DAY;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AdaptiveLimit {

@@ -52,15 +52,12 @@ pub(super) struct CallGrant {
     pub(super) operation: Operation,
     pub(super) lane: Lane,
     pub(super) granted_at: Moment,
-    paced: bool,
-}
-
-/// The next call to grant.
-struct NextGrant {
-    ticket_id: TicketId,
     /// True if the call has taken a pass of the pacer.
     paced: bool,
 }
+
+/// The next call to grant, or the wait until there may be one.
+type NextGrant = Result<(TicketId, CallGrant), AdmissionWait>;
 
 /// Result of an admission check of one waiting call.
 #[derive(Debug)]
@@ -148,7 +145,7 @@ impl Admission {
         self.remove_expired(now);
         let wait = loop {
             match self.next_grant(now) {
-                Ok(next) => self.grant_call(next, now),
+                Ok((ticket, grant)) => self.grant_call(ticket, grant),
                 Err(wait) => break wait,
             }
         };
@@ -172,8 +169,7 @@ impl Admission {
         WINDOW_LENGTH + self.adaptive_limit.window_margin(now)
     }
 
-    /// Returns the next call to grant, or the wait until there may be one.
-    fn next_grant(&mut self, now: Moment) -> Result<NextGrant, AdmissionWait> {
+    fn next_grant(&mut self, now: Moment) -> NextGrant {
         let mut soonest = AdmissionWait::Event;
         for turn in self.queue.next_turns() {
             match self.next_in_lane(turn, now) {
@@ -188,7 +184,7 @@ impl Admission {
     ///
     /// A call whose operation is stopped does not block the calls behind it. The pacer comes last, because
     /// its check takes a pass.
-    fn next_in_lane(&mut self, turn: LaneTurn, now: Moment) -> Result<NextGrant, AdmissionWait> {
+    fn next_in_lane(&mut self, turn: LaneTurn, now: Moment) -> NextGrant {
         let calls = self.queue.lane_calls(turn.lane);
         if calls.is_empty() {
             return Err(AdmissionWait::Event);
@@ -206,11 +202,12 @@ impl Admission {
         });
         let first = first.ok_or(soonest)?;
         let paced = turn.follows_bulk_rules() && first.pace == PacePayment::Paced;
-        let next = NextGrant { ticket_id: first.ticket_id, paced };
+        let grant = CallGrant { operation: first.operation, lane: turn.lane, granted_at: now, paced };
+        let ticket = first.ticket_id;
         if paced && let Err(when) = self.pacer.try_pass(now) {
             return Err(soonest.min(AdmissionWait::Until(when)));
         }
-        Ok(next)
+        Ok((ticket, grant))
     }
 
     fn check_reservation(&self, turn: LaneTurn, now: Moment) -> Result<(), AdmissionWait> {
@@ -238,13 +235,11 @@ impl Admission {
         self.window.in_flight().saturating_sub(self.kept_reservations)
     }
 
-    fn grant_call(&mut self, next: NextGrant, now: Moment) {
-        let Some(call) = self.queue.grant_turn(next.ticket_id) else { return };
+    fn grant_call(&mut self, ticket: TicketId, grant: CallGrant) {
+        let Some(call) = self.queue.grant_turn(ticket) else { return };
         self.window.reserve_call();
-        self.slots.take_slot(call.operation);
-        let grant =
-            CallGrant { operation: call.operation, lane: call.lane, granted_at: now, paced: next.paced };
-        self.granted.insert(next.ticket_id, grant);
+        self.slots.take_slot(grant.operation);
+        self.granted.insert(ticket, grant);
         call.notify.notify_one();
     }
 

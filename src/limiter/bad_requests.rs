@@ -15,12 +15,10 @@
 
 use super::LimiterEvent;
 use super::instant::AdmissionWait;
+use crate::model::time::DAY;
 use crate::model::{CallEffect, Lane, Moment, Operation};
 use std::collections::VecDeque;
-use std::time::Duration;
 
-/// Time for which the platform counts an answer of 400.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Soft threshold in percent of the day's allowance. The rest gives an operator time to find the cause.
 const SOFT_PERCENT: u64 = 60;
 /// Hard threshold in percent of the day's allowance.

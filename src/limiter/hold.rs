@@ -1,6 +1,6 @@
 //! A hold as shown in `status` and the log, and as stored over a restart.
 
-use crate::model::{Operation, Timestamp};
+use crate::model::{Operation, Timestamp, code_enum};
 use serde::{Deserialize, Serialize};
 
 /// The calls that a hold stops.
@@ -15,35 +15,23 @@ pub enum HoldScope {
     Operation(#[serde(with = "operation_name")] Operation),
 }
 
-/// The reason for a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HoldReason {
-    /// 429 with `Retry-After`: too many calls.
-    Rate,
-    /// 403 with `Retry-After`: too many answers of 400.
-    BadRequests,
-    /// 429 without `Retry-After`: the operation's slots are in use.
-    Concurrency,
-    /// 429 without `Retry-After` on several operations in a row: the account is locked out.
-    Blocked,
-    /// 403: the platform does not accept the key.
-    RefusedKey,
-    /// A judging call is to show if the operation or the key is at fault (docs/rules.md 18, 34).
-    Judging,
-}
-
-impl HoldReason {
-    /// Returns the code used in tables and logs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HoldReason::Rate => "rate",
-            HoldReason::BadRequests => "bad_requests",
-            HoldReason::Concurrency => "concurrency",
-            HoldReason::Blocked => "blocked",
-            HoldReason::RefusedKey => "refused_key",
-            HoldReason::Judging => "judging",
-        }
+code_enum! {
+    /// The reason for a hold.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum HoldReason {
+        /// 429 with `Retry-After`: too many calls.
+        Rate = "rate",
+        /// 403 with `Retry-After`: too many answers of 400.
+        BadRequests = "bad_requests",
+        /// 429 without `Retry-After`: the operation's slots are in use.
+        Concurrency = "concurrency",
+        /// 429 without `Retry-After` on several operations in a row: the account is locked out.
+        Blocked = "blocked",
+        /// 403: the platform does not accept the key.
+        RefusedKey = "refused_key",
+        /// A judging call is to show if the operation or the key is at fault (docs/rules.md 18, 34).
+        Judging = "judging",
     }
 }
 
@@ -83,13 +71,8 @@ mod tests {
     #[test]
     fn a_hold_survives_being_written_down() {
         for scope in [HoldScope::Account, HoldScope::Key, HoldScope::Operation(Operation::WorkQueue)] {
-            let hold = Hold {
-                scope,
-                reason: HoldReason::Judging,
-                why: "a 400".into(),
-                since: Timestamp(7),
-                duration_ms: Some(30_000),
-            };
+            let (reason, since) = (HoldReason::Judging, Timestamp(7));
+            let hold = Hold { scope, reason, why: "a 400".into(), since, duration_ms: Some(30_000) };
             let text = serde_json::to_string(&hold).unwrap();
             assert_eq!(serde_json::from_str::<Hold>(&text).unwrap(), hold, "{text}");
         }

@@ -10,13 +10,13 @@ use super::holds::ActiveHolds;
 use super::instant::DualInstant;
 use super::settings::LimiterSettings;
 use super::window::SlidingWindow;
+use crate::model::time::DAY;
 use crate::model::{Moment, Operation, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(60 * 60);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// State of earlier runs.
 ///
@@ -167,13 +167,10 @@ impl LimiterState {
         });
         let last_reduction = self.last_reduction.map(|(permille, at)| (permille, Moment(at.0)));
         let limit = AdaptiveLimit { last_reduction, ..AdaptiveLimit::default() };
+        let share_permille = limit.permille(Moment(now.0));
         let reads_only_until =
             self.budget_exhausted.map(|(since, _)| since.plus(DAY)).filter(|until| *until > now);
-        QuotaStatus {
-            holds: holds.collect(),
-            share_permille: limit.permille(Moment(now.0)),
-            reads_only_until,
-        }
+        QuotaStatus { holds: holds.collect(), share_permille, reads_only_until }
     }
 }
 
@@ -214,14 +211,8 @@ pub fn forecast_bad_requests(
         let minute = (0..24 * 60).find(|minute| last_hour > 0 && count_at(*minute) >= threshold);
         minute.filter(|minute| *minute > 0).map(|minute| now.plus(MINUTE * minute))
     };
-    BadRequestForecast {
-        count: count_at(0),
-        last_hour,
-        soft,
-        hard,
-        soft_at: reached(soft),
-        hard_at: reached(hard),
-    }
+    let (count, soft_at, hard_at) = (count_at(0), reached(soft), reached(hard));
+    BadRequestForecast { count, last_hour, soft, hard, soft_at, hard_at }
 }
 
 #[cfg(test)]
@@ -231,14 +222,9 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
     fn hold(ago_s: u64, duration_ms: Option<u64>) -> Hold {
+        let (scope, reason) = (HoldScope::Account, HoldReason::BadRequests);
         let since = NOW.minus(Duration::from_secs(ago_s));
-        Hold {
-            scope: HoldScope::Account,
-            reason: HoldReason::BadRequests,
-            why: String::new(),
-            since,
-            duration_ms,
-        }
+        Hold { scope, reason, why: String::new(), since, duration_ms }
     }
 
     #[test]
@@ -269,18 +255,11 @@ mod tests {
 
         let slow: Vec<_> = (0..24).rev().map(|hour| NOW.minus(HOUR * hour)).collect();
         let forecast = forecast_bad_requests(&slow, &settings, NOW);
-        assert_eq!(
-            (forecast.count, forecast.soft_at, forecast.hard_at),
-            (24, None, None),
-            "as many go as come"
-        );
+        let BadRequestForecast { count, soft_at, hard_at, .. } = forecast;
+        assert_eq!((count, soft_at, hard_at), (24, None, None), "as many go as come");
         let reached = forecast_bad_requests(&vec![NOW; 300], &settings, NOW);
         assert_eq!((reached.count, reached.soft_at), (300, None));
         assert_eq!(forecast_bad_requests(&[], &settings, NOW).hard_at, None);
-        assert_eq!(
-            forecast_bad_requests(&[NOW.minus(DAY)], &settings, NOW).count,
-            0,
-            "a day old is forgotten"
-        );
+        assert_eq!(forecast_bad_requests(&[NOW.minus(DAY)], &settings, NOW).count, 0, "a day old");
     }
 }

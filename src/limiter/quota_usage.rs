@@ -50,17 +50,14 @@ impl Admission {
     pub(super) fn quota_usage(&mut self, now: DualInstant) -> QuotaUsage {
         self.remove_expired(now.moment);
         let (limit, held) = (self.current_limit(now.moment), self.window.reservations());
+        let [probe, operator, push, poll] =
+            [Lane::Probe, Lane::Operator, Lane::Push, Lane::Poll].map(|lane| self.queue.waiting_count(lane));
         QuotaUsage {
             limit,
             share_permille: self.adaptive_limit.permille(now.moment),
             held,
             in_flight: self.window.in_flight(),
-            waiting: WaitingCalls {
-                probe: self.queue.waiting_count(Lane::Probe),
-                operator: self.queue.waiting_count(Lane::Operator),
-                push: self.queue.waiting_count(Lane::Push),
-                poll: self.queue.waiting_count(Lane::Poll),
-            },
+            waiting: WaitingCalls { probe, operator, push, poll },
             holds: self.holds.active_holds(now),
             free_for_bulk: self.settings.bulk_limit(limit).saturating_sub(held),
         }

@@ -7,6 +7,7 @@ mod lanes;
 mod outcomes;
 mod simulation;
 mod waiting;
+mod world;
 
 pub use clock::TestClock;
 
@@ -25,13 +26,8 @@ fn limiter(settings: LimiterSettings) -> Limiter {
 }
 
 fn small_limits(calls_per_minute: u32, reserved_calls: u32) -> LimiterSettings {
-    let concurrent_calls_per_operation = 1000;
-    LimiterSettings {
-        calls_per_minute,
-        reserved_calls,
-        concurrent_calls_per_operation,
-        ..LimiterSettings::default()
-    }
+    let many_slots = LimiterSettings { concurrent_calls_per_operation: 1000, ..LimiterSettings::default() };
+    LimiterSettings { calls_per_minute, reserved_calls, ..many_slots }
 }
 
 /// Returns the permit if it is granted without waiting.

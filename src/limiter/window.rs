@@ -96,11 +96,7 @@ mod tests {
         window.reserve_call();
         assert_eq!(reservations_at(&mut window, 500_000), 1, "in flight, however long");
         window.record_answer(Moment(500_000));
-        assert_eq!(
-            reservations_at(&mut window, 560_000),
-            1,
-            "60 s after the answer, but clocks are cut to milliseconds"
-        );
+        assert_eq!(reservations_at(&mut window, 560_000), 1, "clocks are cut to milliseconds");
         assert_eq!(reservations_at(&mut window, 560_001), 0);
     }
 

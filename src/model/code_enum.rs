@@ -3,7 +3,7 @@
 /// Defines an enum with the codes of its values, and `ALL`, `as_str`, `from_code` and `Display`.
 macro_rules! code_enum {
     ($(#[$attribute:meta])* pub enum $name:ident {
-        $($(#[$doc:meta])+ $variant:ident = $code:literal),+ $(,)?
+        $($(#[$doc:meta])+ $variant:ident = $code:expr),+ $(,)?
     }) => {
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! The twenty operations of the platform, by the names of docs/interface.md, *Endpoints*.
 
-use std::fmt;
+use super::code_enum;
 use std::str::FromStr;
 
 /// Most entries of a call of *Update quantity on hand* (docs/interface.md, *Limits*).
@@ -16,15 +16,13 @@ pub enum CallEffect {
 }
 
 macro_rules! operations {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $method:literal $path:literal $effect:ident),+ $(,)?) => {
-        /// An operation of the platform.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Operation { $($(#[doc = $doc])+ $variant),+ }
+    ($($(#[$doc:meta])+ $variant:ident = $method:literal $path:literal $effect:ident),+ $(,)?) => {
+        code_enum! {
+            /// An operation of the platform, in the order of docs/interface.md. The code is method and path.
+            pub enum Operation { $($(#[$doc])+ $variant = concat!($method, " ", $path)),+ }
+        }
 
         impl Operation {
-            /// All operations, in the order of docs/interface.md.
-            pub const ALL: &'static [Operation] = &[$(Operation::$variant),+];
-
             /// Returns the HTTP method.
             pub fn method(self) -> &'static str {
                 match self { $(Operation::$variant => $method),+ }
@@ -33,11 +31,6 @@ macro_rules! operations {
             /// Returns the path with its placeholders.
             pub fn path(self) -> &'static str {
                 match self { $(Operation::$variant => $path),+ }
-            }
-
-            /// Returns method and path: the operation's name in tables and logs.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Operation::$variant => concat!($method, " ", $path)),+ }
             }
 
             /// Returns the effect at the platform.
@@ -113,17 +106,10 @@ impl Operation {
     }
 }
 
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl FromStr for Operation {
     type Err = UnknownOperation;
     fn from_str(name: &str) -> Result<Self, UnknownOperation> {
-        let found = Operation::ALL.iter().find(|operation| operation.as_str() == name);
-        found.copied().ok_or_else(|| UnknownOperation(name.into()))
+        Operation::from_code(name).ok_or_else(|| UnknownOperation(name.into()))
     }
 }
 

@@ -137,19 +137,12 @@ pub fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection>
             json_type_name(&value)
         )));
     };
+    let fields = BodyFields::new(&map);
     match kind {
-        ChangeKind::QuantitySet => {
-            QuantitySet::from_fields(&BodyFields::new(&map)).map(ChangeBody::QuantitySet)
-        }
-        ChangeKind::QuantityAdjust => {
-            QuantityAdjust::from_fields(&BodyFields::new(&map)).map(ChangeBody::QuantityAdjust)
-        }
-        ChangeKind::ShipmentCreate => {
-            ShipmentCreate::from_fields(&BodyFields::new(&map)).map(ChangeBody::ShipmentCreate)
-        }
-        ChangeKind::TrackingSubmit => {
-            TrackingSubmit::from_fields(&BodyFields::new(&map)).map(ChangeBody::TrackingSubmit)
-        }
+        ChangeKind::QuantitySet => QuantitySet::from_fields(&fields).map(ChangeBody::QuantitySet),
+        ChangeKind::QuantityAdjust => QuantityAdjust::from_fields(&fields).map(ChangeBody::QuantityAdjust),
+        ChangeKind::ShipmentCreate => ShipmentCreate::from_fields(&fields).map(ChangeBody::ShipmentCreate),
+        ChangeKind::TrackingSubmit => TrackingSubmit::from_fields(&fields).map(ChangeBody::TrackingSubmit),
         ChangeKind::ProductCreate => ProductCreate::from_map(map).map(ChangeBody::ProductCreate),
         ChangeKind::ProductUpdate => ProductUpdate::from_map(map).map(ChangeBody::ProductUpdate),
         ChangeKind::WarehouseCreate => WarehouseCreate::from_map(map).map(ChangeBody::WarehouseCreate),
@@ -174,7 +167,7 @@ pub fn read_stored_body(kind: &str, body: &StoredBody) -> Result<ChangeBody, Cha
 }
 
 fn body_too_long(size: u64) -> ChangeRejection {
-    bad_body(format!("the body is {size} bytes long; at most {BODY_MAX_BYTES} are taken, make it shorter"))
+    bad_body(format!("the body is {size} bytes long; the limit is {BODY_MAX_BYTES}, make it shorter"))
 }
 
 fn json_type_name(value: &Value) -> &'static str {
@@ -189,27 +182,38 @@ fn json_type_name(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Parses each body and compares the detail of its rejection; an empty text expects a valid body.
+    pub(in super::super) fn assert_details<B: ToString>(
+        kind: &str,
+        cases: impl IntoIterator<Item = (B, &'static str)>,
+    ) {
+        for (body, expected) in cases {
+            let body = body.to_string();
+            let rejection = parse_body(kind, &body).err();
+            assert!(rejection.iter().all(|rejection| rejection.reason == Reason::BadBody), "{rejection:?}");
+            let detail = rejection.map(|rejection| rejection.detail).unwrap_or_default();
+            assert_eq!(detail.is_empty(), expected.is_empty(), "{body}: {detail}");
+            assert!(detail.contains(expected), "{body}: {detail}");
+        }
+    }
 
     #[test]
     fn what_is_no_body_is_refused_with_what_is_wrong() {
         let long = format!(r#"{{"sku":"{}"}}"#, "x".repeat(BODY_MAX_BYTES));
         let cases = [
-            ("quantity.set", "", "not JSON"),
-            ("quantity.set", "{", "not JSON"),
-            ("quantity.set", "[]", "it is a list"),
-            ("quantity.set", "null", "it is null"),
-            ("quantity.set", r#""A""#, "it is a text"),
-            ("quantity.set", r#"{"sku":"A","sku":"B"}"#, "`sku` is said twice"),
-            ("quantity.set", &long, "at most 262144"),
-            ("product.create", "7", "it is a number"),
+            ("", "not JSON"),
+            ("{", "not JSON"),
+            ("[]", "it is a list"),
+            ("null", "it is null"),
+            (r#""A""#, "it is a text"),
+            (r#"{"sku":"A","sku":"B"}"#, "`sku` occurs twice"),
+            (&long, "the limit is 262144"),
         ];
-        for (kind, body, expected) in cases {
-            let rejection = parse_body(kind, body).unwrap_err();
-            assert_eq!(rejection.reason, Reason::BadBody, "{kind}");
-            assert!(rejection.detail.contains(expected), "{}", rejection.detail);
-        }
+        assert_details("quantity.set", cases);
+        assert_details("product.create", [("7", "it is a number")]);
     }
 
     #[test]

@@ -41,17 +41,15 @@ impl<'a> BodyFields<'a> {
     }
 
     /// Returns the error for the value of `name`, where `what` describes valid values.
-    pub(super) fn invalid_value(&self, name: &str, what: &str) -> ChangeRejection {
+    pub(super) fn invalid_value(&self, name: &str, what: impl std::fmt::Display) -> ChangeRejection {
         let value = self.map.get(name).map_or_else(|| "missing".into(), shorten_json);
         bad_body(format!("`{}{name}` is {value}; it must be {what}", self.path))
     }
 
     /// Returns `found`, or the error for an absent field.
     pub(super) fn require_value<T>(&self, name: &str, found: Option<T>) -> Result<T, ChangeRejection> {
-        found.ok_or_else(|| match self.miscased_name(name) {
-            Some(miscased) => bad_body(format!("`{}{miscased}` must be spelled `{name}`", self.path)),
-            None => bad_body(format!("`{}{name}` is missing; add it", self.path)),
-        })
+        let missing = || bad_body(format!("`{}{name}` is missing; add it", self.path));
+        found.ok_or_else(|| self.miscased_field(name).unwrap_or_else(missing))
     }
 
     /// Rejects fields that are not `known`, so that a misspelled field is not lost.
@@ -68,17 +66,23 @@ impl<'a> BodyFields<'a> {
 
     /// Rejects a `known` field in another case, because the platform would ignore that field.
     pub(super) fn reject_miscased(&self, known: &[&str]) -> Result<(), ChangeRejection> {
-        let miscased = known.iter().find_map(|name| Some((self.miscased_name(name)?, name)));
-        match miscased {
-            Some((miscased, name)) => {
-                Err(bad_body(format!("`{}{miscased}` must be spelled `{name}`", self.path)))
-            }
-            None => Ok(()),
-        }
+        known.iter().find_map(|name| self.miscased_field(name)).map_or(Ok(()), Err)
     }
 
-    fn miscased_name(&self, name: &str) -> Option<&'a String> {
-        self.map.keys().find(|key| *key != name && key.eq_ignore_ascii_case(name))
+    fn miscased_field(&self, name: &str) -> Option<ChangeRejection> {
+        let miscased = self.map.keys().find(|key| *key != name && key.eq_ignore_ascii_case(name))?;
+        Some(bad_body(format!("`{}{miscased}` must be spelled `{name}`", self.path)))
+    }
+
+    /// Returns the value in the form that `parse` accepts, where `what` describes valid values.
+    fn optional_value<T>(
+        &self,
+        name: &str,
+        what: impl std::fmt::Display,
+        parse: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, ChangeRejection> {
+        let parsed = |value| parse(value).ok_or_else(|| self.invalid_value(name, what));
+        self.get(name).map(parsed).transpose()
     }
 
     /// Returns an integer within the range, also if it is written as `28.0`.
@@ -87,71 +91,65 @@ impl<'a> BodyFields<'a> {
         name: &str,
         range: RangeInclusive<i64>,
     ) -> Result<Option<i64>, ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let number = value.as_number().and_then(json_integer).filter(|number| range.contains(number));
-        let what = || format!("a whole number from {} to {}", range.start(), range.end());
-        number.map(Some).ok_or_else(|| self.invalid_value(name, &what()))
+        let what = format_args!("a whole number from {} to {}", range.start(), range.end());
+        self.optional_value(name, what, |value| integer_within(value, &range))
     }
 
     /// Returns a platform id: an integer above zero.
     pub(super) fn optional_id(&self, name: &str) -> Result<Option<i64>, ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let number = value.as_number().and_then(json_integer).filter(|id| (1..=ID_MAX).contains(id));
-        number.map(Some).ok_or_else(|| self.invalid_value(name, "an id: a whole number above 0"))
+        let what = "an id: a whole number above 0";
+        self.optional_value(name, what, |value| integer_within(value, &(1..=ID_MAX)))
+    }
+
+    /// Returns a platform id that must be present.
+    pub(super) fn required_id(&self, name: &str) -> Result<i64, ChangeRejection> {
+        self.require_value(name, self.optional_id(name)?)
     }
 
     /// Returns a text that is not blank.
     pub(super) fn optional_text(&self, name: &str) -> Result<Option<&'a str>, ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let text = value.as_str().filter(|text| !text.trim().is_empty());
-        text.map(Some).ok_or_else(|| self.invalid_value(name, "a text that is not blank"))
+        let is_text = |text: &&str| !text.trim().is_empty();
+        self.optional_value(name, "a text that is not blank", |value| value.as_str().filter(is_text))
+    }
+
+    /// Returns a text that must be present and not blank.
+    pub(super) fn required_text(&self, name: &str) -> Result<&'a str, ChangeRejection> {
+        self.require_value(name, self.optional_text(name)?)
     }
 
     /// Checks for a text of at most `max` characters. The text may be empty.
     pub(super) fn check_text_length(&self, name: &str, max: usize) -> Result<(), ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(()) };
-        let fits = value.as_str().is_some_and(|text| text.chars().count() <= max);
-        if fits {
-            Ok(())
-        } else {
-            Err(self.invalid_value(name, &format!("a text of at most {max} characters")))
-        }
+        let fits = |value: &Value| value.as_str().filter(|text| text.chars().count() <= max).map(drop);
+        self.optional_value(name, format_args!("a text of at most {max} characters"), fits).map(drop)
     }
 
     /// Checks that each named field is a text. The texts may be empty.
     pub(super) fn check_texts(&self, names: &[&str]) -> Result<(), ChangeRejection> {
-        names.iter().try_for_each(|name| {
-            self.check_text_length(name, usize::MAX).map_err(|_| self.invalid_value(name, "a text"))
-        })
+        names.iter().try_for_each(|name| self.optional_value(name, "a text", Value::as_str).map(drop))
     }
 
     /// Checks for a number, integer or not.
     pub(super) fn check_number(&self, name: &str) -> Result<(), ChangeRejection> {
-        match self.get(name) {
-            Some(value) if !value.is_number() => Err(self.invalid_value(name, "a number")),
-            Some(_) | None => Ok(()),
-        }
+        self.optional_value(name, "a number", Value::as_number).map(drop)
     }
 
     /// Returns a boolean.
     pub(super) fn optional_flag(&self, name: &str) -> Result<Option<bool>, ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        value.as_bool().map(Some).ok_or_else(|| self.invalid_value(name, "true or false"))
+        self.optional_value(name, "true or false", Value::as_bool)
     }
 
-    /// Returns a text that is an element of `words`.
-    pub(super) fn listed_code(&self, name: &str, words: &[&str]) -> Result<Option<&'a str>, ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let word = value.as_str().filter(|word| words.contains(word));
-        word.map(Some).ok_or_else(|| self.invalid_value(name, &format!("one of {}", words.join(", "))))
+    /// Returns a text that is an element of `codes`.
+    pub(super) fn listed_code(&self, name: &str, codes: &[&str]) -> Result<Option<&'a str>, ChangeRejection> {
+        let what = format!("one of {}", codes.join(", "));
+        self.optional_value(name, what, |value| value.as_str().filter(|code| codes.contains(code)))
     }
 
     /// Returns a date or date-time as text and as timestamp. The text is sent unchanged.
     pub(super) fn optional_date(&self, name: &str) -> Result<Option<(&'a str, Timestamp)>, ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let date = value.as_str().and_then(|text| Some((text, Timestamp::parse(text)?)));
         let what = "a date or date-time such as 2031-05-04 or 2031-05-04T10:00:00Z";
-        date.map(Some).ok_or_else(|| self.invalid_value(name, what))
+        self.optional_value(name, what, |value| {
+            value.as_str().and_then(|text| Some((text, Timestamp::parse(text)?)))
+        })
     }
 
     /// Returns a SKU. Numbers are rejected, because `007` and `7` would become equal.
@@ -164,20 +162,20 @@ impl<'a> BodyFields<'a> {
 
     /// Returns the required warehouse id.
     pub(super) fn required_warehouse(&self, name: &str) -> Result<WarehouseId, ChangeRejection> {
-        self.require_value(name, self.optional_id(name)?).map(WarehouseId)
+        self.required_id(name).map(WarehouseId)
     }
 
     /// Returns a nested object.
     pub(super) fn nested_object(&self, name: &str) -> Result<Option<BodyFields<'a>>, ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let map = value.as_object().ok_or_else(|| self.invalid_value(name, "an object"))?;
-        Ok(Some(BodyFields { map, path: format!("{}{name}.", self.path) }))
+        let map = self.optional_value(name, "an object", Value::as_object)?;
+        Ok(map.map(|map| BodyFields { map, path: format!("{}{name}.", self.path) }))
     }
 
     /// Returns a list of objects.
     pub(super) fn nested_objects(&self, name: &str) -> Result<Option<Vec<BodyFields<'a>>>, ChangeRejection> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let items = value.as_array().ok_or_else(|| self.invalid_value(name, "a list of objects"))?;
+        let Some(items) = self.optional_value(name, "a list of objects", Value::as_array)? else {
+            return Ok(None);
+        };
         let item = |(index, item): (usize, &'a Value)| {
             let path = format!("{}{name}[{index}]", self.path);
             let map = item.as_object().ok_or_else(|| {
@@ -200,6 +198,10 @@ impl<'a> BodyFields<'a> {
             None => Ok(()),
         }
     }
+}
+
+fn integer_within(value: &Value, range: &RangeInclusive<i64>) -> Option<i64> {
+    value.as_number().and_then(json_integer).filter(|number| range.contains(number))
 }
 
 /// Returns a rejection with [`Reason::BadBody`].

@@ -1,57 +1,35 @@
 //! The eight kinds of change, by the names that other programs insert.
 
 use super::body_fields::{nearest_name, shorten_text};
-use std::fmt;
+use crate::model::code_enum;
 use std::str::FromStr;
 
-macro_rules! change_kinds {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
-        /// The kind of a change.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum ChangeKind { $($(#[doc = $doc])+ $variant),+ }
-
-        impl ChangeKind {
-            /// All kinds.
-            pub const ALL: &'static [ChangeKind] = &[$(ChangeKind::$variant),+];
-
-            /// Returns the name in the table, the logs and on the command line.
-            pub fn as_str(self) -> &'static str {
-                match self { $(ChangeKind::$variant => $name),+ }
-            }
-        }
-    };
-}
-
-change_kinds! {
-    /// A count: the stock level has this quantity.
-    QuantitySet = "quantity.set",
-    /// An adjustment: this many units more or fewer.
-    QuantityAdjust = "quantity.adjust",
-    /// Ships an order, or named lines of an order.
-    ShipmentCreate = "shipment.create",
-    /// Submits the tracking of a shipment.
-    TrackingSubmit = "tracking.submit",
-    /// Creates a product.
-    ProductCreate = "product.create",
-    /// Replaces a product.
-    ProductUpdate = "product.update",
-    /// Creates a warehouse.
-    WarehouseCreate = "warehouse.create",
-    /// Creates a listing template.
-    ListingTemplateCreate = "listing_template.create",
-}
-
-impl fmt::Display for ChangeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+code_enum! {
+    /// The kind of a change.
+    pub enum ChangeKind {
+        /// A count: the stock level has this quantity.
+        QuantitySet = "quantity.set",
+        /// An adjustment: this many units more or fewer.
+        QuantityAdjust = "quantity.adjust",
+        /// Ships an order, or named lines of an order.
+        ShipmentCreate = "shipment.create",
+        /// Submits the tracking of a shipment.
+        TrackingSubmit = "tracking.submit",
+        /// Creates a product.
+        ProductCreate = "product.create",
+        /// Replaces a product.
+        ProductUpdate = "product.update",
+        /// Creates a warehouse.
+        WarehouseCreate = "warehouse.create",
+        /// Creates a listing template.
+        ListingTemplateCreate = "listing_template.create",
     }
 }
 
 impl FromStr for ChangeKind {
     type Err = UnknownKind;
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        let found = ChangeKind::ALL.iter().find(|kind| kind.as_str() == name);
-        found.copied().ok_or_else(|| UnknownKind(name.into()))
+        ChangeKind::from_code(name).ok_or_else(|| UnknownKind(name.into()))
     }
 }
 

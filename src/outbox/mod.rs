@@ -21,7 +21,7 @@ pub use body::{BODY_MAX_BYTES, ChangeBody, ChangeRejection, StoredBody, parse_bo
 pub use kind::{ChangeKind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};
 pub use quantity::{QuantityAdjust, QuantitySet};
-pub use reason::{Reason, UnknownReason};
+pub use reason::Reason;
 pub use resolution::{ChangeStatus, Resolution, ResolutionStep, quote_key};
 pub use shipment::{
     LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingInfo, TrackingLine, TrackingSubmit,

@@ -12,6 +12,7 @@ use crate::model::{ProductId, Quantity, Sku, WarehouseId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// Flags of a product that an update must name.
 const FLAG_FIELDS: [&str; 6] =
     ["IsAutoSyncEnabled", "IsDiscontinued", "IsDropshipped", "IsFireArm", "IsVariation", "IsParent"];
 
@@ -28,23 +29,10 @@ const OTHER_FIELDS: [&str; 10] = [
     "IsActive",
 ];
 
-/// Required fields of an update beside `Sku` and `Name`.
+/// Required fields of an update beside `Sku`, `Name` and the flags.
 ///
 /// A PUT replaces the product, so that an absent field would be reset.
-const REQUIRED_IN_UPDATE: [&str; 12] = [
-    "Id",
-    "CompanyId",
-    "Type",
-    "Identifiers",
-    "IsAutoSyncEnabled",
-    "IsDiscontinued",
-    "IsDropshipped",
-    "IsFireArm",
-    "IsVariation",
-    "IsParent",
-    "Images",
-    "Warehouses",
-];
+const REQUIRED_IN_UPDATE: [&str; 6] = ["Id", "CompanyId", "Type", "Identifiers", "Images", "Warehouses"];
 
 /// A product to create.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,13 +66,13 @@ impl ProductUpdate {
         let fields = BodyFields::new(&map);
         let sku = check_product(&fields)?;
         check_complete(&fields)?;
-        let product_id = fields.require_value("Id", fields.optional_id("Id")?).map(ProductId)?;
-        fields.require_value("CompanyId", fields.optional_id("CompanyId")?)?;
+        let product_id = fields.required_id("Id").map(ProductId)?;
+        fields.required_id("CompanyId")?;
         let identifiers = fields.require_value("Identifiers", fields.nested_object("Identifiers")?)?;
-        identifiers.require_value("ProductId", identifiers.optional_id("ProductId")?)?;
+        identifiers.required_id("ProductId")?;
         for list in ["Images", "Warehouses"] {
             for item in fields.nested_objects(list)?.unwrap_or_default() {
-                item.require_value("Id", item.optional_id("Id")?)?;
+                item.required_id("Id")?;
             }
         }
         Ok(Self { sku, product_id, fields: map })
@@ -140,7 +128,7 @@ fn insert_quantity(fields: &mut Map<String, Value>, fact: Quantity, of: &str) ->
         Some(wanted) if Quantity(wanted) != fact => Err(ChangeRejection {
             reason: Reason::QuantityInUpdate,
             detail: format!(
-                "`QuantityOnHand` of {of} is {wanted} and the platform holds {fact}; leave it out and insert a `quantity.set`"
+                "`QuantityOnHand` of {of} is {wanted} and the platform has {fact}; leave it out and insert a `quantity.set`"
             ),
         }),
         Some(_) | None => {
@@ -154,12 +142,10 @@ fn insert_quantity(fields: &mut Map<String, Value>, fact: Quantity, of: &str) ->
 fn check_product(fields: &BodyFields<'_>) -> Result<Sku, ChangeRejection> {
     fields.reject_miscased(&[&OTHER_FIELDS[..], &FLAG_FIELDS[..]].concat())?;
     let sku = fields.required_sku("Sku")?;
-    fields.require_value("Name", fields.optional_text("Name")?)?;
+    fields.required_text("Name")?;
     fields.listed_code("Type", &["Product", "Kit", "Built"])?;
     fields.optional_integer("QuantityOnHand", QUANTITY_RANGE)?;
-    for flag in FLAG_FIELDS.into_iter().chain(["IsActive"]) {
-        fields.optional_flag(flag)?;
-    }
+    FLAG_FIELDS.into_iter().chain(["IsActive"]).try_for_each(|flag| fields.optional_flag(flag).map(drop))?;
     check_id(fields, "Id")?;
     check_id(fields, "CompanyId")?;
     if fields.optional_flag("IsVariation")? == Some(true) && fields.optional_flag("IsParent")? == Some(true) {
@@ -217,8 +203,8 @@ fn check_links(fields: &BodyFields<'_>) -> Result<(), ChangeRejection> {
 
 /// Rejects an incomplete update with all absent fields in one message.
 fn check_complete(fields: &BodyFields<'_>) -> Result<(), ChangeRejection> {
-    let missing: Vec<&str> =
-        REQUIRED_IN_UPDATE.into_iter().filter(|name| fields.get(name).is_none()).collect();
+    let required = REQUIRED_IN_UPDATE.into_iter().chain(FLAG_FIELDS);
+    let missing: Vec<&str> = required.filter(|name| fields.get(name).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -69,32 +69,28 @@ fn parse_stock_level(fields: &BodyFields<'_>) -> Result<StockLevel, ChangeReject
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ChangeBody, Reason, parse_body};
+    use super::super::body::tests::assert_details;
+    use super::super::{ChangeBody, parse_body};
     use super::*;
 
-    fn parse_set(body: &str) -> Result<QuantitySet, ChangeRejection> {
-        parse_body("quantity.set", body).map(|body| match body {
-            ChangeBody::QuantitySet(set) => set,
-            other => panic!("{other:?}"),
-        })
+    fn parse_set(body: &str) -> QuantitySet {
+        let ChangeBody::QuantitySet(set) = parse_body("quantity.set", body).unwrap() else { panic!() };
+        set
     }
 
     #[test]
     fn a_count_is_read_with_all_it_may_say() {
         let body = r#"{"sku":" Ä 1","warehouse_id":7.0,"quantity":28.0,"seen":-2,"counted_at":"2031-05-04T08:00:00+02:00"}"#;
-        let set = parse_set(body).unwrap();
+        let set = parse_set(body);
         assert_eq!(set.stock_level.sku.as_str(), " Ä 1");
-        assert_eq!(
-            (set.stock_level.warehouse_id.0, set.quantity, set.seen),
-            (7, Quantity(28), Some(Quantity(-2)))
-        );
+        assert_eq!(set.stock_level.warehouse_id.0, 7);
+        assert_eq!((set.quantity, set.seen), (Quantity(28), Some(Quantity(-2))));
         assert_eq!(set.counted_at.unwrap().to_rfc3339(), "2031-05-04T06:00:00.000Z");
     }
 
     #[test]
     fn null_counts_as_absent() {
-        let set =
-            parse_set(r#"{"sku":"A","warehouse_id":1,"quantity":0,"seen":null,"counted_at":null}"#).unwrap();
+        let set = parse_set(r#"{"sku":"A","warehouse_id":1,"quantity":0,"seen":null,"counted_at":null}"#);
         assert_eq!((set.seen, set.counted_at), (None, None));
     }
 
@@ -108,10 +104,7 @@ mod tests {
             (r#"{"sku":"A","quantity":1}"#, "`warehouse_id` is missing"),
             (r#"{"sku":"A","warehouse_id":0,"quantity":1}"#, "`warehouse_id` is 0"),
             (r#"{"sku":"A","warehouse_id":"1","quantity":1}"#, "`warehouse_id` is \"1\""),
-            (
-                r#"{"sku":"A","warehouse_id":123456789012345678901234567890,"quantity":1}"#,
-                "`warehouse_id` is 1.23",
-            ),
+            (r#"{"sku":"A","warehouse_id":123456789012345678901234567890}"#, "`warehouse_id` is 1.23"),
             (r#"{"sku":"A","warehouse_id":1}"#, "`quantity` is missing"),
             (r#"{"sku":"A","warehouse_id":1,"quantity":-1}"#, "`quantity` is -1"),
             (r#"{"sku":"A","warehouse_id":1,"quantity":2.5}"#, "`quantity` is 2.5"),
@@ -123,11 +116,7 @@ mod tests {
             (r#"{"sku":"A","warehouse_id":1,"quantity":1,"sean":3}"#, "did you mean `seen`?"),
             (r#"{"sku":"A","warehouse_id":1,"quantity":1,"note":"x"}"#, "no field `note`"),
         ];
-        for (body, expected) in cases {
-            let rejection = parse_set(body).unwrap_err();
-            assert_eq!(rejection.reason, Reason::BadBody);
-            assert!(rejection.detail.contains(expected), "{body}: {}", rejection.detail);
-        }
+        assert_details("quantity.set", cases);
     }
 
     #[test]

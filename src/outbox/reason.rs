@@ -3,25 +3,19 @@
 //! The sentence with the numbers is the `detail` of the change. The texts here hold for every change with the
 //! reason. `KEY` stands for the key of the change.
 
-use serde::{Serialize, Serializer};
-use std::fmt;
-use std::str::FromStr;
+use crate::model::code_enum;
+use serde::Serialize;
 
 macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $todo:literal;)+) => {
-        /// A code in the outbox's `reason`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Reason { $($(#[doc = $doc])+ $variant),+ }
+    ($($(#[$doc:meta])+ $variant:ident = $code:literal, $todo:literal;)+) => {
+        code_enum! {
+            /// A code in the outbox's `reason`.
+            #[derive(Serialize)]
+            #[serde(rename_all = "snake_case")]
+            pub enum Reason { $($(#[$doc])+ $variant = $code),+ }
+        }
 
         impl Reason {
-            /// All reasons.
-            pub const ALL: &'static [Reason] = &[$(Reason::$variant),+];
-
-            /// Returns the code in the table, the logs and `--json`.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Reason::$variant => $code),+ }
-            }
-
             /// Returns the operator's options, with their commands.
             pub fn what_to_do(self) -> &'static str {
                 match self { $(Reason::$variant => $todo),+ }
@@ -38,37 +32,37 @@ reasons! {
     /// Held: the stock level drifted since the base of the count, and the policy asks the operator.
     Conflict = "conflict", "`tallyd outbox resolve KEY --use mine|theirs|N`";
     /// Held: the backlog would set too many stock levels to zero.
-    Brake = "brake", "look at the numbers; `tallyd outbox release KEY` (or `--all`) lets it go once, `tallyd outbox cancel KEY` drops it";
+    Brake = "brake", "check the numbers; `tallyd outbox release KEY` (or `--all`) sends it once, `tallyd outbox cancel KEY` cancels it";
     /// Held: one write would change the stock level by more than `max_quantity_jump`.
-    Jump = "jump", "look at the numbers; `tallyd outbox release KEY` lets it go once, `tallyd outbox cancel KEY` drops it";
+    Jump = "jump", "check the numbers; `tallyd outbox release KEY` sends it once, `tallyd outbox cancel KEY` cancels it";
     /// Held: no answer shows the stock level, or a part of the order or shipment.
-    NoFact = "no_fact", "see `tallyd status` for why the platform cannot be read, then `tallyd outbox retry KEY`";
+    NoFact = "no_fact", "see `tallyd status` for the reason that the platform cannot be read, then `tallyd outbox retry KEY`";
     /// Held: no fact near enough to the count can be its base.
-    StaleBase = "stale_base", "count again, or take the count as it is with `tallyd outbox resolve KEY --use mine` (`theirs` drops it, N takes N)";
+    StaleBase = "stale_base", "count again, or accept the count as it is with `tallyd outbox resolve KEY --use mine` (`theirs` keeps the platform's quantity, N sets N)";
     /// Held: answers minutes apart show no line of the order.
-    UnknownOrder = "unknown_order", "nothing, if the id is right: it goes on by itself once the order is shown (`tallyd outbox retry KEY` looks now); else `tallyd outbox cancel KEY`, and insert the change under a new key";
+    UnknownOrder = "unknown_order", "nothing if the id is right: tallyd sends it once the platform shows the order (`tallyd outbox retry KEY` checks now); else `tallyd outbox cancel KEY`, and insert the change under a new key";
     /// Held: the product exists, but has no link to that warehouse.
     Unlinked = "unlinked", "insert a `quantity.set`, or link the product to the warehouse and `tallyd outbox retry KEY`";
     /// Held: several SKUs differ from the SKU of the change only in case or blanks.
     AmbiguousSku = "ambiguous_sku", "`tallyd outbox cancel KEY` and insert the change with the exact spelling (`tallyd stock`)";
     /// Held: the platform accepted the last write and shows another quantity.
-    Mismatch = "mismatch", "look at the product there (is it a kit?), then count it (`tallyd quantity set`), `tallyd outbox retry KEY`, `tallyd outbox resolve KEY --use mine|theirs|N` or `tallyd outbox cancel KEY`";
+    Mismatch = "mismatch", "check the product at the platform (is it a kit?), then count it (`tallyd quantity set`), `tallyd outbox retry KEY`, `tallyd outbox resolve KEY --use mine|theirs|N` or `tallyd outbox cancel KEY`";
     /// Held: the database went back in time.
     ///
     /// The change may have been sent after the copy was made.
-    Restored = "restored", "see at the platform whether it was done; `tallyd outbox release KEY` does it, `tallyd outbox cancel KEY` does not";
+    Restored = "restored", "check at the platform whether it took effect; `tallyd outbox release KEY` sends it, `tallyd outbox cancel KEY` cancels it";
     /// Held: less is left of the order than the change ships.
     TooLittleLeft = "too_little_left", "see `tallyd order show`; then `tallyd outbox retry KEY` or `tallyd outbox cancel KEY`";
     /// Held: the platform does not state the quantity left of the order.
     LeftUnknown = "left_unknown", "`tallyd outbox cancel KEY` and ship with explicit quantities (`tallyd ship ORDER --line ID=QTY`)";
     /// Held: the answer did not contain all lines of the order.
-    IncompleteOrder = "incomplete_order", "ship the order at the platform itself, then `tallyd outbox cancel KEY`";
+    IncompleteOrder = "incomplete_order", "ship the order at the platform, then `tallyd outbox cancel KEY`";
     /// Held: the shipment has another tracking number.
-    TrackingConflict = "tracking_conflict", "correct it at the platform itself and `tallyd outbox retry KEY`, or `tallyd outbox cancel KEY`";
+    TrackingConflict = "tracking_conflict", "correct it at the platform and `tallyd outbox retry KEY`, or `tallyd outbox cancel KEY`";
     /// Held: the thing to create exists already.
-    Exists = "exists", "use the one that is there and `tallyd outbox cancel KEY`, or rename one of them and `tallyd outbox retry KEY`";
+    Exists = "exists", "use the existing one and `tallyd outbox cancel KEY`, or rename one of them and `tallyd outbox retry KEY`";
     /// Held: the checks at the platform do not show whether the change took effect.
-    Undecided = "undecided", "look at the platform (`tallyd outbox show KEY` has the evidence), then `tallyd outbox resolve KEY --done` if it was done there, or `tallyd outbox resolve KEY --not-done` if it was not";
+    Undecided = "undecided", "check at the platform (`tallyd outbox show KEY` shows the evidence), then `tallyd outbox resolve KEY --done` if it took effect, or `tallyd outbox resolve KEY --not-done` if it had no effect";
 
     /// Rejected: the body is invalid for the kind.
     BadBody = "bad_body", "correct the body and insert it under a new key";
@@ -89,74 +83,49 @@ reasons! {
     /// Rejected: a line belongs to another order or shipment.
     ///
     /// Held: answers minutes apart show the line nowhere.
-    ForeignLine = "foreign_line", "correct the line ids (`tallyd order show`), `tallyd outbox cancel KEY` if it is held, and insert the change under a new key; a held one whose ids are right goes on by itself";
+    ForeignLine = "foreign_line", "correct the line ids (`tallyd order show`), `tallyd outbox cancel KEY` if it is held, and insert the change under a new key; a held change with correct ids is sent once the platform shows them";
     /// Rejected: the shipment of the tracking will never be created.
     NoShipment = "no_shipment", "see the shipment's change (`tallyd outbox show`); insert a new one and its tracking under new keys";
     /// Rejected: the platform refused the change; its message is in the detail.
     ///
     /// Held: the platform refuses to show a part that the change names.
-    ServiceRefused = "service_refused", "correct what the platform complains about, and insert the change under a new key; a held one is tried again by itself (`tallyd outbox retry KEY` tries now)";
+    ServiceRefused = "service_refused", "correct the fault in the platform's message, and insert the change under a new key; tallyd retries a held one (`tallyd outbox retry KEY` retries now)";
 
     /// Cancelled: a later count replaces the change.
     Superseded = "superseded", "nothing";
     /// Cancelled or rejected: the operator decided it.
-    Operator = "operator", "nothing; insert it under a new key to want it again";
+    Operator = "operator", "nothing; to repeat it, insert it under a new key";
     /// Cancelled: the operator decided that it took effect.
-    Landed = "landed", "nothing; it was done before";
+    Landed = "landed", "nothing; it took effect before";
 
     /// Pending: the shipment does not exist yet.
-    AwaitsShipment = "awaits_shipment", "nothing; it is sent when its shipment is there";
+    AwaitsShipment = "awaits_shipment", "nothing; it is sent once its shipment exists";
     /// Pending: another change of the same stock level, order or shipment is in flight.
-    AwaitsOther = "awaits_other", "nothing; it is next";
+    AwaitsOther = "awaits_other", "nothing; it is sent after the other change";
     /// Pending: quarantined, because isolated calls for its SKU, order or shipment fail.
     ///
     /// The platform's message is in the detail.
-    SetAside = "set_aside", "nothing; it is tried again by itself, the detail says when; see `tallyd status`";
+    SetAside = "set_aside", "nothing; tallyd retries it at the time in the detail; see `tallyd status`";
     /// Pending: the product may be a kit, and its components are not known yet.
-    AwaitsKit = "awaits_kit", "nothing; the platform is asked for the product's components, and the change goes on with its answer";
+    AwaitsKit = "awaits_kit", "nothing; tallyd reads the product's components first, then sends the change";
     /// Pending: the operation is held, see `status`.
     OperationHeld = "operation_held", "see `tallyd status`";
     /// Pending: an answer lacked a part that the change names, which does not prove the part absent.
-    Unproved = "unproved", "nothing; it is looked at again by itself. If the change is a mistake: `tallyd outbox cancel KEY`";
+    Unproved = "unproved", "nothing; tallyd checks it again. If the change is a mistake: `tallyd outbox cancel KEY`";
     /// Pending again: the call is proved not done.
-    NotSent = "not_sent", "nothing; it is planned again";
+    NotSent = "not_sent", "nothing; tallyd plans it again";
     /// Pending again: checks at the platform show that the call had no effect.
-    NotLanded = "not_landed", "nothing; it is planned again";
+    NotLanded = "not_landed", "nothing; tallyd plans it again";
 
     /// In doubt: the call was sent and no readable answer came.
-    NoAnswer = "no_answer", "nothing yet: settle looks at the platform (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
+    NoAnswer = "no_answer", "nothing yet: settle checks the platform (`tallyd outbox show KEY` shows the time); if you know the outcome, use `tallyd outbox resolve KEY`";
     /// In doubt: the answer does not state the outcome of this change.
     ///
     /// Pending: such an answer may have concerned another entry of the call, and this entry is sent isolated.
-    Unmatched = "unmatched", "nothing yet: settle looks at the platform (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
+    Unmatched = "unmatched", "nothing yet: settle checks the platform (`tallyd outbox show KEY` shows the time); if you know the outcome, use `tallyd outbox resolve KEY`";
     /// In doubt: the change took effect, or another client made the same change.
-    LandedOrAnother = "landed_or_another", "`tallyd outbox resolve KEY --shipment ID` if it is ours, else `tallyd outbox resolve KEY --not-done`";
+    LandedOrAnother = "landed_or_another", "`tallyd outbox resolve KEY --shipment ID` if this change created it, else `tallyd outbox resolve KEY --not-done`";
 }
-
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Reason {
-    type Err = UnknownReason;
-    fn from_str(code: &str) -> Result<Self, UnknownReason> {
-        let found = Reason::ALL.iter().find(|reason| reason.as_str() == code);
-        found.copied().ok_or_else(|| UnknownReason(code.into()))
-    }
-}
-
-/// An unknown reason code.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the outbox knows no reason `{0}`; the row was written by another version of tallyd")]
-pub struct UnknownReason(pub String);
 
 #[cfg(test)]
 mod tests {
@@ -168,9 +137,10 @@ mod tests {
         let codes: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
         assert_eq!(codes.len(), Reason::ALL.len());
         for reason in Reason::ALL {
-            assert_eq!(reason.as_str().parse().as_ref(), Ok(reason));
+            assert_eq!(Reason::from_code(reason.as_str()), Some(*reason));
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }
-        assert!("because".parse::<Reason>().is_err());
+        assert_eq!(Reason::from_code("because"), None);
     }
 
     #[test]

@@ -5,6 +5,9 @@
 
 use super::{ChangeKind, ChangeState, Reason};
 use crate::model::{Quantity, ShipmentId};
+use ChangeState::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
+use RequiredAction::{DecideEffect, DecideQuantity, FixCause, Release};
+use Resolution::{Exactly, HadNoEffect, Mine, Shipment, Theirs, TookEffect};
 
 /// An operator's decision, as `outbox resolve` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +72,10 @@ enum RequiredAction {
 impl Reason {
     fn required_action(self) -> RequiredAction {
         match self {
-            Reason::Brake | Reason::Jump | Reason::Restored => RequiredAction::Release,
-            Reason::Undecided => RequiredAction::DecideEffect,
-            Reason::Conflict | Reason::StaleBase | Reason::Mismatch => RequiredAction::DecideQuantity,
-            _ => RequiredAction::FixCause,
+            Reason::Brake | Reason::Jump | Reason::Restored => Release,
+            Reason::Undecided => DecideEffect,
+            Reason::Conflict | Reason::StaleBase | Reason::Mismatch => DecideQuantity,
+            _ => FixCause,
         }
     }
 }
@@ -84,22 +87,16 @@ impl ChangeStatus<'_> {
     /// A message with the reason of the refusal and the valid command.
     pub fn resolution_step(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match self.state {
-            ChangeState::InDoubt => self.resolve_in_doubt(resolution),
-            ChangeState::Held => match self.hold_reason()?.required_action() {
-                RequiredAction::Release => Err(self.release_first()),
-                RequiredAction::DecideEffect => self.resolve_effect(resolution),
-                RequiredAction::DecideQuantity => self.resolve_quantity(resolution),
-                RequiredAction::FixCause => Err(self.describe_hold("no word decides that")),
+            InDoubt => self.resolve_in_doubt(resolution),
+            Held => match self.hold_reason()?.required_action() {
+                Release => Err(self.release_first()),
+                DecideEffect => self.resolve_effect(resolution),
+                DecideQuantity => self.resolve_quantity(resolution),
+                FixCause => Err(self.describe_hold("no resolution applies")),
             },
-            ChangeState::Pending => {
-                Err(format!("it is pending and in its turn; {}", self.outbox_command("cancel")))
-            }
-            ChangeState::Sending => {
-                Err("it is in a call right now; look again when that was answered".into())
-            }
-            ChangeState::Applied | ChangeState::Rejected | ChangeState::Cancelled => {
-                Err(self.already_final())
-            }
+            Pending => Err(format!("it is pending and will be sent; {}", self.outbox_command("cancel"))),
+            Sending => Err("its call is in flight; try again after the answer".into()),
+            Applied | Rejected | Cancelled => Err(self.already_final()),
         }
     }
 
@@ -109,102 +106,92 @@ impl ChangeStatus<'_> {
     /// A message with the reason of the refusal and the valid command.
     pub fn check_retry(&self) -> Result<(), String> {
         match self.state {
-            ChangeState::Held => match (self.hold_reason()?, self.hold_reason()?.required_action()) {
+            Held => match (self.hold_reason()?, self.hold_reason()?.required_action()) {
                 // A mismatch may be corrected at the platform meanwhile, which a new read shows.
-                (Reason::Mismatch, _) | (_, RequiredAction::FixCause) => Ok(()),
-                (_, RequiredAction::Release) => Err(self.release_first()),
-                (_, RequiredAction::DecideEffect | RequiredAction::DecideQuantity) => {
-                    Err(self.describe_hold("that takes a decision"))
-                }
+                (Reason::Mismatch, _) | (_, FixCause) => Ok(()),
+                (_, Release) => Err(self.release_first()),
+                (_, DecideEffect | DecideQuantity) => Err(self.describe_hold("a person must decide it")),
             },
-            ChangeState::InDoubt => Err(format!(
-                "it was sent and its outcome is unknown, so it is never sent again blindly; {}",
+            InDoubt => Err(format!(
+                "it was sent and its outcome is unknown, so it is not sent again without a check; {}",
                 self.outcome_commands()
             )),
-            ChangeState::Pending | ChangeState::Sending => Err(format!("it is {} already", self.state)),
-            ChangeState::Applied | ChangeState::Rejected | ChangeState::Cancelled => {
-                Err(self.already_final())
-            }
+            Pending | Sending => Err(format!("it is {} already", self.state)),
+            Applied | Rejected | Cancelled => Err(self.already_final()),
         }
     }
 
     fn resolve_in_doubt(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match (resolution, self.kind) {
-            (Resolution::TookEffect, ChangeKind::ShipmentCreate) => Err(format!(
-                "without the shipment's id its tracking could never go; find it at the platform, then {}",
+            (TookEffect, ChangeKind::ShipmentCreate) => Err(format!(
+                "its tracking needs the shipment's id; find the id at the platform, then {}",
                 self.outbox_command("resolve --shipment ID")
             )),
-            (Resolution::TookEffect, _) => Ok(ResolutionStep::Apply),
-            (Resolution::HadNoEffect, _) => Ok(ResolutionStep::Requeue),
-            (Resolution::Shipment(id), ChangeKind::ShipmentCreate) => Ok(ResolutionStep::Adopt(id)),
-            (Resolution::Shipment(_), _) => {
-                Err(format!("a {} makes no shipment; {}", self.kind, self.outcome_commands()))
+            (TookEffect, _) => Ok(ResolutionStep::Apply),
+            (HadNoEffect, _) => Ok(ResolutionStep::Requeue),
+            (Shipment(id), ChangeKind::ShipmentCreate) => Ok(ResolutionStep::Adopt(id)),
+            (Shipment(_), _) => {
+                Err(format!("a {} creates no shipment; {}", self.kind, self.outcome_commands()))
             }
-            (Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_), _) => Err(format!(
-                "it is in doubt, no numbers stand against each other; {}",
-                self.outcome_commands()
-            )),
+            (Mine | Theirs | Exactly(_), _) => {
+                Err(format!("it is in doubt, and no two quantities disagree; {}", self.outcome_commands()))
+            }
         }
     }
 
     fn resolve_effect(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match resolution {
-            Resolution::TookEffect => Ok(ResolutionStep::Finish),
-            Resolution::HadNoEffect => Ok(ResolutionStep::Requeue),
-            Resolution::Shipment(_) => {
-                Err(self
-                    .describe_hold("a shipment is adopted by a change in doubt, no more by one that is held"))
+            TookEffect => Ok(ResolutionStep::Finish),
+            HadNoEffect => Ok(ResolutionStep::Requeue),
+            Shipment(_) => {
+                Err(self.describe_hold("only a change in doubt can adopt a shipment, and this one is held"))
             }
-            Resolution::Mine | Resolution::Theirs | Resolution::Exactly(_) => {
-                Err(self.describe_hold("the question is whether it was done, not which number holds"))
-            }
+            Mine | Theirs | Exactly(_) => Err(self
+                .describe_hold("the open question is whether it took effect, not which quantity is correct")),
         }
     }
 
     fn resolve_quantity(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match (resolution, self.kind) {
-            (Resolution::Theirs, _) => Ok(ResolutionStep::Reject),
-            (Resolution::Mine, ChangeKind::QuantitySet) => Ok(ResolutionStep::ReplaceCount(None)),
-            (Resolution::Exactly(quantity), ChangeKind::QuantitySet) => {
-                Ok(ResolutionStep::ReplaceCount(Some(quantity)))
-            }
-            (Resolution::Mine | Resolution::Exactly(_), _) => Err(format!(
-                "only a count has a number of its own, and this is a {}; {}, or resolve it with `--use theirs`",
+            (Theirs, _) => Ok(ResolutionStep::Reject),
+            (Mine, ChangeKind::QuantitySet) => Ok(ResolutionStep::ReplaceCount(None)),
+            (Exactly(quantity), ChangeKind::QuantitySet) => Ok(ResolutionStep::ReplaceCount(Some(quantity))),
+            (Mine | Exactly(_), _) => Err(format!(
+                "only a count has a quantity of its own, and this is a {}; {}, or resolve it with `--use theirs`",
                 self.kind,
                 self.outbox_command("retry")
             )),
-            (Resolution::TookEffect | Resolution::HadNoEffect | Resolution::Shipment(_), _) => {
-                Err(self.describe_hold("the question is which number holds, not whether it was done"))
-            }
+            (TookEffect | HadNoEffect | Shipment(_), _) => Err(self
+                .describe_hold("the open question is which quantity is correct, not whether it took effect")),
         }
     }
 
     fn hold_reason(&self) -> Result<Reason, String> {
         self.reason.ok_or_else(|| {
-            format!("it is held for a reason this version does not know; {}", self.outbox_command("cancel"))
+            format!("it is held for a reason unknown to this version; {}", self.outbox_command("cancel"))
         })
     }
 
     fn release_first(&self) -> String {
-        self.describe_hold("a brake is lifted by a release alone")
+        self.describe_hold("only a release ends this hold")
     }
 
     /// Returns the hold reason, `why`, and the operator's options.
     fn describe_hold(&self, why: &str) -> String {
         match self.reason {
-            Some(reason) => format!("it is held as {reason}: {why}; {}", reason.advice_for(self.key)),
+            Some(reason) => format!("it is held ({reason}): {why}; {}", reason.advice_for(self.key)),
             None => why.into(),
         }
     }
 
     fn already_final(&self) -> String {
-        format!("it is {}, which is final; insert it under a new key to want it again", self.state)
+        format!("it is {}, which is final; to repeat it, insert it under a new key", self.state)
     }
 
     /// Returns the commands that state the outcome of a change in doubt.
     fn outcome_commands(&self) -> String {
-        let landed = if self.kind == ChangeKind::ShipmentCreate { "--shipment ID" } else { "--done" };
-        format!("{} if it was done, `--not-done` if not", self.outbox_command(&format!("resolve {landed}")))
+        let done = if self.kind == ChangeKind::ShipmentCreate { "--shipment ID" } else { "--done" };
+        format!("{} if it took effect, `--not-done` if not", self.outbox_command(&format!("resolve {done}")))
     }
 
     /// Returns an `outbox` command for this change, with the key between verb and flags.
@@ -232,7 +219,6 @@ pub fn quote_key(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Resolution::{Exactly, HadNoEffect, Mine, Shipment, Theirs, TookEffect};
 
     const ID: ShipmentId = ShipmentId(5);
     const N: Quantity = Quantity(7);
@@ -242,21 +228,18 @@ mod tests {
         ChangeStatus { key: "a key", kind, state, reason }
     }
 
-    /// Rows: a state and reason. Columns: resolutions in the order of `WORDS`.
+    /// Rows: a state and reason. Columns: resolutions in the order of `RESOLUTIONS`.
     #[test]
     fn each_resolution_applies_to_its_states_only() {
         let (set, adjust, ship) =
             (ChangeKind::QuantitySet, ChangeKind::QuantityAdjust, ChangeKind::ShipmentCreate);
         let (over, again, done) =
             (Some(ResolutionStep::Finish), Some(ResolutionStep::Requeue), Some(ResolutionStep::Apply));
-        let (mine, seven, dropped) = (
-            Some(ResolutionStep::ReplaceCount(None)),
-            Some(ResolutionStep::ReplaceCount(Some(N))),
-            Some(ResolutionStep::Reject),
-        );
+        let replace = |quantity| Some(ResolutionStep::ReplaceCount(quantity));
+        let (mine, seven, dropped) = (replace(None), replace(Some(N)), Some(ResolutionStep::Reject));
         let adopt = Some(ResolutionStep::Adopt(ID));
-        let doubt = |kind| status(kind, ChangeState::InDoubt, Some(Reason::NoAnswer));
-        let held = |kind, reason| status(kind, ChangeState::Held, Some(reason));
+        let doubt = |kind| status(kind, InDoubt, Some(Reason::NoAnswer));
+        let held = |kind, reason| status(kind, Held, Some(reason));
         let cases = [
             (doubt(set), [done, again, None, None, None, None]),
             (doubt(ChangeKind::ProductCreate), [done, again, None, None, None, None]),
@@ -270,74 +253,59 @@ mod tests {
             (held(set, Reason::Brake), [None; 6]),
             (held(set, Reason::Negative), [None; 6]),
         ];
-        for (stand, expected) in cases {
+        for (status, expected) in cases {
             for (resolution, expected) in RESOLUTIONS.into_iter().zip(expected) {
-                assert_eq!(stand.resolution_step(resolution).ok(), expected, "{stand:?} {resolution:?}");
+                assert_eq!(status.resolution_step(resolution).ok(), expected, "{status:?} {resolution:?}");
             }
         }
-        for state in [
-            ChangeState::Pending,
-            ChangeState::Sending,
-            ChangeState::Applied,
-            ChangeState::Rejected,
-            ChangeState::Cancelled,
-        ] {
-            assert!(
-                RESOLUTIONS
-                    .iter()
-                    .all(|resolution| status(set, state, None).resolution_step(*resolution).is_err()),
-                "{state}"
-            );
+        let has_no_resolution = |state: &ChangeState| !matches!(state, InDoubt | Held);
+        for state in ChangeState::ALL.iter().copied().filter(has_no_resolution) {
+            for resolution in RESOLUTIONS {
+                assert!(status(set, state, None).resolution_step(resolution).is_err(), "{state}");
+            }
         }
     }
 
     #[test]
     fn a_refusal_names_the_command_that_makes_sense() {
-        let held = |reason| status(ChangeKind::QuantitySet, ChangeState::Held, Some(reason));
-        let doubt = |kind| status(kind, ChangeState::InDoubt, Some(Reason::NoAnswer));
+        let held = |reason| status(ChangeKind::QuantitySet, Held, Some(reason));
+        let doubt = |kind| status(kind, InDoubt, Some(Reason::NoAnswer));
+        let ship = ChangeKind::ShipmentCreate;
         let cases = [
-            (
-                doubt(ChangeKind::ShipmentCreate).resolution_step(TookEffect).unwrap_err(),
-                "resolve 'a key' --shipment ID",
-            ),
+            (doubt(ship).resolution_step(TookEffect).unwrap_err(), "resolve 'a key' --shipment ID"),
             (doubt(ChangeKind::QuantitySet).resolution_step(Mine).unwrap_err(), "resolve 'a key' --done` if"),
             (held(Reason::Brake).resolution_step(Mine).unwrap_err(), "tallyd outbox release 'a key'"),
             (held(Reason::Restored).check_retry().unwrap_err(), "tallyd outbox release 'a key'"),
             (held(Reason::Conflict).resolution_step(TookEffect).unwrap_err(), "--use mine|theirs|N"),
             (held(Reason::Conflict).check_retry().unwrap_err(), "--use mine|theirs|N"),
             (held(Reason::Undecided).check_retry().unwrap_err(), "resolve 'a key' --not-done"),
-            (doubt(ChangeKind::ShipmentCreate).check_retry().unwrap_err(), "resolve 'a key' --shipment ID"),
+            (doubt(ship).check_retry().unwrap_err(), "resolve 'a key' --shipment ID"),
             (held(Reason::Negative).resolution_step(Mine).unwrap_err(), "outbox cancel 'a key'"),
         ];
         for (message, expected) in cases {
             assert!(message.contains(expected), "{message}");
         }
-        let rejected = status(ChangeKind::QuantitySet, ChangeState::Rejected, Some(Reason::Kit));
+        let rejected = status(ChangeKind::QuantitySet, Rejected, Some(Reason::Kit));
         assert!(rejected.check_retry().unwrap_err().contains("final"));
     }
 
     #[test]
     fn each_held_change_can_be_let_go_by_a_command() {
-        for (reason, kind) in
-            Reason::ALL.iter().flat_map(|reason| ChangeKind::ALL.iter().map(move |kind| (*reason, *kind)))
-        {
-            let held = status(kind, ChangeState::Held, Some(reason));
-            let lifts = [reason.required_action() == RequiredAction::Release, held.check_retry().is_ok()];
-            let words = RESOLUTIONS.iter().any(|resolution| held.resolution_step(*resolution).is_ok());
-            assert!(lifts.contains(&true) || words, "{reason} of {kind}");
+        let kinds_of = |reason| ChangeKind::ALL.iter().map(move |kind| (reason, *kind));
+        for (reason, kind) in Reason::ALL.iter().copied().flat_map(kinds_of) {
+            let held = status(kind, Held, Some(reason));
+            let is_released = reason.required_action() == Release;
+            let is_resolved = RESOLUTIONS.iter().any(|resolution| held.resolution_step(*resolution).is_ok());
+            assert!(is_released || is_resolved || held.check_retry().is_ok(), "{reason} of {kind}");
         }
     }
 
     #[test]
     fn what_was_mended_may_be_tried_again() {
-        for reason in
-            [Reason::NoFact, Reason::Unlinked, Reason::TooLittleLeft, Reason::Exists, Reason::Mismatch]
-        {
-            assert_eq!(
-                status(ChangeKind::QuantitySet, ChangeState::Held, Some(reason)).check_retry(),
-                Ok(()),
-                "{reason}"
-            );
+        use Reason::{Exists, Mismatch, NoFact, TooLittleLeft, Unlinked};
+        for reason in [NoFact, Unlinked, TooLittleLeft, Exists, Mismatch] {
+            let held = status(ChangeKind::QuantitySet, Held, Some(reason));
+            assert_eq!(held.check_retry(), Ok(()), "{reason}");
         }
     }
 
@@ -346,7 +314,7 @@ mod tests {
         for (key, advice) in
             [("feed-7.a:b/c@d+e", "feed-7.a:b/c@d+e"), ("it's", r"'it'\''s'"), ("a;b", "'a;b'")]
         {
-            let expected = format!("correct it at the platform itself and `tallyd outbox retry {advice}`");
+            let expected = format!("correct it at the platform and `tallyd outbox retry {advice}`");
             let advice = Reason::TrackingConflict.advice_for(key);
             assert!(advice.starts_with(&expected), "{key}: {advice}");
         }

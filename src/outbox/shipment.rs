@@ -84,12 +84,8 @@ pub enum LineRef {
 impl ShipmentCreate {
     pub(super) fn from_fields(fields: &BodyFields<'_>) -> Result<Self, ChangeRejection> {
         fields.reject_unknown(&["order_id", "lines"])?;
-        let order_id = fields.require_value("order_id", fields.optional_id("order_id")?).map(OrderId)?;
-        let lines =
-            named_lines(fields)?.map(|lines| lines.iter().map(shipment_line).collect::<Result<Vec<_>, _>>());
-        let lines = lines.transpose()?;
-        let ids: Vec<LineItemId> = lines.iter().flatten().map(|line| line.line_item_id).collect();
-        fields.reject_duplicates("lines", &ids)?;
+        let order_id = fields.required_id("order_id").map(OrderId)?;
+        let lines = named_lines(fields, shipment_line, |line| line.line_item_id.0)?;
         Ok(Self { order_id, lines })
     }
 }
@@ -97,7 +93,7 @@ impl ShipmentCreate {
 fn shipment_line(fields: &BodyFields<'_>) -> Result<ShipmentLine, ChangeRejection> {
     fields.reject_unknown(&["line_item_id", "quantity"])?;
     Ok(ShipmentLine {
-        line_item_id: line_id(fields).map(LineItemId)?,
+        line_item_id: fields.required_id("line_item_id").map(LineItemId)?,
         quantity: fields.optional_integer("quantity", 1..=*QUANTITY_RANGE.end())?,
     })
 }
@@ -115,16 +111,13 @@ impl TrackingSubmit {
             "lines",
         ])?;
         let shipment = shipment_ref(fields)?;
-        let line = |line: &BodyFields<'_>| tracking_line(line, &shipment);
-        let lines = named_lines(fields)?.map(|lines| lines.iter().map(line).collect::<Result<Vec<_>, _>>());
+        let lines = named_lines(fields, |line| tracking_line(line, &shipment), |line| line.line.raw_id());
         let submit = Self {
             info: tracking_info(fields)?,
             shipped_date: fields.optional_date("shipped_date")?.map(|(text, _)| text.to_owned()),
-            lines: lines.transpose()?,
+            lines: lines?,
             shipment,
         };
-        let ids: Vec<i64> = submit.lines.iter().flatten().map(|line| line.line.raw_id()).collect();
-        fields.reject_duplicates("lines", &ids)?;
         submit.require_numbers()
     }
 
@@ -154,7 +147,7 @@ fn shipment_ref(fields: &BodyFields<'_>) -> Result<ShipmentRef, ChangeRejection>
         (Some(id), None) => Ok(ShipmentRef::Id(ShipmentId(id))),
         (None, Some(key)) => Ok(ShipmentRef::Key(key.to_owned())),
         (Some(_), Some(_)) => {
-            Err(bad_body("`shipment_id` and `shipment_key` are both there; say one of them".into()))
+            Err(bad_body("`shipment_id` and `shipment_key` are both present; give one of them".into()))
         }
         (None, None) => Err(bad_body(
             "`shipment_id` is missing; add it, or `shipment_key` with the key of the shipment's change"
@@ -171,7 +164,7 @@ fn tracking_line(fields: &BodyFields<'_>, shipment: &ShipmentRef) -> Result<Trac
         "tracking_url",
         "estimated_delivery_date",
     ])?;
-    let id = line_id(fields)?;
+    let id = fields.required_id("line_item_id")?;
     let line = match shipment {
         ShipmentRef::Id(_) => LineRef::Item(ShipmentItemId(id)),
         ShipmentRef::Key(_) => LineRef::OrderLine(LineItemId(id)),
@@ -194,20 +187,21 @@ fn tracking_info(fields: &BodyFields<'_>) -> Result<TrackingInfo, ChangeRejectio
     })
 }
 
-fn line_id(fields: &BodyFields<'_>) -> Result<i64, ChangeRejection> {
-    fields.require_value("line_item_id", fields.optional_id("line_item_id")?)
-}
-
-/// Returns the named lines, if any.
+/// Returns the named lines, if any, each id once.
 ///
 /// An empty list is rejected, because the platform takes it for *everything left*.
-fn named_lines<'a>(fields: &BodyFields<'a>) -> Result<Option<Vec<BodyFields<'a>>>, ChangeRejection> {
-    match fields.nested_objects("lines")? {
-        Some(lines) if lines.is_empty() => {
-            Err(bad_body("`lines` is empty; name lines, or leave it out for all of them".into()))
-        }
-        lines => Ok(lines),
+fn named_lines<T>(
+    fields: &BodyFields<'_>,
+    parse_line: impl Fn(&BodyFields<'_>) -> Result<T, ChangeRejection>,
+    id: impl Fn(&T) -> i64,
+) -> Result<Option<Vec<T>>, ChangeRejection> {
+    let Some(lines) = fields.nested_objects("lines")? else { return Ok(None) };
+    if lines.is_empty() {
+        return Err(bad_body("`lines` is empty; name lines, or leave it out for all of them".into()));
     }
+    let lines = lines.iter().map(parse_line).collect::<Result<Vec<T>, _>>()?;
+    fields.reject_duplicates("lines", &lines.iter().map(id).collect::<Vec<_>>())?;
+    Ok(Some(lines))
 }
 
 #[cfg(test)]

@@ -24,55 +24,33 @@
 //!
 //! A change whose quantity the platform shows already is claimed and completed in one commit, without a call.
 
+use crate::model::code_enum;
 use serde::Serialize;
-use std::fmt;
 use std::str::FromStr;
 
-/// The state of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChangeState {
-    /// Waits for its claim.
-    Pending,
-    /// Claimed: the call starts or runs.
-    Sending,
-    /// Confirmed by the platform.
-    Applied,
-    /// Needs a decision of the operator.
-    Held,
-    /// Refused permanently, by tallyd or by the platform.
-    Rejected,
-    /// Sent, with unknown outcome.
-    InDoubt,
-    /// Withdrawn, or superseded by a later count.
-    Cancelled,
+code_enum! {
+    /// The state of a change.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ChangeState {
+        /// Waits for its claim.
+        Pending = "pending",
+        /// Claimed: the call starts or runs.
+        Sending = "sending",
+        /// Confirmed by the platform.
+        Applied = "applied",
+        /// Needs a decision of the operator.
+        Held = "held",
+        /// Refused permanently, by tallyd or by the platform.
+        Rejected = "rejected",
+        /// Sent, with unknown outcome.
+        InDoubt = "in_doubt",
+        /// Withdrawn, or superseded by a later count.
+        Cancelled = "cancelled",
+    }
 }
 
 impl ChangeState {
-    /// All states.
-    pub const ALL: [ChangeState; 7] = [
-        ChangeState::Pending,
-        ChangeState::Sending,
-        ChangeState::Applied,
-        ChangeState::Held,
-        ChangeState::Rejected,
-        ChangeState::InDoubt,
-        ChangeState::Cancelled,
-    ];
-
-    /// Returns the name in the table, the logs and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ChangeState::Pending => "pending",
-            ChangeState::Sending => "sending",
-            ChangeState::Applied => "applied",
-            ChangeState::Held => "held",
-            ChangeState::Rejected => "rejected",
-            ChangeState::InDoubt => "in_doubt",
-            ChangeState::Cancelled => "cancelled",
-        }
-    }
-
     /// Returns true if the transition to `to` exists.
     pub fn may_become(self, to: ChangeState) -> bool {
         use ChangeState::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
@@ -98,24 +76,17 @@ impl ChangeState {
     }
 }
 
-impl fmt::Display for ChangeState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl FromStr for ChangeState {
     type Err = UnknownState;
     fn from_str(name: &str) -> Result<Self, UnknownState> {
-        let found = ChangeState::ALL.into_iter().find(|state| state.as_str() == name);
-        found.ok_or_else(|| UnknownState(name.into()))
+        ChangeState::from_code(name).ok_or_else(|| UnknownState(name.into()))
     }
 }
 
 /// An unknown name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a change is never `{0}`; the states are pending, sending, applied, held, rejected, in_doubt and cancelled"
+    "a change has no state `{0}`; the states are pending, sending, applied, held, rejected, in_doubt and cancelled"
 )]
 pub struct UnknownState(pub String);
 
@@ -139,8 +110,8 @@ mod tests {
 
     #[test]
     fn exactly_the_drawn_moves_are_moves() {
-        for (from, row) in ChangeState::ALL.into_iter().zip(DRAWN) {
-            for (to, mark) in ChangeState::ALL.into_iter().zip(row.chars()) {
+        for (from, row) in ChangeState::ALL.iter().copied().zip(DRAWN) {
+            for (to, mark) in ChangeState::ALL.iter().copied().zip(row.chars()) {
                 assert_eq!(from.may_become(to), mark == 'x', "{from} to {to}");
             }
         }
@@ -148,15 +119,15 @@ mod tests {
 
     #[test]
     fn what_is_settled_is_what_nothing_moves() {
-        for state in ChangeState::ALL {
-            let stuck = ChangeState::ALL.into_iter().all(|to| !state.may_become(to));
+        for state in ChangeState::ALL.iter().copied() {
+            let stuck = ChangeState::ALL.iter().copied().all(|to| !state.may_become(to));
             assert_eq!(state.is_final(), stuck, "{state}");
         }
     }
 
     #[test]
     fn what_is_under_way_cannot_be_cancelled() {
-        for state in ChangeState::ALL.into_iter().filter(|state| state.is_in_flight()) {
+        for state in ChangeState::ALL.iter().copied().filter(|state| state.is_in_flight()) {
             assert!(!state.may_become(ChangeState::Cancelled), "{state}");
         }
     }
@@ -164,7 +135,7 @@ mod tests {
     #[test]
     fn every_state_is_found_by_its_name() {
         for state in ChangeState::ALL {
-            assert_eq!(state.as_str().parse(), Ok(state));
+            assert_eq!(state.as_str().parse().as_ref(), Ok(state));
         }
         assert!("failed".parse::<ChangeState>().is_err());
     }

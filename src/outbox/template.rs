@@ -22,10 +22,9 @@ impl ListingTemplateCreate {
     pub(super) fn from_map(map: Map<String, Value>) -> Result<Self, ChangeRejection> {
         let fields = BodyFields::new(&map);
         fields.reject_unknown(&["StorefrontId", "Name", "Body", "Id"])?;
-        let storefront_id =
-            fields.require_value("StorefrontId", fields.optional_id("StorefrontId")?).map(StorefrontId)?;
-        let name = fields.require_value("Name", fields.optional_text("Name")?)?.to_owned();
-        fields.require_value("Body", fields.optional_text("Body")?)?;
+        let storefront_id = fields.required_id("StorefrontId").map(StorefrontId)?;
+        let name = fields.required_text("Name")?.to_owned();
+        fields.required_text("Body")?;
         fields.check_number("Id")?;
         Ok(Self { storefront_id, name, fields: map })
     }
@@ -33,31 +32,21 @@ impl ListingTemplateCreate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse_body;
+    use super::super::body::tests::assert_details;
 
     #[test]
     fn a_template_needs_its_storefront_a_name_and_a_body() {
         let cases = [
-            (r#"{"StorefrontId":3,"Name":"N","Body":"<b>x</b>"}"#, None),
-            (r#"{"StorefrontId":3,"Name":"N","Body":"x","Id":0}"#, None),
-            (
-                r#"{"StorefrontId":3,"Name":"N","Body":"x","Id":"7"}"#,
-                Some("`Id` is \"7\"; it must be a number"),
-            ),
-            (r#"{"Name":"N","Body":"x"}"#, Some("`StorefrontId` is missing")),
-            (r#"{"StorefrontId":3,"Body":"x"}"#, Some("`Name` is missing")),
-            (r#"{"StorefrontId":3,"Name":"N"}"#, Some("`Body` is missing")),
-            (r#"{"StorefrontId":3,"Name":"N","Body":""}"#, Some("`Body` is \"\"")),
-            (r#"{"StorefrontId":-3,"Name":"N","Body":"x"}"#, Some("`StorefrontId` is -3")),
-            (r#"{"StorefrontID":3,"Name":"N","Body":"x"}"#, Some("did you mean `StorefrontId`?")),
+            (r#"{"StorefrontId":3,"Name":"N","Body":"<b>x</b>"}"#, ""),
+            (r#"{"StorefrontId":3,"Name":"N","Body":"x","Id":0}"#, ""),
+            (r#"{"StorefrontId":3,"Name":"N","Body":"x","Id":"7"}"#, "`Id` is \"7\"; it must be a number"),
+            (r#"{"Name":"N","Body":"x"}"#, "`StorefrontId` is missing"),
+            (r#"{"StorefrontId":3,"Body":"x"}"#, "`Name` is missing"),
+            (r#"{"StorefrontId":3,"Name":"N"}"#, "`Body` is missing"),
+            (r#"{"StorefrontId":3,"Name":"N","Body":""}"#, "`Body` is \"\""),
+            (r#"{"StorefrontId":-3,"Name":"N","Body":"x"}"#, "`StorefrontId` is -3"),
+            (r#"{"StorefrontID":3,"Name":"N","Body":"x"}"#, "did you mean `StorefrontId`?"),
         ];
-        for (body, expected) in cases {
-            let detail = parse_body("listing_template.create", body).err().map(|rejection| rejection.detail);
-            match (expected, detail) {
-                (None, None) => {}
-                (Some(expected), Some(detail)) => assert!(detail.contains(expected), "{body}: {detail}"),
-                (expected, detail) => panic!("{body}: expected {expected:?}, got {detail:?}"),
-            }
-        }
+        assert_details("listing_template.create", cases);
     }
 }

@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for UniqueKeysVisitor {
         let mut map = Map::new();
         while let Some((name, UniqueKeysJson(value))) = access.next_entry::<String, UniqueKeysJson>()? {
             if map.contains_key(&name) {
-                return Err(A::Error::custom(format_args!("`{name}` is said twice; say it once")));
+                return Err(A::Error::custom(format_args!("`{name}` occurs twice; remove one")));
             }
             map.insert(name, value);
         }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_duplicate_field_is_refused_at_every_depth() {
         for text in [r#"{"a":1,"a":1}"#, r#"{"b":[{"a":1,"a":2}]}"#] {
-            assert!(parse_unique_json(text).unwrap_err().to_string().contains("`a` is said twice"), "{text}");
+            assert!(parse_unique_json(text).unwrap_err().to_string().contains("`a` occurs twice"), "{text}");
         }
     }
 }

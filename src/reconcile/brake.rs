@@ -103,20 +103,18 @@ impl fmt::Display for BrakeTrip {
         match self {
             BrakeTrip::Zeroing { scope, zeroed_by_backlog: now, hour, changes: _ } => {
                 let HourCounts { zeroed, non_zero } = hour;
-                write!(
-                    f,
-                    "{now} stock levels would become empty and {zeroed} did within the hour, of {non_zero} "
-                )?;
+                write!(f, "{now} stock levels would become 0 and {zeroed} became 0 within the hour, ")?;
+                write!(f, "of {non_zero} above 0")?;
                 match scope {
-                    BrakeScope::Everywhere => f.write_str("that were not"),
-                    BrakeScope::Warehouse(id) => write!(f, "that were not in warehouse {id}"),
+                    BrakeScope::Everywhere => Ok(()),
+                    BrakeScope::Warehouse(id) => write!(f, " in warehouse {id}"),
                 }
             }
             BrakeTrip::Jump { largest: (level, from, to), changes } => {
+                let count = changes.len();
                 write!(
                     f,
-                    "{} changes change a stock level widely, {level} from {from} to {to}",
-                    changes.len()
+                    "{count} change(s) exceed the largest allowed jump, most of all {level} from {from} to {to}"
                 )
             }
         }
@@ -179,25 +177,19 @@ fn zeroing_trip(
     });
     let here: Vec<&ProjectedWrite> =
         zeroing.iter().copied().filter(|entry| within(entry.stock_level.warehouse_id)).collect();
-    let now = here.iter().filter(|entry| entry.is_counted).count() as u64;
-    let zeroed = hour.zeroed + now;
+    let zeroed_by_backlog = here.iter().filter(|entry| entry.is_counted).count() as u64;
+    let zeroed = hour.zeroed + zeroed_by_backlog;
     let too_many = zeroed as f64 > settings.max_zeroing_fraction * hour.non_zero as f64;
-    (now > 0 && zeroed >= ZEROED_MIN && too_many).then(|| BrakeTrip::Zeroing {
-        scope,
-        zeroed_by_backlog: now,
-        hour,
-        changes: held_changes(&here),
-    })
+    let is_tripped = zeroed_by_backlog > 0 && zeroed >= ZEROED_MIN && too_many;
+    is_tripped.then(|| BrakeTrip::Zeroing { scope, zeroed_by_backlog, hour, changes: held_changes(&here) })
 }
 
 fn jump_trip(judged: &[&ProjectedWrite], over: u64) -> Option<BrakeTrip> {
     let wide = |entry: &&ProjectedWrite| over > 0 && entry.jump_size() > over;
     let wide: Vec<&ProjectedWrite> = judged.iter().copied().filter(wide).collect();
     let widest = wide.iter().max_by_key(|entry| entry.jump_size())?;
-    Some(BrakeTrip::Jump {
-        largest: (widest.stock_level.clone(), widest.from, widest.to),
-        changes: held_changes(&wide),
-    })
+    let largest = (widest.stock_level.clone(), widest.from, widest.to);
+    Some(BrakeTrip::Jump { largest, changes: held_changes(&wide) })
 }
 
 fn held_changes(entries: &[&ProjectedWrite]) -> BTreeSet<ChangeId> {

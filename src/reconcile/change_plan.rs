@@ -36,3 +36,17 @@ pub enum ChangePlan<T> {
         detail: String,
     },
 }
+
+#[cfg(test)]
+impl<T> ChangePlan<Vec<T>> {
+    /// Returns the plan in short, for tables of cases.
+    pub(super) fn in_short(self, describe: impl Fn(&T) -> String) -> String {
+        match self {
+            ChangePlan::ReadFirst => "read".into(),
+            ChangePlan::Send(entries) => entries.iter().map(describe).collect::<Vec<_>>().join(", "),
+            ChangePlan::Held { reason, .. } => format!("held {reason}"),
+            ChangePlan::PartMissing { reason, .. } => format!("lacking {reason}"),
+            ChangePlan::Rejected { reason, .. } => format!("rejected {reason}"),
+        }
+    }
+}

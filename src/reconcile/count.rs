@@ -107,16 +107,14 @@ impl ResolvedCount {
         }
     }
 
-    fn accept_count(&self, made: i64, why: &str) -> CountDecision {
-        let start = made.saturating_add(self.applied_after);
+    fn accept_count(&self, quantity: i64, why: &str) -> CountDecision {
+        let start = quantity.saturating_add(self.applied_after);
         let adjusted = match self.applied_after {
             0 => String::new(),
             units => format!(", adjusted {units:+} since"),
         };
-        CountDecision::Accept {
-            start,
-            explanation: format!("{}{why}{adjusted}: {start}", self.describe_count()),
-        }
+        let explanation = format!("{}{why}{adjusted}: {start}", self.describe_count());
+        CountDecision::Accept { start, explanation }
     }
 
     fn describe_drift(&self, drift: i64) -> String {
@@ -125,13 +123,17 @@ impl ResolvedCount {
 
     fn describe_count(&self) -> String {
         match self.base {
-            CountBase::Known(base) => format!("set {} counted at {}", self.quantity, base.quantity),
-            CountBase::Awaited | CountBase::Missed | CountBase::Unsure => format!("set {}", self.quantity),
+            CountBase::Known(base) => {
+                format!("counted {} while the platform showed {}", self.quantity, base.quantity)
+            }
+            CountBase::Awaited | CountBase::Missed | CountBase::Unsure => {
+                format!("counted {}", self.quantity)
+            }
         }
     }
 }
 
 fn describe_movement(drift: i64) -> String {
     let units = drift.unsigned_abs();
-    if drift < 0 { format!("{units} sold since") } else { format!("{units} added there since") }
+    if drift < 0 { format!("{units} sold since") } else { format!("{units} added at the platform since") }
 }

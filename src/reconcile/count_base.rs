@@ -52,10 +52,8 @@ mod tests {
     const MAX_AGE: Duration = Duration::from_secs(900);
 
     fn fact(second: i64, quantity: i64, own_delta: i64) -> HistoryFact {
-        HistoryFact {
-            state: QuantityState { quantity: Quantity(quantity), own_delta },
-            observed_at: Timestamp(second * 1000),
-        }
+        let state = QuantityState { quantity: Quantity(quantity), own_delta };
+        HistoryFact { state, observed_at: Timestamp(second * 1000) }
     }
 
     fn known(quantity: i64, own_delta: i64) -> CountBase {
@@ -65,20 +63,17 @@ mod tests {
     #[test]
     fn a_count_is_measured_against_the_fact_nearest_before_it_then_after_it() {
         // Every case counts at second 10,000.
+        use CountBase::{Awaited, Missed};
         let cases = [
             ("a fact a minute before", vec![fact(9_940, 50, 0)], known(50, 0)),
             ("exactly as old as allowed", vec![fact(9_100, 50, 0)], known(50, 0)),
-            ("too old, nothing since", vec![fact(9_099, 50, 0)], CountBase::Awaited),
-            ("never read", vec![], CountBase::Awaited),
+            ("too old, nothing since", vec![fact(9_099, 50, 0)], Awaited),
+            ("never read", vec![], Awaited),
             ("too old, read soon after", vec![fact(9_000, 50, 0), fact(10_030, 48, 0)], known(48, 0)),
-            (
-                "the first read after it is too late",
-                vec![fact(9_000, 50, 0), fact(10_901, 20, 0)],
-                CountBase::Missed,
-            ),
+            ("the first read after it is too late", vec![fact(9_000, 50, 0), fact(10_901, 20, 0)], Missed),
             ("a later fact changes nothing", vec![fact(9_940, 50, 0), fact(10_030, 20, 0)], known(50, 0)),
             ("the same for days on both sides", vec![fact(1, 50, 0), fact(90_000, 50, 0)], known(50, 0)),
-            ("our own delta changed between", vec![fact(1, 50, 0), fact(90_000, 50, 3)], CountBase::Missed),
+            ("our own delta changed between", vec![fact(1, 50, 0), fact(90_000, 50, 3)], Missed),
             ("the newest before it", vec![fact(9_800, 60, 0), fact(9_940, 50, -3)], known(50, -3)),
         ];
         for (name, history, expected) in cases {

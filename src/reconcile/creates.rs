@@ -5,7 +5,7 @@
 //! template filter is a *contains*.
 
 use super::ChangePlan;
-use super::in_doubt::{QUIET_CREATE, Settlement, judge_absence};
+use super::in_doubt::{EffectCheck, QUIET_CREATE, Settlement, judge_absence};
 use super::proof::ABSENCE_CHECKS_APART;
 use crate::model::{Timestamp, case_key};
 use crate::outbox::Reason;
@@ -23,15 +23,6 @@ pub struct FoundRecord {
     pub equal: bool,
 }
 
-/// A check after the send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CreateCheck {
-    /// Time of the request.
-    pub sent_at: Timestamp,
-    /// Records in the answer; `None` if the answer omitted others that exist.
-    pub found: Option<Vec<FoundRecord>>,
-}
-
 /// Decides a create from the preflight; `None` asks for the preflight.
 ///
 /// `Send` carries the ids seen, which the claim stores.
@@ -47,28 +38,34 @@ pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTre
 }
 
 /// Judges a create in doubt by the checks since, oldest first. `TookEffect` carries the id.
+///
+/// A check shows the records in the answer, and `None` if the answer omitted others that exist.
 pub fn settle_create(
     name: &str,
     seen_before: &BTreeSet<i64>,
     sent_at: Timestamp,
-    checks: &[CreateCheck],
+    checks: &[EffectCheck<Option<Vec<FoundRecord>>>],
 ) -> Settlement<i64> {
-    let new = |check: &CreateCheck| -> Vec<FoundRecord> {
+    let new = |found: &[FoundRecord]| -> Vec<FoundRecord> {
         let is_new = |found: &&FoundRecord| {
             case_key(&found.name) == case_key(name) && !seen_before.contains(&found.id)
         };
-        check.found.iter().flatten().filter(is_new).cloned().collect()
+        found.iter().filter(is_new).cloned().collect()
     };
-    if let Some(CreateCheck { sent_at: last, found: None }) = checks.last() {
-        return Settlement::CheckAgain { not_before: last.plus(ABSENCE_CHECKS_APART) };
-    }
-    match checks.last().map(new).unwrap_or_default().as_slice() {
+    let last = match checks.last() {
+        None => Vec::new(),
+        Some(EffectCheck { shown: Some(found), .. }) => new(found),
+        Some(EffectCheck { sent_at: last, shown: None }) => {
+            return Settlement::CheckAgain { not_before: last.plus(ABSENCE_CHECKS_APART) };
+        }
+    };
+    match last.as_slice() {
         [FoundRecord { id, equal: true, .. }] => Settlement::TookEffect(*id),
         [] => {
             // An answer with omissions was faulty, so that earlier checks prove nothing.
-            let shows_none = |check: &&CreateCheck| check.found.is_some() && new(check).is_empty();
-            let absent_at = checks.iter().rev().take_while(shows_none).map(|check| check.sent_at);
-            judge_absence(absent_at, sent_at, QUIET_CREATE, ABSENCE_CHECKS_APART)
+            let shows_none =
+                |shown: &Option<Vec<FoundRecord>>| shown.as_ref().is_some_and(|found| new(found).is_empty());
+            judge_absence(checks, shows_none, sent_at, QUIET_CREATE, ABSENCE_CHECKS_APART)
         }
         others => {
             let ids = others.iter().map(|found| found.id.to_string()).collect::<Vec<_>>().join(", ");
@@ -93,25 +90,23 @@ pub fn first_per_key<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usi
 
 #[cfg(test)]
 mod tests {
+    use super::super::in_doubt::tests::{assert_settlement, check_again_at as again, check_at};
     use super::*;
 
     fn found(id: i64, name: &str) -> FoundRecord {
         FoundRecord { id, name: name.into(), equal: true }
     }
 
-    fn check(second: i64, found: &[FoundRecord]) -> CreateCheck {
-        CreateCheck { sent_at: Timestamp(second * 1000), found: Some(found.to_vec()) }
+    fn check(second: i64, found: &[FoundRecord]) -> EffectCheck<Option<Vec<FoundRecord>>> {
+        check_at(second, Some(found.to_vec()))
     }
 
     #[test]
     fn what_is_there_is_not_made_again() {
         let there = [found(1, "Dock 1"), found(2, "Dock 10")];
         assert_eq!(plan_create("Dock", None), ChangePlan::ReadFirst);
-        assert_eq!(
-            plan_create("Dock", Some(&there)),
-            ChangePlan::Send(BTreeSet::from([1, 2])),
-            "a part of a name is no name"
-        );
+        let send = ChangePlan::Send(BTreeSet::from([1, 2]));
+        assert_eq!(plan_create("Dock", Some(&there)), send, "a part of a name is no name");
         for name in ["Dock 1", " dock 1 "] {
             let held = plan_create(name, Some(&there));
             assert!(matches!(held, ChangePlan::Held { reason: Reason::Exists, .. }), "{name}: {held:?}");
@@ -122,15 +117,11 @@ mod tests {
     fn a_create_took_effect_if_its_name_has_a_new_id() {
         let seen = BTreeSet::from([1]);
         let other = FoundRecord { equal: false, ..found(7, "Dock 2") };
-        let faulty = |second: i64| CreateCheck { found: None, ..check(second, &[]) };
-        let again = |second: i64| Settlement::CheckAgain { not_before: Timestamp(second * 1000) };
+        let faulty = |second: i64| check_at(second, None);
+        let created = vec![check(131, &[found(7, "Dock 2")])];
         let cases = [
-            ("no look", vec![], Some(again(700))),
-            (
-                "there, with a new id",
-                vec![check(131, &[found(7, "Dock 2")])],
-                Some(Settlement::TookEffect(7)),
-            ),
+            ("no check", vec![], Some(again(700))),
+            ("there, with a new id", created, Some(Settlement::TookEffect(7))),
             ("that id was there before", vec![check(131, &[found(1, "Dock 2")])], Some(again(700))),
             ("only a longer name", vec![check(131, &[found(7, "Dock 22")])], Some(again(700))),
             ("absent, once after ten minutes", vec![check(131, &[]), check(700, &[])], Some(again(820))),
@@ -142,11 +133,7 @@ mod tests {
             ("two of them", vec![check(131, &[found(7, "Dock 2"), found(8, "dock 2")])], None),
         ];
         for (name, checks, expected) in cases {
-            match (settle_create("Dock 2", &seen, Timestamp(100_000), &checks), expected) {
-                (Settlement::Undecided { .. }, None) => {}
-                (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
-                (settlement, None) => panic!("{name}: {settlement:?}"),
-            }
+            assert_settlement(name, settle_create("Dock 2", &seen, Timestamp(100_000), &checks), expected);
         }
     }
 

@@ -57,17 +57,29 @@ impl<T> Settlement<T> {
     }
 }
 
-/// Judges a request by checks that showed no effect.
+/// A check after the send of a request in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectCheck<S> {
+    /// Time of the check's request.
+    pub sent_at: Timestamp,
+    /// The state at the platform, as far as the judgement needs it.
+    pub shown: S,
+}
+
+/// Judges a request sent at `sent_at` by its latest checks, which show no effect.
 ///
-/// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (newest first), all showed no
-/// effect. Two of them, both after the quiet time, must be `apart`: [`READS_APART`] if the record came
-/// without the effect, and [`proof::ABSENCE_CHECKS_APART`] if no record came.
-pub(super) fn judge_absence<T>(
-    absent_at: impl Iterator<Item = Timestamp>,
+/// `checks` are in order, oldest first; `shows_none` is true for a check that shows no effect. Two of them,
+/// both after the quiet time, must be `apart`: [`READS_APART`] if the record came without the effect, and
+/// [`proof::ABSENCE_CHECKS_APART`] if no record came.
+pub(super) fn judge_absence<S, T>(
+    checks: &[EffectCheck<S>],
+    shows_none: impl Fn(&S) -> bool,
     sent_at: Timestamp,
     quiet: Duration,
     apart: Duration,
 ) -> Settlement<T> {
+    let latest = checks.iter().rev().take_while(|check| shows_none(&check.shown));
+    let absent_at = latest.map(|check| check.sent_at);
     let quiet_until = sent_at.plus(quiet);
     let mut checks = absent_at.filter(|at| *at >= quiet_until);
     let Some(last) = checks.next() else { return Settlement::CheckAgain { not_before: quiet_until } };
@@ -90,15 +102,6 @@ pub struct WriteInDoubt {
     pub sent_at: Timestamp,
     /// See [`quiet_quantity`].
     pub quiet: Duration,
-}
-
-/// A check of a stock level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteCheck {
-    /// Time of the request.
-    pub sent_at: Timestamp,
-    /// Result of the check.
-    pub result: CheckResult,
 }
 
 /// The stock level as a check shows it.
@@ -126,29 +129,29 @@ pub struct SiblingEntry {
 /// `TookEffect` carries the value to add to O.
 pub fn settle_write(
     write: &WriteInDoubt,
-    checks: &[WriteCheck],
+    checks: &[EffectCheck<CheckResult>],
     siblings: &[SiblingEntry],
 ) -> Settlement<i64> {
-    let landed =
+    let took_effect =
         Settlement::TookEffect(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: write.sent_at } };
-    if checks.iter().any(|check| check.result == CheckResult::Returned(Some(write.target))) {
-        return landed;
+    if checks.iter().any(|check| check.shown == CheckResult::Returned(Some(write.target))) {
+        return took_effect;
     }
-    let same = checks.iter().rev().take_while(|check| check.result == last.result);
-    let same_at = same.map(|check| check.sent_at);
-    if last.result == CheckResult::Returned(write.before) {
-        return judge_absence(same_at, write.sent_at, write.quiet, READS_APART);
+    let judge_same =
+        |apart| judge_absence(checks, |shown| *shown == last.shown, write.sent_at, write.quiet, apart);
+    if last.shown == CheckResult::Returned(write.before) {
+        return judge_same(READS_APART);
     }
     if siblings_confirm(siblings) {
-        return landed;
+        return took_effect;
     }
     let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
-    match last.result {
+    match last.shown {
         // An answer may omit a product or a link that exists. Endless checks would cost calls, so two of them
         // end it.
         CheckResult::NotReturned | CheckResult::Returned(None) => {
-            match judge_absence(same_at, write.sent_at, write.quiet, proof::ABSENCE_CHECKS_APART) {
+            match judge_same(proof::ABSENCE_CHECKS_APART) {
                 Settlement::HadNoEffect => undecided(describe_unreturned(write)),
                 other => other,
             }
@@ -192,4 +195,4 @@ fn quantity_text(quantity: Option<Quantity>) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,7 +3,7 @@
 //! No operation shows all of a product. A check is compared with the fields before the send and with the
 //! fields sent. An update is never sent a second time over another client's change.
 
-use super::in_doubt::{Settlement, judge_absence};
+use super::in_doubt::{EffectCheck, Settlement, judge_absence};
 use super::read_admission::READS_APART;
 use crate::model::Timestamp;
 use crate::outbox::Reason;
@@ -47,15 +47,6 @@ pub struct UpdateInDoubt {
     pub quiet: Duration,
 }
 
-/// A check after the send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpdateCheck {
-    /// Time of the request.
-    pub sent_at: Timestamp,
-    /// Fields of the check; `None` if it did not show the product.
-    pub shown: Option<ShownFields>,
-}
-
 impl UpdateInDoubt {
     /// Returns true if a check can prove the update: the update changes a field that checks show.
     pub fn is_provable(&self) -> bool {
@@ -73,8 +64,13 @@ impl UpdateInDoubt {
 
 /// Judges an update by the checks since, oldest first.
 ///
-/// `HadNoEffect` needs last checks that show the product exactly as before the send.
-pub fn settle_update(update: &UpdateInDoubt, checks: &[UpdateCheck], now: Timestamp) -> Settlement<()> {
+/// A check shows the fields, and `None` if the product did not come. `HadNoEffect` needs last checks that show
+/// the product exactly as before the send.
+pub fn settle_update(
+    update: &UpdateInDoubt,
+    checks: &[EffectCheck<Option<ShownFields>>],
+    now: Timestamp,
+) -> Settlement<()> {
     let quiet_until = update.sent_at.plus(update.quiet);
     let undecided = |detail| Settlement::Undecided {
         reason: Reason::Undecided,
@@ -92,9 +88,8 @@ pub fn settle_update(update: &UpdateInDoubt, checks: &[UpdateCheck], now: Timest
     if last.shown.as_ref().is_some_and(|shown| update.has_taken_effect(shown)) {
         return Settlement::TookEffect(());
     }
-    let same = checks.iter().rev().take_while(|check| check.shown == last.shown);
-    let same_at = same.map(|check| check.sent_at);
-    match (judge_absence(same_at, update.sent_at, update.quiet, READS_APART), &last.shown) {
+    let is_same = |shown: &Option<ShownFields>| *shown == last.shown;
+    match (judge_absence(checks, is_same, update.sent_at, update.quiet, READS_APART), &last.shown) {
         (Settlement::HadNoEffect, Some(shown)) if *shown == update.before => Settlement::HadNoEffect,
         (Settlement::HadNoEffect, Some(shown)) => undecided(describe_difference(update, shown)),
         (Settlement::HadNoEffect, None) => undecided(
@@ -157,6 +152,7 @@ fn comparable_text(value: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::in_doubt::tests::{assert_settlement, check_again_at as again, check_at};
     use super::*;
     use serde_json::json;
 
@@ -177,41 +173,23 @@ mod tests {
 
     #[test]
     fn an_update_is_sent_again_only_where_the_product_reads_exactly_as_before() {
-        let again = |second: i64| Some(Settlement::CheckAgain { not_before: Timestamp(second * 1000) });
+        let check = |second, upc| check_at(second, shown_fields(upc));
+        let absent = |second| check_at(second, None);
+        let (took_effect, had_none) = (Some(Settlement::TookEffect(())), Some(Settlement::HadNoEffect));
         let cases = [
-            ("no look", vec![], again(100)),
-            ("ours shows at once", vec![(101, shown_fields("2"))], Some(Settlement::TookEffect(()))),
-            ("as before, within the quiet time", vec![(101, shown_fields("1"))], again(110)),
-            ("as before, once after it", vec![(110, shown_fields("1"))], again(115)),
-            (
-                "as before, twice",
-                vec![(110, shown_fields("1")), (115, shown_fields("1"))],
-                Some(Settlement::HadNoEffect),
-            ),
-            (
-                "as before, then ours",
-                vec![(110, shown_fields("1")), (115, shown_fields("2"))],
-                Some(Settlement::TookEffect(())),
-            ),
-            ("another's, twice", vec![(110, shown_fields("3")), (115, shown_fields("3"))], None),
-            (
-                "another's, then as before",
-                vec![(110, shown_fields("3")), (115, shown_fields("1"))],
-                again(120),
-            ),
-            ("not shown, once", vec![(110, None)], again(115)),
-            ("not shown, twice", vec![(110, None), (115, None)], None),
+            ("no check", vec![], Some(again(100))),
+            ("the update's at once", vec![check(101, "2")], took_effect.clone()),
+            ("as before, within the quiet time", vec![check(101, "1")], Some(again(110))),
+            ("as before, once after it", vec![check(110, "1")], Some(again(115))),
+            ("as before, twice", vec![check(110, "1"), check(115, "1")], had_none),
+            ("as before, then the update's", vec![check(110, "1"), check(115, "2")], took_effect),
+            ("another's, twice", vec![check(110, "3"), check(115, "3")], None),
+            ("another's, then as before", vec![check(110, "3"), check(115, "1")], Some(again(120))),
+            ("not shown, once", vec![absent(110)], Some(again(115))),
+            ("not shown, twice", vec![absent(110), absent(115)], None),
         ];
         for (name, checks, expected) in cases {
-            let checks: Vec<UpdateCheck> = checks
-                .into_iter()
-                .map(|(second, shown)| UpdateCheck { sent_at: Timestamp(second * 1000), shown })
-                .collect();
-            match (settle_update(&update("2"), &checks, Timestamp(200_000)), expected) {
-                (Settlement::Undecided { .. }, None) => {}
-                (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
-                (settlement, None) => panic!("{name}: {settlement:?}"),
-            }
+            assert_settlement(name, settle_update(&update("2"), &checks, Timestamp(200_000)), expected);
         }
     }
 
@@ -220,7 +198,7 @@ mod tests {
         let invisible = update("1");
         assert!(!invisible.is_provable());
         let early = settle_update(&invisible, &[], Timestamp(109_999));
-        assert_eq!(early, Settlement::CheckAgain { not_before: Timestamp(110_000) });
+        assert_eq!(early, again(110));
         let late = settle_update(&invisible, &[], Timestamp(110_000));
         assert!(matches!(late, Settlement::Undecided { reason: Reason::Undecided, .. }), "{late:?}");
     }

@@ -114,48 +114,34 @@ mod tests {
     fn two_checks_must_be_apart_by_both_clocks() {
         let check = |at: i64, moment: i64| CheckTime { at: Timestamp(at), moment: Moment(moment) };
         let second = check(1_000_000, 500_000);
-        for (name, first, expected) in [
-            ("both", check(880_000, 380_000), true),
-            ("the calendar was set ahead", check(0, 499_000), false),
-            ("the host was booted between them", check(880_000, 900_000), false),
-            ("the calendar was set back", check(2_000_000, 380_000), false),
+        // Columns: name, first check, proves absence, the distance is measured from the first check.
+        for (name, first, is_proof, is_start) in [
+            ("both", check(880_000, 380_000), true, true),
+            ("the calendar was set ahead", check(0, 499_000), false, true),
+            ("the host was booted between them", check(880_000, 900_000), false, false),
+            ("the calendar was set back", check(2_000_000, 380_000), false, false),
         ] {
-            assert_eq!(second.proves_absent(Some(first), true), expected, "{name}");
+            assert_eq!(second.proves_absent(Some(first), true), is_proof, "{name}");
+            assert_eq!(second.measured_from(Some(first)) == first, is_start, "{name}");
         }
-        assert_eq!(second.measured_from(Some(check(880_000, 380_000))), check(880_000, 380_000));
-        assert_eq!(
-            second.measured_from(Some(check(2_000_000, 380_000))),
-            second,
-            "the calendar was set back"
-        );
-        assert_eq!(second.measured_from(Some(check(880_000, 900_000))), second, "another boot");
     }
 
     #[test]
     fn a_refusal_means_the_content_only_if_the_key_worked_soon_before_the_call_and_after_it() {
-        let (then, judge) =
-            (Moment(1_000_000), |at, sent, key| judge_refusal(at, sent, (key, "HTTP 500".into())));
-        let a_moment = Duration::from_millis(1);
+        use RefusalCause::{Content, NotKnown, Refused, Unproved};
+        let judge = |at, sent, key| judge_refusal(at, sent, (key, "HTTP 500".into()));
+        let then = Moment(1_000_000);
+        let (last_proof, a_moment) = (then.plus(ABSENCE_CHECKS_APART), Duration::from_millis(1));
         for (name, worked_at, sent, expected) in [
-            ("nothing was probed yet", None, then, RefusalCause::Unproved),
-            ("just before", Some(then), then, RefusalCause::Content),
-            (
-                "long before, but not too long",
-                Some(then),
-                then.plus(ABSENCE_CHECKS_APART),
-                RefusalCause::Content,
-            ),
-            (
-                "too long before",
-                Some(then),
-                then.plus(ABSENCE_CHECKS_APART + a_moment),
-                RefusalCause::Unproved,
-            ),
-            ("sent before the probe", Some(then), then.minus(a_moment), RefusalCause::Unproved),
+            ("nothing was probed yet", None, then, Unproved),
+            ("just before", Some(then), then, Content),
+            ("long before, but not too long", Some(then), last_proof, Content),
+            ("too long before", Some(then), last_proof.plus(a_moment), Unproved),
+            ("sent before the probe", Some(then), then.minus(a_moment), Unproved),
         ] {
             assert_eq!(judge(worked_at, sent, KeyState::Works), expected, "{name}");
         }
-        assert_eq!(judge(Some(then), then, KeyState::Refused), RefusalCause::Refused);
-        assert_eq!(judge(Some(then), then, KeyState::NotKnown), RefusalCause::NotKnown("HTTP 500".into()));
+        assert_eq!(judge(Some(then), then, KeyState::Refused), Refused);
+        assert_eq!(judge(Some(then), then, KeyState::NotKnown), NotKnown("HTTP 500".into()));
     }
 }

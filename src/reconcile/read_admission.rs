@@ -63,7 +63,7 @@ pub enum ReadAdmission {
 
 /// Judges a read of a stock level by the last write.
 pub fn admit_read(read: &StockLevelRead, write: &LastWrite) -> ReadAdmission {
-    if write.completed.is_none_or(|concluded| read.began <= concluded) {
+    if write.completed.is_none_or(|completed| read.began <= completed) {
         return ReadAdmission::Evidence;
     }
     if !write.is_unconfirmed || !write.is_contradicted_by(read.quantity) {

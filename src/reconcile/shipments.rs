@@ -5,7 +5,7 @@
 //! never proves that our request caused it, because a person may have shipped the same units at the platform.
 
 use super::ChangePlan;
-use super::in_doubt::{QUIET_CREATE, Settlement, judge_absence};
+use super::in_doubt::{EffectCheck, QUIET_CREATE, Settlement, judge_absence};
 use super::read_admission::READS_APART;
 use crate::model::{ChangeId, LineItemId, OrderLine, Timestamp};
 use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
@@ -112,46 +112,37 @@ fn left_unknown(line: &OrderLine) -> StoppedPlan {
     ChangePlan::Held { reason: Reason::LeftUnknown, detail }
 }
 
-/// A check of the order after the send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShipmentCheck {
-    /// Time of the request.
-    pub sent_at: Timestamp,
-    /// Units left of each line, if the platform stated them.
-    pub left: BTreeMap<LineItemId, i64>,
-}
+/// Units left of each line of an order, if the platform stated them.
+pub type UnitsLeft = BTreeMap<LineItemId, i64>;
 
-/// Judges a shipment without an answer by the checks since, oldest first.
+/// Judges a shipment without an answer by the checks of its order since, oldest first.
 ///
 /// The result is never `TookEffect`, because only a shipment id proves the effect (see [`check_adoption`]).
 pub fn settle_shipment(
     claimed: &[ClaimedLine],
     sent_at: Timestamp,
-    checks: &[ShipmentCheck],
+    checks: &[EffectCheck<UnitsLeft>],
 ) -> Settlement<()> {
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
-    if claimed.iter().any(|line| line.left_before.is_none() || !last.left.contains_key(&line.line_item_id)) {
+    if claimed.iter().any(|line| line.left_before.is_none() || !last.shown.contains_key(&line.line_item_id)) {
         let detail =
             "the platform does not state the quantity left of the order; check for the shipment there".into();
         return Settlement::Undecided { reason: Reason::LandedOrAnother, detail };
     }
-    let moved = |check: &ShipmentCheck| {
-        let changed = |line: &&ClaimedLine| check.left.get(&line.line_item_id).copied() != line.left_before;
-        claimed.iter().find(changed).copied()
+    let moved = |left: &UnitsLeft| {
+        claimed.iter().find(|line| left.get(&line.line_item_id).copied() != line.left_before)
     };
-    match moved(last) {
+    match moved(&last.shown) {
         Some(line) => {
-            Settlement::Undecided { reason: Reason::LandedOrAnother, detail: describe_check(&line, last) }
+            let detail = describe_check(line, &last.shown);
+            Settlement::Undecided { reason: Reason::LandedOrAnother, detail }
         }
-        None => {
-            let unmoved = checks.iter().rev().take_while(|check| moved(check).is_none());
-            judge_absence(unmoved.map(|check| check.sent_at), sent_at, QUIET_CREATE, READS_APART)
-        }
+        None => judge_absence(checks, |left| moved(left).is_none(), sent_at, QUIET_CREATE, READS_APART),
     }
 }
 
-fn describe_check(line: &ClaimedLine, check: &ShipmentCheck) -> String {
-    let now = check.left.get(&line.line_item_id).copied().unwrap_or_default();
+fn describe_check(line: &ClaimedLine, left: &UnitsLeft) -> String {
+    let now = left.get(&line.line_item_id).copied().unwrap_or_default();
     let before = line.left_before.unwrap_or_default();
     let ClaimedLine { line_item_id, quantity, .. } = line;
     format!(
@@ -178,8 +169,7 @@ pub fn check_adoption(
     claimed.iter().for_each(|line| *wanted.entry(line.line_item_id).or_default() += line.quantity);
     let mut found: BTreeMap<LineItemId, i64> = BTreeMap::new();
     items.iter().for_each(|(line, quantity)| *found.entry(*line).or_default() += quantity);
-    let differs = |line: &&LineItemId| wanted.get(*line) != found.get(*line);
-    match wanted.keys().chain(found.keys()).find(differs) {
+    match wanted.keys().chain(found.keys()).find(|line| wanted.get(line) != found.get(line)) {
         Some(line) => {
             let count = |lines: &BTreeMap<LineItemId, i64>| lines.get(line).copied().unwrap_or(0);
             let (wanted, shipped) = (count(&wanted), count(&found));

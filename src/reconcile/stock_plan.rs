@@ -19,42 +19,40 @@ use std::collections::BTreeMap;
 ///
 /// The input contains no change in flight or in doubt: the stock level waits while such a change exists.
 pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
+    use StockLevelKnowledge::{
+        AmbiguousSku, Disputed, Kit, Known, PossibleKit, UnknownSku, UnknownWarehouse, Unlinked, Unlisted,
+        Unread,
+    };
     if !input.changes.iter().any(is_pending) {
         return PlanDraft::new(input, None).nothing_pending();
     }
     let (sku, warehouse) = (&input.stock_level.sku, input.stock_level.warehouse_id);
-    let reject =
-        |reason, detail: String| decide_each_pending(input, &ChangeDecision::Rejected { reason, detail });
+    let reject = |reason, detail| decide_each_pending(input, &ChangeDecision::Rejected { reason, detail });
     match &input.fact {
-        StockLevelKnowledge::Unread => READ_FIRST,
-        StockLevelKnowledge::Known(pair) | StockLevelKnowledge::Disputed(pair) => {
-            PlanDraft::new(input, Some(*pair)).plan_pending()
+        Unread => READ_FIRST,
+        Known(pair) | Disputed(pair) => PlanDraft::new(input, Some(*pair)).plan_pending(),
+        Unlinked => PlanDraft::new(input, None).plan_pending(),
+        UnknownSku => {
+            let detail = format!("the platform returns no SKU `{sku}`; correct it or create the product");
+            reject(Reason::UnknownSku, detail)
         }
-        StockLevelKnowledge::Unlinked => PlanDraft::new(input, None).plan_pending(),
-        StockLevelKnowledge::UnknownSku => reject(
-            Reason::UnknownSku,
-            format!("the platform returns no SKU `{sku}`; correct it or create the product"),
-        ),
-        StockLevelKnowledge::Unlisted | StockLevelKnowledge::PossibleKit => {
-            StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() }
+        Unlisted | PossibleKit => StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() },
+        UnknownWarehouse => {
+            let detail = format!("the platform lists no warehouse {warehouse}; see `tallyd warehouse list`");
+            reject(Reason::UnknownWarehouse, detail)
         }
-        StockLevelKnowledge::UnknownWarehouse => reject(
-            Reason::UnknownWarehouse,
-            format!("the platform lists no warehouse {warehouse}; see `tallyd warehouse list`"),
-        ),
-        StockLevelKnowledge::Kit => reject(
-            Reason::Kit,
-            format!("{sku} is a kit, its quantity follows from its components; set those"),
-        ),
-        StockLevelKnowledge::AmbiguousSku(miscased_skus) => {
-            let spellings = miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect::<Vec<_>>();
+        Kit => {
+            let detail = format!("{sku} is a kit, its quantity follows from its components; set those");
+            reject(Reason::Kit, detail)
+        }
+        AmbiguousSku(miscased_skus) => {
+            let spellings: Vec<_> = miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect();
             let detail = format!(
                 "the platform has {}, and none is spelled `{sku}`; insert the change with one of them",
                 spellings.join(", ")
             );
-            let held =
-                ChangeDecision::Held { reason: Reason::AmbiguousSku, detail, mine: None, theirs: None };
-            decide_each_pending(input, &held)
+            let reason = Reason::AmbiguousSku;
+            decide_each_pending(input, &ChangeDecision::Held { reason, detail, mine: None, theirs: None })
         }
     }
 }
@@ -120,8 +118,8 @@ impl<'a> PlanDraft<'a> {
             CountDecision::ReadFirst => return READ_FIRST,
             CountDecision::PlatformWins(why) => {
                 let detail = format!("{why}; by policy the platform's quantity wins");
-                self.outcomes
-                    .insert(change.id, ChangeDecision::Rejected { reason: Reason::RemoteWins, detail });
+                let rejected = ChangeDecision::Rejected { reason: Reason::RemoteWins, detail };
+                self.outcomes.insert(change.id, rejected);
             }
             CountDecision::Conflict(why) => {
                 let detail = format!("{why}; decide which quantity is correct");
@@ -156,21 +154,21 @@ impl<'a> PlanDraft<'a> {
         latest
     }
 
-    /// Adds the adjusts to `taken`, or to the fact, until the result is in range. Then decides all changes.
-    fn apply_adjusts(mut self, mut taken: Option<EffectiveCount>) -> StockLevelPlan {
+    /// Adds the adjusts to `count`, or to the fact, until the result is in range. Then decides all changes.
+    fn apply_adjusts(mut self, mut count: Option<EffectiveCount>) -> StockLevelPlan {
         loop {
-            let adjusts = self.undecided_adjusts(taken.as_ref());
-            let start = taken.as_ref().map(|taken| taken.start).or(self.trusted_fact());
+            let adjusts = self.undecided_adjusts(count.as_ref());
+            let start = count.as_ref().map(|count| count.start).or(self.trusted_fact());
             let Some(start) = start else { return self.hold_groundless(&adjusts) };
             let deltas: Vec<i64> = adjusts.iter().map(|(_, delta)| *delta).collect();
             let Some(OutOfRange { culprit, reason, result }) =
-                find_offending(start, &deltas, taken.is_some())
+                find_offending(start, &deltas, count.is_some())
             else {
-                return self.decide_all(taken, &adjusts, start);
+                return self.decide_all(count, &adjusts, start);
             };
             let culprit = match culprit {
                 Some(index) => Some(adjusts[index].0),
-                None => taken.take().map(|taken| taken.mark.id),
+                None => count.take().map(|count| count.mark.id),
             };
             let detail = format!("{} would become {result}; count it again", self.input.stock_level);
             if let Some(id) = culprit {
@@ -184,26 +182,26 @@ impl<'a> PlanDraft<'a> {
         self.now.filter(|_| !is_disputed).map(|now| now.quantity.0)
     }
 
-    /// Returns the undecided adjusts to add to `taken`, or to the fact.
-    fn undecided_adjusts(&self, taken: Option<&EffectiveCount>) -> Vec<(ChangeId, i64)> {
-        let counts = |change: &StockLevelChange| {
-            taken.is_none_or(|taken| taken.mark.precedes_adjust(change.id, change.created_at))
+    /// Returns the undecided adjusts to add to `count`, or to the fact.
+    fn undecided_adjusts(&self, count: Option<&EffectiveCount>) -> Vec<(ChangeId, i64)> {
+        let is_added = |change: &StockLevelChange| {
+            count.is_none_or(|count| count.mark.precedes_adjust(change.id, change.created_at))
                 && !self.outcomes.contains_key(&change.id)
         };
-        let pending = self.input.changes.iter().filter(|change| is_pending(change) && counts(change));
+        let pending = self.input.changes.iter().filter(|change| is_pending(change) && is_added(change));
         pending.filter_map(|change| Some((change.id, as_adjust(change)?))).collect()
     }
 
     fn decide_all(
         mut self,
-        taken: Option<EffectiveCount>,
+        count: Option<EffectiveCount>,
         adjusts: &[(ChangeId, i64)],
         start: i64,
     ) -> StockLevelPlan {
-        if taken.is_none() && adjusts.is_empty() {
+        if count.is_none() && adjusts.is_empty() {
             return self.finish_plan(StockLevelStep::Nothing);
         }
-        if let Some(EffectiveCount { mark, explanation, .. }) = taken {
+        if let Some(EffectiveCount { mark, explanation, .. }) = count {
             self.supersede_adjusts(&mark);
             self.outcomes.insert(mark.id, ChangeDecision::Completes { explanation });
         }
@@ -226,17 +224,14 @@ impl<'a> PlanDraft<'a> {
     /// Holds adjusts without a fact to add to. A count needs no fact.
     fn hold_groundless(mut self, adjusts: &[(ChangeId, i64)]) -> StockLevelPlan {
         let level = self.input.stock_level;
+        let (reason, why) = match self.now.map(|now| now.quantity) {
+            Some(shown) => (
+                Reason::Mismatch,
+                format!("the platform shows {shown} for {level}, not the quantity that it accepted last"),
+            ),
+            None => (Reason::Unlinked, format!("the platform has no link for {level}")),
+        };
         for (id, delta) in adjusts {
-            let (reason, why) = match self.now {
-                Some(now) => (
-                    Reason::Mismatch,
-                    format!(
-                        "the platform shows {} for {level}, not the quantity that it accepted last",
-                        now.quantity
-                    ),
-                ),
-                None => (Reason::Unlinked, format!("the platform has no link for {level}")),
-            };
             self.hold_change(*id, reason, format!("adjust {delta:+}, but {why}; count it instead"), None);
         }
         self.finish_plan(StockLevelStep::Nothing)

@@ -5,7 +5,7 @@
 //! always names the items, because a submit without lines would ship everything left.
 
 use super::ChangePlan;
-use super::in_doubt::{Settlement, judge_absence};
+use super::in_doubt::{EffectCheck, Settlement, judge_absence};
 use super::read_admission::READS_APART;
 use crate::model::{LineItemId, ShipmentItemId, Timestamp};
 use crate::outbox::{LineRef, Reason, TrackingInfo, TrackingLine, TrackingSubmit};
@@ -108,16 +108,10 @@ fn conflict_detail(item: ShipmentItemId, shown: &str, requested: &str) -> String
     )
 }
 
-/// A check of the shipment after the send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrackingCheck {
-    /// Time of the request.
-    pub sent_at: Timestamp,
-    /// Tracking number of each item, if it has one.
-    pub numbers: BTreeMap<ShipmentItemId, Option<String>>,
-}
+/// Tracking number of each item of a shipment, if it has one.
+pub type ItemNumbers = BTreeMap<ShipmentItemId, Option<String>>;
 
-/// Judges a tracking without an answer by the checks since, oldest first.
+/// Judges a tracking without an answer by the checks of its shipment since, oldest first.
 ///
 /// `claimed` are the items with their numbers. `HadNoEffect` may concern a part of the items; the next plan
 /// finds them.
@@ -125,26 +119,25 @@ pub fn settle_tracking(
     claimed: &[(ShipmentItemId, String)],
     sent_at: Timestamp,
     quiet: Duration,
-    checks: &[TrackingCheck],
+    checks: &[EffectCheck<ItemNumbers>],
 ) -> Settlement<()> {
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
-    let shown = |check: &TrackingCheck, item: ShipmentItemId| {
-        check.numbers.get(&item).and_then(Option::as_deref).and_then(shown_number)
+    let shown = |numbers: &ItemNumbers, item: ShipmentItemId| {
+        numbers.get(&item).and_then(Option::as_deref).and_then(shown_number)
     };
-    let all = |check: &TrackingCheck| {
-        claimed.iter().all(|(item, sent)| shown(check, *item) == Some(number_case_key(sent)))
+    let all = |numbers: &ItemNumbers| {
+        claimed.iter().all(|(item, sent)| shown(numbers, *item) == Some(number_case_key(sent)))
     };
-    if all(last) {
+    if all(&last.shown) {
         return Settlement::TookEffect(());
     }
     for (item, sent) in claimed {
-        if let Some(shown) = shown(last, *item).filter(|shown| *shown != number_case_key(sent)) {
+        if let Some(shown) = shown(&last.shown, *item).filter(|shown| *shown != number_case_key(sent)) {
             let detail = conflict_detail(*item, &shown, sent);
             return Settlement::Undecided { reason: Reason::TrackingConflict, detail };
         }
     }
-    let lacking = checks.iter().rev().take_while(|check| !all(check));
-    judge_absence(lacking.map(|check| check.sent_at), sent_at, quiet, READS_APART)
+    judge_absence(checks, |numbers| !all(numbers), sent_at, quiet, READS_APART)
 }
 
 /// Returns a line's values, with the change's values as default (docs/interface.md, *Submit tracking info*).

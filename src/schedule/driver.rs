@@ -220,7 +220,7 @@ impl TickStore {
 
     fn entries(&self) -> Vec<(JobId, (JobKind, Schedule))> {
         let state = self.lock_state();
-        let jobs = state.jobs.iter().map(|(id, slot)| (*id, &slot.occurrences));
+        let jobs = state.jobs.iter().map(|(id, scheduled)| (*id, &scheduled.occurrences));
         jobs.map(|(id, job)| (id, (job.job, job.schedule.clone()))).collect()
     }
 
@@ -262,20 +262,15 @@ impl TickState {
         self.polls += 1;
         let now = self.clock.now();
         if self.set_back.is_set_back(now) {
-            for slot in self.jobs.values_mut() {
-                slot.set_ticks(now, None);
-                slot.occurrences.reset_fired();
+            for job in self.jobs.values_mut() {
+                job.set_ticks(now, None);
+                job.occurrences.reset_fired();
             }
         }
-        let rows = self.jobs.values().filter_map(|slot| slot.row.as_ref());
-        let ticks: Vec<_> = rows
-            .map(|row| JobAndNextTick {
-                id: row.id,
-                job_type: row.job_type,
-                next_tick: row.next_tick,
-                last_tick: row.last_tick,
-            })
-            .collect();
+        let tick = |&JobStoredData { id, job_type, next_tick, last_tick, .. }: &JobStoredData| {
+            JobAndNextTick { id, job_type, next_tick, last_tick }
+        };
+        let ticks: Vec<_> = self.jobs.values().filter_map(|job| job.row.as_ref().map(tick)).collect();
         let delay = self.answer_delay(&ticks, now);
         (ticks, delay)
     }
@@ -309,16 +304,16 @@ impl InitStore for TickStore {
 
 impl DataStore<JobStoredData> for TickStore {
     fn get(&mut self, id: JobId) -> SchedulerFuture<Option<JobStoredData>> {
-        ready_future(self.lock_state().jobs.get(&id).and_then(|slot| slot.row.clone()))
+        ready_future(self.lock_state().jobs.get(&id).and_then(|job| job.row.clone()))
     }
 
     fn add_or_update(&mut self, row: JobStoredData) -> SchedulerFuture<()> {
         let mut state = self.lock_state();
         let now = state.clock.now();
-        if let Some(slot) = row.id.as_ref().and_then(|id| state.jobs.get_mut(&JobId::from(id))) {
+        if let Some(job) = row.id.as_ref().and_then(|id| state.jobs.get_mut(&JobId::from(id))) {
             let last_tick = row.last_tick;
-            slot.row = Some(row);
-            slot.set_ticks(now, last_tick);
+            job.row = Some(row);
+            job.set_ticks(now, last_tick);
         }
         ready_future(())
     }
@@ -342,8 +337,8 @@ impl MetaDataStorage for TickStore {
     ) -> SchedulerFuture<()> {
         let mut state = self.lock_state();
         let at = last.map_or_else(|| state.clock.now(), |last| Timestamp(last.timestamp_millis()));
-        if let Some(slot) = state.jobs.get_mut(&id) {
-            slot.set_ticks(at, u64::try_from(at.0 / 1000).ok());
+        if let Some(job) = state.jobs.get_mut(&id) {
+            job.set_ticks(at, u64::try_from(at.0 / 1000).ok());
         }
         ready_future(())
     }

@@ -53,25 +53,20 @@ pub struct ScheduleFit {
 pub fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
     let requested: Vec<f64> = demands.iter().map(per_minute).collect();
     let cap = fair_cap(&requested, limit);
-    let rows = demands.iter().zip(&requested).map(|(demand, requested)| {
+    let rows = demands.iter().zip(&requested).map(|(demand, &requested)| {
+        let &JobDemand { kind, calls, interval, may_hold_back } = demand;
         let granted = requested.min(cap);
-        let run_s = demand.calls * 60.0 / limit.max(1.0);
-        let turn_s = if granted > 0.0 { demand.calls * 60.0 / granted } else { 0.0 };
-        let interval_s = demand.interval.as_secs_f64() * if demand.may_hold_back { 2.0 } else { 1.0 };
-        let oldest = Duration::from_secs_f64(interval_s.max(turn_s) + run_s);
-        JobAllotment {
-            kind: demand.kind,
-            calls: demand.calls,
-            requested: *requested,
-            granted,
-            max_age: oldest,
-        }
+        let run_s = calls * 60.0 / limit.max(1.0);
+        let turn_s = if granted > 0.0 { calls * 60.0 / granted } else { 0.0 };
+        let interval_s = interval.as_secs_f64() * if may_hold_back { 2.0 } else { 1.0 };
+        let max_age = Duration::from_secs_f64(interval_s.max(turn_s) + run_s);
+        JobAllotment { kind, calls, requested, granted, max_age }
     });
     let rows: Vec<JobAllotment> = rows.collect();
     let sum: f64 = requested.iter().sum();
     let most = rows.iter().max_by(|one, two| one.requested.total_cmp(&two.requested));
-    let gives_way = most.filter(|_| sum > limit).map(|row| row.kind);
-    ScheduleFit { rows, requested: sum, headroom: limit - sum, skipped_first: gives_way }
+    let skipped_first = most.filter(|_| sum > limit).map(|row| row.kind);
+    ScheduleFit { rows, requested: sum, headroom: limit - sum, skipped_first }
 }
 
 fn per_minute(demand: &JobDemand) -> f64 {

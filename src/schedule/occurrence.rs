@@ -84,9 +84,8 @@ mod tests {
 
     #[test]
     fn an_occurrence_is_handed_out_once_and_one_that_comes_too_late_goes_by_the_policy() {
-        for (missed, late) in
-            [(MissedPolicy::RunOnce, Some(at("2027-01-01T09:00:00Z"))), (MissedPolicy::Skip, None)]
-        {
+        let due = at("2027-01-01T09:00:00Z");
+        for (missed, late) in [(MissedPolicy::RunOnce, Some(due)), (MissedPolicy::Skip, None)] {
             let mut hourly = hourly(missed);
             assert_eq!(hourly.take_due(at("2027-01-01T05:00:00.300Z")), Some(at("2027-01-01T05:00:00Z")));
             assert_eq!(hourly.take_due(at("2027-01-01T05:00:00.800Z")), None, "a second tick for the same");

@@ -260,9 +260,7 @@ mod tests {
         let (both, both_near, both_calls) = figures(SpareUse::MoversAndNearZero);
         assert!(both_calls <= rounds_calls, "with no more calls");
         assert!(both < 0.9 * rounds && both < movers, "{rounds:.2} {movers:.2} {both:.2}");
-        assert!(
-            both_near < 0.25 * rounds_near.min(movers_near),
-            "{rounds_near:.2} {movers_near:.2} {both_near:.2}"
-        );
+        let best_near = rounds_near.min(movers_near);
+        assert!(both_near < 0.25 * best_near, "{rounds_near:.2} {movers_near:.2} {both_near:.2}");
     }
 }

@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::in_doubt::{
-    CheckResult, Settlement, SiblingEntry, WriteCheck, WriteInDoubt, quiet_quantity, settle_write,
+    CheckResult, EffectCheck, Settlement, SiblingEntry, WriteInDoubt, quiet_quantity, settle_write,
 };
 use crate::reconcile::product_update::{ShownFields as ShownOfProduct, UpdateInDoubt};
 use crate::reconcile::shipments::ClaimedLine;
@@ -168,7 +168,7 @@ fn call_entries(
     for row in rows {
         let (Some(name), Some(written)) = (call_level(row), row.written) else { continue };
         let checks = quantity_checks(&stored_checks(row, calendar)?);
-        let now = match checks.and_then(|checks| checks.last().map(|check| check.result)) {
+        let now = match checks.and_then(|checks| checks.last().map(|check| check.shown)) {
             Some(CheckResult::Returned(quantity)) => quantity,
             Some(CheckResult::NotReturned) | None => None,
         };
@@ -214,17 +214,14 @@ impl InDoubtCase {
                 settle_write(&write, &quantity_checks(&self.checks)?, witnesses).map(|_| None)
             }
             InDoubtRequest::Shipment { claimed, .. } => {
-                let checks = self.parse_checks(|sent_at, left| shipments::ShipmentCheck { sent_at, left })?;
-                shipments::settle_shipment(claimed, sent_at, &checks).map(|()| None)
+                shipments::settle_shipment(claimed, sent_at, &self.parse_checks()?).map(|()| None)
             }
             InDoubtRequest::Tracking(claim) => {
-                let checks =
-                    self.parse_checks(|sent_at, numbers| tracking::TrackingCheck { sent_at, numbers })?;
+                let checks = self.parse_checks()?;
                 tracking::settle_tracking(&claim.items, sent_at, quiet, &checks).map(|()| None)
             }
             InDoubtRequest::Update(claim) => {
-                let checks =
-                    self.parse_checks(|sent_at, shown| product_update::UpdateCheck { sent_at, shown })?;
+                let checks = self.parse_checks()?;
                 product_update::settle_update(&claim.in_doubt(sent_at, quiet), &checks, now).map(|()| None)
             }
             // The first check has no quiet time, because an effect may be visible already.
@@ -233,8 +230,7 @@ impl InDoubtCase {
             }
             InDoubtRequest::Create { body, seen } => {
                 let create = CreateBody::from_body(body)?;
-                let checks = self.parse_checks(|sent_at, found| creates::CreateCheck { sent_at, found })?;
-                creates::settle_create(create.name(), seen, sent_at, &checks).map(Some)
+                creates::settle_create(create.name(), seen, sent_at, &self.parse_checks()?).map(Some)
             }
             InDoubtRequest::Unreadable => undecided("its claim is unreadable; check at the platform"),
         })
@@ -248,10 +244,11 @@ impl InDoubtCase {
     }
 
     /// Returns the checks parsed by the kind. `None` if a check is unreadable.
-    fn parse_checks<T: DeserializeOwned, C>(&self, check: impl Fn(Timestamp, T) -> C) -> Option<Vec<C>> {
-        let read =
-            |(at, shown): &(Timestamp, Value)| Some(check(*at, serde_json::from_value(shown.clone()).ok()?));
-        self.checks.iter().map(read).collect()
+    fn parse_checks<S: DeserializeOwned>(&self) -> Option<Vec<EffectCheck<S>>> {
+        let parse = |(sent_at, shown): &(Timestamp, Value)| {
+            Some(EffectCheck { sent_at: *sent_at, shown: serde_json::from_value(shown.clone()).ok()? })
+        };
+        self.checks.iter().map(parse).collect()
     }
 }
 
@@ -304,7 +301,7 @@ fn stored_checks(row: &InDoubtRow, calendar: BootCalendar) -> Result<Vec<(Timest
 }
 
 /// Returns the checks of a stock level. `None` if a check has neither a quantity nor an absence.
-fn quantity_checks(checks: &[(Timestamp, Value)]) -> Option<Vec<WriteCheck>> {
+fn quantity_checks(checks: &[(Timestamp, Value)]) -> Option<Vec<EffectCheck<CheckResult>>> {
     let shown = |value: &Value| match value {
         Value::Null => Some(CheckResult::Returned(None)),
         Value::Number(number) => {
@@ -314,6 +311,6 @@ fn quantity_checks(checks: &[(Timestamp, Value)]) -> Option<Vec<WriteCheck>> {
     };
     checks
         .iter()
-        .map(|(sent_at, value)| Some(WriteCheck { sent_at: *sent_at, result: shown(value)? }))
+        .map(|(sent_at, value)| Some(EffectCheck { sent_at: *sent_at, shown: shown(value)? }))
         .collect()
 }

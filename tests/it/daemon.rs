@@ -312,7 +312,7 @@ async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
     assert_eq!(world.shop().await, before, "nothing was zeroed");
     let (state, reason, detail) = world.fate("z0").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "brake"), "{detail}");
-    assert!(detail.contains("stock levels would become empty"), "{detail}");
+    assert!(detail.contains("stock levels would become 0"), "{detail}");
 
     let store = tallyd::store::Store::open_beside(&world.path).await.unwrap();
     let mut write = store.begin_write(tallyd::store::Durability::Full).await.unwrap();

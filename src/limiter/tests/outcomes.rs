@@ -6,17 +6,10 @@ use super::*;
 async fn a_429_with_retry_after_stops_every_lane_for_that_time() {
     let limiter = limiter(LimiterSettings::default());
     let events = urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::RateThrottled(seconds(17)));
-    let [
-        LimiterEvent::HoldStarted(hold),
-        LimiterEvent::LimitReduced { permille: 750, limit: 90, reservations: 1 },
-    ] = &events[..]
-    else {
-        panic!("{events:?}")
-    };
-    assert_eq!(
-        (hold.scope, hold.reason, hold.duration_ms),
-        (HoldScope::Account, HoldReason::Rate, Some(17_000))
-    );
+    let [LimiterEvent::HoldStarted(hold), reduced] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(*reduced, LimiterEvent::LimitReduced { permille: 750, limit: 90, reservations: 1 });
+    let expected = (HoldScope::Account, HoldReason::Rate, Some(17_000));
+    assert_eq!((hold.scope, hold.reason, hold.duration_ms), expected);
     assert_eq!(length_of_wait(&limiter, READ, Lane::Operator).await, seconds(17));
 }
 
@@ -45,10 +38,9 @@ async fn with_none_of_ours_in_flight_the_operation_waits_one_second_then_two() {
 async fn after_the_bad_request_throttle_one_read_goes_alone_and_then_only_reads() {
     let limiter = limiter(LimiterSettings::default());
     let events = urgent(&limiter, PUSH).await.complete_call(QuotaOutcome::BadRequestThrottled(seconds(600)));
-    assert!(
-        matches!(events[..], [LimiterEvent::HoldStarted(_), LimiterEvent::BudgetExhausted { .. }]),
-        "{events:?}"
-    );
+    let [LimiterEvent::HoldStarted(_), LimiterEvent::BudgetExhausted { .. }] = events[..] else {
+        panic!("{events:?}")
+    };
     assert!(must_wait(&limiter, READ, Lane::Probe).await);
     sleep(seconds(600)).await;
     let first = urgent(&limiter, READ).await;
@@ -87,10 +79,8 @@ async fn a_refused_key_stops_all_but_the_probe_until_it_is_lifted() {
     assert!(!limiter.is_refused());
 
     let events = urgent(&limiter, Operation::WorkQueue).await.complete_call(QuotaOutcome::RefusedKey);
-    assert!(
-        matches!(&events[..], [LimiterEvent::HoldStarted(hold)] if hold.scope == HoldScope::Key),
-        "{events:?}"
-    );
+    let [LimiterEvent::HoldStarted(hold)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(hold.scope, HoldScope::Key);
     assert!(limiter.is_refused() && limiter.refuse_key("again").is_none());
     assert!(must_wait(&limiter, READ, Lane::Operator).await);
     assert!(!must_wait(&limiter, READ, Lane::Probe).await);
@@ -136,10 +126,8 @@ async fn a_lowered_adaptive_limit_survives_a_restart_and_recovers() {
     let after = Limiter::new(LimiterSettings::default(), clock, state);
     assert_eq!((after.quota_usage().limit, after.quota_usage().share_permille), (90, 750));
     sleep(seconds(25 * 60)).await;
-    assert_eq!(
-        urgent(&after, READ).await.complete_call(QuotaOutcome::Answered),
-        [LimiterEvent::LimitRecovered]
-    );
+    let events = urgent(&after, READ).await.complete_call(QuotaOutcome::Answered);
+    assert_eq!(events, [LimiterEvent::LimitRecovered]);
     assert_eq!(after.quota_usage().limit, 120);
 }
 
@@ -168,13 +156,10 @@ async fn calls_refused_together_for_their_slots_make_one_event() {
     let limiter = limiter(LimiterSettings::default());
     let [one, two, three] =
         [urgent(&limiter, PUSH).await, urgent(&limiter, PUSH).await, urgent(&limiter, PUSH).await];
-    assert_eq!(
-        one.complete_call(QuotaOutcome::ConcurrencyThrottled).len(),
-        1,
-        "until one of the others completes"
-    );
-    assert_eq!(two.complete_call(QuotaOutcome::ConcurrencyThrottled), []);
-    assert_eq!(three.complete_call(QuotaOutcome::ConcurrencyThrottled).len(), 1, "none is left: a second");
+    let throttled = QuotaOutcome::ConcurrencyThrottled;
+    assert_eq!(one.complete_call(throttled).len(), 1, "until one of the others completes");
+    assert_eq!(two.complete_call(throttled), []);
+    assert_eq!(three.complete_call(throttled).len(), 1, "none is left: a second");
     assert!(must_wait(&limiter, PUSH, Lane::Operator).await);
     sleep(seconds(1)).await;
     assert!(!must_wait(&limiter, PUSH, Lane::Operator).await);
@@ -207,11 +192,7 @@ async fn a_rising_adaptive_limit_wakes_calls_that_wait_for_a_reservation() {
     drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::RateThrottled(seconds(1))));
     let start = Instant::now();
     let first = limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.unwrap();
-    assert_eq!(
-        first.complete_call(QuotaOutcome::Answered),
-        [],
-        "it goes alone; its reservation stays in use"
-    );
+    assert_eq!(first.complete_call(QuotaOutcome::Answered), [], "alone; its reservation stays in use");
     let mut under_way = Vec::new();
     for _ in 0..74 {
         under_way.push(limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.unwrap());
@@ -238,10 +219,7 @@ async fn where_calls_go_one_by_one_a_kept_reservation_does_not_stop_the_read() {
         let write = urgent(&limiter, PUSH).await;
         drop(urgent(&limiter, READ).await.complete_call(refusal));
         sleep(seconds(1)).await;
-        assert!(
-            must_wait(&limiter, READ, Lane::Operator).await,
-            "{refusal:?}: the write may be sent any moment"
-        );
+        assert!(must_wait(&limiter, READ, Lane::Operator).await, "{refusal:?}: the write may be sent");
         let read = write.keep_while(limiter.acquire(READ, Lane::Push, PacePayment::Paid));
         let read = timeout(seconds(60), read).await.expect("the read goes").unwrap();
         assert!(must_wait(&limiter, READ, Lane::Operator).await, "{refusal:?}: one by one");

@@ -1,5 +1,6 @@
 //! Tests of product bodies, and of the quantities filled into a full PUT.
 
+use super::super::body::tests::assert_details;
 use super::super::{ChangeBody, parse_body};
 use super::*;
 use serde_json::json;
@@ -13,6 +14,13 @@ fn whole() -> Value {
         "Images": [{"Id": 5, "Url": "https://example.org/a.png"}],
         "Warehouses": [{"Id": 8, "WarehouseId": 1}, {"Id": 9, "WarehouseId": 2}],
     })
+}
+
+/// Returns the smallest product with other fields beside.
+fn lamp(mut fields: Value) -> Value {
+    fields["Sku"] = json!("A");
+    fields["Name"] = json!("Lamp");
+    fields
 }
 
 fn update(body: &Value) -> Result<ProductUpdate, ChangeRejection> {
@@ -29,60 +37,44 @@ fn facts(quantities: &[(i64, i64)]) -> BTreeMap<WarehouseId, Quantity> {
 #[test]
 fn a_product_needs_a_sku_and_a_name_and_keeps_the_documents_rules() {
     let cases = [
-        (json!({"Sku": "A", "Name": "Lamp"}), None),
-        (json!({"Sku": "A", "Name": "Lamp", "Type": "Kit", "Notes": "passed on"}), None),
-        (json!({"Sku": "A", "Name": "Lamp", "IsVariation": true, "IsParent": false}), None),
-        (json!({"Sku": "A", "Name": "Lamp", "Images": vec![json!({"Url": "x"}); 13]}), None),
-        (json!({"Name": "Lamp"}), Some("`Sku` is missing")),
-        (json!({"Sku": "A"}), Some("`Name` is missing")),
-        (json!({"Sku": "A", "Name": " "}), Some("`Name` is \" \"")),
-        (json!({"Sku": 5, "Name": "Lamp"}), Some("`Sku` is 5")),
-        (json!({"sku": "A", "Name": "Lamp"}), Some("`sku` must be spelled `Sku`")),
-        (json!({"Sku": "A", "Name": "Lamp", "quantityOnHand": 5}), Some("must be spelled `QuantityOnHand`")),
-        (json!({"Sku": "A", "Name": "Lamp", "Type": "Bundle"}), Some("one of Product, Kit, Built")),
-        (json!({"Sku": "A", "Name": "Lamp", "IsVariation": true, "IsParent": true}), Some("both true")),
-        (json!({"Sku": "A", "Name": "Lamp", "IsDropshipped": "yes"}), Some("`IsDropshipped` is \"yes\"")),
-        (json!({"Sku": "A", "Name": "Lamp", "QuantityOnHand": -1}), Some("`QuantityOnHand` is -1")),
+        (lamp(json!({})), ""),
+        (lamp(json!({"Type": "Kit", "Notes": "passed on"})), ""),
+        (lamp(json!({"IsVariation": true, "IsParent": false})), ""),
+        (lamp(json!({"Images": vec![json!({"Url": "x"}); 13]})), ""),
+        (json!({"Name": "Lamp"}), "`Sku` is missing"),
+        (json!({"Sku": "A"}), "`Name` is missing"),
+        (json!({"Sku": "A", "Name": " "}), "`Name` is \" \""),
+        (json!({"Sku": 5, "Name": "Lamp"}), "`Sku` is 5"),
+        (json!({"sku": "A", "Name": "Lamp"}), "`sku` must be spelled `Sku`"),
+        (lamp(json!({"quantityOnHand": 5})), "must be spelled `QuantityOnHand`"),
+        (lamp(json!({"Type": "Bundle"})), "one of Product, Kit, Built"),
+        (lamp(json!({"IsVariation": true, "IsParent": true})), "both true"),
+        (lamp(json!({"IsDropshipped": "yes"})), "`IsDropshipped` is \"yes\""),
+        (lamp(json!({"QuantityOnHand": -1})), "`QuantityOnHand` is -1"),
+        (lamp(json!({"Warehouses": [{}]})), "`Warehouses[0].WarehouseId` is missing"),
+        (lamp(json!({"Warehouses": [1]})), "`Warehouses[0]` is 1"),
         (
-            json!({"Sku": "A", "Name": "Lamp", "Warehouses": [{}]}),
-            Some("`Warehouses[0].WarehouseId` is missing"),
-        ),
-        (json!({"Sku": "A", "Name": "Lamp", "Warehouses": [1]}), Some("`Warehouses[0]` is 1")),
-        (
-            json!({"Sku": "A", "Name": "Lamp", "Warehouses": [{"WarehouseId": 1}, {"WarehouseId": 1.0}]}),
-            Some("`Warehouses` names 1 twice"),
+            lamp(json!({"Warehouses": [{"WarehouseId": 1}, {"WarehouseId": 1.0}]})),
+            "`Warehouses` names 1 twice",
         ),
         (
-            json!({"Sku": "A", "Name": "Lamp", "GlobalListingAttributes": {"Condition": "Mint"}}),
-            Some("`GlobalListingAttributes.Condition`"),
+            lamp(json!({"GlobalListingAttributes": {"Condition": "Mint"}})),
+            "`GlobalListingAttributes.Condition`",
         ),
-        (json!({"Sku": "A", "Name": "Lamp", "Identifiers": {"UPC": 12}}), Some("`Identifiers.UPC` is 12")),
-        (json!({"Sku": "A", "Name": "Lamp", "IsActive": 0}), Some("`IsActive` is 0")),
-        (json!({"Sku": "A", "Name": "Lamp", "Id": "10"}), Some("`Id` is \"10\"")),
-        (
-            json!({"Sku": "A", "Name": "Lamp", "SupplierInformation": {"IsOutOfStock": "no"}}),
-            Some("`SupplierInformation.IsOutOfStock`"),
-        ),
-        (
-            json!({"Sku": "A", "Name": "Lamp", "Identifiers": {"ProductId": "x"}}),
-            Some("`Identifiers.ProductId`"),
-        ),
-        (json!({"Sku": "A", "Name": "Lamp", "Images": [{"Id": 1.5}]}), Some("`Images[0].Id` is 1.5")),
+        (lamp(json!({"Identifiers": {"UPC": 12}})), "`Identifiers.UPC` is 12"),
+        (lamp(json!({"IsActive": 0})), "`IsActive` is 0"),
+        (lamp(json!({"Id": "10"})), "`Id` is \"10\""),
+        (lamp(json!({"SupplierInformation": {"IsOutOfStock": "no"}})), "`SupplierInformation.IsOutOfStock`"),
+        (lamp(json!({"Identifiers": {"ProductId": "x"}})), "`Identifiers.ProductId`"),
+        (lamp(json!({"Images": [{"Id": 1.5}]})), "`Images[0].Id` is 1.5"),
     ];
-    for (body, expected) in cases {
-        let detail = parse_body("product.create", &body.to_string()).err().map(|rejection| rejection.detail);
-        match (expected, detail) {
-            (None, None) => {}
-            (Some(expected), Some(detail)) => assert!(detail.contains(expected), "{body}: {detail}"),
-            (expected, detail) => panic!("{body}: expected {expected:?}, got {detail:?}"),
-        }
-    }
+    assert_details("product.create", cases);
 }
 
 #[test]
 fn a_whole_update_is_taken_and_each_part_left_out_is_named() {
     assert_eq!(update(&whole()).unwrap().product_id, ProductId(10));
-    for name in REQUIRED_IN_UPDATE.iter().chain(&["Sku", "Name"]) {
+    for name in REQUIRED_IN_UPDATE.iter().chain(&FLAG_FIELDS).chain(&["Sku", "Name"]) {
         let mut body = whole();
         body.as_object_mut().unwrap().remove(*name);
         let detail = update(&body).unwrap_err().detail;
@@ -92,16 +84,15 @@ fn a_whole_update_is_taken_and_each_part_left_out_is_named() {
 
 #[test]
 fn an_update_without_the_ids_of_its_parts_is_refused() {
-    for (list, expected) in
-        [("Images", "`Images[0].Id` is missing"), ("Warehouses", "`Warehouses[0].Id` is missing")]
-    {
+    for (part, id, expected) in [
+        ("/Images/0", "Id", "`Images[0].Id` is missing"),
+        ("/Warehouses/0", "Id", "`Warehouses[0].Id` is missing"),
+        ("/Identifiers", "ProductId", "`Identifiers.ProductId` is missing"),
+    ] {
         let mut body = whole();
-        body[list][0].as_object_mut().unwrap().remove("Id");
-        assert!(update(&body).unwrap_err().detail.contains(expected));
+        body.pointer_mut(part).unwrap().as_object_mut().unwrap().remove(id);
+        assert!(update(&body).unwrap_err().detail.contains(expected), "{part}");
     }
-    let mut body = whole();
-    body["Identifiers"].as_object_mut().unwrap().remove("ProductId");
-    assert!(update(&body).unwrap_err().detail.contains("`Identifiers.ProductId`"));
 }
 
 #[test]

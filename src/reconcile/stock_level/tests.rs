@@ -14,10 +14,7 @@ fn no_count_is_before_itself() {
         assert!(!count.is_before(&count), "{count:?}");
     }
     assert!(mark(5, 100, Some(60)).is_before(&mark(4, 90, None)), "made earlier, said later");
-    assert!(
-        mark(5, 100, Some(60)).is_before(&mark(6, 110, Some(60))),
-        "of one moment: the order of insertion"
-    );
+    assert!(mark(5, 100, Some(60)).is_before(&mark(6, 110, Some(60))), "at once: the order of insertion");
 }
 
 #[test]

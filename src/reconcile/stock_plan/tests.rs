@@ -16,7 +16,6 @@ fn state(quantity: i64, own_delta: i64) -> QuantityState {
     QuantityState { quantity: Quantity(quantity), own_delta }
 }
 
-/// Returns the fact `quantity` with the given own delta.
 fn known_fact(quantity: i64, own_delta: i64) -> StockLevelKnowledge {
     StockLevelKnowledge::Known(state(quantity, own_delta))
 }
@@ -30,9 +29,9 @@ fn count(quantity: i64, base: CountBase) -> Count {
     Count { quantity: Quantity(quantity), counted_at: None, base, applied_after: 0, resolution: None }
 }
 
-/// Returns a count of `quantity` with the base `seen` and its own delta.
-fn set(id: i64, quantity: i64, (seen, own_delta): (i64, i64)) -> StockLevelChange {
-    change(id, ChangeEffect::Set(count(quantity, CountBase::Known(state(seen, own_delta)))))
+/// Returns a count of `quantity` with the base `seen`, before any own delta.
+fn set(id: i64, quantity: i64, seen: i64) -> StockLevelChange {
+    change(id, ChangeEffect::Set(count(quantity, CountBase::Known(state(seen, 0)))))
 }
 
 fn adjust(id: i64, delta: i64) -> StockLevelChange {
@@ -78,10 +77,10 @@ fn plan_lines(plan: &StockLevelPlan) -> Vec<String> {
     let decision = |decision: &DecidedChange| {
         let id = decision.id;
         match &decision.decision {
-            ChangeDecision::Completes { explanation: how } => format!("{id} {how}"),
+            ChangeDecision::Completes { explanation } => format!("{id} {explanation}"),
             ChangeDecision::Held { reason, mine, theirs, .. } => {
-                let number = |number: &Option<i64>| number.map_or("-".into(), |number| number.to_string());
-                format!("{id} held {reason}, mine {} theirs {}", number(mine), number(theirs))
+                let units = |units: &Option<i64>| units.map_or("-".into(), |units| units.to_string());
+                format!("{id} held {reason}, mine {} theirs {}", units(mine), units(theirs))
             }
             ChangeDecision::Rejected { reason, .. } => format!("{id} rejected {reason}"),
             ChangeDecision::Cancelled { reason, .. } => format!("{id} cancelled {reason}"),
@@ -90,22 +89,32 @@ fn plan_lines(plan: &StockLevelPlan) -> Vec<String> {
     std::iter::once(step).chain(plan.decisions.iter().map(decision)).collect()
 }
 
-fn check_plan(
-    name: &str,
+/// A plan to compare, with the name of its case.
+struct PlanCase {
+    name: &'static str,
+    plan: String,
+}
+
+fn plan_case(
+    name: &'static str,
     fact: StockLevelKnowledge,
     changes: impl AsRef<[StockLevelChange]>,
     policy: CountPolicy,
-    expected: &str,
-) {
-    assert_eq!(plan_lines(&plan(fact, changes.as_ref(), policy, None)).join("; "), expected, "{name}");
+) -> PlanCase {
+    PlanCase { name, plan: plan_lines(&plan(fact, changes.as_ref(), policy, None)).join("; ") }
 }
 
-/// Checks the usual case: a fresh fact with its own delta, and the policy `merge`.
-fn check_merge(
-    name: &str,
+/// Plans the usual case: a fresh fact with its own delta, and the policy `merge`.
+fn merge_case(
+    name: &'static str,
     (fact, own_delta): (i64, i64),
     changes: impl AsRef<[StockLevelChange]>,
-    expected: &str,
-) {
-    check_plan(name, known_fact(fact, own_delta), changes, Merge, expected);
+) -> PlanCase {
+    plan_case(name, known_fact(fact, own_delta), changes, Merge)
+}
+
+impl PlanCase {
+    fn gives(self, expected: &str) {
+        assert_eq!(self.plan, expected, "{}", self.name);
+    }
 }

@@ -1,5 +1,6 @@
 //! Tests of tracking changes: named items, completed items and conflicts.
 
+use super::super::in_doubt::tests::{check_again_at as again, check_at};
 use super::*;
 use crate::model::ShipmentId;
 use crate::outbox::ShipmentRef;
@@ -36,73 +37,35 @@ fn by_order_line(id: i64) -> TrackingLine {
     TrackingLine { line: LineRef::OrderLine(LineItemId(id)), info: TrackingInfo::default() }
 }
 
-fn shown(plan: ChangePlan<Vec<TrackingItem>>) -> String {
-    match plan {
-        ChangePlan::ReadFirst => "read".into(),
-        ChangePlan::Send(entries) => {
-            let entry = |entry: &TrackingItem| {
-                format!("{} {}", entry.item_id, entry.info.tracking_number.clone().unwrap())
-            };
-            entries.iter().map(entry).collect::<Vec<_>>().join(", ")
-        }
-        ChangePlan::Held { reason, .. } => format!("held {reason}"),
-        ChangePlan::Rejected { reason, .. } => format!("rejected {reason}"),
-        ChangePlan::PartMissing { reason, .. } => format!("lacking {reason}"),
-    }
-}
-
 #[test]
 fn each_item_is_judged_by_the_number_it_carries() {
-    let cases = [
-        ("none", change(None), vec![(None, false), (Some(" "), false)], "1 T, 2 T"),
-        ("the same, folded, is done", change(None), vec![(Some(" t "), false), (None, false)], "2 T"),
-        ("all the same: nothing to send", change(None), vec![(Some("T"), false)], ""),
-        ("another number", change(None), vec![(None, false), (Some("U"), false)], "held tracking_conflict"),
-        (
-            "shipped before under another: left out",
-            change(None),
-            vec![(Some("U"), true), (None, false)],
-            "2 T",
-        ),
-        ("all shipped under it", change(None), vec![(Some("T"), true)], ""),
-        ("all shipped under another", change(None), vec![(Some("U"), true)], "held tracking_conflict"),
-        ("only the named", change(Some(vec![by_item(2)])), vec![(None, false), (None, false)], "2 T"),
-        (
-            "a named one under another",
-            change(Some(vec![by_item(1)])),
-            vec![(Some("U"), true)],
-            "held tracking_conflict",
-        ),
-        (
-            "an order line is translated",
-            change(Some(vec![by_order_line(102)])),
-            vec![(None, false), (None, false)],
-            "2 T",
-        ),
-        (
-            "an item of another shipment",
-            change(Some(vec![by_item(8)])),
-            vec![(None, false)],
-            "lacking foreign_line",
-        ),
-        (
-            "an order line is no item",
-            change(Some(vec![by_order_line(1)])),
-            vec![(None, false)],
-            "lacking foreign_line",
-        ),
-        (
-            "an item is no order line",
-            change(Some(vec![by_item(101)])),
-            vec![(None, false)],
-            "lacking foreign_line",
-        ),
-        ("no items", change(None), vec![], "lacking undecided"),
+    /// Number of each item, and true if the item has shipped.
+    type Numbers<'a> = &'a [(Option<&'a str>, bool)];
+    // Columns: name, named line, numbers of the items, plan.
+    let cases: [(&str, Option<TrackingLine>, Numbers<'_>, &str); 14] = [
+        ("none", None, &[(None, false), (Some(" "), false)], "1 T, 2 T"),
+        ("the same, folded, is done", None, &[(Some(" t "), false), (None, false)], "2 T"),
+        ("all the same: nothing to send", None, &[(Some("T"), false)], ""),
+        ("another number", None, &[(None, false), (Some("U"), false)], "held tracking_conflict"),
+        ("shipped under another: left out", None, &[(Some("U"), true), (None, false)], "2 T"),
+        ("all shipped under it", None, &[(Some("T"), true)], ""),
+        ("all shipped under another", None, &[(Some("U"), true)], "held tracking_conflict"),
+        ("only the named", Some(by_item(2)), &[(None, false), (None, false)], "2 T"),
+        ("a named one under another", Some(by_item(1)), &[(Some("U"), true)], "held tracking_conflict"),
+        ("an order line is translated", Some(by_order_line(102)), &[(None, false), (None, false)], "2 T"),
+        ("an item of another shipment", Some(by_item(8)), &[(None, false)], "lacking foreign_line"),
+        ("an order line is no item", Some(by_order_line(1)), &[(None, false)], "lacking foreign_line"),
+        ("an item is no order line", Some(by_item(101)), &[(None, false)], "lacking foreign_line"),
+        ("no items", None, &[], "lacking undecided"),
     ];
-    for (name, change, items, expected) in cases {
-        let items = (1..).zip(items).map(|(id, (number, is_shipped))| item(id, number, is_shipped));
+    let number = |entry: &TrackingItem| {
+        format!("{} {}", entry.item_id, entry.info.tracking_number.as_deref().unwrap())
+    };
+    for (name, line, items, expected) in cases {
+        let items = (1..).zip(items).map(|(id, (number, is_shipped))| item(id, *number, *is_shipped));
         let items: Vec<ItemFact> = items.collect();
-        assert_eq!(shown(plan_tracking(&change, Some(&items))), expected, "{name}");
+        let plan = plan_tracking(&change(line.map(|line| vec![line])), Some(&items));
+        assert_eq!(plan.in_short(number), expected, "{name}");
     }
     assert_eq!(plan_tracking(&change(None), None), ChangePlan::ReadFirst);
 }
@@ -116,38 +79,34 @@ fn a_line_uses_its_own_values_before_those_of_the_change() {
 }
 
 /// Returns a check at second `second` with the numbers of items 1 and 2.
-fn check(second: i64, one: Option<&str>, two: Option<&str>) -> TrackingCheck {
+fn check(second: i64, one: Option<&str>, two: Option<&str>) -> EffectCheck<ItemNumbers> {
     let numbers = [(1, one), (2, two)].map(|(id, n)| (ShipmentItemId(id), n.map(str::to_owned)));
-    TrackingCheck { sent_at: Timestamp(second * 1000), numbers: numbers.into() }
+    check_at(second, numbers.into())
 }
 
 #[test]
 fn a_tracking_in_doubt_took_effect_once_every_item_has_its_number() {
     let claimed = [(ShipmentItemId(1), "T".to_owned()), (ShipmentItemId(2), "U".to_owned())];
-    let again = |second: i64| Settlement::CheckAgain { not_before: Timestamp(second * 1000) };
+    let (took_effect, had_none) = (Some(Settlement::TookEffect(())), Some(Settlement::HadNoEffect));
     let (t, u) = (Some(" t"), Some("U"));
     // Sent at second 100, quiet until 160.
     let cases = [
-        ("no look", vec![], Some(again(100))),
-        ("both, at once", vec![check(101, t, u)], Some(Settlement::TookEffect(()))),
+        ("no check", vec![], Some(again(100))),
+        ("both, at once", vec![check(101, t, u)], took_effect.clone()),
         ("one of them, once", vec![check(160, t, None)], Some(again(165))),
         ("none, before the quiet time", vec![check(101, None, None)], Some(again(160))),
-        (
-            "none, twice after it",
-            vec![check(160, None, Some("")), check(165, None, None)],
-            Some(Settlement::HadNoEffect),
-        ),
-        ("late", vec![check(160, None, None), check(165, t, u)], Some(Settlement::TookEffect(()))),
+        ("none, twice after it", vec![check(160, None, Some("")), check(165, None, None)], had_none),
+        ("late", vec![check(160, None, None), check(165, t, u)], took_effect),
         ("another number: a person decides", vec![check(101, t, Some("X"))], None),
     ];
-    for (name, looks, expected) in cases {
-        let judged = settle_tracking(&claimed, Timestamp(100_000), Duration::from_secs(60), &looks);
+    for (name, checks, expected) in cases {
+        let judged = settle_tracking(&claimed, Timestamp(100_000), Duration::from_secs(60), &checks);
         match expected {
             Some(expected) => assert_eq!(judged, expected, "{name}"),
-            None => assert!(
-                matches!(judged, Settlement::Undecided { reason: Reason::TrackingConflict, .. }),
-                "{name}: {judged:?}"
-            ),
+            None => {
+                let Settlement::Undecided { reason, .. } = judged else { panic!("{name}: {judged:?}") };
+                assert_eq!(reason, Reason::TrackingConflict, "{name}");
+            }
         }
     }
 }

@@ -34,8 +34,17 @@ fn schedule(expression: &str, zone: &str, missed: MissedPolicy) -> Schedule {
     Schedule::parse(expression, zone, Duration::ZERO, missed).unwrap()
 }
 
+/// Returns the schedule in UTC that skips missed occurrences.
+fn in_utc(expression: &str) -> Schedule {
+    schedule(expression, "UTC", MissedPolicy::Skip)
+}
+
+fn clock_at(now: &str) -> Arc<DriverClock> {
+    Arc::new(DriverClock(Some(AtomicI64::new(at(now).0))))
+}
+
 fn tick_store(now: &str, entry: Schedule) -> (TickStore, Arc<DriverClock>, JobId) {
-    let clock = Arc::new(DriverClock(Some(AtomicI64::new(at(now).0))));
+    let clock = clock_at(now);
     let (mut tick_store, _) = TickStore::new(clock.clone());
     let mut job = Job::new(UNUSED_EXPRESSION, |_, _| {}).unwrap();
     tick_store.add_schedule(job.guid(), JobKind::Balances, entry);
@@ -63,8 +72,7 @@ fn ticks_keep_the_wall_clock_through_a_clock_change_without_a_restart() {
 
 #[test]
 fn an_occurrence_fires_once_however_often_it_ticks() {
-    let (tick_store, clock, id) =
-        tick_store("2026-11-21T08:00:00Z", schedule("0 * * * * *", "UTC", MissedPolicy::Skip));
+    let (tick_store, clock, id) = tick_store("2026-11-21T08:00:00Z", in_utc("0 * * * * *"));
     clock.set("2026-11-21T08:01:00.3Z");
     assert_eq!(tick_store.lock_state().take_due(id), Some((JobKind::Balances, at("2026-11-21T08:01:00Z"))));
     clock.set("2026-11-21T08:01:00.8Z");
@@ -73,13 +81,13 @@ fn an_occurrence_fires_once_however_often_it_ticks() {
 
 #[test]
 fn each_trigger_arrives_however_long_the_receiver_is_busy() {
-    let clock = Arc::new(DriverClock(Some(AtomicI64::new(at("2026-11-21T08:00:00Z").0))));
+    let clock = clock_at("2026-11-21T08:00:00Z");
     let (tick_store, mut due_jobs) = TickStore::new(clock.clone());
     let id = Job::new(UNUSED_EXPRESSION, |_, _| {}).unwrap().guid();
-    tick_store.add_schedule(id, JobKind::WorkQueue, schedule("* * * * * *", "UTC", MissedPolicy::Skip));
-    for second in 0..1_000 {
-        clock.0.as_ref().unwrap().store(at("2026-11-21T08:00:00Z").0 + second * 1000, Ordering::Relaxed);
+    tick_store.add_schedule(id, JobKind::WorkQueue, in_utc("* * * * * *"));
+    for _ in 0..1_000 {
         tick_store.send_due(id);
+        clock.0.as_ref().unwrap().fetch_add(1000, Ordering::Relaxed);
     }
     assert_eq!(std::iter::from_fn(|| due_jobs.try_recv().ok()).count(), 1_000);
 }
@@ -99,8 +107,7 @@ fn a_tick_that_slept_through_goes_by_the_policy() {
 
 #[test]
 fn a_clock_set_back_does_not_leave_jobs_waiting_for_the_old_time() {
-    let (tick_store, clock, id) =
-        tick_store("2036-01-01T00:00:00Z", schedule("0 0 * * * *", "UTC", MissedPolicy::Skip));
+    let (tick_store, clock, id) = tick_store("2036-01-01T00:00:00Z", in_utc("0 0 * * * *"));
     clock.set("2036-01-01T01:00:00Z");
     assert!(tick_store.lock_state().take_due(id).is_some());
     record_tick(&tick_store, id, clock.now());
@@ -113,7 +120,7 @@ fn a_clock_set_back_does_not_leave_jobs_waiting_for_the_old_time() {
 
 #[tokio::test]
 async fn it_fires_each_second_and_never_after_stop() {
-    let entries = vec![(JobKind::WorkQueue, schedule("* * * * * *", "UTC", MissedPolicy::Skip))];
+    let entries = vec![(JobKind::WorkQueue, in_utc("* * * * * *"))];
     let (driver, mut rx) = ScheduleDriver::start(entries, Arc::new(DriverClock(None))).await.unwrap();
     let (kind, first) = rx.recv().await.unwrap();
     let (_, second) = rx.recv().await.unwrap();
@@ -127,7 +134,7 @@ async fn it_fires_each_second_and_never_after_stop() {
 
 #[tokio::test]
 async fn a_reload_keeps_what_did_not_change() {
-    let hourly = || schedule("0 0 * * * *", "UTC", MissedPolicy::Skip);
+    let hourly = || in_utc("0 0 * * * *");
     let entries = vec![(JobKind::Balances, hourly()), (JobKind::Prune, hourly())];
     let (mut driver, _) = ScheduleDriver::start(entries, Arc::new(DriverClock(None))).await.unwrap();
     let ids = |driver: &ScheduleDriver| {
@@ -137,7 +144,7 @@ async fn a_reload_keeps_what_did_not_change() {
         ids
     };
     let before = ids(&driver);
-    let daily = schedule("0 0 3 * * *", "UTC", MissedPolicy::Skip);
+    let daily = in_utc("0 0 3 * * *");
     driver.replace_schedules(vec![(JobKind::Balances, hourly()), (JobKind::Backup, daily)]).await.unwrap();
     let after = ids(&driver);
     assert_eq!(after.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [JobKind::Balances, JobKind::Backup]);
@@ -164,8 +171,7 @@ async fn the_heartbeat_beats_while_the_scheduler_ticks_and_not_after_its_end() {
 
 #[test]
 fn the_tick_store_answers_just_before_the_next_tick() {
-    let (tick_store, clock, _) =
-        tick_store("2026-11-21T08:00:00Z", schedule("0 * * * * *", "UTC", MissedPolicy::Skip));
+    let (tick_store, clock, _) = tick_store("2026-11-21T08:00:00Z", in_utc("0 * * * * *"));
     for (now, silent_ms) in [
         ("2026-11-21T08:00:00Z", Some(10_000)),
         ("2026-11-21T08:00:55Z", Some(4_510)),
@@ -180,9 +186,8 @@ fn the_tick_store_answers_just_before_the_next_tick() {
 
 /// Starts a driver with one job due tomorrow, on a clock that stands still.
 async fn idle_driver() -> ScheduleDriver {
-    let clock = Arc::new(DriverClock(Some(AtomicI64::new(at("2026-11-21T08:00:00Z").0))));
-    let daily = schedule("0 0 3 * * *", "UTC", MissedPolicy::Skip);
-    ScheduleDriver::start(vec![(JobKind::Backup, daily)], clock).await.unwrap().0
+    let entries = vec![(JobKind::Backup, in_utc("0 0 3 * * *"))];
+    ScheduleDriver::start(entries, clock_at("2026-11-21T08:00:00Z")).await.unwrap().0
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,8 +207,7 @@ async fn a_reload_does_not_wait_for_the_end_of_a_silence() {
     for expression in ["0 0 4 * * *", "0 0 5 * * *"] {
         tokio::time::sleep(Duration::from_secs(601)).await;
         let begun = tokio::time::Instant::now();
-        let entry = (JobKind::Backup, schedule(expression, "UTC", MissedPolicy::Skip));
-        driver.replace_schedules(vec![entry]).await.unwrap();
+        driver.replace_schedules(vec![(JobKind::Backup, in_utc(expression))]).await.unwrap();
         assert!(begun.elapsed() < Duration::from_secs(1), "{expression}: {:?}", begun.elapsed());
     }
     driver.stop().await;
@@ -212,8 +216,7 @@ async fn a_reload_does_not_wait_for_the_end_of_a_silence() {
 #[test]
 fn a_tick_is_late_after_a_minute_and_not_before() {
     for (now, is_fired) in [("2026-11-22T02:01:00Z", true), ("2026-11-22T02:01:00.001Z", false)] {
-        let (tick_store, clock, id) =
-            tick_store("2026-11-21T22:00:00Z", schedule("0 0 2 * * *", "UTC", MissedPolicy::Skip));
+        let (tick_store, clock, id) = tick_store("2026-11-21T22:00:00Z", in_utc("0 0 2 * * *"));
         clock.set(now);
         assert_eq!(tick_store.lock_state().take_due(id).is_some(), is_fired, "{now}");
     }
@@ -221,24 +224,22 @@ fn a_tick_is_late_after_a_minute_and_not_before() {
 
 #[test]
 fn a_step_back_of_ten_seconds_only_delays_a_tick_and_a_longer_one_begins_anew() {
-    for (now, is_again) in [("2026-11-21T08:59:59Z", false), ("2026-11-21T08:59:58.999Z", true)] {
-        let (tick_store, clock, id) =
-            tick_store("2026-11-21T08:00:00Z", schedule("0 0 * * * *", "UTC", MissedPolicy::Skip));
+    let (delayed, again) = ("2026-11-21T10:00:00.000Z", "2026-11-21T09:00:00.000Z");
+    for (now, expected) in [("2026-11-21T08:59:59Z", delayed), ("2026-11-21T08:59:58.999Z", again)] {
+        let (tick_store, clock, id) = tick_store("2026-11-21T08:00:00Z", in_utc("0 0 * * * *"));
         clock.set("2026-11-21T09:00:09Z");
         assert!(tick_store.lock_state().take_due(id).is_some());
         record_tick(&tick_store, id, clock.now());
-        assert_eq!(next(&tick_store), "2026-11-21T10:00:00.000Z");
+        assert_eq!(next(&tick_store), delayed);
         assert_eq!(tick_store.lock_state().poll_ticks().0[0].last_tick, Some(1_795_251_609));
         clock.set(now);
-        let expected = if is_again { "2026-11-21T09:00:00.000Z" } else { "2026-11-21T10:00:00.000Z" };
         assert_eq!(next(&tick_store), expected, "{now}");
     }
 }
 
 #[test]
 fn a_clock_that_goes_on_after_a_step_back_is_not_set_back_again() {
-    let (tick_store, clock, id) =
-        tick_store("2026-11-21T09:00:00Z", schedule("0 0 * * * *", "UTC", MissedPolicy::Skip));
+    let (tick_store, clock, id) = tick_store("2026-11-21T09:00:00Z", in_utc("0 0 * * * *"));
     clock.set("2026-11-21T08:30:00Z");
     tick_store.lock_state().poll_ticks();
     clock.set("2026-11-21T09:00:00Z");
@@ -246,33 +247,21 @@ fn a_clock_that_goes_on_after_a_step_back_is_not_set_back_again() {
     drop(tick_store.clone().set_next_and_last_tick(id, None, None));
     clock.set("2026-11-21T09:00:30Z");
     assert_eq!(next(&tick_store), "2026-11-21T10:00:00.000Z");
-    assert_eq!(
-        tick_store.lock_state().take_due(id),
-        None,
-        "it has fired, and nothing has made it forget that"
-    );
+    assert_eq!(tick_store.lock_state().take_due(id), None, "it has fired, and is not forgotten");
 }
 
 #[tokio::test]
 async fn the_storage_answers_what_the_scheduler_asks() {
-    let (mut tick_store, _, id) =
-        tick_store("2026-11-21T08:00:00Z", schedule("0 0 * * * *", "UTC", MissedPolicy::Skip));
+    let (mut tick_store, _, id) = tick_store("2026-11-21T08:00:00Z", in_utc("0 0 * * * *"));
     tick_store.answer_at_once(true);
     tick_store.init().await.unwrap();
     assert!(tick_store.inited().await.unwrap());
     let row = tick_store.get(id).await.unwrap().unwrap();
     assert_eq!(tick_store.list_next_ticks().await.unwrap()[0].next_tick, row.next_tick);
-    tick_store
-        .set_next_and_last_tick(id, None, Some(at("2026-11-21T09:00:00Z").to_datetime()))
-        .await
-        .unwrap();
+    record_tick(&tick_store, id, at("2026-11-21T09:00:00Z"));
     assert_eq!(next(&tick_store), "2026-11-21T10:00:00.000Z");
     tick_store.add_or_update(row).await.unwrap();
-    assert_eq!(
-        next(&tick_store),
-        "2026-11-21T09:00:00.000Z",
-        "a row that is put in is told its next tick anew"
-    );
+    assert_eq!(next(&tick_store), "2026-11-21T09:00:00.000Z", "an added row gets its next tick anew");
     assert_eq!(tick_store.time_till_next_job().await.unwrap(), None);
     tick_store.delete(id).await.unwrap();
     assert!(tick_store.get(id).await.unwrap().is_none() && tick_store.lock_state().poll_ticks().0.is_empty());

@@ -259,7 +259,7 @@ fn change_status(change: &ChangeRow) -> DecisionResult<ChangeStatus<'_>> {
         key: &change.key,
         kind: kind.parse().map_err(unreadable)?,
         state: change.state,
-        reason: change.reason.as_deref().and_then(|reason| reason.parse().ok()),
+        reason: change.reason.as_deref().and_then(Reason::from_code),
     })
 }
 

@@ -395,27 +395,27 @@ impl Changes {
             ChangeKind::ShipmentCreate => {
                 let claimed =
                     [ClaimedLine { line_item_id: LINE, quantity: PARCEL, left_before: Some(change.seen.1) }];
-                let look = |(sent_at, then): (Timestamp, Change)| shipments::ShipmentCheck {
+                let look = |(sent_at, then): (Timestamp, Change)| in_doubt::EffectCheck {
                     sent_at,
-                    left: BTreeMap::from([(LINE, then.left())]),
+                    shown: BTreeMap::from([(LINE, then.left())]),
                 };
                 shipments::settle_shipment(&claimed, sent_at, &looks.map(look).collect::<Vec<_>>())
             }
             ChangeKind::QuantitySet => {
                 let quiet = in_doubt::quiet_quantity(STEP);
                 let write = WriteInDoubt { before: Some(BEFORE), target: TARGET, sent_at, quiet };
-                let look = |(sent_at, then): (Timestamp, Change)| in_doubt::WriteCheck {
+                let look = |(sent_at, then): (Timestamp, Change)| in_doubt::EffectCheck {
                     sent_at,
-                    result: in_doubt::CheckResult::Returned(Some(then.quantity())),
+                    shown: in_doubt::CheckResult::Returned(Some(then.quantity())),
                 };
                 settle_write(&write, &looks.map(look).collect::<Vec<_>>(), &[]).map(|_| ())
             }
             _ if change.looks.is_empty() => Settlement::CheckAgain { not_before: sent_at },
             _ => {
                 let seen: BTreeSet<i64> = change.seen.0.then_some(9).into_iter().collect();
-                let look = |(sent_at, then): (Timestamp, Change)| creates::CreateCheck {
+                let look = |(sent_at, then): (Timestamp, Change)| in_doubt::EffectCheck {
                     sent_at,
-                    found: Some(found(then.done, then.rival)),
+                    shown: Some(found(then.done, then.rival)),
                 };
                 creates::settle_create(NAME, &seen, sent_at, &looks.map(look).collect::<Vec<_>>()).map(|_| ())
             }

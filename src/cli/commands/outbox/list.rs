@@ -67,7 +67,7 @@ fn group_text(rows: &[ChangeRow]) -> String {
         text.push_str(&format!(", {reason}"));
     }
     text.push_str(&format!(": {} change(s)\n", rows.len()));
-    if let Some(reason) = first.reason.as_deref().and_then(|reason| reason.parse::<Reason>().ok()) {
+    if let Some(reason) = first.reason.as_deref().and_then(Reason::from_code) {
         text.push_str(&format!("what to do: {}\n", reason.what_to_do()));
     }
     let columns = |row: &ChangeRow| {

@@ -180,7 +180,7 @@ impl ShownChange {
     }
 
     fn what_to_do(&self) -> Option<String> {
-        let reason: Reason = self.change.reason.as_deref()?.parse().ok()?;
+        let reason = Reason::from_code(self.change.reason.as_deref()?)?;
         Some(reason.advice_for(&self.change.key))
     }
 

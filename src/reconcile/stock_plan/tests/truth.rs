@@ -47,13 +47,8 @@ struct TruthWorld {
 
 impl TruthWorld {
     fn new(stock: i64) -> Self {
-        Self {
-            warehouse_units: stock,
-            platform: state(stock, 0),
-            changes: Vec::new(),
-            last_set: None,
-            next_id: 1,
-        }
+        let platform = state(stock, 0);
+        Self { warehouse_units: stock, platform, changes: Vec::new(), last_set: None, next_id: 1 }
     }
 
     /// Sells units if both the shelf and the platform have them.

@@ -176,13 +176,12 @@ fn entry_step(exchange: i64, changes: &[&ExplainedChange]) -> Option<ExplainStep
     Some(ExplainStep { position: Some(position), at_ms: first.sent_ms.unwrap_or(0), code, text })
 }
 
-/// Rewrites `set 47 counted at 50, 2 sold since: 45` as a sentence of the history.
+/// Rewrites `counted 47 while the platform showed 50, 2 sold since: 45` as a sentence of the history.
 fn arithmetic_text(how: &str, written: i64) -> String {
-    match how.rsplit_once(": ").filter(|_| how.starts_with("set ")) {
+    match how.rsplit_once(": ").filter(|_| how.starts_with("counted ")) {
         Some((why, result)) => {
-            let detail = why.replacen("counted at", "counted while the platform showed", 1);
             let makes = if result == written.to_string() { "sent" } else { "makes" };
-            format!("{}; {makes} {result}", detail.replace(", ", "; "))
+            format!("{}; {makes} {result}", why.replace(", ", "; "))
         }
         None => how.to_owned(),
     }
