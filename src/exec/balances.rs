@@ -39,24 +39,21 @@ impl BalancesOutcome {
         matches!(self, BalancesOutcome::Recorded(recorded) if !recorded.is_silent)
     }
 
-    /// Returns success if the answer was recorded. An answer that decides nothing is a failed read.
-    pub(crate) fn into_result(self) -> Result<(), JobError> {
-        match self {
-            BalancesOutcome::Recorded(_) | BalancesOutcome::NoneKnown { lacks_witnesses: true, .. } => Ok(()),
-            BalancesOutcome::NoneKnown { .. } => self.into_recorded().map(drop),
-        }
-    }
-
     /// Returns the record of the answer. An answer without any known SKU is a failed read.
     pub(crate) fn into_recorded(self) -> Result<BalancesRecorded, JobError> {
         match self {
             BalancesOutcome::Recorded(recorded) => Ok(recorded),
-            BalancesOutcome::NoneKnown { known, .. } => Err(JobError::Implausible(format!(
-                "the platform returned none of {known} known SKUs; nothing was changed; \
-                 check that the account is the right one: tallyd check --online"
-            ))),
+            BalancesOutcome::NoneKnown { known, .. } => Err(JobError::Implausible(none_known_text(known))),
         }
     }
+}
+
+/// Returns the reason why an answer without any of the known SKUs decides nothing.
+pub(super) fn none_known_text(known: u64) -> String {
+    format!(
+        "the platform returned none of {known} known SKUs; nothing was changed; \
+         check that the account is the right one: tallyd check --online"
+    )
 }
 
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 3).

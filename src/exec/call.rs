@@ -231,7 +231,8 @@ impl JobContext {
         }
     }
 
-    /// Reads with at most so many attempts. The caller records only the end of the returned, accepted answer.
+    /// Reads with at most so many attempts. The caller records only the end of the returned answer, which is
+    /// accepted, or a 404 that the operation documents as its answer.
     pub(crate) async fn read_within(
         &self,
         attempts: usize,
@@ -240,42 +241,18 @@ impl JobContext {
         what: &str,
         request: &PlatformRequest,
     ) -> Result<AnsweredExchange, JobError> {
-        let is_answer = |verdict| verdict == Verdict::Accepted;
-        self.read_until(attempts, run, lane, what, request, is_answer).await
-    }
-
-    /// Reads an operation that documents a 404 as its answer. Returns a 404 too.
-    pub(crate) async fn read_or_not_found(
-        &self,
-        attempts: usize,
-        run: RunId,
-        lane: Lane,
-        what: &str,
-        request: &PlatformRequest,
-    ) -> Result<AnsweredExchange, JobError> {
-        let is_answer = |verdict| matches!(verdict, Verdict::Accepted | Verdict::Rejected { status: 404 });
-        self.read_until(attempts, run, lane, what, request, is_answer).await
-    }
-
-    async fn read_until(
-        &self,
-        attempts: usize,
-        run: RunId,
-        lane: Lane,
-        what: &str,
-        request: &PlatformRequest,
-        is_answer: impl Fn(Verdict) -> bool,
-    ) -> Result<AnsweredExchange, JobError> {
         let mut delays = RetryDelays::page_retry().take(attempts.saturating_sub(1));
         loop {
             let answer = self.read_once(run, lane, request.clone()).await?;
-            if is_answer(answer.reply.verdict) {
-                return Ok(answer);
+            match answer.reply.verdict {
+                Verdict::Accepted => return Ok(answer),
+                Verdict::Rejected { status: 404 } if request.operation == Operation::WarehouseAllocation => {
+                    return Ok(answer);
+                }
+                _ => {}
             }
             self.exchange_end_ignored(&answer).await?;
-            if let Some(error) = self.permanent_error(run, what, &answer.reply).await? {
-                return Err(error);
-            }
+            self.check_permanent(run, what, &answer.reply).await?;
             if matches!(answer.reply.verdict, Verdict::Throttled(_)) {
                 continue;
             }
@@ -305,35 +282,39 @@ impl JobContext {
         }
     }
 
-    /// Returns the error if a repetition of the request is useless.
-    async fn permanent_error(
-        &self,
-        run: RunId,
-        what: &str,
-        reply: &CallReply,
-    ) -> Result<Option<JobError>, JobError> {
-        Ok(match reply.verdict {
+    /// Fails if a repetition of the request is useless.
+    async fn check_permanent(&self, run: RunId, what: &str, reply: &CallReply) -> Result<(), JobError> {
+        let (what, why) = (what.to_owned(), reply_message(reply));
+        match reply.verdict {
             Verdict::Accepted
             | Verdict::Throttled(_)
             | Verdict::Transient
             | Verdict::NotSent
-            | Verdict::InDoubt => None,
-            Verdict::Rejected { status } => Some(JobError::Rejected {
-                what: what.into(),
-                why: reply_message(reply),
-                status: Some(status),
-            }),
-            Verdict::Refused { may_be_id: true } => {
-                let (what, why) = (what.to_owned(), reply_message(reply));
-                match super::probe_key(self, run).await?.key {
-                    KeyState::Works => Some(JobError::Rejected { what, why, status: reply.status }),
-                    // The refusal may mean the id or the key.
-                    KeyState::NotKnown => Some(JobError::GivenUp { what, why }),
-                    KeyState::Refused => Some(self.key_refused(reply)),
-                }
-            }
-            Verdict::Refused { may_be_id: false } => Some(self.key_refused(reply)),
-        })
+            | Verdict::InDoubt => Ok(()),
+            Verdict::Rejected { status } => Err(JobError::Rejected { what, why, status: Some(status) }),
+            Verdict::Refused { may_be_id } => match self.means_content(run, reply, may_be_id).await? {
+                true => Err(JobError::Rejected { what, why, status: reply.status }),
+                false => Err(JobError::GivenUp { what, why }),
+            },
+        }
+    }
+
+    /// Returns true if a refusal means the content, because the key works; false if a probe shows neither.
+    ///
+    /// # Errors
+    /// [`JobError::KeyRefused`] if the refusal means the key.
+    pub(super) async fn means_content(
+        &self,
+        run: RunId,
+        reply: &CallReply,
+        may_be_id: bool,
+    ) -> Result<bool, JobError> {
+        let key = if may_be_id { super::probe_key(self, run).await?.key } else { KeyState::Refused };
+        match key {
+            KeyState::Works => Ok(true),
+            KeyState::NotKnown => Ok(false),
+            KeyState::Refused => Err(self.key_refused(reply)),
+        }
     }
 
     /// Marks the key as refused and returns the error.
@@ -362,10 +343,7 @@ impl JobContext {
         what: &str,
         reply: &CallReply,
     ) -> Result<(), JobError> {
-        if reply.may_shrink_page() {
-            return Ok(());
-        }
-        self.permanent_error(run, what, reply).await?.map_or(Ok(()), Err)
+        if reply.may_shrink_page() { Ok(()) } else { self.check_permanent(run, what, reply).await }
     }
 }
 

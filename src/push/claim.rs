@@ -73,8 +73,7 @@ pub(super) async fn claim_call(
         return Ok(None);
     }
     let body = claim.request.body.as_deref().unwrap_or_default();
-    let parsed = ParsedRequest::parse_request(claim.request.operation, &claim.request.path, body);
-    let parsed = parsed.map_err(|why| JobError::Implausible(why.to_string()))?;
+    let parsed = ParsedRequest::parse_request(claim.request.operation, &claim.request.path, body)?;
     if projection::project_claim(&mut write, begun.id, &parsed).await?.as_deref() != Some(claim.stock_levels)
     {
         return Ok(None);

@@ -3,8 +3,9 @@
 use super::fault_search::LevelToRead;
 use super::pipeline::FinishedCall;
 use super::send::UpdateOutcome;
-use super::{PushRun, REFUSED_MAX, read};
+use super::{PushRun, REFUSED_MAX};
 use crate::exec::JobError;
+use crate::exec::balances_reader::PageRead;
 use crate::model::StockLevel;
 
 impl PushRun<'_> {
@@ -45,25 +46,25 @@ impl PushRun<'_> {
     fn handle_read(
         &mut self,
         levels: Vec<LevelToRead>,
-        page: read::StaleReadOutcome,
+        page: PageRead,
     ) -> Result<(), JobError> {
         let (freed, failed) = match page {
-            read::StaleReadOutcome::Recorded { exchange, latency: took } => {
-                let known = levels.iter().map(|asked| (asked.stock_level.clone(), exchange));
+            PageRead::Recorded { answer, latency } => {
+                let known = levels.iter().map(|asked| (asked.stock_level.clone(), answer.id));
                 self.pipeline.own_reads.extend(known);
-                self.pipeline.latency = took;
+                self.pipeline.latency = latency;
                 self.pipeline.is_pace_paid = self.pipeline.in_flight.is_empty();
                 self.pipeline.fault_search.record_success();
                 (levels, None)
             }
-            read::StaleReadOutcome::Failed { why, is_quarantined: is_set_aside } => {
-                let freed = self.pipeline.fault_search.split_page(levels, is_set_aside);
-                if !is_set_aside && !freed.is_empty() {
+            PageRead::Failed { why, is_quarantined } => {
+                let freed = self.pipeline.fault_search.split_page(levels, is_quarantined);
+                if !is_quarantined && !freed.is_empty() {
                     self.summary.note_failure(format!("{} cannot be read: {why}", freed[0].stock_level.sku));
                 }
                 (freed, Some(why))
             }
-            read::StaleReadOutcome::Unsent(why) => {
+            PageRead::Unsent(why) => {
                 self.pipeline.fault_search.add_levels(levels);
                 (Vec::new(), Some(why))
             }

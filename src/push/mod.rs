@@ -16,7 +16,7 @@
 //! | --- | --- |
 //! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the queue of stock levels |
 //! | `pipeline`, `finished_calls`, `call_queue`, `routes`, `delay` | batches, queued calls, their completion, isolated SKUs, delay of a few |
-//! | `read`, `fault_search`, `unlisted`, `kits` | reads before a call |
+//! | `fault_search`, `unlisted`, `kits` | reads before a call |
 //! | `brake`, `trips` | the brakes over the backlog and over one update |
 //! | `send`, `claim`, `summary` | one call: claim, send, completion, and the summary of the run |
 //! | `kinds` | the kinds other than quantities |
@@ -34,7 +34,6 @@ mod kits;
 mod pipeline;
 mod preview;
 mod preview_quantities;
-mod read;
 mod routes;
 mod send;
 mod snapshot;

@@ -122,8 +122,7 @@ async fn preview_batches(
             let skus = skus_to_read(&stale);
             let witnesses = witnesses_of(store, &stale, &skus).await?;
             let skus: Vec<Sku> = skus.into_iter().chain(witnesses).collect();
-            let request =
-                wire::get_product_balances(&skus).map_err(|why| JobError::Implausible(why.to_string()))?;
+            let request = wire::get_product_balances(&skus)?;
             let changes = stale.iter().flat_map(|work| work.pending_changes.iter().copied()).collect();
             preview.requests.push(PlannedRequest { request, changes });
             for work in &stale {

@@ -4,15 +4,16 @@
 //! call.
 
 use super::claim::{self, CallOutcome, ClaimedCall, StockLevelOutcome};
-use super::read;
 use super::snapshot::{
     OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
 };
 use super::summary::count_state;
 use crate::client::PlatformRequest;
 use crate::client::wire;
+use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::key_probe::{self, RefusalCause};
+use crate::exec::preflight::ReadOrigin;
 use crate::exec::{JobContext, JobError, change_events};
 use crate::limiter::PacePayment;
 use crate::model::{ChangeId, Lane, Operation, Quantity, RunId, Sku, StockLevel};
@@ -164,10 +165,10 @@ async fn refresh_facts(
     plans: &[PendingStockLevel],
 ) -> Result<bool, JobError> {
     let skus: BTreeSet<Sku> = plans.iter().map(|work| work.stock_level.sku.clone()).collect();
-    let page =
-        read::read_stale_page(context, call.run, call.lane, (skus.into_iter().collect(), Vec::new())).await?;
-    let read::StaleReadOutcome::Recorded { exchange, .. } = page else { return Ok(false) };
-    call.own_reads.extend(call.stock_levels.iter().map(|level| (level.clone(), exchange)));
+    let origin = ReadOrigin { context, run: call.run, lane: call.lane };
+    let page = read_page(origin, &skus.into_iter().collect::<Vec<_>>(), Vec::new()).await?;
+    let PageRead::Recorded { answer, .. } = page else { return Ok(false) };
+    call.own_reads.extend(call.stock_levels.iter().map(|level| (level.clone(), answer.id)));
     Ok(true)
 }
 

@@ -40,10 +40,10 @@ async fn check_levels(
     cases: &[&InDoubtCase],
     summary: &mut SettleSummary,
 ) -> Result<(), JobError> {
-    let ReadOrigin { context, run, lane } = origin;
+    let context = origin.context;
     let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| level_sku(case)).collect();
     let skus: Vec<Sku> = skus.into_iter().cloned().collect();
-    let mut reader = BalancesReader::new(context, run, lane, &skus, context.settings().skus_per_call);
+    let mut reader = BalancesReader::new(origin, &skus, context.settings().skus_per_call);
     while let Some((answer, page)) = reader.next_page().await? {
         let decoded = wire::decode_balances(&answer.reply.body)?;
         let mut checks = Vec::new();

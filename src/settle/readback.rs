@@ -6,6 +6,7 @@
 
 use super::summary::SettleSummary;
 use crate::exec::balances_reader::BalancesReader;
+use crate::exec::preflight::ReadOrigin;
 use crate::exec::{JobContext, JobError};
 use crate::model::{Lane, Operation, RunId, Sku};
 
@@ -24,7 +25,7 @@ pub(super) async fn run(
         let is_doubted = page.iter().any(|(_, is_doubted)| *is_doubted);
         let lane = if is_doubted { Lane::Push } else { Lane::Poll };
         let skus: Vec<Sku> = page.iter().map(|(sku, _)| sku.clone()).collect();
-        let reader = BalancesReader::new(context, run, lane, &skus, skus.len());
+        let reader = BalancesReader::new(ReadOrigin { context, run, lane }, &skus, skus.len());
         summary.note_pages(reader.read_all().await?, "that were written");
         summary.may_unblock |= is_doubted;
     }

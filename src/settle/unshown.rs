@@ -6,6 +6,7 @@
 
 use super::summary::SettleSummary;
 use crate::exec::balances_reader::BalancesReader;
+use crate::exec::preflight::ReadOrigin;
 use crate::exec::quarantine::QuarantinedEntries;
 use crate::exec::{JobContext, JobError, absence, change_events};
 use crate::model::{ChangeId, Lane, Operation, RunId, Sku, Timestamp};
@@ -28,7 +29,8 @@ pub(super) async fn run(
     let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
     let due = check_times(&rows, now, &quarantined).into_iter().filter(|(_, at)| *at <= now);
     let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
-    let reader = BalancesReader::new(context, run, Lane::Push, &due, TRUSTED_PAGE_SKUS - WITNESSES);
+    let origin = ReadOrigin { context, run, lane: Lane::Push };
+    let reader = BalancesReader::new(origin, &due, TRUSTED_PAGE_SKUS - WITNESSES);
     summary.note_pages(reader.with_witnesses().read_all().await?, "no answer showed");
     requeue_decidable(context, summary).await
 }

@@ -367,7 +367,7 @@ impl<'a> DeliveryRun<'a> {
         seen_at: Moment,
         summary: &mut PushSummary,
     ) -> Result<Option<AnsweredExchange>, JobError> {
-        let request = request.map_err(|why| JobError::Implausible(why.to_string()))?;
+        let request = request?;
         self.context.wait_until_claimable().await?;
         let permit = self.context.reserve_call(request.operation, lane, PacePayment::Paid).await?;
         if self.context.moment().duration_since(seen_at) > PREFLIGHT_MAX_AGE || !permit.may_send() {

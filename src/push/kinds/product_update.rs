@@ -8,7 +8,7 @@ use super::{ApplyAnswer, DeliverableChange, DeliveryRun, refusal_outcome, unmatc
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
 use crate::exec::JobError;
-use crate::exec::balances_reader::BalancesReader;
+use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::product_key;
 use crate::exec::preflight::{self, ReadOrigin};
@@ -130,23 +130,19 @@ async fn read_product(
     sku: &Sku,
     beside_others: bool,
 ) -> Result<(ExchangeId, Moment, ShownFields), JobError> {
-    let ReadOrigin { context, run, lane } = origin;
-    let mut page = vec![sku.clone()];
-    let known = context.store.product_stock(sku).await?;
+    let (store, page) = (&origin.context.store, std::slice::from_ref(sku));
+    let known = store.product_stock(sku).await?;
+    let mut witnesses = Vec::new();
     if beside_others || known.product_id.is_none() || known.lack.is_some() {
-        page.extend(context.store.witness_skus(&page).await?);
+        witnesses = store.skus_beside(page).await?;
     }
-    let (page, witnesses) = page.split_at(1);
-    let mut parts = BalancesReader::new(context, run, lane, page, 1);
-    if !witnesses.is_empty() {
-        parts = parts.with_witnesses();
-    }
-    let Some((answer, _)) = parts.next_page().await? else {
-        let (what, why) = (format!("the balances of {sku}"), parts.unread_reason.unwrap_or_default());
-        return Err(JobError::GivenUp { what, why });
+    let answer = match read_page(origin, page, witnesses).await? {
+        PageRead::Recorded { answer, .. } => answer,
+        PageRead::Failed { why, .. } | PageRead::Unsent(why) => {
+            return Err(JobError::GivenUp { what: format!("the balances of {sku}"), why });
+        }
     };
-    let decoded = wire::decode_balances(&answer.reply.body);
-    let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
+    let decoded = wire::decode_balances(&answer.reply.body)?;
     let product = decoded.records.iter().find(|product| product.sku == *sku);
     Ok((answer.id, answer.sent_moment, product.map(preflight::shown_fields).unwrap_or_default()))
 }
