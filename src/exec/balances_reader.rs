@@ -216,8 +216,7 @@ mod tests {
         for ((first, has_witnesses), second, is_blamed) in cases {
             let mut step = PageStep::after_call(first, false, has_witnesses);
             if let Some(second) = second {
-                let expected =
-                    if has_witnesses { PageStep::RemoveWitnesses } else { PageStep::AddWitnesses };
+                let expected = if has_witnesses { PageStep::RemoveWitnesses } else { PageStep::AddWitnesses };
                 assert_eq!(step, expected, "{first:?}");
                 step = PageStep::after_call(second, true, !has_witnesses);
             }

@@ -43,11 +43,7 @@ impl PushRun<'_> {
     }
 
     /// Puts the stock levels of a read page back for planning. Those of a failed page are read in parts.
-    fn handle_read(
-        &mut self,
-        levels: Vec<LevelToRead>,
-        page: PageRead,
-    ) -> Result<(), JobError> {
+    fn handle_read(&mut self, levels: Vec<LevelToRead>, page: PageRead) -> Result<(), JobError> {
         let (freed, failed) = match page {
             PageRead::Recorded { answer, latency } => {
                 let known = levels.iter().map(|asked| (asked.stock_level.clone(), answer.id));

@@ -21,7 +21,6 @@ use crate::model::{
 };
 use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
-use crate::reconcile::shipments::OrderFact;
 use crate::reconcile::tracking::ItemFact;
 use crate::store::PlatformList;
 
@@ -42,8 +41,13 @@ pub(crate) struct TimedRead<T> {
 }
 
 impl<T> TimedRead<T> {
-    fn from_answer(answer: &AnsweredExchange, records: T) -> Self {
+    pub(crate) fn from_answer(answer: &AnsweredExchange, records: T) -> Self {
         Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, records }
+    }
+
+    /// Returns stored records, without an exchange or a time.
+    pub(crate) fn of_stored(records: T) -> Self {
+        Self { exchange: ExchangeId(0), sent_at: Timestamp(0), sent_moment: Moment(0), records }
     }
 
     /// Converts the records.
@@ -70,18 +74,7 @@ pub(crate) struct ReadOrigin<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct OrderSnapshot {
     pub(crate) lines: Vec<OrderLine>,
-    is_complete: bool,
-}
-
-impl OrderSnapshot {
-    /// Returns the order as the fact for a plan.
-    pub(crate) fn order_fact(&self) -> OrderFact<'_> {
-        match (self.is_complete, self.lines.is_empty()) {
-            (false, _) => OrderFact::Incomplete,
-            (true, true) => OrderFact::Unknown,
-            (true, false) => OrderFact::Known(&self.lines),
-        }
-    }
+    pub(crate) is_complete: bool,
 }
 
 /// Reads and records the lines of an order.

@@ -1,24 +1,23 @@
 //! Ordering keys of changes, the order of a round, and the outcomes that all kinds share.
 
+use super::KeyedChange;
 use crate::model::{ChangeId, ShipmentId};
 use crate::outbox::{ChangeState, Reason, ShipmentCreate};
 use crate::reconcile::creates;
 use crate::store::{ChangeOutcome, ChangeRow};
 use std::collections::BTreeSet;
 
-/// Returns the changes that failed before.
-pub(super) fn previously_failed(pending: &[ChangeRow]) -> BTreeSet<ChangeId> {
-    let previously_failed = pending.iter().filter(|row| row.has_reason(Reason::NotSent));
-    previously_failed.map(|row| row.id).collect()
+pub(super) fn changes_with_reason(pending: &[ChangeRow], reason: Reason) -> BTreeSet<ChangeId> {
+    pending.iter().filter(|row| row.has_reason(reason)).map(|row| row.id).collect()
 }
 
 /// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
 /// flight or in doubt.
 pub(super) fn first_per_key<T>(
-    changes: Vec<(ChangeId, String, T)>,
+    changes: Vec<KeyedChange<T>>,
     under_way: &BTreeSet<String>,
     previously_failed: &BTreeSet<ChangeId>,
-) -> Vec<(ChangeId, String, T)> {
+) -> Vec<KeyedChange<T>> {
     let subjects: Vec<String> = changes.iter().map(|(_, subject, _)| subject.clone()).collect();
     let turn: BTreeSet<usize> = creates::first_per_key(&subjects, under_way).into_iter().collect();
     let first = changes.into_iter().enumerate().filter(|(index, _)| turn.contains(index));

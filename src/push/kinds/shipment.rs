@@ -2,20 +2,20 @@
 //! explicit.
 
 use super::{
-    ApplyAnswer, CallEntry, DeliverableChange, DeliveryRun, order_key, refusal_outcome, unmatched_outcome,
+    ApplyAnswer, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, order_key,
+    refusal_outcome, unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, CreatedShipment, InvalidRequest, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::{self, ReadOrigin};
-use crate::model::{ChangeId, Lane, LineItemId, Moment, Operation, OrderId, Position};
+use crate::exec::preflight::OrderSnapshot;
+use crate::model::{LineItemId, Operation, OrderId, Position};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentCreate};
 use crate::projection;
-use crate::push::summary::PushSummary;
 use crate::reconcile::ChangePlan;
-use crate::reconcile::shipments::{ClaimedLine, plan_shipment};
-use crate::store::{ChangeOutcome, ClaimEvidence, Store, StoreError, WriteTransaction};
+use crate::reconcile::shipments::{ClaimedLine, OrderFact, plan_shipment};
+use crate::store::{ChangeOutcome, Store, StoreError, WriteTransaction};
 use serde_json::json;
 
 /// Limit of orders per call. Each order costs a read, so more orders would save few calls and delay the first
@@ -28,50 +28,62 @@ const ENTRY_OPERATIONS: &[Operation] = &[Operation::GetOrderLineItems, Operation
 /// Order of the call.
 pub(super) type ShipmentCallEntry = CallEntry<(OrderId, Vec<ClaimedLine>)>;
 
-pub(super) async fn deliver_shipments(
-    deliver: &mut DeliveryRun<'_>,
-    lane: Lane,
-    changes: &[DeliverableChange],
-    summary: &mut PushSummary,
-) -> Result<bool, JobError> {
+/// Returns the changes of this kind with their ordering keys.
+pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<&ShipmentCreate>> {
     let of_kind = changes.iter().filter_map(|change| match &change.body {
         ChangeBody::ShipmentCreate(create) => Some((change.id, order_key(create), create)),
         _ => None,
     });
-    let turn = deliver.ready_changes(of_kind.collect()).await?;
-    let turn =
-        deliver.select_ready(ENTRY_OPERATIONS, turn, |change| change.order_id.to_string(), summary).await?;
+    of_kind.collect()
+}
+
+pub(super) async fn deliver_shipments(
+    deliver: &mut DeliveryRun<'_>,
+    changes: &[DeliverableChange],
+) -> Result<bool, JobError> {
+    let turn = deliver.ready_changes(of_kind(changes)).await?;
+    let turn = deliver.select_ready(ENTRY_OPERATIONS, turn, |change| change.order_id.to_string()).await?;
     let turn = deliver.take_for_call(turn, ORDERS_MAX);
     if turn.is_empty() {
         return Ok(false);
     }
-    let (mut entries, mut seen_at) = (Vec::new(), None::<Moment>);
-    for (id, subject, change) in turn {
-        let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
-        let result = preflight::read_order(origin, change.order_id).await;
-        let Some(seen) = deliver.preflight_result(id, result, summary).await? else { continue };
-        let plan = plan_from_store(&deliver.context.store, change, &seen.records).await?;
-        let Some(lines) = deliver.plan_content(id, plan, summary).await? else { continue };
-        seen_at.get_or_insert(seen.sent_moment);
-        entries.push(shipment_entry(id, subject, change, lines));
+    let mut entries = Vec::new();
+    for change in turn {
+        entries.extend(plan_entry(deliver, change).await?);
     }
-    if let Some(seen_at) = seen_at
-        && let Some(answer) =
-            deliver.send_entries(lane, shipments_request(&entries), &entries, seen_at, summary).await?
-    {
-        complete_shipments(deliver, &entries, &answer, summary).await?;
+    if let Some(answer) = deliver.send_entries(shipments_request(&entries), &entries, &[]).await? {
+        complete_shipments(deliver, &entries, &answer).await?;
     }
     Ok(true)
 }
 
+/// Plans a shipment. `None` if it is not sent.
+pub(super) async fn plan_entry(
+    source: &mut impl PlanSource,
+    (id, key, change): KeyedChange<&ShipmentCreate>,
+) -> Result<Option<ShipmentCallEntry>, JobError> {
+    let Some(seen) = source.order(id, change.order_id).await? else { return Ok(None) };
+    let plan = plan_order(source.store(), change, seen.records.as_ref()).await?;
+    let Some(lines) = source.plan_content(id, plan, "its order").await? else { return Ok(None) };
+    let (kind, content) = (ChangeKind::ShipmentCreate, (change.order_id, lines));
+    Ok(Some(CallEntry::new((id, key), kind, json!(content.1), seen.sent_moment, content)))
+}
+
 /// Plans a shipment on an answer. A change without lines ships all that is left. An answer that lacks a known
 /// line therefore does not serve such a change.
-async fn plan_from_store(
+async fn plan_order(
     store: &Store,
     change: &ShipmentCreate,
-    seen: &preflight::OrderSnapshot,
+    seen: Option<&OrderSnapshot>,
 ) -> Result<ChangePlan<Vec<ClaimedLine>>, StoreError> {
-    let shown: Vec<LineItemId> = seen.lines.iter().map(|line| line.line_item_id).collect();
+    let fact = match seen {
+        None => OrderFact::Unread,
+        Some(OrderSnapshot { is_complete: false, .. }) => OrderFact::Incomplete,
+        Some(OrderSnapshot { lines, .. }) if lines.is_empty() => OrderFact::Unknown,
+        Some(OrderSnapshot { lines, .. }) => OrderFact::Known(lines),
+    };
+    let shown = seen.iter().flat_map(|seen| &seen.lines).map(|line| line.line_item_id);
+    let shown: Vec<LineItemId> = shown.collect();
     if change.lines.is_none()
         && !shown.is_empty()
         && let Some(line) = store.order_line_unshown(change.order_id, &shown).await?
@@ -80,22 +92,7 @@ async fn plan_from_store(
             format!("the platform does not show line {line} of order {}; see it there", change.order_id);
         return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
     }
-    Ok(plan_shipment(change, seen.order_fact()))
-}
-
-pub(super) fn shipment_entry(
-    id: ChangeId,
-    subject: String,
-    change: &ShipmentCreate,
-    lines: Vec<ClaimedLine>,
-) -> ShipmentCallEntry {
-    let evidence = ClaimEvidence {
-        id,
-        kind: ChangeKind::ShipmentCreate.as_str(),
-        ordering_key: subject,
-        evidence: json!(lines),
-    };
-    CallEntry { evidence, content: (change.order_id, lines) }
+    Ok(plan_shipment(change, fact))
 }
 
 /// Builds the call that creates these shipments.
@@ -118,11 +115,10 @@ async fn complete_shipments(
     deliver: &mut DeliveryRun<'_>,
     entries: &[ShipmentCallEntry],
     answer: &AnsweredExchange,
-    summary: &mut PushSummary,
 ) -> Result<(), JobError> {
-    let records = wire::decode_created_shipments(&answer.reply.body).map(|decoded| decoded.records);
-    let records: Vec<CreatedShipment> = records.unwrap_or_default();
-    deliver.complete_answer(answer, &ParsedShipmentAnswer { entries, records }, summary).await
+    let decoded = wire::decode_created_shipments(&answer.reply.body);
+    let records = decoded.map(|decoded| decoded.records).unwrap_or_default();
+    deliver.complete_answer(answer, &ParsedShipmentAnswer { entries, records }).await
 }
 
 /// Parsed answer to the creation of shipments.
@@ -142,7 +138,7 @@ impl ApplyAnswer for ParsedShipmentAnswer<'_> {
         projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, &self.records)
             .await?;
         let mut moves = Vec::new();
-        for CallEntry { evidence, content: (order_id, _) } in self.entries {
+        for CallEntry { evidence, content: (order_id, _), .. } in self.entries {
             let record = projection::shipment_record(&self.records, *order_id);
             if let Some(refused) = record.filter(|record| record.outcome() == WriteOutcome::Refused) {
                 moves.push(refusal_outcome(evidence.id, &refused.messages));
