@@ -11,14 +11,11 @@ use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Result of recording an answer.
 #[derive(Debug)]
 pub(crate) enum BalancesOutcome {
-    /// The answer is recorded.
     Recorded(BalancesRecorded),
     /// None of several known SKUs came. The answer decides nothing and is not applied.
     NoneKnown {
-        /// Number of known SKUs in the request.
         known: u64,
         /// True if no other known SKU could be asked for beside.
         ///
@@ -48,7 +45,6 @@ impl BalancesOutcome {
     }
 }
 
-/// Returns the reason why an answer without any of the known SKUs decides nothing.
 pub(super) fn none_known_text(known: u64) -> String {
     format!(
         "the platform returned none of {known} known SKUs; nothing was changed; \

@@ -18,10 +18,8 @@ const READ_OPERATION: Operation = Operation::GetProductBalances;
 /// Most failures in a row. The cause is then the platform, and a later run reads the rest.
 const FAILURES_MAX: usize = 6;
 
-/// Outcome of the read of a page.
 #[derive(Debug)]
 pub(crate) enum PageRead {
-    /// The page was read and recorded.
     Recorded {
         answer: Box<AnsweredExchange>,
         /// Time from the request to the record.
@@ -37,7 +35,6 @@ pub(crate) enum PageRead {
     Unsent(String),
 }
 
-/// Result of a call for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallResult {
     Recorded,
@@ -46,7 +43,6 @@ enum CallResult {
     Failed,
 }
 
-/// Next step after a call for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PageStep {
     Finish,
@@ -138,15 +134,12 @@ pub(crate) async fn read_page(
     }
 }
 
-/// A read of some SKUs.
 pub(crate) struct BalancesReader<'a> {
     origin: ReadOrigin<'a>,
     pending_parts: FailedGroups<Sku>,
     with_witnesses: bool,
     failures: usize,
-    /// Pages that were read.
     pub(crate) pages_read: u64,
-    /// Reason of the last failure, if something stays unread.
     pub(crate) unread_reason: Option<String>,
 }
 
@@ -164,7 +157,6 @@ impl<'a> BalancesReader<'a> {
         Self { with_witnesses: true, ..self }
     }
 
-    /// Reads and records all pages.
     pub(crate) async fn read_all(mut self) -> Result<Self, JobError> {
         while self.next_page().await?.is_some() {}
         Ok(self)

@@ -34,15 +34,12 @@ pub(crate) struct BegunExchange {
 /// Exchange that was sent and whose end is not recorded yet.
 #[derive(Debug)]
 pub(crate) struct AnsweredExchange {
-    /// Id of the exchange.
     pub(crate) id: ExchangeId,
     /// Time at which the request was sent, which is the age of its facts.
     pub(crate) sent_at: Timestamp,
     /// The time since boot at which the request was sent.
     pub(crate) sent_moment: Moment,
-    /// Answer with its verdict.
     pub(crate) reply: CallReply,
-    /// Digest of the body.
     pub(crate) digest: BodyDigest,
     /// Compressed body, if it was prepared before the write lock was taken.
     compressed_body: OnceLock<PackedBody>,
@@ -94,7 +91,6 @@ impl JobContext {
         Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
     }
 
-    /// Records the begin of an exchange and commits.
     pub(super) async fn exchange_begin_and_commit(
         &self,
         write: WriteTransaction,

@@ -14,7 +14,6 @@ use crate::store::{ChangeOutcome, StoreError};
 use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Logs one line for each transition.
 pub(crate) async fn log_outcomes(context: &JobContext, moves: &[ChangeOutcome]) {
     let keys = change_keys(context, &moves.iter().map(|verdict| verdict.id).collect::<Vec<_>>()).await;
     for verdict in moves {

@@ -26,7 +26,6 @@ struct GateState {
     is_disk_low: bool,
 }
 
-/// Guard that keeps the claim gate closed.
 struct GateGuard<'a>(&'a ClaimGate);
 
 impl ClaimGate {
@@ -57,7 +56,6 @@ impl Drop for GateGuard<'_> {
     }
 }
 
-/// Retry state of one commit.
 pub(crate) struct CommitRetry<'a> {
     gate: &'a ClaimGate,
     clock: &'a dyn Clock,

@@ -104,7 +104,6 @@ impl KeyProofs {
         state.unjudged_refusal = Some(UnjudgedRefusal { why: why.to_owned(), delays, probe_at });
     }
 
-    /// Returns the reason why quantity updates wait, if they do.
     pub(crate) fn update_hold(&self) -> Option<String> {
         self.lock_state().unjudged_refusal.as_ref().map(|unjudged| unjudged.why.clone())
     }

@@ -20,10 +20,8 @@ const PAGES_MAX: u32 = 500;
 type AnsweredPage<'p, T> = (&'p mut WriteTransaction, &'p AnsweredExchange, &'p DecodedAnswer<T>);
 /// Projection of a page. Its output is the number of new or changed records.
 type PageProjection<'p> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 'p>>;
-/// Function that projects a page.
 pub(super) type ProjectPage<T> = dyn for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Sync;
 
-/// Read of a list.
 pub(super) struct ListReader<'a> {
     pub(super) attempts: usize,
     pub(super) context: &'a JobContext,
@@ -31,7 +29,6 @@ pub(super) struct ListReader<'a> {
     pub(super) list: PlatformList,
 }
 
-/// State of a list while it is read.
 #[derive(Debug, Default)]
 pub(crate) struct ListProgress {
     listed: BTreeSet<i64>,
@@ -44,7 +41,6 @@ pub(crate) struct ListProgress {
 }
 
 impl ListReader<'_> {
-    /// Reads the list to its last page.
     pub(super) async fn read_pages<T>(
         self,
         request: impl Fn(PageParams) -> PlatformRequest,

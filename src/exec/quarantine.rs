@@ -14,7 +14,6 @@ use crate::telemetry::event;
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-/// Way of an entry to its next call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EntryRoute {
     /// In a call shared with any other entries.
@@ -27,7 +26,6 @@ pub(crate) enum EntryRoute {
     Deferred(Timestamp, String),
 }
 
-/// Quarantined entries of an operation.
 #[derive(Debug)]
 pub(crate) struct QuarantinedEntries {
     operation: Operation,
@@ -46,7 +44,6 @@ pub(crate) enum FailureCause {
 }
 
 impl JobContext {
-    /// Loads the quarantined entries of an operation.
     pub(crate) async fn quarantined_entries(
         &self,
         operation: Operation,
@@ -186,7 +183,6 @@ impl JobContext {
 }
 
 impl QuarantinedEntries {
-    /// Returns the way of an entry to its next call.
     pub(crate) fn route_of(&self, context: &JobContext, entry: &str) -> EntryRoute {
         if let Some(row) = self.quarantine_rows.get(entry) {
             return match row.is_due(context.now()) {

@@ -196,7 +196,6 @@ impl FinishedRun {
         Self { kind, run, trigger, elapsed_ms, outcome, summary, is_key_refused, wakes, due_again_at }
     }
 
-    /// Logs one line about a run that did not fail.
     fn log_finished(&self) {
         let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
         let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);

@@ -14,7 +14,6 @@ use crate::reconcile::brake::{self, BrakeTrip, ProjectedWrite};
 use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the brakes that the backlog trips, by the known facts.
 pub(super) async fn preview_trips(
     store: &Store,
     settings: brake::BrakeSettings,
@@ -25,7 +24,6 @@ pub(super) async fn preview_trips(
     trips_of(store, settings, now, &projected).await
 }
 
-/// Projected backlog: the planned write of each stock level.
 #[derive(Debug, Default)]
 pub(super) struct ProjectedBacklog {
     entries: BTreeMap<StockLevel, ProjectedWrite>,
@@ -47,7 +45,6 @@ impl ProjectedBacklog {
         }
     }
 
-    /// Returns the stock levels with a planned write.
     pub(super) fn stock_levels(&self) -> Vec<StockLevel> {
         self.entries.keys().cloned().collect()
     }

@@ -20,13 +20,11 @@ use crate::telemetry::event;
 /// Name of the commit that is retried after an answer, as in "cannot …".
 pub(super) const RECORD_ANSWER: &str = "write down an answer";
 
-/// Claimed call: its request, its changes and their evidence.
 pub(super) struct ClaimedCall<'a> {
     pub(super) run: RunId,
     pub(super) lane: Lane,
     pub(super) request: &'a PlatformRequest,
     pub(super) changes: &'a [ClaimedChange],
-    /// Stock levels that the request writes.
     pub(super) stock_levels: &'a [StockLevelWrite],
     /// Stock levels and changes as the plan saw them; empty for changes other than quantities.
     pub(super) planned: &'a [&'a PlannedStockLevel],
@@ -46,12 +44,7 @@ pub(super) enum CallOutcome {
     /// Not sent; its changes are pending again. Another attempt at once is useless.
     NotSent(String),
     /// Refused without effect; its changes are pending again until the caller has judged the refusal.
-    Refused {
-        /// HTTP status.
-        status: u16,
-        /// Message of the platform.
-        why: String,
-    },
+    Refused { status: u16, why: String },
 }
 
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
@@ -93,34 +86,24 @@ pub(super) async fn complete_unaccepted(
     answer: &AnsweredExchange,
 ) -> Result<CallOutcome, JobError> {
     let why = reply_message(&answer.reply);
-    match answer.reply.verdict {
-        Answered::Accepted => Ok(CallOutcome::Answered),
+    let outcome = match answer.reply.verdict {
+        Answered::Accepted => return Ok(CallOutcome::Answered),
         Answered::Transient | Answered::InDoubt => {
             complete_in_doubt(context, changes, answer, &why).await?;
-            Ok(CallOutcome::InDoubt)
+            return Ok(CallOutcome::InDoubt);
         }
-        Answered::Throttled(_) => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::Throttled)
-        }
-        Answered::NotSent => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::NotSent(why))
-        }
-        Answered::Rejected { status } => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::Refused { status, why })
-        }
+        Answered::Throttled(_) => Ok(CallOutcome::Throttled),
+        Answered::NotSent => Ok(CallOutcome::NotSent(why.clone())),
+        Answered::Rejected { status } => Ok(CallOutcome::Refused { status, why: why.clone() }),
         // The refusal may mean the id in the path, so the sender of the call judges the key.
         Answered::Refused { may_be_id: true } => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::Refused { status: answer.reply.status.unwrap_or(403), why })
+            Ok(CallOutcome::Refused { status: answer.reply.status.unwrap_or(403), why: why.clone() })
         }
-        Answered::Refused { may_be_id: false } => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Err(context.key_refused(&answer.reply))
-        }
-    }
+        Answered::Refused { may_be_id: false } => Err(()),
+    };
+    let moves = outcome_for_all(changes, ChangeState::Pending, Reason::NotSent, &format!("not done: {why}"));
+    complete_call(context, answer, &moves, StockLevelOutcome::NoEffect).await?;
+    outcome.map_err(|()| context.key_refused(&answer.reply))
 }
 
 /// Commits that the outcome is unknown. The stock levels stay claimed until a check decides.
@@ -147,22 +130,9 @@ async fn complete_in_doubt(
     Ok(())
 }
 
-async fn complete_without_effect(
-    context: &JobContext,
-    changes: &[ChangeId],
-    answer: &AnsweredExchange,
-    why: &str,
-) -> Result<(), JobError> {
-    let moves = outcome_for_all(changes, ChangeState::Pending, Reason::NotSent, &format!("not done: {why}"));
-    Ok(complete_call(context, answer, &moves, StockLevelOutcome::NoEffect).await?)
-}
-
-/// Outcome of a call for its stock levels.
 #[derive(Clone, Copy)]
 pub(super) enum StockLevelOutcome<'a> {
-    /// Unknown: the stock levels stay claimed until a check decides.
     Unknown,
-    /// No effect: the stock levels are unchanged.
     NoEffect,
     /// Accepted: the writes in the order of the entries, and the parsed answer.
     Answered(&'a [StockLevelWrite], &'a ParsedQuantityAnswer),
@@ -213,7 +183,6 @@ async fn try_complete_call(
     write.commit().await
 }
 
-/// Stores at pending changes what they wait for.
 pub(super) async fn store_wait_reasons(
     context: &JobContext,
     reasons: Vec<(ChangeId, Reason, String)>,
@@ -228,7 +197,6 @@ pub(super) async fn store_wait_reasons(
     Ok(write.commit().await?)
 }
 
-/// Returns the move for every change.
 fn outcome_for_all(
     changes: &[ChangeId],
     to: ChangeState,

@@ -14,29 +14,23 @@ const UNPAUSED_FAILURES: usize = 2;
 /// Limit of isolated attempts per run at a SKU without proof against it.
 const ISOLATED_MAX: u32 = 4;
 
-/// Stock level to be read before its write.
 #[derive(Debug)]
 pub(super) struct LevelToRead {
     pub(super) stock_level: StockLevel,
     pub(super) is_urgent: bool,
 }
 
-/// SKU and the stock levels that it is read for.
 type SkuPart = (Sku, Vec<LevelToRead>);
 
-/// SKUs of failed pages that are still to be read.
 #[derive(Debug)]
 pub(super) struct FaultSearch {
     parts: FailedGroups<SkuPart>,
-    /// True while a part is being read.
     pub(super) is_reading: bool,
     /// Consecutive failed reads, of any SKUs.
     failures: usize,
     delays: RetryDelays,
     not_before: Option<Moment>,
-    /// Number of failures of each isolated SKU.
     isolated_failures: BTreeMap<Sku, u32>,
-    /// SKUs that are not tried again in this run.
     pub(super) given_up: BTreeSet<Sku>,
 }
 

@@ -75,12 +75,9 @@ impl PushRun<'_> {
     fn handle_sent(&mut self, sent: UpdateOutcome) {
         match sent {
             UpdateOutcome::Nothing => {}
-            UpdateOutcome::Completed { stock_levels: levels, applied, rejected, held, in_doubt } => {
+            UpdateOutcome::Completed { stock_levels: levels, counts } => {
                 self.summary.calls += 1;
-                self.summary.applied += applied;
-                self.summary.rejected += rejected;
-                self.summary.held += held;
-                self.summary.in_doubt += in_doubt;
+                self.summary.add_summary(counts);
                 self.consecutive_refusals = 0;
                 for level in &levels {
                     self.read_counts.remove(level);

@@ -14,10 +14,8 @@ use crate::outbox::Reason;
 use crate::store::Durability;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Attempts at a product in a run.
 const KIT_ATTEMPTS: usize = 2;
 
-/// Products that wait for an answer, and those asked for in this run.
 #[derive(Debug, Default)]
 pub(super) struct PossibleKits {
     waiting: BTreeMap<ProductId, BTreeSet<ChangeId>>,
@@ -25,7 +23,6 @@ pub(super) struct PossibleKits {
 }
 
 impl PossibleKits {
-    /// Adds changes of a product that may be a kit.
     pub(super) fn add_product(&mut self, product: ProductId, changes: &[ChangeId]) {
         self.waiting.entry(product).or_default().extend(changes);
     }

@@ -19,7 +19,6 @@ use crate::reconcile::{ChangeDecision, StockLevelStep};
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Adds the quantities to a preview.
 pub(super) async fn preview_quantities(
     store: &Store,
     settings: &JobSettings,
@@ -76,7 +75,6 @@ fn plan_by_known_fact(mut work: PendingStockLevel, preview: &mut PushPreview) ->
     work
 }
 
-/// Adds the outcome of the changes that need no call.
 fn note_without_call(work: &PendingStockLevel, held: &BTreeSet<ChangeId>, preview: &mut PushPreview) {
     for decision in &work.plan.decisions {
         let sentence = match (&decision.decision, work.plan.step) {

@@ -16,7 +16,6 @@ use crate::reconcile::packing::{PackingEntry, pack_calls};
 use crate::store::StoreError;
 use std::collections::BTreeMap;
 
-/// Ways of the stock levels of a batch.
 pub(super) struct BatchRoutes {
     write_routes: BTreeMap<StockLevel, EntryRoute>,
     quarantined_reads: QuarantinedEntries,
@@ -124,7 +123,6 @@ impl PushRun<'_> {
     }
 }
 
-/// Returns the detail of a change that waits for a quarantined entry.
 pub(super) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
     format!("calls that name {entry} fail: {why}; it is tried again by itself at {until}")
 }

@@ -7,7 +7,7 @@ use super::claim::{self, CallOutcome, ClaimedCall, StockLevelOutcome};
 use super::snapshot::{
     OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
 };
-use super::summary::count_state;
+use super::summary::PushSummary;
 use crate::client::PlatformRequest;
 use crate::client::wire;
 use crate::exec::balances_reader::{PageRead, read_page};
@@ -20,7 +20,7 @@ use crate::model::{ChangeId, Lane, Operation, Quantity, RunId, Sku, StockLevel};
 use crate::outbox::{ChangeState, Reason};
 use crate::projection::ParsedQuantityAnswer;
 use crate::reconcile::{ChangeDecision, StockLevelStep};
-use crate::settle::{self, SettleSummary};
+use crate::settle;
 use crate::store::{ChangeOutcome, ClaimedChange, Durability, PlannedStockLevel, StockLevelWrite};
 use crate::telemetry::event;
 use std::collections::BTreeSet;
@@ -28,35 +28,18 @@ use std::time::Duration;
 
 const UPDATE_OPERATION: Operation = Operation::UpdateQuantityOnHand;
 
-/// Outcome of a call.
 #[derive(Debug)]
 pub(super) enum UpdateOutcome {
     /// No call was made. Nothing is left to write, or the facts aged while the call waited. The stock levels
     /// are planned again.
     Nothing,
     /// Every change of the call moved. The call was answered, or its outcome is unknown.
-    Completed {
-        /// Stock levels of the call.
-        stock_levels: Vec<StockLevel>,
-        /// Changes applied.
-        applied: u64,
-        /// Changes that the platform refused.
-        rejected: u64,
-        /// Changes held for a decision.
-        held: u64,
-        /// Changes of unknown outcome.
-        in_doubt: u64,
-    },
+    Completed { stock_levels: Vec<StockLevel>, counts: PushSummary },
     /// Refused as a whole; to be sent again in these parts.
     Split(Vec<Vec<StockLevel>>),
     /// Refused as a whole with a status that openapi.yaml does not document for content errors. Sent again in
     /// halves. A call of one stock level has no parts, and its changes are pending again.
-    Refused {
-        /// The halves.
-        parts: Vec<Vec<StockLevel>>,
-        /// Message of the platform.
-        why: String,
-    },
+    Refused { parts: Vec<Vec<StockLevel>>, why: String },
     /// The call had no effect; its changes are pending again. A reason is given if another attempt is useless
     /// now.
     NoEffect(Option<String>),
@@ -69,7 +52,6 @@ struct QuantityEntry {
     applied_changes: Vec<(ChangeId, String)>,
 }
 
-/// Call to be sent.
 pub(super) struct UpdateCall {
     pub(super) run: RunId,
     pub(super) lane: Lane,
@@ -172,7 +154,6 @@ async fn refresh_facts(
     Ok(true)
 }
 
-/// Builds the call that writes these entries.
 pub(super) fn update_request(entries: &[wire::QuantityUpdate]) -> Result<PlatformRequest, JobError> {
     wire::update_quantity_on_hand(entries).map_err(|why| {
         JobError::Implausible(format!("tallyd packed a call that the platform would refuse: {why}"))
@@ -186,7 +167,6 @@ fn are_current(context: &JobContext, call: &UpdateCall, plans: &[PendingStockLev
     plans.iter().all(|plan| inputs.is_current(plan))
 }
 
-/// Plans the stock levels of a call again.
 async fn load_plans(context: &JobContext, call: &UpdateCall) -> Result<Vec<PendingStockLevel>, JobError> {
     let (settings, store) = (context.settings(), &context.store);
     let inputs = SnapshotInputs::at_present(context, &settings.quantities, &call.own_reads);
@@ -232,7 +212,6 @@ impl QuantityEntry {
         self.applied_changes.iter().map(|(id, _)| *id)
     }
 
-    /// Returns the move for every change of the entry.
     fn outcomes_to(
         &self,
         to: ChangeState,
@@ -260,14 +239,8 @@ async fn complete_update(
             context
                 .record_failure(UPDATE_OPERATION, &entry_skus(&lines), &reply_message(&answer.reply))
                 .await?;
-            let in_doubt = changes.len() as u64;
-            Ok(UpdateOutcome::Completed {
-                stock_levels: entry_levels(&lines),
-                applied: 0,
-                rejected: 0,
-                held: 0,
-                in_doubt,
-            })
+            let counts = PushSummary { in_doubt: changes.len() as u64, ..PushSummary::default() };
+            Ok(UpdateOutcome::Completed { stock_levels: entry_levels(&lines), counts })
         }
         CallOutcome::Throttled => Ok(UpdateOutcome::NoEffect(None)),
         CallOutcome::NotSent(why) => Ok(UpdateOutcome::NoEffect(Some(why))),
@@ -345,7 +318,9 @@ async fn handle_refusal(
     }
     write.commit().await?;
     change_events::log_outcomes(context, &moves).await;
-    Ok(UpdateOutcome::Completed { stock_levels: levels, applied: 0, rejected, held: 0, in_doubt: 0 })
+    let mut counts = PushSummary::default();
+    counts.count_outcomes(&moves);
+    Ok(UpdateOutcome::Completed { stock_levels: levels, counts })
 }
 
 /// Suspends all quantity updates until a probe shows the state of the key. Notes the reason at the changes of
@@ -397,19 +372,15 @@ async fn complete_accepted(
     let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
     context.record_success(UPDATE_OPERATION, &names).await?;
     log_call(context, &lines, &moves, answer).await;
-    let checked = if is_unclear {
-        settle::check_call(context, run, answer.id).await?
-    } else {
-        SettleSummary::default()
-    };
-    Ok(UpdateOutcome::Completed {
-        stock_levels: entry_levels(&lines),
-        applied: count_state(&moves, ChangeState::Applied) + checked.took_effect,
-        rejected: count_state(&moves, ChangeState::Rejected),
-        held: checked.held,
-        in_doubt: count_state(&moves, ChangeState::InDoubt)
-            .saturating_sub(checked.took_effect + checked.held),
-    })
+    let mut counts = PushSummary::default();
+    counts.count_outcomes(&moves);
+    if is_unclear {
+        let checked = settle::check_call(context, run, answer.id).await?;
+        counts.applied += checked.took_effect;
+        counts.held += checked.held;
+        counts.in_doubt = counts.in_doubt.saturating_sub(checked.took_effect + checked.held);
+    }
+    Ok(UpdateOutcome::Completed { stock_levels: entry_levels(&lines), counts })
 }
 
 fn entry_skus(lines: &[QuantityEntry]) -> Vec<&str> {

@@ -9,7 +9,7 @@ use crate::outbox::Reason;
 use crate::reconcile::brake::{self, BrakeDecision, BrakeTrip, ProjectedWrite, judge_brakes};
 use crate::store::{Durability, StockLevelWrite, Store, StoreError};
 use crate::telemetry::event;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Window in which zeroings count, together with the projected backlog (docs/rules.md 27).
@@ -22,15 +22,16 @@ pub(super) async fn trips_of(
     now: Timestamp,
     projected: &[ProjectedWrite],
 ) -> Result<Vec<BrakeTrip>, StoreError> {
-    let is_suspect =
-        |entry: &ProjectedWrite| (entry.from.0 > 0 && entry.to.0 == 0) || settings.max_quantity_jump > 0;
-    if !projected.iter().any(is_suspect) {
-        return Ok(Vec::new());
-    }
-    let zeroing = projected.iter().filter(|entry| entry.to.0 == 0);
-    let levels: Vec<(&str, i64)> =
-        zeroing.map(|entry| (entry.stock_level.sku.as_str(), entry.stock_level.warehouse_id.0)).collect();
-    let hours = store.brake_hour_counts(now.minus(ZEROING_WINDOW), &levels).await?;
+    let zeroing = || projected.iter().filter(|entry| entry.to.0 == 0);
+    // Only the zeroing brake counts the hour, so that other writes cost no read.
+    let hours = if zeroing().any(|entry| entry.from.0 > 0) {
+        let levels: Vec<(&str, i64)> = zeroing()
+            .map(|entry| (entry.stock_level.sku.as_str(), entry.stock_level.warehouse_id.0))
+            .collect();
+        store.brake_hour_counts(now.minus(ZEROING_WINDOW), &levels).await?
+    } else {
+        BTreeMap::new()
+    };
     match judge_brakes(projected, &hours, settings) {
         BrakeDecision::Tripped(trips) => Ok(trips),
         BrakeDecision::Clear => Ok(Vec::new()),
@@ -98,4 +99,33 @@ pub(super) async fn hold_trips(
         );
     }
     Ok(Some(held))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Quantity;
+
+    #[tokio::test]
+    async fn every_backlog_is_judged_also_without_a_zeroing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create_unlocked(&dir.path().join("t.db")).await.unwrap();
+        let settings = brake::BrakeSettings { max_zeroing_fraction: 0.2, max_quantity_jump: 5 };
+        let write = |id: i64, from, to| ProjectedWrite {
+            stock_level: StockLevel {
+                sku: Sku::new(format!("S{id}")).unwrap(),
+                warehouse_id: WarehouseId(1),
+            },
+            from: Quantity(from),
+            to: Quantity(to),
+            is_counted: true,
+            is_released: false,
+            changes: vec![ChangeId(id)],
+        };
+        for (from, to, held) in [(1, 9, 10), (1, 0, 10), (1, 3, 0), (0, 0, 0)] {
+            let projected: Vec<ProjectedWrite> = (0..10).map(|id| write(id, from, to)).collect();
+            let trips = trips_of(&store, settings, Timestamp(0), &projected).await.unwrap();
+            assert_eq!(trips.iter().map(|trip| trip.changes().len()).sum::<usize>(), held, "{from} to {to}");
+        }
+    }
 }

@@ -15,7 +15,6 @@ use crate::outbox::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl PushRun<'_> {
-    /// Records the changes that wait for the list.
     pub(super) fn note_unlisted(&mut self, works: &[PendingStockLevel]) {
         for work in works.iter().filter(|work| work.is_unlisted) {
             let changes = self.unlisted.entry(work.stock_level.warehouse_id).or_default();
@@ -94,7 +93,6 @@ impl PushRun<'_> {
     }
 }
 
-/// Returns the key of the warehouse in the table of absences.
 fn warehouse_subject(warehouse: WarehouseId) -> String {
     format!("warehouse {warehouse}")
 }

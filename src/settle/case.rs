@@ -24,29 +24,24 @@ use std::time::Duration;
 /// Stored result of a check whose answer lacked the SKU.
 pub(super) const NOT_RETURNED: &str = "not returned";
 
-/// Case in doubt.
 #[derive(Debug)]
 pub(super) struct InDoubtCase {
     /// Changes of the case: several for a stock level, else a single one.
     pub(super) changes: Vec<ChangeId>,
     /// Key of the first change, for the journal.
     pub(super) key: String,
-    /// Exchange of the request.
     pub(super) exchange: ExchangeId,
     /// Time at which the request was sent, by the calendar of that time.
     pub(super) sent_at: Timestamp,
     /// The time of the request by the present calendar; the quiet time starts there.
     quiet_from: Timestamp,
-    /// Content of the request.
     pub(super) request: InDoubtRequest,
-    /// Reason why it is in doubt, if known.
     pub(super) reason: Option<String>,
     /// Detail of the change, with the platform's message if there was any.
     pub(super) detail: Option<String>,
     checks: Vec<(Timestamp, Value)>,
 }
 
-/// Content of a request, from its claim.
 #[derive(Debug)]
 pub(super) enum InDoubtRequest {
     Quantity {
@@ -65,11 +60,9 @@ pub(super) enum InDoubtRequest {
         body: ChangeBody,
         seen: BTreeSet<i64>,
     },
-    /// Content whose claim is unreadable.
     Unreadable,
 }
 
-/// Stored evidence of a tracking.
 #[derive(Debug, Deserialize)]
 pub(super) struct TrackingClaim {
     pub(super) shipment_id: ShipmentId,
@@ -134,7 +127,6 @@ impl BootCalendar {
     }
 }
 
-/// Loads all cases in doubt.
 pub(super) async fn load_cases(
     store: &Store,
     calendar: BootCalendar,
@@ -159,7 +151,6 @@ fn call_level(row: &InDoubtRow) -> Option<CallLevel> {
     Some((row.exchange_id, row.product?, row.warehouse_id?))
 }
 
-/// Returns every entry of the calls in doubt, as last seen.
 fn call_entries(
     rows: &[InDoubtRow],
     calendar: BootCalendar,
@@ -293,7 +284,6 @@ fn parse_quantity(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>)
     Some(InDoubtRequest::Quantity { sku: Sku::new(row.stock_level_sku.as_deref()?).ok()?, write, witnesses })
 }
 
-/// Returns the checks of a row, oldest first.
 fn stored_checks(row: &InDoubtRow, calendar: BootCalendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
     let checks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.checks).map_err(|_| {
         StoreError::UnknownValue { value_kind: "a list of checks", value: row.checks.clone() }

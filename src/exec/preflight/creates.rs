@@ -9,7 +9,6 @@ use crate::outbox::{ChangeBody, ChangeKind, ListingTemplateCreate, ProductCreate
 use crate::reconcile::creates::FoundRecord;
 use crate::store::Store;
 
-/// Thing to be created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CreateBody<'a> {
     Product(&'a ProductCreate),
@@ -18,7 +17,6 @@ pub(crate) enum CreateBody<'a> {
 }
 
 impl<'a> CreateBody<'a> {
-    /// Returns the create of a body; `None` for other kinds.
     pub(crate) fn from_body(body: &'a ChangeBody) -> Option<Self> {
         match body {
             ChangeBody::ProductCreate(product) => Some(CreateBody::Product(product)),

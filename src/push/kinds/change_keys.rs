@@ -26,29 +26,24 @@ pub(super) fn first_per_key<T>(
     first
 }
 
-/// Returns the ordering key of an order.
 pub(super) fn order_key(change: &ShipmentCreate) -> String {
     format!("order {}", change.order_id)
 }
 
-/// Returns the key of the change in the table of absences.
 pub(super) fn absence_subject(change: ChangeId) -> String {
     format!("change {change}")
 }
 
-/// Returns the ordering key of a shipment.
 pub(super) fn shipment_key(shipment: ShipmentId) -> String {
     format!("shipment {shipment}")
 }
 
-/// Returns the move of a change that the platform refused.
 pub(super) fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {
     let message = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
     let detail = format!("the platform refused it: {message}");
     ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::ServiceRefused), detail)
 }
 
-/// Returns the move of a change that the answer does not identify.
 pub(super) fn unmatched_outcome(id: ChangeId) -> ChangeOutcome {
     let detail = "the answer does not say what became of it";
     ChangeOutcome::new(id, ChangeState::InDoubt, Some(Reason::Unmatched), detail)

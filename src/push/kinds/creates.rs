@@ -21,14 +21,12 @@ use crate::reconcile::creates::plan_create;
 use crate::store::{ChangeOutcome, StoreError, WriteTransaction};
 use serde_json::json;
 
-/// Thing that the platform created.
 enum CreatedRecord {
     Product(Box<wire::Product>),
     Warehouse(Box<wire::Warehouse>),
     Template(wire::ListingTemplate),
 }
 
-/// Returns the changes of these kinds with their ordering keys.
 pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<CreateBody<'_>>> {
     let of_kind = changes.iter().filter_map(|change| {
         let create = CreateBody::from_body(&change.body)?;
@@ -52,7 +50,6 @@ pub(super) async fn deliver_create(
     Ok(true)
 }
 
-/// Plans a create. `None` if it is not sent.
 pub(super) async fn plan_entry<'w>(
     source: &mut impl PlanSource,
     (id, key, create): KeyedChange<CreateBody<'w>>,
@@ -63,7 +60,6 @@ pub(super) async fn plan_entry<'w>(
     Ok(Some(CallEntry::new((id, key), create.kind(), json!({ "seen": ids }), seen.sent_moment, create)))
 }
 
-/// Parsed answer to a create.
 struct ParsedCreateAnswer<'a> {
     id: ChangeId,
     create: CreateBody<'a>,

@@ -17,7 +17,6 @@ use crate::store::{ProductStock, Store};
 /// Result of a read for a plan; `None` if the change cannot be planned now.
 pub(super) type PlanRead<T> = Result<Option<TimedRead<T>>, JobError>;
 
-/// Facts of a product for its update.
 pub(super) struct ProductFacts {
     pub(super) levels: ProductStock,
     /// Exchange that must have shown the facts; `None` for stored facts.
@@ -81,7 +80,6 @@ impl PlanSource for DeliveryRun<'_> {
         Ok(Some(seen.map(|shown| ProductFacts { levels, read, shown })))
     }
 
-    /// Moves a change whose plan sends nothing, or skips it.
     async fn plan_content<T>(
         &mut self,
         id: ChangeId,

@@ -59,15 +59,12 @@ const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(60);
 /// order.
 const QUANTITIES_LEAD: Duration = Duration::from_secs(1);
 
-/// Delivery of the changes other than quantities in a run of the push.
 pub(super) struct DeliveryRun<'a> {
     context: &'a JobContext,
     run: RunId,
     /// Lane of the changes that are sent now.
     lane: Lane,
-    /// Counts of the present round.
     summary: PushSummary,
-    /// Changes skipped for the rest of the run.
     skipped: BTreeSet<ChangeId>,
     /// Changes that failed together with others; each is sent in a call of its own. Halving would cost
     /// changes of unknown outcome another quiet time per step.
@@ -84,7 +81,6 @@ pub(super) struct DeliveryRun<'a> {
     is_cut_off: bool,
 }
 
-/// Pending change with a valid body.
 #[derive(Clone, Debug)]
 pub(super) struct DeliverableChange {
     id: ChangeId,
@@ -97,11 +93,8 @@ pub(super) struct DeliverableChange {
 /// Change with its ordering key.
 type KeyedChange<T> = (ChangeId, String, T);
 
-/// Entry of a call.
 struct CallEntry<T> {
-    /// Evidence to be stored with the claim.
     evidence: ClaimEvidence,
-    /// Time of its preflight.
     seen_at: Moment,
     content: T,
 }

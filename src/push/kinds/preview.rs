@@ -22,7 +22,6 @@ use crate::reconcile::tracking::ItemFact;
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Adds the changes other than quantities to a preview.
 pub(in crate::push) async fn preview_deliveries(
     store: &Store,
     preview: &mut PushPreview,
@@ -50,9 +49,7 @@ struct DeliveryPreview<'a> {
     preview: &'a mut PushPreview,
     busy_keys: BTreeSet<String>,
     previously_failed: BTreeSet<ChangeId>,
-    /// First change of each ordering key in this preview.
     first_by_key: BTreeMap<String, ChangeId>,
-    /// Changes that the preview covers already.
     covered: BTreeSet<ChangeId>,
 }
 
@@ -127,7 +124,6 @@ impl DeliveryPreview<'_> {
         Ok(self.next_changes(of_kind, tracking::SHIPMENTS_MAX))
     }
 
-    /// Adds the call of these entries, if there are any.
     fn add_call<T>(
         &mut self,
         entries: &[CallEntry<T>],
@@ -186,7 +182,6 @@ impl PlanSource for DeliveryPreview<'_> {
         Ok(Some(TimedRead::of_stored(ProductFacts { levels, read: None, shown: ShownFields::default() })))
     }
 
-    /// Notes the outcome of a plan that sends nothing.
     async fn plan_content<T>(
         &mut self,
         id: ChangeId,

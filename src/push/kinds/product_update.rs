@@ -86,7 +86,6 @@ pub(super) async fn deliver_update(
     Ok(true)
 }
 
-/// Plans an update. `None` if it is not sent.
 pub(super) async fn plan_entry(
     source: &mut impl PlanSource,
     (id, key, change): KeyedChange<&ProductUpdate>,
@@ -195,7 +194,6 @@ fn plan_update(
     }
 }
 
-/// Parsed answer to an update.
 struct ParsedProductAnswer<'a> {
     id: ChangeId,
     sku: &'a Sku,

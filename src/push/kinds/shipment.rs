@@ -22,13 +22,10 @@ use serde_json::json;
 /// one.
 pub(super) const ORDERS_MAX: usize = 10;
 
-/// Operations that may fail for an order.
 const ENTRY_OPERATIONS: &[Operation] = &[Operation::GetOrderLineItems, Operation::CreateShipments];
 
-/// Order of the call.
 pub(super) type ShipmentCallEntry = CallEntry<(OrderId, Vec<ClaimedLine>)>;
 
-/// Returns the changes of this kind with their ordering keys.
 pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<&ShipmentCreate>> {
     let of_kind = changes.iter().filter_map(|change| match &change.body {
         ChangeBody::ShipmentCreate(create) => Some((change.id, order_key(create), create)),
@@ -57,7 +54,6 @@ pub(super) async fn deliver_shipments(
     Ok(true)
 }
 
-/// Plans a shipment. `None` if it is not sent.
 pub(super) async fn plan_entry(
     source: &mut impl PlanSource,
     (id, key, change): KeyedChange<&ShipmentCreate>,
@@ -95,7 +91,6 @@ async fn plan_order(
     Ok(plan_shipment(change, fact))
 }
 
-/// Builds the call that creates these shipments.
 pub(super) fn shipments_request(entries: &[ShipmentCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
     wire::create_shipments(&entries.iter().map(wire_order).collect::<Vec<_>>())
 }
@@ -121,7 +116,6 @@ async fn complete_shipments(
     deliver.complete_answer(answer, &ParsedShipmentAnswer { entries, records }).await
 }
 
-/// Parsed answer to the creation of shipments.
 struct ParsedShipmentAnswer<'a> {
     entries: &'a [ShipmentCallEntry],
     records: Vec<CreatedShipment>,

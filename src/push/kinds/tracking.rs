@@ -22,10 +22,8 @@ use serde_json::json;
 /// Limit of shipments per call; each costs a read.
 pub(super) const SHIPMENTS_MAX: usize = 10;
 
-/// Operations that may fail for a shipment.
 const ENTRY_OPERATIONS: &[Operation] = &[Operation::ShipmentLineItems, Operation::SubmitTracking];
 
-/// Shipment of the call.
 pub(super) type TrackingCallEntry = CallEntry<wire::TrackingSubmission>;
 
 /// Shipment that does not exist, with the reason.
@@ -34,7 +32,6 @@ pub(super) enum MissingShipment {
     Impossible(String),
 }
 
-/// Tracking with its shipment.
 pub(super) type NamedTracking<'w> = (ShipmentId, &'w TrackingSubmit);
 
 pub(super) async fn deliver_trackings(
@@ -67,7 +64,6 @@ pub(super) async fn deliver_trackings(
     Ok(was_sent)
 }
 
-/// Plans a tracking. `None` if it is not sent.
 pub(super) async fn plan_entry(
     source: &mut impl PlanSource,
     (id, key, (shipment, change)): KeyedChange<NamedTracking<'_>>,
@@ -180,7 +176,6 @@ fn tracking_submission(
     }
 }
 
-/// Builds the call that submits these numbers.
 pub(super) fn trackings_request(entries: &[TrackingCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
     wire::submit_tracking(&entries.iter().map(|entry| entry.content.clone()).collect::<Vec<_>>())
 }
