@@ -20,7 +20,7 @@
 //! | `brake`, `trips` | the brakes over the backlog and over one update |
 //! | `send`, `claim`, `summary` | one call: claim, send, completion, and the summary of the run |
 //! | `kinds` | the kinds other than quantities |
-//! | `preview`, `preview_quantities` | the plan of the next push without a call |
+//! | `preview` | the plan of the next push without a call |
 
 mod backlog;
 mod brake;
@@ -33,7 +33,6 @@ mod kinds;
 mod kits;
 mod pipeline;
 mod preview;
-mod preview_quantities;
 mod routes;
 mod send;
 mod snapshot;

@@ -4,9 +4,6 @@
 //! facts.
 
 mod creates;
-mod product;
-mod template;
-mod warehouse;
 
 pub(crate) use creates::{CreateBody, product_key};
 

@@ -13,7 +13,6 @@
 //! A round gives each kind one call. Operators' changes go first, in rounds of their own. A change that
 //! cannot be sent now is skipped for the rest of the run; it does not block other changes.
 
-mod change_keys;
 mod creates;
 mod facts;
 mod preview;
@@ -24,10 +23,6 @@ mod tracking;
 
 pub(super) use preview::preview_deliveries;
 
-use change_keys::{
-    absence_subject, changes_with_reason, first_per_key, order_key, refusal_outcome, shipment_key,
-    unmatched_outcome,
-};
 use facts::PlanSource;
 
 use super::claim::{self, CallOutcome, ClaimedCall, RECORD_ANSWER, store_wait_reasons};
@@ -39,8 +34,9 @@ use crate::exec::call::{AnsweredExchange, reply_message};
 use crate::exec::change_events::log_outcomes;
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
-use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, Position, RunId};
-use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
+use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, Position, RunId, ShipmentId};
+use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentCreate};
+use crate::reconcile::creates as create_plans;
 use crate::store::{
     ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, StoreError,
     WriteTransaction,
@@ -415,4 +411,46 @@ impl DeliverableChange {
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
         body.stock_level().is_none().then(|| Self { id: row.id, is_urgent, is_released, body: body.clone() })
     }
+}
+
+fn changes_with_reason(pending: &[ChangeRow], reason: Reason) -> BTreeSet<ChangeId> {
+    pending.iter().filter(|row| row.has_reason(reason)).map(|row| row.id).collect()
+}
+
+/// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
+/// flight or in doubt.
+fn first_per_key<T>(
+    changes: Vec<KeyedChange<T>>,
+    under_way: &BTreeSet<String>,
+    previously_failed: &BTreeSet<ChangeId>,
+) -> Vec<KeyedChange<T>> {
+    let subjects: Vec<String> = changes.iter().map(|(_, subject, _)| subject.clone()).collect();
+    let turn: BTreeSet<usize> = create_plans::first_per_key(&subjects, under_way).into_iter().collect();
+    let first = changes.into_iter().enumerate().filter(|(index, _)| turn.contains(index));
+    let mut first: Vec<_> = first.map(|(_, change)| change).collect();
+    first.sort_by_key(|(id, ..)| previously_failed.contains(id));
+    first
+}
+
+fn order_key(change: &ShipmentCreate) -> String {
+    format!("order {}", change.order_id)
+}
+
+fn absence_subject(change: ChangeId) -> String {
+    format!("change {change}")
+}
+
+fn shipment_key(shipment: ShipmentId) -> String {
+    format!("shipment {shipment}")
+}
+
+fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {
+    let message = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
+    let detail = format!("the platform refused it: {message}");
+    ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::ServiceRefused), detail)
+}
+
+fn unmatched_outcome(id: ChangeId) -> ChangeOutcome {
+    let detail = "the answer does not say what became of it";
+    ChangeOutcome::new(id, ChangeState::InDoubt, Some(Reason::Unmatched), detail)
 }
