@@ -72,10 +72,10 @@ pub(crate) async fn record_first_balances(
     requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
-    if !decoded.parked.is_empty() || !lacks_all(requested, &decoded) {
-        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
-    }
-    let (known, others) = context.store.product_known_count(requested).await?;
+    let (known, others) = match decoded.parked.is_empty() && lacks_all(requested, &decoded) {
+        true => context.store.product_known_count(requested).await?,
+        false => (0, false),
+    };
     if !brake::is_emptied_answer(known, 0) {
         return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
     }

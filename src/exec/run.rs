@@ -90,22 +90,12 @@ pub(crate) async fn run_recorded(
     let _lock = context.lock_job(kind).await;
     let (job, started) = ((kind, trigger), context.now());
     let input = (!input.is_empty()).then(|| json!(input));
-    let mut retry = context.retry_commit("begin a run");
-    let run = loop {
-        let attempt = begin_run(context, job, input.as_ref(), started).await;
-        if let Some(run) = retry.check_attempt(attempt).await? {
-            break run;
-        }
-    };
+    let begin = || begin_run(context, job, input.as_ref(), started);
+    let run = context.retry_commit("begin a run", begin).await?;
     let finished = FinishedRun::new(context, job, run, started, work(run).await);
     let (outcome, summary, ended) = (finished.outcome, &finished.summary, context.now());
-    let mut retry = context.retry_commit("end a run");
-    loop {
-        let attempt = end_run(context, run, (kind, RunEnd::Pass), (outcome, summary), ended).await;
-        if retry.check_attempt(attempt).await?.is_some() {
-            break;
-        }
-    }
+    let end = || end_run(context, run, (kind, RunEnd::Pass), (outcome, summary), ended);
+    context.retry_commit("end a run", end).await?;
     finished.log_finished();
     Ok(finished)
 }

@@ -4,10 +4,11 @@
 //! parses its accepted answers. This module handles calls without an answer, and answers that prove that the
 //! call had no effect (docs/rules.md 16, 17).
 
+use super::summary::PushSummary;
 use crate::client::wire::ParsedRequest;
 use crate::client::{PlatformRequest, Verdict as Answered};
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
-use crate::exec::change_events::ids_and_keys;
+use crate::exec::change_events::{ids_and_keys, log_outcomes, outcomes_to};
 use crate::exec::{JobContext, JobError};
 use crate::model::{ChangeId, Lane, RunId};
 use crate::outbox::{ChangeState, Reason};
@@ -101,7 +102,8 @@ pub(super) async fn complete_unaccepted(
         }
         Answered::Refused { may_be_id: false } => Err(()),
     };
-    let moves = outcome_for_all(changes, ChangeState::Pending, Reason::NotSent, &format!("not done: {why}"));
+    let moves =
+        outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &format!("not done: {why}"));
     complete_call(context, answer, &moves, StockLevelOutcome::NoEffect).await?;
     outcome.map_err(|()| context.key_refused(&answer.reply))
 }
@@ -114,7 +116,7 @@ async fn complete_in_doubt(
     why: &str,
 ) -> Result<(), JobError> {
     let detail = format!("sent, but no answer tells what became of it: {why}");
-    let moves = outcome_for_all(changes, ChangeState::InDoubt, Reason::NoAnswer, &detail);
+    let moves = outcomes_to(changes, ChangeState::InDoubt, Some(Reason::NoAnswer), &detail);
     complete_call(context, answer, &moves, StockLevelOutcome::Unknown).await?;
     let (ids, keys) = ids_and_keys(context, changes).await;
     tracing::warn!(
@@ -148,13 +150,7 @@ pub(super) async fn complete_call(
     moves: &[ChangeOutcome],
     ending: StockLevelOutcome<'_>,
 ) -> Result<(), StoreError> {
-    let mut retry = context.retry_commit(RECORD_ANSWER);
-    loop {
-        let attempt = try_complete_call(context, answer, moves, ending).await;
-        if let Some(done) = retry.check_attempt(attempt).await? {
-            return Ok(done);
-        }
-    }
+    context.retry_commit(RECORD_ANSWER, || try_complete_call(context, answer, moves, ending)).await
 }
 
 async fn try_complete_call(
@@ -197,11 +193,19 @@ pub(super) async fn store_wait_reasons(
     Ok(write.commit().await?)
 }
 
-fn outcome_for_all(
-    changes: &[ChangeId],
-    to: ChangeState,
-    reason: Reason,
-    detail: &str,
-) -> Vec<ChangeOutcome> {
-    changes.iter().map(|id| ChangeOutcome::new(*id, to, Some(reason), detail)).collect()
+/// Moves pending changes to states without a call, all of them or none. Returns false if one is no longer
+/// pending.
+pub(super) async fn finish_pending(
+    context: &JobContext,
+    moves: &[ChangeOutcome],
+    counts: &mut PushSummary,
+) -> Result<bool, StoreError> {
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    if write.outbox_transition(ChangeState::Pending, moves, context.now()).await? != moves.len() as u64 {
+        return Ok(false);
+    }
+    write.commit().await?;
+    log_outcomes(context, moves).await;
+    counts.count_outcomes(moves);
+    Ok(true)
 }

@@ -6,7 +6,6 @@
 //! key makes it none, and its changes are planned.
 
 use super::PushRun;
-use super::claim::store_wait_reasons;
 use crate::exec::JobError;
 use crate::exec::kits::read_kit;
 use crate::model::{ChangeId, Lane, Operation, ProductId};
@@ -45,7 +44,10 @@ impl PushRun<'_> {
             } else {
                 "its answer does not tell yet".to_owned()
             };
-            self.note_awaits_kit(product, &changes, &why).await?;
+            let what = format!(
+                "product {product} may be a kit, and the platform was asked for its components: {why}"
+            );
+            self.note_waiting(&changes, Reason::AwaitsKit, what).await?;
         }
         Ok(was_answered)
     }
@@ -60,12 +62,10 @@ impl PushRun<'_> {
         }
         let why = match read_kit(KIT_ATTEMPTS, context, self.run, Lane::Push, product).await {
             Ok(_) => None,
-            Err(
-                JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why),
-            ) => Some(why),
-            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => {
-                return Err(error);
-            }
+            Err(error) => match error.entry_failure() {
+                Some(why) => Some(why.to_owned()),
+                None => return Err(error),
+            },
         };
         let mut write = context.store.begin_write(Durability::Normal).await?;
         match &why {
@@ -74,20 +74,5 @@ impl PushRun<'_> {
         }
         write.commit().await?;
         Ok(why)
-    }
-
-    /// Notes at the changes what they wait for. The run is tried again.
-    async fn note_awaits_kit(
-        &mut self,
-        product: ProductId,
-        changes: &BTreeSet<ChangeId>,
-        why: &str,
-    ) -> Result<(), JobError> {
-        let what =
-            format!("product {product} may be a kit, and the platform was asked for its components: {why}");
-        let reasons = changes.iter().map(|id| (*id, Reason::AwaitsKit, what.clone()));
-        store_wait_reasons(self.context, reasons.collect()).await?;
-        self.wait_reason.get_or_insert(what);
-        Ok(())
     }
 }

@@ -17,7 +17,7 @@
 //! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the queue of stock levels |
 //! | `pipeline`, `finished_calls`, `call_queue`, `routes`, `delay` | batches, queued calls, their completion, isolated SKUs, delay of a few |
 //! | `fault_search`, `unlisted`, `kits` | reads before a call |
-//! | `brake`, `trips` | the brakes over the backlog and over one update |
+//! | `brake` | the brakes over the backlog and over one update |
 //! | `send`, `claim`, `summary` | one call: claim, send, completion, and the summary of the run |
 //! | `kinds` | the kinds other than quantities |
 //! | `preview` | the plan of the next push without a call |
@@ -38,7 +38,6 @@ mod send;
 mod snapshot;
 mod snapshot_rows;
 mod summary;
-mod trips;
 mod unlisted;
 
 pub use preview::{PlannedRequest, PushPreview, preview_push};

@@ -1,4 +1,4 @@
-//! Checks of changes in doubt, by the reads of a preflight.
+//! Checks of changes in doubt, by the reads of a preflight, and reads of accepted writes.
 //!
 //! Many stock levels are read per call. Results are stored with the changes.
 
@@ -9,7 +9,8 @@ use crate::exec::balances_reader::BalancesReader;
 use crate::exec::preflight::{self, CreateBody, ReadOrigin, TimedRead};
 use crate::exec::{JobContext, JobError};
 use crate::model::{
-    ChangeId, ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp, case_key,
+    ChangeId, ExchangeId, Lane, LineItemId, Operation, OrderId, RunId, ShipmentItemId, Sku, Timestamp,
+    case_key,
 };
 use crate::reconcile::creates::FoundRecord;
 use crate::store::{Durability, StoreError};
@@ -141,4 +142,30 @@ async fn store_checks(
     let mut write = context.store.begin_write(Durability::Normal).await?;
     write.in_doubt_check_store(exchange, sent_at, checks).await?;
     write.commit().await
+}
+
+/// Reads accepted writes back, many per read: zeros, stock levels without a confirmed write, a sample of the
+/// rest, and writes that an earlier read did not show. Every recorded read of balances is judged in the same
+/// way, so a poll that comes first serves as well.
+///
+/// Changes wait for a doubted stock level, so its read is as urgent as a push. The other reads go behind the
+/// pushes.
+pub(super) async fn read_back(
+    context: &JobContext,
+    run: RunId,
+    summary: &mut SettleSummary,
+) -> Result<(), JobError> {
+    let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
+    let now = context.now();
+    let mut due = context.store.readback_skus(now).await?;
+    due.retain(|(sku, _)| quarantined.retry_at(now, sku.as_str()).is_none());
+    for page in due.chunks(context.settings().skus_per_call) {
+        let is_doubted = page.iter().any(|(_, is_doubted)| *is_doubted);
+        let lane = if is_doubted { Lane::Push } else { Lane::Poll };
+        let skus: Vec<Sku> = page.iter().map(|(sku, _)| sku.clone()).collect();
+        let reader = BalancesReader::new(ReadOrigin { context, run, lane }, &skus, skus.len());
+        summary.note_pages(reader.read_all().await?, "that were written");
+        summary.may_unblock |= is_doubted;
+    }
+    Ok(())
 }

@@ -2,8 +2,9 @@
 
 use super::case::{InDoubtCase, InDoubtRequest};
 use super::summary::SettleSummary;
-use crate::exec::{JobContext, JobError, change_events};
-use crate::model::{ChangeId, Operation, Timestamp};
+use crate::exec::change_events::{self, outcomes_to};
+use crate::exec::{JobContext, JobError};
+use crate::model::{Operation, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::in_doubt::Settlement;
 use crate::store::{ChangeOutcome, Durability, StoreError, WriteTransaction};
@@ -74,7 +75,7 @@ async fn commit_effect(
         None => format!("{}; a check shows that the change took effect", case.doubt_reason()),
     };
     let decision = json!({"landed": true, "exchange": case.exchange, "made": made});
-    let moves = case.outcomes_to(ChangeState::Applied, None, &detail);
+    let moves = outcomes_to(&case.changes, ChangeState::Applied, None, &detail);
     let Some(mut write) = begin_decision(context, case, &decision, &moves, now).await? else {
         return Ok(false);
     };
@@ -126,7 +127,7 @@ async fn commit_no_effect(context: &JobContext, case: &InDoubtCase) -> Result<bo
         ),
     };
     let decision = json!({"landed": false, "exchange": case.exchange});
-    let moves = case.outcomes_to(to, Some(reason), &detail);
+    let moves = outcomes_to(&case.changes, to, Some(reason), &detail);
     let Some(mut write) = begin_decision(context, case, &decision, &moves, now).await? else {
         return Ok(false);
     };
@@ -165,7 +166,7 @@ async fn commit_undecided(
     let now = context.now();
     let mut write = context.store.begin_write(Durability::Full).await?;
     let to = if reason == Reason::LandedOrAnother { ChangeState::InDoubt } else { ChangeState::Held };
-    let moves = case.outcomes_to(to, Some(reason), detail);
+    let moves = outcomes_to(&case.changes, to, Some(reason), detail);
     let moved = match to {
         ChangeState::InDoubt => write.outbox_reason_update(ChangeState::InDoubt, &moves, now).await?,
         _ => write.outbox_transition(ChangeState::InDoubt, &moves, now).await?,
@@ -188,11 +189,6 @@ async fn commit_undecided(
 impl InDoubtCase {
     fn doubt_reason(&self) -> &str {
         self.detail.as_deref().filter(|_| self.was_answered()).unwrap_or("the answer was lost")
-    }
-
-    fn outcomes_to(&self, to: ChangeState, reason: Option<Reason>, detail: &str) -> Vec<ChangeOutcome> {
-        let verdict = |id: &ChangeId| ChangeOutcome::new(*id, to, reason, detail);
-        self.changes.iter().map(verdict).collect()
     }
 }
 

@@ -11,14 +11,13 @@
 //! An answer that does not name its entries leaves nothing in flight. The push then checks the stock levels
 //! at once, without a quiet time ([`check_call`]).
 //!
-//! The job also reads accepted writes back ([`readback`]). For held changes it reads the stock levels that no
-//! answer showed ([`unshown`]).
+//! The job also reads accepted writes back ([`check::read_back`]). For held changes it reads the stock levels
+//! that no answer showed ([`unshown`]).
 
 mod adopt;
 mod case;
 mod check;
 mod decide;
-mod readback;
 mod summary;
 mod unshown;
 
@@ -43,7 +42,7 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
     for case in load_cases(context).await? {
         decide::decide_case(context, &case, &mut summary).await?;
     }
-    readback::run(context, run, &mut summary).await?;
+    check::read_back(context, run, &mut summary).await?;
     unshown::run(context, run, &mut summary).await?;
     Ok(summary.run_report())
 }

@@ -34,8 +34,8 @@ use crate::exec::call::{AnsweredExchange, reply_message};
 use crate::exec::change_events::log_outcomes;
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
-use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, Position, RunId, ShipmentId};
-use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentCreate};
+use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, Position, RunId};
+use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::reconcile::creates as create_plans;
 use crate::store::{
     ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, StoreError,
@@ -277,13 +277,7 @@ impl<'a> DeliveryRun<'a> {
         detail: String,
     ) -> Result<(), JobError> {
         let moves = [ChangeOutcome::new(id, to, Some(reason), detail)];
-        let mut write = self.context.store.begin_write(Durability::Full).await?;
-        if write.outbox_transition(ChangeState::Pending, &moves, self.context.now()).await? != 1 {
-            return Ok(());
-        }
-        write.commit().await?;
-        log_outcomes(self.context, &moves).await;
-        self.summary.count_outcomes(&moves);
+        claim::finish_pending(self.context, &moves, &mut self.summary).await?;
         Ok(())
     }
 
@@ -373,13 +367,8 @@ impl<'a> DeliveryRun<'a> {
         answer: &AnsweredExchange,
         parsed: &impl ApplyAnswer,
     ) -> Result<(), JobError> {
-        let mut retry = self.context.retry_commit(RECORD_ANSWER);
-        let moves = loop {
-            let attempt = self.try_complete_answer(answer, parsed).await;
-            if let Some(moves) = retry.check_attempt(attempt).await? {
-                break moves;
-            }
-        };
+        let attempt = || self.try_complete_answer(answer, parsed);
+        let moves = self.context.retry_commit(RECORD_ANSWER, attempt).await?;
         log_outcomes(self.context, &moves).await;
         self.summary.count_outcomes(&moves);
         Ok(())
@@ -432,16 +421,8 @@ fn first_per_key<T>(
     first
 }
 
-fn order_key(change: &ShipmentCreate) -> String {
-    format!("order {}", change.order_id)
-}
-
 fn absence_subject(change: ChangeId) -> String {
     format!("change {change}")
-}
-
-fn shipment_key(shipment: ShipmentId) -> String {
-    format!("shipment {shipment}")
 }
 
 fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {

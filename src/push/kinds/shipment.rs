@@ -2,8 +2,8 @@
 //! explicit.
 
 use super::{
-    ApplyAnswer, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, order_key,
-    refusal_outcome, unmatched_outcome,
+    ApplyAnswer, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
+    unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, CreatedShipment, InvalidRequest, WriteOutcome};
@@ -28,7 +28,7 @@ pub(super) type ShipmentCallEntry = CallEntry<(OrderId, Vec<ClaimedLine>)>;
 
 pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<&ShipmentCreate>> {
     let of_kind = changes.iter().filter_map(|change| match &change.body {
-        ChangeBody::ShipmentCreate(create) => Some((change.id, order_key(create), create)),
+        ChangeBody::ShipmentCreate(create) => Some((change.id, format!("order {}", create.order_id), create)),
         _ => None,
     });
     of_kind.collect()

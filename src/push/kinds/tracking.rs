@@ -4,8 +4,7 @@
 //! A change that names its shipment by key waits until that shipment exists, without a call.
 
 use super::{
-    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, shipment_key,
-    unmatched_outcome,
+    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, WriteOutcome};
@@ -33,6 +32,8 @@ pub(super) enum MissingShipment {
 }
 
 pub(super) type NamedTracking<'w> = (ShipmentId, &'w TrackingSubmit);
+/// Tracking without a shipment.
+pub(super) type UnsentTracking = (ChangeId, MissingShipment);
 
 pub(super) async fn deliver_trackings(
     deliver: &mut DeliveryRun<'_>,
@@ -102,16 +103,15 @@ async fn plan_items(
 }
 
 /// Returns the changes of this kind whose shipment exists, with their ordering keys, and the others.
-#[expect(clippy::type_complexity, reason = "two lists of one loop")]
 pub(super) async fn find_shipments<'w>(
     store: &Store,
     changes: &'w [DeliverableChange],
-) -> Result<(Vec<KeyedChange<NamedTracking<'w>>>, Vec<(ChangeId, MissingShipment)>), JobError> {
+) -> Result<(Vec<KeyedChange<NamedTracking<'w>>>, Vec<UnsentTracking>), JobError> {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for change in changes {
         let ChangeBody::TrackingSubmit(submit) = &change.body else { continue };
         match find_shipment(store, &submit.shipment).await? {
-            Ok(shipment) => found.push((change.id, shipment_key(shipment), (shipment, submit))),
+            Ok(shipment) => found.push((change.id, format!("shipment {shipment}"), (shipment, submit))),
             Err(why) => missing.push((change.id, why)),
         }
     }
