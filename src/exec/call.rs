@@ -8,7 +8,7 @@ use super::{JobContext, JobError};
 use crate::client::wire::MalformedBody;
 use crate::client::{CallReply, PlatformRequest, ThrottleKind, Verdict};
 use crate::journal::{BodyDigest, DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
-use crate::limiter::{self, HoldScope, LimiterEvent, PacePayment, Permit};
+use crate::limiter::{HoldScope, LimiterEvent, PacePayment, Permit, QuotaOutcome};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RunId, Timestamp};
 use crate::outbox::RetryDelays;
 use crate::reconcile::proof::KeyState;
@@ -348,22 +348,20 @@ pub(crate) fn reply_message(reply: &CallReply) -> String {
     reply.message.clone().unwrap_or_else(|| "no reason was given".into())
 }
 
-fn limiter_outcome(reply: &CallReply) -> limiter::QuotaOutcome {
+fn limiter_outcome(reply: &CallReply) -> QuotaOutcome {
     match reply.verdict {
-        Verdict::Throttled(ThrottleKind::Rate { wait }) => limiter::QuotaOutcome::RateThrottled(wait),
-        Verdict::Throttled(ThrottleKind::Concurrency) => limiter::QuotaOutcome::ConcurrencyThrottled,
-        Verdict::Throttled(ThrottleKind::BadRequests { wait }) => {
-            limiter::QuotaOutcome::BadRequestThrottled(wait)
-        }
-        Verdict::Rejected { status: 400 } => limiter::QuotaOutcome::BadRequest,
-        Verdict::NotSent => limiter::QuotaOutcome::NotSent,
-        Verdict::Transient | Verdict::InDoubt if reply.status.is_none() => limiter::QuotaOutcome::TimedOut,
-        Verdict::Refused { may_be_id: false } => limiter::QuotaOutcome::RefusedKey,
+        Verdict::Throttled(ThrottleKind::Rate { wait }) => QuotaOutcome::RateThrottled(wait),
+        Verdict::Throttled(ThrottleKind::Concurrency) => QuotaOutcome::ConcurrencyThrottled,
+        Verdict::Throttled(ThrottleKind::BadRequests { wait }) => QuotaOutcome::BadRequestThrottled(wait),
+        Verdict::Rejected { status: 400 } => QuotaOutcome::BadRequest,
+        Verdict::NotSent => QuotaOutcome::NotSent,
+        Verdict::Transient | Verdict::InDoubt if reply.status.is_none() => QuotaOutcome::TimedOut,
+        Verdict::Refused { may_be_id: false } => QuotaOutcome::RefusedKey,
         Verdict::Accepted
         | Verdict::Rejected { .. }
         | Verdict::Refused { may_be_id: true }
         | Verdict::Transient
-        | Verdict::InDoubt => limiter::QuotaOutcome::Answered,
+        | Verdict::InDoubt => QuotaOutcome::Answered,
     }
 }
 

@@ -22,36 +22,23 @@ pub(super) struct LevelToRead {
 
 type SkuPart = (Sku, Vec<LevelToRead>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FaultSearch {
     parts: FailedGroups<SkuPart>,
     pub(super) is_reading: bool,
     /// Consecutive failed reads, of any SKUs.
     failures: usize,
-    delays: RetryDelays,
+    /// Delays between failed reads, since the last success.
+    delays: Option<RetryDelays>,
     not_before: Option<Moment>,
     isolated_failures: BTreeMap<Sku, u32>,
     pub(super) given_up: BTreeSet<Sku>,
 }
 
-impl Default for FaultSearch {
-    fn default() -> Self {
-        Self {
-            parts: FailedGroups::default(),
-            is_reading: false,
-            failures: 0,
-            delays: RetryDelays::page_retry(),
-            not_before: None,
-            isolated_failures: BTreeMap::new(),
-            given_up: BTreeSet::new(),
-        }
-    }
-}
-
 impl FaultSearch {
     /// Records a successful read, which ends the pause.
     pub(super) fn record_success(&mut self) {
-        (self.failures, self.delays, self.not_before) = (0, RetryDelays::page_retry(), None);
+        (self.failures, self.delays, self.not_before) = (0, None, None);
     }
 
     /// Adds stock levels that are to be read in a call of their own.
@@ -86,7 +73,8 @@ impl FaultSearch {
             return Err(JobError::GivenUp { what: "balances before a push".into(), why });
         }
         if self.failures > UNPAUSED_FAILURES {
-            self.not_before = self.delays.next().map(|delay| now.plus(delay));
+            self.not_before =
+                self.delays.get_or_insert_with(RetryDelays::page_retry).next().map(|delay| now.plus(delay));
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::exec::JobError;
 use crate::model::{Sku, case_key, json_integer};
 use crate::outbox::{ChangeBody, ChangeKind, ListingTemplateCreate, ProductCreate, WarehouseCreate};
 use crate::reconcile::creates::FoundRecord;
+use crate::reconcile::product_update::UPC_FIELD;
 use crate::store::Store;
 use serde_json::Value;
 
@@ -190,7 +191,7 @@ async fn preflight_product(
 fn compare_product(change: &ProductCreate, product: &LookupProduct) -> FoundRecord {
     let upc = change.fields.get("Identifiers").and_then(|ids| ids.get("UPC")).and_then(Value::as_str);
     let wanted = upc.map(str::trim).filter(|upc| !upc.is_empty());
-    let shown = product.upc.as_deref().map(str::trim).filter(|upc| !upc.is_empty());
+    let shown = product.shown_fields.get(UPC_FIELD).map(String::as_str);
     let is_kit = change.fields.get("Type").and_then(Value::as_str) == Some("Kit");
     let units_agree =
         is_kit || product.total_units.is_none_or(|units| units == wanted_units(change, product.is_linked));

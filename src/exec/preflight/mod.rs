@@ -116,7 +116,6 @@ pub(crate) fn tracking_items(items: &[wire::ShipmentItem]) -> Vec<ItemFact> {
 pub(crate) struct LookupProduct {
     pub(crate) id: i64,
     pub(crate) sku: Sku,
-    pub(crate) upc: Option<String>,
     pub(crate) total_units: Option<i64>,
     pub(in crate::exec) is_linked: bool,
     /// All other fields that the lookup shows.
@@ -161,7 +160,6 @@ pub(crate) async fn read_products(
     let found = decoded.records.iter().map(|product| LookupProduct {
         id: product.id.map_or(0, |id| id.0),
         sku: product.sku.clone(),
-        upc: product.upc.as_deref().map(str::to_owned),
         total_units: total_units(product),
         is_linked: !product.warehouses.is_empty(),
         shown_fields: shown_fields(product),
