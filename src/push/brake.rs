@@ -187,7 +187,7 @@ async fn hold_trips(
             event = event::BRAKE_TRIPPED,
             trip,
             changes,
-            "{what}; {changes} change(s) are held: look at them, then tallyd outbox release --all, or cancel them"
+            "{what}; {changes} change(s) are held: check them, then tallyd outbox release --all, or cancel them"
         );
     }
     Ok(Some(held))

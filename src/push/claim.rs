@@ -19,7 +19,7 @@ use crate::store::{
 use crate::telemetry::event;
 
 /// Name of the commit that is retried after an answer, as in "cannot …".
-pub(super) const RECORD_ANSWER: &str = "write down an answer";
+pub(super) const RECORD_ANSWER: &str = "record an answer";
 
 pub(super) struct ClaimedCall<'a> {
     pub(super) run: RunId,
@@ -103,7 +103,7 @@ pub(super) async fn complete_unaccepted(
         Answered::Refused { may_be_id: false } => Err(()),
     };
     let moves =
-        outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &format!("not done: {why}"));
+        outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &format!("no effect: {why}"));
     complete_call(context, answer, &moves, StockLevelOutcome::NoEffect).await?;
     outcome.map_err(|()| context.key_refused(&answer.reply))
 }
@@ -115,7 +115,7 @@ async fn complete_in_doubt(
     answer: &AnsweredExchange,
     why: &str,
 ) -> Result<(), JobError> {
-    let detail = format!("sent, but no answer tells what became of it: {why}");
+    let detail = format!("sent, but its outcome is unknown: {why}");
     let moves = outcomes_to(changes, ChangeState::InDoubt, Some(Reason::NoAnswer), &detail);
     complete_call(context, answer, &moves, StockLevelOutcome::Unknown).await?;
     let (ids, keys) = ids_and_keys(context, changes).await;

@@ -42,11 +42,10 @@ impl PushRun<'_> {
                     Some(why) => why,
                 }
             } else {
-                "its answer does not tell yet".to_owned()
+                "its answer decided nothing yet".to_owned()
             };
-            let what = format!(
-                "product {product} may be a kit, and the platform was asked for its components: {why}"
-            );
+            let what =
+                format!("product {product} may be a kit; its components were read without a result: {why}");
             self.note_waiting(&changes, Reason::AwaitsKit, what).await?;
         }
         Ok(was_answered)

@@ -15,7 +15,8 @@ use super::{brake, kinds, pack_writes, send, skus_to_read, witnesses_of};
 use crate::client::{PlatformRequest, wire};
 use crate::exec::{JobError, JobSettings};
 use crate::model::{ChangeId, Moment, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
-use crate::reconcile::{ChangeDecision, StockLevelStep};
+use crate::outbox::ChangeState;
+use crate::reconcile::StockLevelStep;
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,15 +118,13 @@ impl PushPreview {
     /// Lists the changes that need no call.
     fn note_outcomes(&mut self, work: &PendingStockLevel, held: &BTreeSet<ChangeId>) {
         for decision in &work.plan.decisions {
-            let sentence = match (&decision.decision, work.plan.step) {
-                (ChangeDecision::Completes { .. }, StockLevelStep::Write { .. }) => continue,
-                (ChangeDecision::Completes { .. }, _) if held.contains(&decision.id) => continue,
-                (ChangeDecision::Completes { explanation }, _) => {
-                    format!("applied without a call: {explanation}")
-                }
-                (ChangeDecision::Held { detail, .. }, _) => format!("held: {detail}"),
-                (ChangeDecision::Rejected { detail, .. }, _) => format!("rejected: {detail}"),
-                (ChangeDecision::Cancelled { detail, .. }, _) => format!("cancelled: {detail}"),
+            let outcome = work.change_outcome(decision);
+            let detail = outcome.detail.unwrap_or_default();
+            let sentence = match (outcome.to, work.plan.step) {
+                (ChangeState::Applied, StockLevelStep::Write { .. }) => continue,
+                (ChangeState::Applied, _) if held.contains(&decision.id) => continue,
+                (ChangeState::Applied, _) => format!("applied without a call: {detail}"),
+                (to, _) => format!("{to}: {detail}"),
             };
             self.note_all(&[decision.id], &sentence);
         }
@@ -203,7 +202,7 @@ impl PushPreview {
             self.change_keys.keys().filter(|id| !spoken.contains(id)).copied().collect();
         self.note_all(
             &rest,
-            "waits: a write of its stock level is under way or in doubt, or its product is about to be made",
+            "waits: a write of its stock level is in flight or in doubt, or a change creates its product first",
         );
     }
 }

@@ -155,9 +155,8 @@ async fn refresh_facts(
 }
 
 pub(super) fn update_request(entries: &[wire::QuantityUpdate]) -> Result<PlatformRequest, JobError> {
-    wire::update_quantity_on_hand(entries).map_err(|why| {
-        JobError::Implausible(format!("tallyd packed a call that the platform would refuse: {why}"))
-    })
+    wire::update_quantity_on_hand(entries)
+        .map_err(|why| JobError::Implausible(format!("tallyd packed an invalid call: {why}")))
 }
 
 /// Returns true if the fact of every planned write still serves it.
@@ -324,8 +323,8 @@ impl AnsweredUpdate {
     async fn hold_updates(&self, why: &str, unknown: &str) -> Result<(), JobError> {
         self.context.key_proofs.hold_updates(unknown, self.context.moment());
         let detail = format!(
-            "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: {unknown}; \
-             the key is asked for again and again, and then it is sent"
+            "no effect: {why}; the refusal may mean the key, whose state is unknown: {unknown}; \
+             the key is probed with growing delays, and then the change is sent"
         );
         let changes = self.lines.iter().flat_map(QuantityEntry::change_ids);
         let reasons = changes.map(|id| (id, Reason::OperationHeld, detail.clone()));
@@ -343,8 +342,7 @@ impl AnsweredUpdate {
         for (index, line) in lines.iter().enumerate() {
             match (&parsed, parsed.refusal_of(index)) {
                 (ParsedQuantityAnswer::Unclear(message), _) => {
-                    let detail =
-                        format!("the platform's answer does not say which entries it means: {message}");
+                    let detail = format!("the platform's answer does not identify its entries: {message}");
                     moves.extend(line.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
                 }
                 (ParsedQuantityAnswer::Refused(_), Some(why)) => {

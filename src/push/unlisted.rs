@@ -74,10 +74,10 @@ impl PushRun<'_> {
             Ok(Some(listed)) => {
                 let lacks = before.iter().find(|id| !listed.contains(id));
                 let unwell =
-                    lacks.map(|id| format!("the list lacks warehouse {id} too, which it held before"));
+                    lacks.map(|id| format!("the list also lacks warehouse {id}, which was listed before"));
                 Ok((listed, unwell))
             }
-            Ok(None) => Ok((BTreeSet::new(), Some("the list is cut, or a part of it makes no sense".into()))),
+            Ok(None) => Ok((BTreeSet::new(), Some("the list is cut or partly unreadable".into()))),
             Err(error) if error.entry_failure().is_some() => Ok((BTreeSet::new(), Some(error.to_string()))),
             Err(error) => Err(error),
         }

@@ -102,14 +102,16 @@ impl PlanSource for DeliveryRun<'_> {
             }
             ChangePlan::ReadFirst => {
                 self.skipped.insert(id);
-                self.summary.note_failure(format!("what change {id} depends on moved while it was read"));
+                self.summary.note_failure(format!(
+                    "change {id}: its data changed while it was being planned; it is planned again"
+                ));
             }
         }
         Ok(None)
     }
 
     async fn apply_agreed(&mut self, id: ChangeId, read: ExchangeId) -> Result<(), JobError> {
-        self.apply_by_read(id, read, "the shipment carried this number already").await
+        self.apply_by_read(id, read, "the shipment had this number already").await
     }
 }
 

@@ -171,7 +171,7 @@ impl<'a> DeliveryRun<'a> {
             if !self.send_round_of(&shipments, summary).await? {
                 tokio::select! {
                     () = over.cancelled() => {}
-                    came = news.changed() => came.expect("the bell hangs as long as the context lives"),
+                    came = news.changed() => came.expect("the context keeps the sender"),
                 }
             }
         }
@@ -432,6 +432,6 @@ fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {
 }
 
 fn unmatched_outcome(id: ChangeId) -> ChangeOutcome {
-    let detail = "the answer does not say what became of it";
+    let detail = "the answer does not identify this change";
     ChangeOutcome::new(id, ChangeState::InDoubt, Some(Reason::Unmatched), detail)
 }

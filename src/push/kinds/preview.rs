@@ -92,7 +92,7 @@ impl DeliveryPreview<'_> {
                 let key = self.preview.change_keys.get(first).cloned().unwrap_or_default();
                 self.note_without_call(
                     id,
-                    format!("goes after the change `{key}` for the same {subject}, planned anew then"),
+                    format!("sent after the change `{key}` for the same {subject}; it is planned again then"),
                 );
             } else {
                 open.push((id, subject, change));
@@ -202,7 +202,7 @@ impl PlanSource for DeliveryPreview<'_> {
     }
 
     async fn apply_agreed(&mut self, id: ChangeId, _: ExchangeId) -> Result<(), JobError> {
-        let note = "applied without a call: the shipment carries this number already";
+        let note = "applied without a call: the shipment has this number already";
         self.note_without_call(id, note.into());
         Ok(())
     }

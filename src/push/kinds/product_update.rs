@@ -53,7 +53,7 @@ pub(super) async fn deliver_update(
     for (id, key, (change, is_released)) in turn {
         let sku = current_sku(&deliver.context.store, change).await?;
         if let EntryRoute::Deferred(until, why) = quarantined.route_of(deliver.context, sku.as_str()) {
-            let why = format!("sent and not done ({why}); it is sent again at {until}");
+            let why = format!("sent without effect ({why}); it is sent again at {until}");
             store_wait_reasons(deliver.context, vec![(id, Reason::NotLanded, why.clone())]).await?;
             deliver.skipped.insert(id);
             deliver.summary.note_retry(until);
@@ -64,7 +64,7 @@ pub(super) async fn deliver_update(
             free = Some((id, key, change, is_released, sku));
             break;
         }
-        let why = format!("a write of {sku} is under way");
+        let why = format!("a write of {sku} is in flight or in doubt");
         store_wait_reasons(deliver.context, vec![(id, Reason::AwaitsOther, why)]).await?;
         deliver.skipped.insert(id);
     }
@@ -170,7 +170,7 @@ fn plan_update(
     let Some(product_id) = levels.product_id else { return ChangePlan::ReadFirst };
     if product_id != change.product_id.0 {
         let detail = format!(
-            "{sku} is product {product_id} at the platform and the update names {}",
+            "{sku} is product {product_id} at the platform, but the update names {}",
             change.product_id
         );
         return ChangePlan::Rejected { reason: Reason::BadBody, detail };
@@ -221,7 +221,7 @@ impl ApplyAnswer for ParsedProductAnswer<'_> {
                 id,
                 ChangeState::Applied,
                 None,
-                "the product was updated; its quantities stayed",
+                "the product was updated; its quantities are unchanged",
             ),
             Ok(_) | Err(_) => unmatched_outcome(id),
         }])

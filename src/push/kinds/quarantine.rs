@@ -86,7 +86,7 @@ impl DeliveryRun<'_> {
             RefusalCause::Refused => Err(self.context.key_refused(&answer.reply)),
             RefusalCause::NotKnown(unknown) => {
                 let detail = format!(
-                    "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: \
+                    "no effect: {why}; the refusal may mean the key, whose state is unknown: \
                      {unknown}"
                 );
                 self.skipped.insert(only.id);

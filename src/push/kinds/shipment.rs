@@ -84,8 +84,10 @@ async fn plan_order(
         && !shown.is_empty()
         && let Some(line) = store.order_line_unshown(change.order_id, &shown).await?
     {
-        let detail =
-            format!("the platform does not show line {line} of order {}; see it there", change.order_id);
+        let detail = format!(
+            "the platform does not show line {line} of order {}; check the order at the platform",
+            change.order_id
+        );
         return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
     }
     Ok(plan_shipment(change, fact))

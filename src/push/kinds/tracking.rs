@@ -95,7 +95,7 @@ async fn plan_items(
         && let Some(item) = store.shipment_item_unshown(shipment, &shown).await?
     {
         let detail = format!(
-            "the platform does not show item {item} of shipment {shipment}; name the items if it is no more"
+            "the platform does not show item {item} of shipment {shipment}; if the item was removed, name the items"
         );
         return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
     }
@@ -136,18 +136,18 @@ async fn find_shipment(
 fn judge_named_change(key: &str, named: &ReferencedChange) -> Result<ShipmentId, MissingShipment> {
     let (kind, state) = (&named.kind, &named.state);
     if *kind != ChangeKind::ShipmentCreate.as_str() {
-        let why = format!("the change `{key}` is a {kind} and makes no shipment");
+        let why = format!("the change `{key}` is a {kind}, which creates no shipment");
         return Err(MissingShipment::Impossible(why));
     }
     Err(match (state.parse::<ChangeState>(), named.created_id) {
         (Ok(ChangeState::Applied), Some(id)) => return Ok(ShipmentId(id)),
         (Ok(ChangeState::Rejected | ChangeState::Cancelled), _) => MissingShipment::Impossible(format!(
-            "the change `{key}` that was to make its shipment is {state}"
+            "the change `{key}`, which was to create its shipment, is {state}"
         )),
         (Ok(ChangeState::Applied), None) => {
-            MissingShipment::Impossible(format!("the answer to the change `{key}` did not name its shipment"))
+            MissingShipment::Impossible(format!("the shipment that the change `{key}` created is unknown"))
         }
-        _ => MissingShipment::Pending(format!("the change `{key}` that makes its shipment is {state}")),
+        _ => MissingShipment::Pending(format!("the change `{key}`, which creates its shipment, is {state}")),
     })
 }
 
