@@ -89,21 +89,19 @@ impl JobContext {
             return Ok(false);
         }
         let mut write = self.store.begin_write(Durability::Normal).await?;
-        let was_quarantined = write.quarantine_lift(operation, entry).await?;
-        if was_quarantined {
-            write.quarantine_retry_all(operation, self.now()).await?;
+        if !write.quarantine_lift(operation, entry).await? {
+            return Ok(false);
         }
+        write.quarantine_retry_all(operation, self.now()).await?;
         write.commit().await?;
-        if was_quarantined {
-            let operation = operation.as_str();
-            tracing::info!(
-                event = event::ENTRY_TAKEN_BACK,
-                operation,
-                entry,
-                "{entry} no longer fails; its quarantine ends"
-            );
-        }
-        Ok(was_quarantined)
+        let operation = operation.as_str();
+        tracing::info!(
+            event = event::ENTRY_TAKEN_BACK,
+            operation,
+            entry,
+            "{entry} no longer fails; its quarantine ends"
+        );
+        Ok(true)
     }
 
     /// Records a failed call of these entries. Returns true if the call had a single entry and that entry is

@@ -142,7 +142,17 @@ pub(super) async fn load_cases(
             }
             levels.insert(name, cases.len());
         }
-        cases.push(InDoubtCase::from_row(row, &entries, calendar)?);
+        cases.push(InDoubtCase {
+            changes: vec![row.id],
+            key: row.key.clone(),
+            exchange: ExchangeId(row.exchange_id),
+            sent_at: Timestamp(row.sent_ms),
+            quiet_from: calendar.to_calendar(row.sent_ms, row.sent_moment),
+            request: parse_request(row, &entries).unwrap_or(InDoubtRequest::Unreadable),
+            reason: row.reason.clone(),
+            detail: row.detail.clone(),
+            checks: stored_checks(row, calendar)?,
+        });
     }
     Ok(cases)
 }
@@ -170,24 +180,6 @@ fn call_entries(
 }
 
 impl InDoubtCase {
-    fn from_row(
-        row: &InDoubtRow,
-        entries: &BTreeMap<CallLevel, SiblingEntry>,
-        calendar: BootCalendar,
-    ) -> Result<Self, StoreError> {
-        Ok(Self {
-            changes: vec![row.id],
-            key: row.key.clone(),
-            exchange: ExchangeId(row.exchange_id),
-            sent_at: Timestamp(row.sent_ms),
-            quiet_from: calendar.to_calendar(row.sent_ms, row.sent_moment),
-            request: parse_request(row, entries).unwrap_or(InDoubtRequest::Unreadable),
-            reason: row.reason.clone(),
-            detail: row.detail.clone(),
-            checks: stored_checks(row, calendar)?,
-        })
-    }
-
     /// Judges the case by its checks so far. `timeout` is the longest time of a call. `TookEffect` has the id
     /// of the created thing if known.
     pub(super) fn judge_checks(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {

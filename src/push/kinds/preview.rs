@@ -37,9 +37,11 @@ pub(in crate::push) async fn preview_deliveries(
         covered: BTreeSet::new(),
     };
     for is_urgent in [true, false] {
-        let lane: Vec<DeliverableChange> =
+        let mut lane: Vec<DeliverableChange> =
             changes.iter().filter(|change| change.is_urgent == is_urgent).cloned().collect();
-        while run_preview.preview_round(&lane).await? {}
+        while run_preview.preview_round(&lane).await? {
+            lane.retain(|change| !run_preview.covered.contains(&change.id));
+        }
     }
     Ok(())
 }
@@ -85,9 +87,6 @@ impl DeliveryPreview<'_> {
     fn next_changes<T>(&mut self, changes: Vec<KeyedChange<T>>, limit: usize) -> Vec<KeyedChange<T>> {
         let mut open = Vec::new();
         for (id, subject, change) in changes {
-            if self.covered.contains(&id) {
-                continue;
-            }
             if let Some(first) = self.first_by_key.get(&subject) {
                 let key = self.preview.change_keys.get(first).cloned().unwrap_or_default();
                 self.note_without_call(
@@ -113,13 +112,13 @@ impl DeliveryPreview<'_> {
     ) -> Result<Vec<KeyedChange<tracking::NamedTracking<'w>>>, JobError> {
         let (of_kind, missing) = tracking::find_shipments(self.store, changes).await?;
         for (id, shipment) in missing {
-            let note = match shipment {
-                MissingShipment::Pending(why) => format!("waits: {why}"),
-                MissingShipment::Impossible(why) => format!("rejected: {why}"),
-            };
-            if !self.covered.contains(&id) {
-                self.note_without_call(id, note);
-            }
+            self.note_without_call(
+                id,
+                match shipment {
+                    MissingShipment::Pending(why) => format!("waits: {why}"),
+                    MissingShipment::Impossible(why) => format!("rejected: {why}"),
+                },
+            );
         }
         Ok(self.next_changes(of_kind, tracking::SHIPMENTS_MAX))
     }

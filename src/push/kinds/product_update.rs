@@ -26,8 +26,6 @@ use crate::store::{ChangeOutcome, ProductStock, StockLevelWrite, Store, StoreErr
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-const READ_OPERATION: Operation = Operation::GetProductBalances;
-
 /// Product of the call: the body, and the quantities that it writes.
 pub(super) type UpdateCallEntry = CallEntry<(Value, Vec<StockLevelWrite>)>;
 
@@ -47,7 +45,8 @@ pub(super) async fn deliver_update(
     changes: &[DeliverableChange],
 ) -> Result<bool, JobError> {
     let turn = deliver.ready_changes(of_kind(changes)).await?;
-    let turn = deliver.select_ready(&[READ_OPERATION], turn, |(update, _)| update.sku.to_string()).await?;
+    let operations = &[Operation::GetProductBalances];
+    let turn = deliver.select_ready(operations, turn, |(update, _)| update.sku.to_string()).await?;
     let quarantined = deliver.context.quarantined_entries(Operation::UpdateProduct).await?;
     let mut free = None;
     for (id, key, (change, is_released)) in turn {
