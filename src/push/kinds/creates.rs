@@ -6,15 +6,15 @@
 //! call creates one thing.
 
 use super::{
-    ApplyAnswer, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
+    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
     unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
-use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::CreateBody;
-use crate::model::{ChangeId, Position};
+use crate::exec::{JobContext, JobError};
+use crate::model::ChangeId;
 use crate::outbox::ChangeState;
 use crate::projection;
 use crate::reconcile::creates::plan_create;
@@ -45,7 +45,8 @@ pub(super) async fn deliver_create(
     let (id, create) = (entry.evidence.id, entry.content);
     if let Some(answer) = deliver.send_entries(create.create_request(), &[entry], &[]).await? {
         let parsed = create.parse_answer(&answer.reply.body);
-        deliver.complete_answer(&answer, &ParsedCreateAnswer { id, create, answer: parsed }).await?;
+        let (context, named) = (deliver.context, (id, create.name()));
+        deliver.complete_answer(|| record_create(context, &answer, named, &parsed)).await?;
     }
     Ok(true)
 }
@@ -60,30 +61,23 @@ pub(super) async fn plan_entry<'w>(
     Ok(Some(CallEntry::new((id, key), create.kind(), json!({ "seen": ids }), seen.sent_moment, create)))
 }
 
-struct ParsedCreateAnswer<'a> {
-    id: ChangeId,
-    create: CreateBody<'a>,
-    answer: Result<WriteAnswer<CreatedRecord>, MalformedBody>,
-}
-
-impl ApplyAnswer for ParsedCreateAnswer<'_> {
-    async fn apply_answer(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        _: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let (id, name) = (self.id, self.create.name());
-        Ok(vec![match &self.answer {
-            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
-            Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
-                made.project_record(write, answer).await?;
-                write.delivery_created(id, made.id()).await?;
-                ChangeOutcome::new(id, ChangeState::Applied, None, format!("`{name}` with id {}", made.id()))
-            }
-            Ok(_) | Err(_) => unmatched_outcome(id),
-        }])
-    }
+async fn record_create(
+    context: &JobContext,
+    answer: &AnsweredExchange,
+    (id, name): (ChangeId, &str),
+    parsed: &Result<WriteAnswer<CreatedRecord>, MalformedBody>,
+) -> Result<Vec<ChangeOutcome>, StoreError> {
+    let mut record = AnswerRecord::begin(context, answer).await?;
+    let outcome = match parsed {
+        Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
+        Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
+            made.project_record(&mut record.write, answer).await?;
+            record.write.delivery_created(id, made.id()).await?;
+            ChangeOutcome::new(id, ChangeState::Applied, None, format!("`{name}` with id {}", made.id()))
+        }
+        Ok(_) | Err(_) => unmatched_outcome(id),
+    };
+    record.commit(vec![outcome]).await
 }
 
 impl CreateBody<'_> {

@@ -109,27 +109,29 @@ impl<T> CallEntry<T> {
     }
 }
 
-/// Application of an answer by its kind.
-trait ApplyAnswer: Sync {
-    /// Writes the facts of the answer and returns the moves of its changes. Idempotent, because it runs again
-    /// after a failed commit.
-    async fn apply_answer(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        ended: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError>;
+/// Transaction that records an answer with its facts and the moves of its changes.
+struct AnswerRecord<'a> {
+    context: &'a JobContext,
+    write: WriteTransaction,
+    ended: Position,
+    /// True if an earlier attempt was committed despite its error. This one then only returns the moves.
+    is_repeated: bool,
 }
 
-/// Answer without facts: only the moves.
-impl ApplyAnswer for Vec<ChangeOutcome> {
-    async fn apply_answer(
-        &self,
-        _: &mut WriteTransaction,
-        _: &AnsweredExchange,
-        _: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        Ok(self.clone())
+impl<'a> AnswerRecord<'a> {
+    async fn begin(context: &'a JobContext, answer: &AnsweredExchange) -> Result<Self, StoreError> {
+        let mut write = context.store.begin_write(Durability::Full).await?;
+        let is_repeated = write.exchange_has_ended(answer.id).await?;
+        let ended = context.exchange_end(&mut write, answer).await?;
+        Ok(Self { context, write, ended, is_repeated })
+    }
+
+    async fn commit(mut self, moves: Vec<ChangeOutcome>) -> Result<Vec<ChangeOutcome>, StoreError> {
+        self.write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
+        if !self.is_repeated {
+            self.write.commit().await?;
+        }
+        Ok(moves)
     }
 }
 
@@ -360,36 +362,16 @@ impl<'a> DeliveryRun<'a> {
         self.summary.note_failure(why);
     }
 
-    /// Commits an answer with its facts and the moves of its changes. Retries the commit after a transient
-    /// error.
-    async fn complete_answer(
+    /// Records an answer by an [`AnswerRecord`], which `attempt` makes and commits. Repeats the attempt after a
+    /// transient error.
+    async fn complete_answer<F: Future<Output = Result<Vec<ChangeOutcome>, StoreError>>>(
         &mut self,
-        answer: &AnsweredExchange,
-        parsed: &impl ApplyAnswer,
+        attempt: impl Fn() -> F,
     ) -> Result<(), JobError> {
-        let attempt = || self.try_complete_answer(answer, parsed);
         let moves = self.context.retry_commit(RECORD_ANSWER, attempt).await?;
         log_outcomes(self.context, &moves).await;
         self.summary.count_outcomes(&moves);
         Ok(())
-    }
-
-    async fn try_complete_answer(
-        &self,
-        answer: &AnsweredExchange,
-        parsed: &impl ApplyAnswer,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let mut write = self.context.store.begin_write(Durability::Full).await?;
-        let is_over = write.exchange_has_ended(answer.id).await?;
-        let position = self.context.exchange_end(&mut write, answer).await?;
-        let moves = parsed.apply_answer(&mut write, answer, position).await?;
-        write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
-        if !is_over {
-            // Otherwise the last attempt was committed despite its error, and this attempt only returns the
-            // moves.
-            write.commit().await?;
-        }
-        Ok(moves)
     }
 }
 

@@ -2,20 +2,20 @@
 //! explicit.
 
 use super::{
-    ApplyAnswer, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
+    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
     unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, CreatedShipment, InvalidRequest, WriteOutcome};
-use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::OrderSnapshot;
-use crate::model::{LineItemId, Operation, OrderId, Position};
+use crate::exec::{JobContext, JobError};
+use crate::model::{LineItemId, Operation, OrderId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentCreate};
 use crate::projection;
 use crate::reconcile::ChangePlan;
 use crate::reconcile::shipments::{ClaimedLine, OrderFact, plan_shipment};
-use crate::store::{ChangeOutcome, Store, StoreError, WriteTransaction};
+use crate::store::{ChangeOutcome, Store, StoreError};
 use serde_json::json;
 
 /// Limit of orders per call. Each order costs a read, so more orders would save few calls and delay the first
@@ -115,43 +115,34 @@ async fn complete_shipments(
 ) -> Result<(), JobError> {
     let decoded = wire::decode_created_shipments(&answer.reply.body);
     let records = decoded.map(|decoded| decoded.records).unwrap_or_default();
-    deliver.complete_answer(answer, &ParsedShipmentAnswer { entries, records }).await
+    let context = deliver.context;
+    deliver.complete_answer(|| record_shipments(context, answer, entries, &records)).await
 }
 
-struct ParsedShipmentAnswer<'a> {
-    entries: &'a [ShipmentCallEntry],
-    records: Vec<CreatedShipment>,
-}
-
-impl ApplyAnswer for ParsedShipmentAnswer<'_> {
-    async fn apply_answer(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        _: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let orders: Vec<OrderId> = self.entries.iter().map(|entry| entry.content.0).collect();
-        projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, &self.records)
-            .await?;
-        let mut moves = Vec::new();
-        for CallEntry { evidence, content: (order_id, _), .. } in self.entries {
-            let record = projection::shipment_record(&self.records, *order_id);
-            if let Some(refused) = record.filter(|record| record.outcome() == WriteOutcome::Refused) {
-                moves.push(refusal_outcome(evidence.id, &refused.messages));
-                continue;
-            }
-            let Some(made) = record.and_then(|record| projection::created_shipment(record, *order_id)) else {
-                moves.push(unmatched_outcome(evidence.id));
-                continue;
-            };
-            write.delivery_created(evidence.id, made.id.0).await?;
-            moves.push(ChangeOutcome::new(
-                evidence.id,
-                ChangeState::Applied,
-                None,
-                format!("shipment {}", made.id),
-            ));
+async fn record_shipments(
+    context: &JobContext,
+    answer: &AnsweredExchange,
+    entries: &[ShipmentCallEntry],
+    records: &[CreatedShipment],
+) -> Result<Vec<ChangeOutcome>, StoreError> {
+    let mut record = AnswerRecord::begin(context, answer).await?;
+    let write = &mut record.write;
+    let orders: Vec<OrderId> = entries.iter().map(|entry| entry.content.0).collect();
+    projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, records).await?;
+    let mut moves = Vec::new();
+    for CallEntry { evidence, content: (order_id, _), .. } in entries {
+        let created = projection::shipment_record(records, *order_id);
+        if let Some(refused) = created.filter(|created| created.outcome() == WriteOutcome::Refused) {
+            moves.push(refusal_outcome(evidence.id, &refused.messages));
+            continue;
         }
-        Ok(moves)
+        let Some(made) = created.and_then(|created| projection::created_shipment(created, *order_id)) else {
+            moves.push(unmatched_outcome(evidence.id));
+            continue;
+        };
+        write.delivery_created(evidence.id, made.id.0).await?;
+        let detail = format!("shipment {}", made.id);
+        moves.push(ChangeOutcome::new(evidence.id, ChangeState::Applied, None, detail));
     }
+    record.commit(moves).await
 }

@@ -4,7 +4,8 @@
 //! A change that names its shipment by key waits until that shipment exists, without a call.
 
 use super::{
-    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
+    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
+    unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, WriteOutcome};
@@ -203,5 +204,7 @@ async fn complete_trackings(
             _ => unmatched_outcome(id),
         }
     });
-    deliver.complete_answer(answer, &moves.collect::<Vec<_>>()).await
+    let (context, moves) = (deliver.context, moves.collect::<Vec<_>>());
+    let attempt = || async { AnswerRecord::begin(context, answer).await?.commit(moves.clone()).await };
+    deliver.complete_answer(attempt).await
 }
