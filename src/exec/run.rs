@@ -156,10 +156,8 @@ async fn end_run(
     (outcome, summary): (RunOutcome, &str),
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let mut write = match end {
-        RunEnd::Pass => context.store.begin_write(Durability::Normal).await?,
-        RunEnd::Beside(durability) => context.store.begin_write(durability).await?,
-    };
+    let durability = if let RunEnd::Beside(durability) = end { durability } else { Durability::Normal };
+    let mut write = context.store.begin_write(durability).await?;
     match end {
         RunEnd::Pass => write.run_end(run, kind, outcome, summary, at).await?,
         RunEnd::Beside(_) => write.run_close(run, outcome, summary, at).await?,

@@ -73,10 +73,10 @@ impl PushRun<'_> {
     }
 
     fn handle_sent(&mut self, sent: UpdateOutcome) {
+        self.summary.calls += u64::from(!matches!(sent, UpdateOutcome::Nothing));
         match sent {
             UpdateOutcome::Nothing => {}
             UpdateOutcome::Completed { stock_levels: levels, counts } => {
-                self.summary.calls += 1;
                 self.summary.add_summary(counts);
                 self.consecutive_refusals = 0;
                 for level in &levels {
@@ -84,12 +84,8 @@ impl PushRun<'_> {
                     self.pipeline.own_reads.remove(level);
                 }
             }
-            UpdateOutcome::Split(halves) => {
-                self.summary.calls += 1;
-                self.pipeline.queue_parts(halves);
-            }
+            UpdateOutcome::Split(halves) => self.pipeline.queue_parts(halves),
             UpdateOutcome::Refused { parts, why } => {
-                self.summary.calls += 1;
                 self.consecutive_refusals += 1;
                 self.is_cut_off |= self.consecutive_refusals >= REFUSED_MAX;
                 if self.is_cut_off || parts.is_empty() {
@@ -99,7 +95,6 @@ impl PushRun<'_> {
                 self.pipeline.queue_parts(parts);
             }
             UpdateOutcome::NoEffect(why) => {
-                self.summary.calls += 1;
                 self.is_cut_off |= why.is_some();
                 why.into_iter().for_each(|why| self.summary.note_failure(why));
             }

@@ -157,11 +157,14 @@ impl PushPreview {
                 .filter_map(|level| by_level.get(level).copied())
                 .partition(|work| unread.contains(&work.stock_level));
             if !stale.is_empty() {
-                let mut skus: Vec<Sku> = skus_to_read(&stale).into_iter().collect();
-                skus.extend(witnesses_of(store, &stale, &skus.iter().cloned().collect()).await?);
+                let skus = skus_to_read(&stale);
+                let witnesses = witnesses_of(store, &stale, &skus).await?;
+                let skus: Vec<Sku> = skus.into_iter().chain(witnesses).collect();
                 let changes = stale.iter().flat_map(|work| work.pending_changes.iter().copied()).collect();
                 self.requests.push(PlannedRequest { request: wire::get_product_balances(&skus)?, changes });
-                unread.retain(|level| !stale.iter().any(|work| work.stock_level == **level));
+                for work in &stale {
+                    unread.remove(&work.stock_level);
+                }
             }
             let is_write = |work: &&PendingStockLevel| matches!(work.plan.step, StockLevelStep::Write { .. });
             waiting.extend(known.into_iter().filter(is_write));

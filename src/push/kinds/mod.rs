@@ -5,7 +5,7 @@
 //!
 //! 1. order: one change at a time per order, shipment, SKU or name;
 //! 2. preflight: a fresh read, recorded like any other;
-//! 3. plan (pure);
+//! 3. plan (pure), from the facts of the preflight. A preview plans from the stored facts ([`facts`]);
 //! 4. claim and send. The preflight's result is stored with the claim as evidence for
 //!    [`settle`](crate::settle);
 //! 5. completion of the answer.
@@ -65,7 +65,7 @@ pub(super) struct DeliveryRun<'a> {
     /// Changes that failed together with others; each is sent in a call of its own. Halving would cost
     /// changes of unknown outcome another quiet time per step.
     isolated: BTreeSet<ChangeId>,
-    /// True if the last call had a change of `alone`.
+    /// True if the last call had an isolated change.
     was_isolated: bool,
     /// Calls in a row that the platform refused as a whole with an undocumented status.
     consecutive_refusals: usize,
@@ -166,14 +166,14 @@ impl<'a> DeliveryRun<'a> {
         over: &CancellationToken,
         summary: &mut PushSummary,
     ) -> Result<(), JobError> {
-        let mut news = self.context.subscribe_changes();
+        let mut changes = self.context.subscribe_changes();
         let _ = timeout(QUANTITIES_LEAD, over.cancelled()).await;
         while !over.is_cancelled() {
             let shipments = self.context.store.outbox_shipments().await?;
             if !self.send_round_of(&shipments, summary).await? {
                 tokio::select! {
                     () = over.cancelled() => {}
-                    came = news.changed() => came.expect("the context keeps the sender"),
+                    changed = changes.changed() => changed.expect("the context keeps the sender"),
                 }
             }
         }
