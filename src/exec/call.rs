@@ -48,6 +48,13 @@ pub(crate) struct AnsweredExchange {
     has_limiter_events: bool,
 }
 
+impl BegunExchange {
+    /// Creates it from its record, which has this id.
+    pub(crate) fn new(id: ExchangeId, begin: &ExchangeBegin<'_>) -> Self {
+        Self { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment }
+    }
+}
+
 impl AnsweredExchange {
     /// Prepares the body for storage. Useful before the write lock is taken, if the body is probably new.
     pub(crate) fn compress_body(&self) {
@@ -78,32 +85,13 @@ impl JobContext {
         self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)
     }
 
-    /// Records the begin of an exchange in the given transaction, before its request is sent.
-    pub(crate) async fn exchange_begin(
+    /// Returns the begin of an exchange, which is recorded before its request is sent.
+    pub(crate) fn exchange_start<'a>(
         &self,
-        write: &mut WriteTransaction,
         run: RunId,
         lane: Lane,
-        request: &PlatformRequest,
-    ) -> Result<BegunExchange, StoreError> {
-        let begin = self.exchange_start(run, lane, request);
-        let id = write.exchange_begin(self.session_id, &begin).await?;
-        Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
-    }
-
-    pub(super) async fn exchange_begin_and_commit(
-        &self,
-        write: WriteTransaction,
-        run: RunId,
-        lane: Lane,
-        request: &PlatformRequest,
-    ) -> Result<BegunExchange, StoreError> {
-        let begin = self.exchange_start(run, lane, request);
-        let id = write.exchange_begin_and_commit(self.session_id, &begin).await?;
-        Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
-    }
-
-    fn exchange_start<'a>(&self, run: RunId, lane: Lane, request: &'a PlatformRequest) -> ExchangeBegin<'a> {
+        request: &'a PlatformRequest,
+    ) -> ExchangeBegin<'a> {
         ExchangeBegin {
             run_id: run,
             operation: request.operation,
@@ -222,7 +210,9 @@ impl JobContext {
                 permit.return_unused();
                 continue;
             }
-            let begun = self.exchange_begin_and_commit(write, run, lane, &request).await?;
+            let begin = self.exchange_start(run, lane, &request);
+            let id = write.exchange_begin_and_commit(self.session_id, &begin).await?;
+            let begun = BegunExchange::new(id, &begin);
             return Ok(self.send_exchange(permit, begun, request).await);
         }
     }

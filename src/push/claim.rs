@@ -61,7 +61,8 @@ pub(super) async fn claim_call(
     if !claim.planned.is_empty() && !write.stock_levels_unchanged(claim.planned).await? {
         return Ok(None);
     }
-    let begun = context.exchange_begin(&mut write, claim.run, claim.lane, claim.request).await?;
+    let begin = context.exchange_start(claim.run, claim.lane, claim.request);
+    let begun = BegunExchange::new(write.exchange_begin(context.session_id, &begin).await?, &begin);
     let claimed = write.outbox_claim(begun.id, claim.changes, context.now()).await?;
     if claimed != claim.changes.len() as u64 {
         return Ok(None);
