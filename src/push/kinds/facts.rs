@@ -4,6 +4,7 @@
 //! the plan of the send.
 
 use super::{DeliveryRun, absence_subject, product_update, store_wait_reasons};
+use crate::exec::change_events::log_outcomes;
 use crate::exec::preflight::{self, CreateBody, OrderSnapshot, ReadOrigin, TimedRead};
 use crate::exec::{JobError, absence};
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku};
@@ -12,7 +13,7 @@ use crate::reconcile::ChangePlan;
 use crate::reconcile::creates::FoundRecord;
 use crate::reconcile::product_update::ShownFields;
 use crate::reconcile::tracking::ItemFact;
-use crate::store::{ProductStock, Store};
+use crate::store::{ChangeOutcome, ClaimedChange, Durability, ProductStock, Store};
 
 /// Result of a read for a plan; `None` if the change cannot be planned now.
 pub(super) type PlanRead<T> = Result<Option<TimedRead<T>>, JobError>;
@@ -110,8 +111,20 @@ impl PlanSource for DeliveryRun<'_> {
         Ok(None)
     }
 
+    /// Applies the change. Does nothing if it is no longer pending.
     async fn apply_agreed(&mut self, id: ChangeId, read: ExchangeId) -> Result<(), JobError> {
-        self.apply_by_read(id, read, "the shipment had this number already").await
+        let mut write = self.context.store.begin_write(Durability::Full).await?;
+        let claims = [ClaimedChange { id, written: None }];
+        if write.outbox_claim(read, &claims, self.context.now()).await? != 1 {
+            return Ok(());
+        }
+        let detail = "the shipment had this number already";
+        let moves = [ChangeOutcome::new(id, ChangeState::Applied, None, detail)];
+        write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
+        write.commit().await?;
+        log_outcomes(self.context, &moves).await;
+        self.summary.count_outcomes(&moves);
+        Ok(())
     }
 }
 

@@ -34,7 +34,7 @@ use crate::exec::call::{AnsweredExchange, reply_message};
 use crate::exec::change_events::log_outcomes;
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
-use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, Position, RunId};
+use crate::model::{ChangeId, Lane, Moment, Operation, Position, RunId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::reconcile::creates as create_plans;
 use crate::store::{
@@ -280,21 +280,6 @@ impl<'a> DeliveryRun<'a> {
     ) -> Result<(), JobError> {
         let moves = [ChangeOutcome::new(id, to, Some(reason), detail)];
         claim::finish_pending(self.context, &moves, &mut self.summary).await?;
-        Ok(())
-    }
-
-    /// Applies a pending change that a read shows to be done. Does nothing if the change is no longer pending.
-    async fn apply_by_read(&mut self, id: ChangeId, read: ExchangeId, detail: &str) -> Result<(), JobError> {
-        let mut write = self.context.store.begin_write(Durability::Full).await?;
-        let claims = [ClaimedChange { id, written: None }];
-        if write.outbox_claim(read, &claims, self.context.now()).await? != 1 {
-            return Ok(());
-        }
-        let moves = [ChangeOutcome::new(id, ChangeState::Applied, None, detail)];
-        write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
-        write.commit().await?;
-        log_outcomes(self.context, &moves).await;
-        self.summary.count_outcomes(&moves);
         Ok(())
     }
 
