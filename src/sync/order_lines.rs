@@ -288,7 +288,7 @@ impl JobEntry for UnreadAllocation {
         let Self(order, line) = self;
         let request = wire::warehouse_allocation(order, line);
         let what = format!("the allocation of line {line} of order {order}");
-        let answer = context.read_or_not_found(attempts, run, Lane::Poll, &what, &request).await?;
+        let answer = context.read_within(attempts, run, Lane::Poll, &what, &request).await?;
         let found = match answer.reply.verdict {
             Verdict::Accepted => {
                 Some(context.decode_or_ignore(&answer, wire::decode_allocations(&answer.reply.body)).await?)
