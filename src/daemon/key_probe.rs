@@ -9,7 +9,7 @@ use super::account_check::AccountIdentity;
 use super::start_error::StartError;
 use crate::client::{AccountKeys, Client, HttpTransport};
 use crate::config::KeySource;
-use crate::exec::{self, JobContext, KeyStatus, RunEnd};
+use crate::exec::{self, JobContext, JobError, KeyStatus, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RetryDelays, RunTrigger};
 use crate::reconcile::proof::KeyState;
@@ -105,7 +105,7 @@ impl KeyProbe {
         match refused.probing.take_if(|probe| probe.is_finished()) {
             Some(probe) => {
                 // A cancelled probe decided nothing.
-                if probe.await.unwrap_or(Ok(false))? {
+                if super::join_result(probe.await).transpose()?.unwrap_or(false) {
                     self.mark_restored(context);
                 }
             }
@@ -199,7 +199,8 @@ pub(super) async fn probe_in_run(
                 RunOutcome::Failed,
                 format!("probe: the platform does not tell whether it accepts the key: {why}"),
             ),
-            Err(error) => (RunOutcome::Interrupted, format!("probe: {error}")),
+            Err(error @ JobError::Stopped) => (RunOutcome::Interrupted, format!("probe: {error}")),
+            Err(error) => (RunOutcome::Failed, format!("probe: {error}")),
         };
         (outcome == RunOutcome::Ok, (outcome, summary))
     };

@@ -1,12 +1,14 @@
 //! The start of the daemon, in the order given in [`super`].
 
 use super::account_check::AccountIdentity;
+use super::health_monitor::check_database_file;
 use super::key_probe::{self, KeyProbe};
 use super::start_error::StartError;
+use super::start_retry::check_attempt;
 use super::supervise::Supervisor;
 use super::system_clock::machine_id;
-use super::{boot_id, settings, start_retry, systemd};
-use crate::client::{Client, HttpTransport, Transport};
+use super::{boot_id, settings, systemd};
+use crate::client::{AccountKeys, Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PastReservation, PersistedState};
@@ -40,32 +42,28 @@ pub struct Daemon {
 impl Daemon {
     /// Takes the lock, opens the database, recovers interrupted work and restores the limiter.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        Self::start_with_options(config, clock, StoreOptions::default()).await
+        Self::start_over_http(config, clock, StoreOptions::default()).await
     }
 
     /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk.
     pub async fn start_with_retry(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        Self::start_with_options(
-            config,
-            clock,
-            StoreOptions { retries_forever: true, ..StoreOptions::default() },
-        )
-        .await
+        let options = StoreOptions { retries_forever: true, ..StoreOptions::default() };
+        Self::start_over_http(config, clock, options).await
     }
 
-    async fn start_with_options(
+    async fn start_over_http(
         config: Config,
         clock: Arc<dyn Clock>,
-        opening: StoreOptions,
+        options: StoreOptions,
     ) -> Result<Self, StartError> {
         let keys = config.service.keys.read_keys()?;
         for warning in &keys.warnings {
             tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
         }
-        let pair = crate::client::AccountKeys { integration: keys.integration, gateway: keys.gateway };
-        let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config), &pair)?);
+        let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
+        let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config), &keys)?);
         let keyed = Some(Arc::clone(&transport));
-        Self::start_transport_with_options(config, clock, transport, keyed, opening).await
+        Self::start_with_transport(config, clock, transport, keyed, options).await
     }
 
     /// Starts over any transport; a simulation runs the platform in the same process.
@@ -74,47 +72,35 @@ impl Daemon {
         clock: Arc<dyn Clock>,
         transport: Arc<dyn Transport>,
         keyed: Option<Arc<HttpTransport>>,
+        options: StoreOptions,
     ) -> Result<Self, StartError> {
-        Self::start_transport_with_options(config, clock, transport, keyed, StoreOptions::default()).await
-    }
-
-    /// Starts over any transport, with the given options for opening the database.
-    pub async fn start_transport_with_options(
-        config: Config,
-        clock: Arc<dyn Clock>,
-        transport: Arc<dyn Transport>,
-        keyed: Option<Arc<HttpTransport>>,
-        opening: StoreOptions,
-    ) -> Result<Self, StartError> {
-        let (lock, is_patient) = (DatabaseLock::acquire(&config.database.path)?, opening.retries_forever);
+        let lock = DatabaseLock::acquire(&config.database.path)?;
+        let may_retry = if options.retries_forever { StoreError::is_busy_or_full } else { |_: &_| false };
         let (store, limiter, session_id) = loop {
-            match open_database(&config, &clock, &lock, opening.clone()).await {
-                Err(StartError::Store(error)) if is_patient && error.is_busy_or_full() => {
-                    start_retry::pause_before_retry(&error, "open the database", &*clock).await;
-                }
-                opened => break opened?,
+            let attempt = open_database(&config, &clock, &lock, options.clone()).await;
+            if let Some(opened) = check_attempt("open the database", may_retry, &*clock, attempt).await? {
+                break opened;
             }
         };
-        let client = Client::new(transport, Arc::clone(&clock));
-        let context =
-            JobContext::new(store, client, limiter, clock, session_id, settings::job_settings(&config));
+        let (client, settings) =
+            (Client::new(transport, Arc::clone(&clock)), settings::job_settings(&config));
+        let context = JobContext::new(store, client, limiter, Arc::clone(&clock), session_id, settings);
         let daemon = Self { context, config, transport: keyed, _lock: lock };
-        loop {
-            match daemon.account_identity()?.verify_binding(&daemon.context).await {
-                Err(StartError::Store(error)) if is_patient && error.is_busy_or_full() => {
-                    let doing = "store the account of the database";
-                    start_retry::pause_before_retry(&error, doing, &*daemon.context.clock).await;
-                }
-                proved => return daemon.check_verified(proved).await,
+        let verified = loop {
+            let attempt = daemon.account_identity()?.verify_binding(&daemon.context).await;
+            let doing = "store the account of the database";
+            if let Some(verified) = check_attempt(doing, may_retry, &*clock, attempt).await.transpose() {
+                break verified;
             }
-        }
+        };
+        daemon.check_verified(verified).await
     }
 
     /// Returns the daemon, unless its database belongs to another account.
     ///
     /// If the account could not be checked, only probes are sent.
-    async fn check_verified(self, proved: Result<(), StartError>) -> Result<Self, StartError> {
-        match proved {
+    async fn check_verified(self, verified: Result<(), StartError>) -> Result<Self, StartError> {
+        match verified {
             Ok(()) => Ok(self),
             Err(StartError::Unverified(why)) => {
                 drop(self.context.limiter.refuse_key(&why));
@@ -139,7 +125,7 @@ impl Daemon {
         &self.config.service.base_url
     }
 
-    /// Returns the context of the jobs; the demonstration reads the budget from it.
+    /// Returns the context of the jobs.
     pub fn context(&self) -> &JobContext {
         &self.context
     }
@@ -147,10 +133,10 @@ impl Daemon {
     /// Probes a refused key once and lifts the refusal if the platform accepts the key.
     ///
     /// For a simulation, which has its own loop.
-    pub fn probe_key(&self) -> impl Future<Output = Result<bool, StoreError>> + Send + use<> {
-        let (context, account) = (self.context.clone(), self.account_identity().ok());
+    pub fn probe_key(&self) -> impl Future<Output = Result<bool, StartError>> + Send + use<> {
+        let (context, account) = (self.context.clone(), self.account_identity());
         async move {
-            let works = key_probe::probe_in_run(context.clone(), account).await?;
+            let works = key_probe::probe_in_run(context.clone(), Some(account?)).await?;
             if works {
                 context.limiter.lift_refusal();
             }
@@ -195,15 +181,11 @@ impl Daemon {
             let Some(config) = changed else { break };
             self.warn_of_restart(&config);
             let config = settings::until_restart(&self.config, config);
-            let reloaded = tokio::select! {
-                () = stop.cancelled() => None,
-                reloaded = self.reload_with_retry(&config) => Some(reloaded?),
-            };
-            if reloaded.is_none() {
-                break;
+            tokio::select! {
+                () = stop.cancelled() => break,
+                reloaded = self.reload_with_retry(&config, &mut supervisor) => reloaded?,
             }
             driver.replace_schedules(config.jobs.enabled_schedules()).await?;
-            supervisor.apply_reload(&config).await?;
             self.config = config;
             systemd::notify_ready("working, with the configuration just read");
         }
@@ -227,22 +209,28 @@ impl Daemon {
         context.store.close().await
     }
 
-    /// Applies a new configuration, and retries while another program holds a lock.
-    async fn reload_with_retry(&self, config: &Config) -> Result<(), StartError> {
+    /// Applies a new configuration, and retries after a transient error of the database.
+    async fn reload_with_retry(
+        &self,
+        config: &Config,
+        supervisor: &mut Supervisor,
+    ) -> Result<(), StartError> {
+        systemd::notify_reloading();
         loop {
-            match self.apply_reload(config).await {
-                Err(StartError::Store(error)) if error.is_busy_or_full() => {
-                    let doing = "apply the changed configuration";
-                    start_retry::pause_before_retry(&error, doing, &*self.context.clock).await;
-                }
-                reloaded => return reloaded,
+            check_database_file(&self.context)?;
+            let attempt = match supervisor.apply_reload(config).await {
+                Ok(()) => self.apply_reload(config).await,
+                Err(error) => Err(error.into()),
+            };
+            let (doing, may_retry) = ("apply the changed configuration", StoreError::is_transient);
+            if check_attempt(doing, may_retry, &*self.context.clock, attempt).await?.is_some() {
+                return Ok(());
             }
         }
     }
 
     /// Applies a new configuration, except its schedules, which the caller applies.
     async fn apply_reload(&self, config: &Config) -> Result<(), StartError> {
-        systemd::notify_reloading();
         self.context.reconfigure(settings::job_settings(config));
         self.context.limiter.reconfigure(config.limits.clone());
         let now = self.context.now();
@@ -360,8 +348,8 @@ async fn restore_limiter(
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
     let used = store.exchange_reservations(&boot_id, limits.calls_per_minute).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
-    let stored = store.limiter_state().await?.and_then(|text| serde_json::from_str(&text).ok());
-    let mut limiter_state: LimiterState = stored.unwrap_or_default();
+    let stored = store.limiter_state().await?;
+    let mut limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));
     // The first call shows if a refused key was replaced; the call that was judging an operation no longer
     // exists.
     limiter_state.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
@@ -374,6 +362,18 @@ async fn restore_limiter(
         limiter_state,
     };
     Ok(Limiter::new(limits, Arc::clone(clock), persisted))
+}
+
+/// Returns the stored state, or the default if another version of the program wrote an unreadable one.
+fn parse_limiter_state(text: &str) -> LimiterState {
+    serde_json::from_str(text).unwrap_or_else(|error| {
+        tracing::warn!(
+            event = event::DAEMON_WARNING,
+            "the stored state of the limiter is unreadable ({error}); its holds and its adaptive limit are dropped; \
+             the platform orders a wait again with its next 429"
+        );
+        LimiterState::default()
+    })
 }
 
 /// Returns the reservation of a call from an earlier run.

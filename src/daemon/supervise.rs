@@ -52,6 +52,8 @@ const SETTLE_DELAY_MIN: Duration = Duration::from_secs(1);
 const PUSH_RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 /// The interval of the health check, and of the check of the outbox if no notification came.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
+/// The delay before the catch-up is repeated after a transient error of the database.
+const CATCH_UP_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 pub(super) struct Supervisor {
     pub(super) context: JobContext,
@@ -73,7 +75,8 @@ pub(super) struct Supervisor {
     last_resolution: Position,
     control_server: ControlServer,
     prefetch_timer: PrefetchTimer,
-    has_caught_up: bool,
+    /// The next attempt to catch up; `None` after the first that succeeded.
+    catch_up_at: Option<Instant>,
 }
 
 impl Supervisor {
@@ -103,7 +106,7 @@ impl Supervisor {
             last_resolution: Position(0),
             control_server: ControlServer::default(),
             prefetch_timer: PrefetchTimer::new(),
-            has_caught_up: false,
+            catch_up_at: Some(Instant::now()),
         }
     }
 
@@ -129,9 +132,7 @@ impl Supervisor {
         stop: &CancellationToken,
         reload: &mut mpsc::Receiver<Config>,
     ) -> Result<Option<Config>, StoreError> {
-        if !std::mem::replace(&mut self.has_caught_up, true) {
-            self.catch_up().await?;
-        }
+        self.catch_up_if_due().await?;
         warn_if_transient(self.health_monitor.write_first_metrics(&self.context).await)?;
         let watchdog = systemd::watchdog_interval().unwrap_or(HEALTH_INTERVAL);
         let mut feed = Instant::now() + watchdog;
@@ -144,6 +145,7 @@ impl Supervisor {
                 self.job_slots.next_retry(),
                 self.settle_at,
                 self.key_probe.next_check_at(),
+                self.catch_up_at,
             ];
             let wake = due
                 .into_iter()
@@ -152,19 +154,17 @@ impl Supervisor {
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
-                Some((kind, at)) = self.due.recv() => self.handle_fired(kind, at).await?,
+                Some((kind, at)) = self.due.recv() => self.handle_fired(kind, at, RunTrigger::Schedule).await?,
                 Some(ended) = self.runs.join_next() => self.handle_ended(ended).await?,
                 Some(answered) = self.control_server.next_answered() => {
-                    if let Some(finished) = answered? {
-                        finished.log_failed(None);
-                        self.plan_follow_up(&finished).await?;
-                    }
+                    warn_if_transient(self.handle_answered(answered).await)?;
                 }
                 Some(read) = self.prefetch_timer.next_ended() => warn_if_transient(self.handle_prefetch(read).await)?,
                 () = self.watch.wait_for_write() => self.next_outbox_check = split_delays(&OUTBOX_CHECK_DELAYS),
                 () = sleep_until(wake) => {}
             }
             health_monitor::check_database_file(&self.context)?;
+            self.catch_up_if_due().await?;
             let now = Instant::now();
             if now >= feed {
                 self.feed_watchdog();
@@ -196,26 +196,44 @@ impl Supervisor {
         self.key_probe.replace_source(config.service.keys.clone(), &self.context).await
     }
 
-    /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
-    async fn catch_up(&mut self) -> Result<(), StoreError> {
-        let now = self.context.now();
-        for (kind, schedule) in self.schedules.clone() {
-            let last = self.context.store.job_last_fired(kind).await?;
-            if let Some(due) = schedule.catch_up(kind, last, now) {
-                warn_if_transient(self.note_fired(kind, due).await)?;
-                self.begin_run(kind, RunTrigger::Missed);
-            }
+    async fn catch_up_if_due(&mut self) -> Result<(), StoreError> {
+        let now = Instant::now();
+        if self.catch_up_at.is_none_or(|at| now < at) {
+            return Ok(());
         }
-        self.last_resolution = self.context.store.journal_position().await?;
-        self.last_change = ChangeId(self.context.store.new_entries(self.last_resolution).await?.change);
-        self.begin_run(JobKind::Push, RunTrigger::Outbox);
-        self.control_server.start_waiting(&self.context).await?;
-        self.plan_settle(Duration::ZERO).await
+        self.catch_up_at = Some(now + CATCH_UP_RETRY_DELAY);
+        warn_if_transient(self.catch_up().await)
     }
 
-    async fn handle_fired(&mut self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
+    /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
+    ///
+    /// All reads come first, so that a failed attempt has started no run.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
+        let (now, mut missed) = (self.context.now(), Vec::new());
+        for (kind, schedule) in &self.schedules {
+            let last = self.context.store.job_last_fired(*kind).await?;
+            missed.extend(schedule.catch_up(*kind, last, now).map(|due| (*kind, due)));
+        }
+        let position = self.context.store.journal_position().await?;
+        let newest = self.context.store.new_entries(position).await?.change;
+        self.plan_settle(Duration::ZERO).await?;
+        self.control_server.start_waiting(&self.context).await?;
+        (self.last_resolution, self.last_change, self.catch_up_at) = (position, ChangeId(newest), None);
+        for (kind, due) in missed {
+            self.handle_fired(kind, due, RunTrigger::Missed).await?;
+        }
+        self.begin_run(JobKind::Push, RunTrigger::Outbox);
+        Ok(())
+    }
+
+    async fn handle_fired(
+        &mut self,
+        kind: JobKind,
+        due: Timestamp,
+        trigger: RunTrigger,
+    ) -> Result<(), StoreError> {
         warn_if_transient(self.note_fired(kind, due).await)?;
-        self.begin_run(kind, RunTrigger::Schedule);
+        self.begin_run(kind, trigger);
         Ok(())
     }
 
@@ -292,6 +310,15 @@ impl Supervisor {
         self.plan_follow_up(&finished).await
     }
 
+    async fn handle_answered(
+        &mut self,
+        answered: Result<Option<FinishedRun>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some(finished) = answered? else { return Ok(()) };
+        finished.log_failed(None);
+        self.plan_follow_up(&finished).await
+    }
+
     /// Starts or plans the work that follows from a run, independent of its trigger.
     async fn plan_follow_up(&mut self, finished: &FinishedRun) -> Result<(), StoreError> {
         if let Some(kind) = finished.wakes {
@@ -338,6 +365,10 @@ impl Supervisor {
 
     async fn check_outbox(&mut self) -> Result<(), StoreError> {
         self.next_outbox_check = self.next_outbox_check.and_then(|(_, rest)| split_delays(rest));
+        if self.catch_up_at.is_some() {
+            // The catch-up sets the positions from which this check goes on.
+            return Ok(());
+        }
         let new = self.context.store.new_entries(self.last_resolution).await?;
         if ChangeId(new.change) > self.last_change {
             self.last_change = ChangeId(new.change);

@@ -213,7 +213,14 @@ async fn apply_read_answer(
             let page = wire::decode_listing_templates(body)?;
             projection::project_listing_templates(write, id, *storefront, &page).await?;
         }
-        _ => {}
+        // Answers to writes: `apply_answer` projects those that bring facts.
+        ParsedRequest::Quantities(_)
+        | ParsedRequest::Shipments(_)
+        | ParsedRequest::Tracking
+        | ParsedRequest::NewProduct
+        | ParsedRequest::Product(..)
+        | ParsedRequest::NewWarehouse
+        | ParsedRequest::NewTemplate => {}
     }
     Ok(())
 }

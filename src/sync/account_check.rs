@@ -5,6 +5,7 @@
 
 use crate::client::wire::{self, PageParams};
 use crate::exec::call::READ_ATTEMPTS;
+use crate::exec::pager::PAGES_MAX;
 use crate::exec::{JobContext, JobError};
 use crate::model::{Lane, RunId, WarehouseId};
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ pub async fn lists_any_warehouse(
             return Ok(true);
         }
         (listed, parked) = (listed + page.records.len(), parked + page.parked.len());
-        if !page.records.is_empty() && page.has_more() {
+        if !page.records.is_empty() && page.has_more() && paging.number() < PAGES_MAX {
             paging = paging.next_page();
             continue;
         }

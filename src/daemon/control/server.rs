@@ -73,8 +73,11 @@ pub struct RunResult {
 impl ControlRequest {
     /// Returns the columns `kind` and `input` of its row.
     pub(super) fn to_columns(&self) -> (String, String) {
-        let value = serde_json::to_value(self).unwrap_or_default();
-        (value["kind"].as_str().unwrap_or_default().to_owned(), value["input"].to_string())
+        let value = serde_json::to_value(self).expect("a request has text keys, which JSON can write");
+        (
+            value["kind"].as_str().expect("a request is tagged with its kind").to_owned(),
+            value["input"].to_string(),
+        )
     }
 
     fn from_row(row: &ControlRequestRow) -> Result<Self, serde_json::Error> {
@@ -185,10 +188,10 @@ impl ControlServer {
 }
 
 async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option<FinishedRun>, StoreError> {
-    let asked_at = Timestamp::parse(&row.asked_at).unwrap_or(context.now());
+    let asked_at = Timestamp::parse(&row.asked_at);
     let mut done = None;
     let reply = match ControlRequest::from_row(&row) {
-        _ if context.now().duration_since(asked_at) > REQUEST_AGE_MAX => {
+        _ if asked_at.is_none_or(|at| context.now().duration_since(at) > REQUEST_AGE_MAX) => {
             ControlReply::Error("the request is too old; send it again".into())
         }
         Ok(request) => match answer_request(&context, &request).await {
@@ -196,7 +199,7 @@ async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option
                 done = finished;
                 ControlReply::Answer(answer)
             }
-            Err(JobError::Store(error)) => return Err(error),
+            Err(JobError::Store(error)) if !error.is_transient() => return Err(error),
             Err(error) => ControlReply::Error(error.to_string()),
         },
         Err(why) => ControlReply::Error(format!(
