@@ -53,20 +53,20 @@ impl KeyProbe {
     }
 
     pub(super) fn start_probing(&mut self) {
-        if self.refusal.is_none() {
-            if self.source.needs_restart() {
-                tracing::warn!(
-                    event = event::DAEMON_WARNING,
-                    "the keys are copies made at the start (systemd credentials, environment): after you replace \
-                     the key, `systemctl restart` applies it"
-                );
-            }
-            let mut delays = RetryDelays::key_probe();
-            let now = Instant::now();
-            let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
-            self.refusal =
-                Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });
+        if self.refusal.is_some() {
+            return;
         }
+        if self.source.needs_restart() {
+            tracing::warn!(
+                event = event::DAEMON_WARNING,
+                "the keys are copies made at the start (systemd credentials, environment): after you replace \
+                 the key, `systemctl restart` applies it"
+            );
+        }
+        let (mut delays, now) = (RetryDelays::key_probe(), Instant::now());
+        let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
+        self.refusal =
+            Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });
     }
 
     /// Replaces the source of the keys, and probes at once if a changed key is not verified.
@@ -78,9 +78,7 @@ impl KeyProbe {
         self.source = source;
         if self.read_changed_keys(context).await? && context.limiter.is_refused() {
             self.start_probing();
-            if let Some(refused) = &mut self.refusal {
-                refused.probe_at = Instant::now();
-            }
+            self.refusal.iter_mut().for_each(|refused| refused.probe_at = Instant::now());
         }
         Ok(())
     }
@@ -145,18 +143,14 @@ impl KeyProbe {
         &self,
         transport: &HttpTransport,
     ) -> Result<(AccountIdentity, HttpTransport), Box<dyn Error>> {
-        let pair = self.source.read_keys()?;
-        let keys = AccountKeys { integration: pair.integration, gateway: pair.gateway };
-        let way = transport.with_keys(&keys)?;
-        Ok((
-            AccountIdentity { base_url: self.base_url.clone(), integration_key: Some(keys.integration) },
-            way,
-        ))
+        let keys = self.source.read_keys()?;
+        let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
+        let read = transport.with_keys(&keys)?;
+        let (base_url, integration_key) = (self.base_url.clone(), Some(keys.integration));
+        Ok((AccountIdentity { base_url, integration_key }, read))
     }
 
-    /// Reads the keys and returns true if they changed.
-    ///
-    /// Keys that may belong to another account are used only by probes.
+    /// Reads the keys and returns true if they changed. Only probes use keys that may be another account's.
     async fn read_changed_keys(&mut self, context: &JobContext) -> Result<bool, StoreError> {
         let Some(transport) = &self.transport else { return Ok(false) };
         let (account, read) = match self.trial_transport(transport) {

@@ -21,7 +21,6 @@ const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Readable for all: the collector runs as another user, and the numbers are not secret.
 const FILE_MODE: u32 = 0o644;
 
-/// Returns all metrics as text in the exposition format.
 pub(super) async fn collect_metrics(
     store: &Store,
     limit: u32,

@@ -25,10 +25,7 @@ mod supervise;
 mod system_clock;
 mod systemd;
 
-pub use control::{
-    ControlError, ControlRequest, RunResult, check_keys, find_products, read_components, run_job,
-    send_control_request, verify_mirror,
-};
+pub use control::{ControlError, ControlRequest, RunResult, send_control_request};
 pub use job_slots::JobSlots;
 pub use registry::{JobCalls, job_calls};
 pub use run_once::OnceReport;

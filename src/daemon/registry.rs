@@ -35,7 +35,6 @@ pub enum JobCalls {
     None,
 }
 
-/// A run, as its job's function gets it.
 pub(super) struct JobRun<'a> {
     pub(super) context: &'a JobContext,
     pub(super) id: RunId,
@@ -45,11 +44,9 @@ pub(super) struct JobRun<'a> {
 
 type JobFuture<'a> = Pin<Box<dyn Future<Output = Result<RunReport, JobError>> + Send + 'a>>;
 
-/// Row of a job.
 pub(super) struct JobRow {
     pub(super) kind: JobKind,
     pub(super) calls: JobCalls,
-    /// Function that does the work of a run.
     pub(super) work: fn(JobRun<'_>) -> JobFuture<'_>,
 }
 
@@ -91,7 +88,6 @@ const fn row(kind: JobKind, calls: JobCalls, work: fn(JobRun<'_>) -> JobFuture<'
     JobRow { kind, calls, work }
 }
 
-/// Returns the row of a kind.
 pub(super) fn job_row(kind: JobKind) -> &'static JobRow {
     JOBS.iter().find(|row| row.kind == kind).expect("every kind has a row")
 }

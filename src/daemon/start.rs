@@ -5,7 +5,7 @@ use super::health_monitor::check_database_file;
 use super::key_probe::{self, KeyProbe};
 use super::start_error::StartError;
 use super::start_retry::check_attempt;
-use super::supervise::Supervisor;
+use super::supervise::{Supervisor, end_session};
 use super::system_clock::machine_id;
 use super::{boot_id, settings, systemd};
 use crate::client::{AccountKeys, Client, HttpTransport, Transport};
@@ -202,11 +202,8 @@ impl Daemon {
 
     /// Ends the session and checkpoints the write-ahead log; no job may be running.
     pub(super) async fn close(self) -> Result<(), StoreError> {
-        let context = self.context;
-        let mut write = context.store.begin_write(Durability::Full).await?;
-        write.session_end(context.session_id, context.now(), context.clock.moment()).await?;
-        write.commit().await?;
-        context.store.close().await
+        end_session(&self.context).await?;
+        self.context.store.close().await
     }
 
     /// Applies a new configuration, and retries after a transient error of the database.

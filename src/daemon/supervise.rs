@@ -4,26 +4,26 @@
 //! change that another program queued, a finished run, a due retry, the watchdog or a signal. Each kind of
 //! job has one slot; a trigger for a running job is remembered once. The loop sleeps between wake-ups.
 
-use super::control::ControlServer;
+use super::control::serve_request;
 use super::health_monitor::{self, HealthMonitor};
 use super::job_slots::JobSlots;
 use super::key_probe::KeyProbe;
 use super::prefetch_timer::PrefetchTimer;
+use super::run_job::run_job;
 use super::systemd;
 use crate::config::Config;
-use crate::daemon::run_job;
 use crate::exec;
 use crate::exec::{FinishedRun, JobContext};
 use crate::journal::RunOutcome;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
 use crate::schedule::{DueJob, Heartbeat, Schedule};
-use crate::settle;
 use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
+use crate::{settle, sync};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -55,15 +55,29 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 /// The delay before the catch-up is repeated after a transient error of the database.
 const CATCH_UP_RETRY_DELAY: Duration = Duration::from_secs(2);
 
+/// A kind of task of the loop.
+#[derive(Clone, Copy)]
+enum Task {
+    Job,
+    /// A request of a command.
+    Request,
+    Prefetch,
+    /// A read of the named orders.
+    Orders,
+}
+
+/// The end of a task with its run, if it made one.
+type TaskEnd = (Task, Result<Option<FinishedRun>, StoreError>);
+
 pub(super) struct Supervisor {
-    pub(super) context: JobContext,
-    pub(super) schedules: BTreeMap<JobKind, Schedule>,
-    pub(super) due: mpsc::UnboundedReceiver<DueJob>,
-    pub(super) watch: DatabaseWatch,
-    pub(super) key_probe: KeyProbe,
+    context: JobContext,
+    schedules: BTreeMap<JobKind, Schedule>,
+    due: mpsc::UnboundedReceiver<DueJob>,
+    watch: DatabaseWatch,
+    key_probe: KeyProbe,
     heartbeat: Heartbeat,
     health_monitor: HealthMonitor,
-    runs: JoinSet<Result<FinishedRun, StoreError>>,
+    tasks: JoinSet<TaskEnd>,
     job_slots: JobSlots<Instant>,
     last_change: ChangeId,
     /// The next check of the outbox, and the delays of the checks after it.
@@ -73,7 +87,8 @@ pub(super) struct Supervisor {
     /// The id of the last order request that was seen (`News::order`).
     last_order_request: i64,
     last_resolution: Position,
-    control_server: ControlServer,
+    /// The id of the last request of a command that was started; requests start in the order of their ids.
+    last_request: i64,
     prefetch_timer: PrefetchTimer,
     /// The next attempt to catch up; `None` after the first that succeeded.
     catch_up_at: Option<Instant>,
@@ -96,7 +111,7 @@ impl Supervisor {
             key_probe,
             heartbeat,
             health_monitor: HealthMonitor::new(config),
-            runs: JoinSet::new(),
+            tasks: JoinSet::new(),
             job_slots: JobSlots::default(),
             last_change: ChangeId(0),
             next_outbox_check: None,
@@ -104,7 +119,7 @@ impl Supervisor {
             settle_at: None,
             last_order_request: 0,
             last_resolution: Position(0),
-            control_server: ControlServer::default(),
+            last_request: 0,
             prefetch_timer: PrefetchTimer::new(),
             catch_up_at: Some(Instant::now()),
         }
@@ -150,16 +165,12 @@ impl Supervisor {
             let wake = due
                 .into_iter()
                 .flatten()
-                .fold(feed.min(next_health_check).min(self.prefetch_timer.due_at()), Instant::min);
+                .fold(feed.min(next_health_check).min(self.prefetch_timer.next_at), Instant::min);
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
                 Some((kind, at)) = self.due.recv() => self.handle_fired(kind, at, RunTrigger::Schedule).await?,
-                Some(ended) = self.runs.join_next() => self.handle_ended(ended).await?,
-                Some(answered) = self.control_server.next_answered() => {
-                    warn_if_transient(self.handle_answered(answered).await)?;
-                }
-                Some(read) = self.prefetch_timer.next_ended() => warn_if_transient(self.handle_prefetch(read).await)?,
+                Some(ended) = self.tasks.join_next() => self.handle_ended(ended).await?,
                 () = self.watch.wait_for_write() => self.next_outbox_check = split_delays(&OUTBOX_CHECK_DELAYS),
                 () = sleep_until(wake) => {}
             }
@@ -167,7 +178,10 @@ impl Supervisor {
             self.catch_up_if_due().await?;
             let now = Instant::now();
             if now >= feed {
-                self.feed_watchdog();
+                // A scheduler that no longer ticks is as dead as this loop would be.
+                if self.heartbeat.has_beaten() {
+                    systemd::notify_alive();
+                }
                 feed = now + watchdog;
             }
             if now >= next_health_check {
@@ -179,7 +193,10 @@ impl Supervisor {
                 warn_if_transient(self.check_outbox().await)?;
             }
             self.begin_due(now);
-            self.prefetch_timer.start_due(&self.context, now, self.job_slots.is_active(JobKind::Balances));
+            if self.prefetch_timer.start_prefetch(now, self.job_slots.is_active(JobKind::Balances)) {
+                let context = self.context.clone();
+                self.spawn_task(Task::Prefetch, async move { sync::prefetch_balances(&context).await });
+            }
             warn_if_transient(self.key_probe.check_due(&self.context).await)?;
             if self.key_probe.take_restored() {
                 for kind in self.job_slots.take_refused() {
@@ -202,7 +219,7 @@ impl Supervisor {
             return Ok(());
         }
         self.catch_up_at = Some(now + CATCH_UP_RETRY_DELAY);
-        warn_if_transient(self.catch_up().await)
+        warn_if_transient(self.catch_up().await).map(drop)
     }
 
     /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
@@ -217,7 +234,7 @@ impl Supervisor {
         let position = self.context.store.journal_position().await?;
         let newest = self.context.store.new_entries(position).await?.change;
         self.plan_settle(Duration::ZERO).await?;
-        self.control_server.start_waiting(&self.context).await?;
+        self.start_requests().await?;
         (self.last_resolution, self.last_change, self.catch_up_at) = (position, ChangeId(newest), None);
         for (kind, due) in missed {
             self.handle_fired(kind, due, RunTrigger::Missed).await?;
@@ -253,7 +270,25 @@ impl Supervisor {
             return;
         }
         let context = self.context.clone();
-        self.runs.spawn(async move { run_job::run_job(&context, kind, trigger).await });
+        let run = async move { run_job(&context, kind, trigger).await.map(Some) };
+        self.spawn_task(Task::Job, run);
+    }
+
+    fn spawn_task(
+        &mut self,
+        task: Task,
+        work: impl Future<Output = Result<Option<FinishedRun>, StoreError>> + Send + 'static,
+    ) {
+        self.tasks.spawn(async move { (task, work.await) });
+    }
+
+    /// Starts the requests of commands that wait.
+    async fn start_requests(&mut self) -> Result<(), StoreError> {
+        for row in self.context.store.request_unanswered(self.last_request).await? {
+            self.last_request = row.id;
+            self.spawn_task(Task::Request, serve_request(self.context.clone(), row));
+        }
+        Ok(())
     }
 
     fn begin_due(&mut self, now: Instant) {
@@ -281,42 +316,48 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn handle_ended(
-        &mut self,
-        ended: Result<Result<FinishedRun, StoreError>, tokio::task::JoinError>,
-    ) -> Result<(), StoreError> {
-        let Some(finished) = super::join_result(ended).transpose()? else { return Ok(()) };
-        if finished.is_key_refused {
+    async fn handle_ended(&mut self, ended: Result<TaskEnd, JoinError>) -> Result<(), StoreError> {
+        let Some((task, result)) = super::join_result(ended) else { return Ok(()) };
+        match task {
+            Task::Job | Task::Request => {}
+            Task::Prefetch => self.prefetch_timer.end_prefetch(),
+            Task::Orders if self.prefetch_timer.end_orders() => self.read_orders(),
+            Task::Orders => {}
+        }
+        let finished = match task {
+            Task::Job => result?,
+            Task::Request | Task::Prefetch | Task::Orders => warn_if_transient(result)?.flatten(),
+        };
+        let Some(finished) = finished else { return Ok(()) };
+        if finished.is_key_refused && !matches!(task, Task::Request) {
             self.key_probe.start_probing();
         }
-        let (again, retry) =
-            self.job_slots.end_run(finished.kind, finished.outcome, finished.is_key_refused, |delay| {
-                Instant::now() + delay
-            });
-        finished.log_failed(retry);
-        systemd::notify_status(&format!(
-            "{}; {}: {}",
-            self.health_monitor.summary_line(),
-            finished.kind,
-            finished.summary
-        ));
-        if let Some(trigger) = again {
-            self.begin_run(finished.kind, trigger);
+        match task {
+            Task::Job => return self.handle_run(&finished).await,
+            Task::Request => self.plan_follow_up(&finished).await?,
+            Task::Prefetch => drop(warn_if_transient(self.plan_settle(Duration::ZERO).await)?),
+            Task::Orders if finished.outcome == RunOutcome::Ok => self.read_orders(),
+            Task::Orders => {}
         }
-        if finished.kind == JobKind::OrderLines && finished.outcome != RunOutcome::Failed {
+        finished.log_failed(None);
+        Ok(())
+    }
+
+    async fn handle_run(&mut self, finished: &FinishedRun) -> Result<(), StoreError> {
+        let now = Instant::now();
+        let (kind, outcome, is_refused) = (finished.kind, finished.outcome, finished.is_key_refused);
+        let (again, retry) = self.job_slots.end_run(kind, outcome, is_refused, |delay| now + delay);
+        finished.log_failed(retry);
+        let (health, summary) = (&self.health_monitor.summary, &finished.summary);
+        systemd::notify_status(&format!("{health}; {kind}: {summary}"));
+        if let Some(trigger) = again {
+            self.begin_run(kind, trigger);
+        }
+        if kind == JobKind::OrderLines && outcome != RunOutcome::Failed {
             // Reads orders that were named too late for this pass, or too many for it.
             self.read_orders();
         }
-        self.plan_follow_up(&finished).await
-    }
-
-    async fn handle_answered(
-        &mut self,
-        answered: Result<Option<FinishedRun>, StoreError>,
-    ) -> Result<(), StoreError> {
-        let Some(finished) = answered? else { return Ok(()) };
-        finished.log_failed(None);
-        self.plan_follow_up(&finished).await
+        self.plan_follow_up(finished).await
     }
 
     /// Starts or plans the work that follows from a run, independent of its trigger.
@@ -334,28 +375,7 @@ impl Supervisor {
             (JobKind::Settle, _) => SETTLE_RETRY_DELAY,
             _ => return Ok(()),
         };
-        warn_if_transient(self.plan_settle(pause).await)
-    }
-
-    async fn handle_prefetch(
-        &mut self,
-        read: Result<Option<FinishedRun>, StoreError>,
-    ) -> Result<(), StoreError> {
-        if self.prefetch_timer.has_more_orders() {
-            self.read_orders();
-        }
-        let Some(finished) = read? else { return Ok(()) };
-        finished.log_failed(None);
-        if finished.is_key_refused {
-            self.key_probe.start_probing();
-        }
-        if finished.kind == JobKind::OrderLines {
-            if finished.outcome == RunOutcome::Ok {
-                self.read_orders();
-            }
-            return Ok(());
-        }
-        self.plan_settle(Duration::ZERO).await
+        warn_if_transient(self.plan_settle(pause).await).map(drop)
     }
 
     /// Plans a push at `at`, unless one is planned earlier.
@@ -374,7 +394,11 @@ impl Supervisor {
             self.last_change = ChangeId(new.change);
             self.plan_push(Instant::now() + COLLECT_TIME);
         }
-        self.read_requested_orders(new.order_read_request);
+        // A pass over the orders that is running reads these too.
+        if new.order_read_request > self.last_order_request {
+            self.last_order_request = new.order_read_request;
+            self.read_orders();
+        }
         if Position(new.decision) > self.last_resolution {
             let before = std::mem::replace(&mut self.last_resolution, Position(new.decision));
             self.plan_push(Instant::now());
@@ -382,59 +406,36 @@ impl Supervisor {
             exec::log_released(&self.context, before).await?;
             exec::apply_lifted_wait(&self.context, before).await?;
         }
-        if self.control_server.has_started(new.request) {
-            Ok(())
-        } else {
-            self.control_server.start_waiting(&self.context).await
+        if new.request > self.last_request {
+            self.start_requests().await?;
         }
+        Ok(())
     }
 
-    /// Reads the orders named since the last check, unless a pass over the orders is running.
-    fn read_requested_orders(&mut self, newest: i64) {
-        if newest > self.last_order_request {
-            self.last_order_request = newest;
-            self.read_orders();
-        }
-    }
-
+    /// Reads the named orders, unless a pass over the orders is running.
     fn read_orders(&mut self) {
         let kind = JobKind::OrderLines;
-        if self.schedules.contains_key(&kind) && !self.job_slots.is_busy(kind) {
-            self.prefetch_timer.read_orders(&self.context);
+        let may_read = self.schedules.contains_key(&kind) && !self.job_slots.is_busy(kind);
+        if may_read && self.prefetch_timer.start_orders() {
+            let context = self.context.clone();
+            self.spawn_task(Task::Orders, async move { sync::read_named_orders(&context).await });
         }
     }
 
-    /// Notifies the watchdog if the scheduler ticked since the last call.
-    ///
-    /// That this loop runs is implied.
-    fn feed_watchdog(&mut self) {
-        if self.heartbeat.has_beaten() {
-            systemd::notify_alive();
-        }
-    }
-
-    /// Stops: starts nothing new and completes calls in flight for up to [`DRAIN_TIMEOUT`].
-    ///
-    /// Calls without an answer by then are in doubt.
+    /// Starts nothing new and completes the calls in flight, for up to [`DRAIN_TIMEOUT`].
     pub(super) async fn drain_calls(&mut self) -> Result<(), StoreError> {
         systemd::notify_stopping();
         self.context.stop_jobs();
-        let all = async {
-            while self.runs.join_next().await.is_some() {}
-            while self.control_server.next_answered().await.is_some() {}
-            while self.prefetch_timer.next_ended().await.is_some() {}
-        };
+        let all = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(DRAIN_TIMEOUT, all).await.is_err() {
-            self.runs.shutdown().await;
-            self.control_server.shutdown().await;
-            self.prefetch_timer.shutdown().await;
+            self.tasks.shutdown().await;
             tracing::warn!(
                 event = event::DAEMON_STOPPING,
                 "calls were unanswered after {} s; their changes are in doubt",
                 DRAIN_TIMEOUT.as_secs()
             );
         }
-        match timeout(LAST_WRITE_TIMEOUT, self.end_session()).await {
+        match timeout(LAST_WRITE_TIMEOUT, end_session(&self.context)).await {
             Ok(Err(error)) if !error.is_transient() => Err(error),
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => {
@@ -446,22 +447,23 @@ impl Supervisor {
             }
         }
     }
+}
 
-    async fn end_session(&self) -> Result<(), StoreError> {
-        let mut write = self.context.store.begin_write(Durability::Full).await?;
-        write.session_end(self.context.session_id, self.context.now(), self.context.clock.moment()).await?;
-        write.commit().await
-    }
+/// Ends the session; no job may be running.
+pub(super) async fn end_session(context: &JobContext) -> Result<(), StoreError> {
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    write.session_end(context.session_id, context.now(), context.moment()).await?;
+    write.commit().await
 }
 
 /// Turns a transient database error into a warning; the next check does the work.
-fn warn_if_transient(result: Result<(), StoreError>) -> Result<(), StoreError> {
+fn warn_if_transient<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match result {
         Err(error) if error.is_transient() => {
             tracing::warn!(event = event::DATABASE_WRITE_FAILED, "{error}");
-            Ok(())
+            Ok(None)
         }
-        result => result,
+        result => result.map(Some),
     }
 }
 

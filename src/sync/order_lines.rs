@@ -202,9 +202,9 @@ impl<'a> OrdersPass<'a> {
 
     /// Returns the report of the run; `remark` is about the orders.
     fn run_report(self, remark: Option<String>) -> RunReport {
-        let mut orders = self.orders.into_summary().run_report("order(s)", "line(s)");
+        let mut orders = self.orders.summary.run_report("order(s)", "line(s)");
         orders.summary.extend(remark);
-        let lines = self.allocations.into_summary();
+        let lines = self.allocations.summary;
         if self.lines.is_empty() && lines.is_empty() {
             return orders;
         }

@@ -5,10 +5,10 @@
 use crate::support::{BALANCES, UPDATE, World};
 use serde_json::json;
 use std::sync::Arc;
-use tallyd::client::wire::ProductKey;
 use tallyd::daemon::run_job;
 use tallyd::daemon::{self, ControlRequest, SystemClock};
-use tallyd::model::{Clock, JobKind, RunTrigger};
+use tallyd::exec::KeyStatus;
+use tallyd::model::{Clock, JobKind, ProductId, RunTrigger};
 use tallyd::reconcile::proof::KeyState;
 use tallyd::sandbox::SandboxOptions;
 use tallyd::store::{Durability, Store};
@@ -52,17 +52,20 @@ async fn what_is_asked_beside_a_daemon_is_asked_by_the_daemon() {
     let working = world.work().await;
     world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
     let clock = || Arc::new(SystemClock);
-    assert_eq!(daemon::check_keys(world.config(), clock()).await.unwrap().key, KeyState::Works);
+    let keys = daemon::send_control_request(world.config(), clock(), &ControlRequest::Keys {}).await;
+    let KeyStatus { key, .. } = keys.unwrap();
+    assert_eq!(key, KeyState::Works);
     let sku = world.shop().await[0].0.clone();
     let asked = [sku.clone(), "no such thing".to_owned()];
-    let found = daemon::find_products(world.config(), clock(), ProductKey::Sku, &asked).await.unwrap();
+    let request = ControlRequest::FindProducts { by_upc: false, ids: asked.into() };
+    let found: Vec<String> = daemon::send_control_request(world.config(), clock(), &request).await.unwrap();
     assert_eq!(found, [sku]);
     let sessions = "SELECT count(*) FROM session";
     assert_eq!(world.number(sessions).await, 1, "nobody else took the lock");
     let asked = "SELECT count(*) FROM exchange WHERE operation = 'POST /api/inventory/getProducts'";
     assert_eq!(world.number(asked).await, 1, "and the call is counted where all are");
     assert_eq!(world.number("SELECT count(*) FROM request").await, 0, "answers are taken away");
-    let refused = daemon::send_control_request(
+    let refused = daemon::send_control_request::<ProductId>(
         world.config(),
         clock(),
         &ControlRequest::Components { sku: "none".into() },

@@ -6,8 +6,6 @@
 mod client;
 mod server;
 
-pub use client::{
-    ControlError, check_keys, find_products, read_components, run_job, send_control_request, verify_mirror,
-};
-pub(super) use server::ControlServer;
+pub use client::{ControlError, send_control_request};
+pub(super) use server::serve_request;
 pub use server::{ControlRequest, RunResult};

@@ -7,7 +7,6 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
-use crate::daemon::join_result;
 use crate::daemon::run_job::run_job_with;
 use crate::exec::{self, FinishedRun, JobContext, JobError, RunArgs, RunEnd};
 use crate::journal::RunOutcome;
@@ -17,7 +16,6 @@ use crate::sync;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// The age above which a request is refused without a call; its client has given up by then.
 const REQUEST_AGE_MAX: Duration = Duration::from_secs(5 * 60);
@@ -71,7 +69,6 @@ pub struct RunResult {
 }
 
 impl ControlRequest {
-    /// Returns the columns `kind` and `input` of its row.
     pub(super) fn to_columns(&self) -> (String, String) {
         let value = serde_json::to_value(self).expect("a request has text keys, which JSON can write");
         (
@@ -154,40 +151,11 @@ async fn run_job(
     Ok((json!(RunResult { is_good, outcome, summary }), Some(finished)))
 }
 
-#[derive(Debug, Default)]
-pub(in crate::daemon) struct ControlServer {
-    last_started: i64,
-    replies: JoinSet<Result<Option<FinishedRun>, StoreError>>,
-}
-
-impl ControlServer {
-    /// Returns true if this request was started; requests start in the order of their ids.
-    pub(in crate::daemon) fn has_started(&self, request: i64) -> bool {
-        request <= self.last_started
-    }
-
-    pub(in crate::daemon) async fn start_waiting(&mut self, context: &JobContext) -> Result<(), StoreError> {
-        for row in context.store.request_unanswered(self.last_started).await? {
-            self.last_started = row.id;
-            self.replies.spawn(serve_row(context.clone(), row));
-        }
-        Ok(())
-    }
-
-    /// Waits for the next request to end, and returns the run it made, if any; `None` if none is in progress.
-    pub(in crate::daemon) async fn next_answered(
-        &mut self,
-    ) -> Option<Result<Option<FinishedRun>, StoreError>> {
-        Some(join_result(self.replies.join_next().await?).unwrap_or(Ok(None)))
-    }
-
-    /// Cancels the requests in progress; their clients time out.
-    pub(in crate::daemon) async fn shutdown(&mut self) {
-        self.replies.shutdown().await;
-    }
-}
-
-async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option<FinishedRun>, StoreError> {
+/// Answers a request of a command, and returns the run it made, if any.
+pub(in crate::daemon) async fn serve_request(
+    context: JobContext,
+    row: ControlRequestRow,
+) -> Result<Option<FinishedRun>, StoreError> {
     let asked_at = Timestamp::parse(&row.asked_at);
     let mut done = None;
     let reply = match ControlRequest::from_row(&row) {
