@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The interval after which a lasting finding is logged again.
 const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct HealthMonitor {
@@ -24,7 +23,6 @@ pub(super) struct HealthMonitor {
     limits: limiter::LimiterSettings,
     /// The findings that are logged and open, each with the time it was last logged.
     logged: BTreeMap<(FindingCode, Vec<String>), Moment>,
-    /// The status line of the last check.
     pub(super) summary: String,
 }
 

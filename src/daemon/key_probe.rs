@@ -69,7 +69,6 @@ impl KeyProbe {
             Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });
     }
 
-    /// Replaces the source of the keys, and probes at once if a changed key is not verified.
     pub(super) async fn replace_source(
         &mut self,
         source: KeySource,
@@ -87,12 +86,10 @@ impl KeyProbe {
         self.refusal.as_ref().map(|refused| refused.read_at.min(refused.probe_at))
     }
 
-    /// Returns true once after the key was restored.
     pub(super) fn take_restored(&mut self) -> bool {
         std::mem::take(&mut self.is_restored)
     }
 
-    /// Reads the key files and starts a probe, if either is due.
     pub(super) async fn check_due(&mut self, context: &JobContext) -> Result<(), StoreError> {
         let Some(refused) = &mut self.refusal else { return Ok(()) };
         let now = Instant::now();
@@ -138,7 +135,6 @@ impl KeyProbe {
         tracing::info!(event = event::AUTH_RESTORED, "the platform accepts the key again; calls resume");
     }
 
-    /// Returns the account of the keys in the files, and a transport with these keys.
     fn trial_transport(
         &self,
         transport: &HttpTransport,

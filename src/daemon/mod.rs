@@ -15,7 +15,6 @@ mod key_probe;
 mod metrics;
 mod prefetch_timer;
 mod registry;
-pub mod run_job;
 mod run_once;
 mod settings;
 mod start;
@@ -25,14 +24,16 @@ mod supervise;
 mod system_clock;
 mod systemd;
 
-pub use control::{ControlError, ControlRequest, RunResult, send_control_request};
+pub(crate) use control::RunResult;
+pub use control::{ControlError, ControlRequest, send_control_request};
 pub use job_slots::JobSlots;
-pub use registry::{JobCalls, job_calls};
+pub use registry::run_job;
+pub(crate) use registry::{JobCalls, job_calls};
 pub use run_once::OnceReport;
 pub use start::Daemon;
 pub use start_error::StartError;
 pub use system_clock::{SystemClock, boot_id};
-pub use systemd::notify_reload_refused;
+pub(crate) use systemd::notify_reload_refused;
 
 use crate::config::Config;
 use crate::exec::JobError;

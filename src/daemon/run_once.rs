@@ -6,7 +6,6 @@
 use super::registry::{self, JobCalls, JobRow};
 use super::start::Daemon;
 use super::start_error::StartError;
-use crate::daemon::run_job;
 use crate::exec::FinishedRun;
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunTrigger};
@@ -47,7 +46,7 @@ impl Daemon {
         }
         let mut once = OnceReport { runs: Vec::new(), skipped: Vec::new() };
         while let Some(kind) = next.pop_front() {
-            let finished = run_job::run_job(&self.context, kind, RunTrigger::Once).await?;
+            let finished = registry::run_job(&self.context, kind, RunTrigger::Once).await?;
             finished.log_failed(None);
             let (refused, wakes, run) = (finished.is_key_refused, finished.wakes, finished.run);
             let has_failed = finished.outcome == RunOutcome::Failed;

@@ -9,7 +9,7 @@ use super::health_monitor::{self, HealthMonitor};
 use super::job_slots::JobSlots;
 use super::key_probe::KeyProbe;
 use super::prefetch_timer::PrefetchTimer;
-use super::run_job::run_job;
+use super::registry::run_job;
 use super::systemd;
 use crate::config::Config;
 use crate::exec;
@@ -52,21 +52,17 @@ const SETTLE_DELAY_MIN: Duration = Duration::from_secs(1);
 const PUSH_RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 /// The interval of the health check, and of the check of the outbox if no notification came.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
-/// The delay before the catch-up is repeated after a transient error of the database.
 const CATCH_UP_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// A kind of task of the loop.
 #[derive(Clone, Copy)]
 enum Task {
     Job,
-    /// A request of a command.
     Request,
     Prefetch,
     /// A read of the named orders.
     Orders,
 }
 
-/// The end of a task with its run, if it made one.
 type TaskEnd = (Task, Result<Option<FinishedRun>, StoreError>);
 
 pub(super) struct Supervisor {
@@ -282,7 +278,6 @@ impl Supervisor {
         self.tasks.spawn(async move { (task, work.await) });
     }
 
-    /// Starts the requests of commands that wait.
     async fn start_requests(&mut self) -> Result<(), StoreError> {
         for row in self.context.store.request_unanswered(self.last_request).await? {
             self.last_request = row.id;
@@ -467,7 +462,6 @@ fn warn_if_transient<T>(result: Result<T, StoreError>) -> Result<Option<T>, Stor
     }
 }
 
-/// Returns the time after the first delay, and the remaining delays.
 fn split_delays(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
     let (first, rest) = delays.split_first()?;
     Some((Instant::now() + *first, rest))

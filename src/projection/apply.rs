@@ -17,9 +17,8 @@ use crate::store::{
 /// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
 /// after which the same journal leads to other facts. The daemon then starts again behind a snapshot
 /// (`upgrade.rs`).
-pub const PROJECTION_VERSION: i64 = 5;
+pub(crate) const PROJECTION_VERSION: i64 = 5;
 
-/// Applies an entry.
 pub(super) async fn apply_entry(
     write: &mut WriteTransaction,
     entry: &JournalEntry,
@@ -77,7 +76,6 @@ fn damaged_exchange(request: &RecordedRequest, why: &MalformedBody) -> Projectio
     ))
 }
 
-/// Failure to apply an answer.
 #[derive(Debug, thiserror::Error)]
 enum ApplyError {
     #[error(transparent)]

@@ -52,7 +52,6 @@ fn unreadable_skus(decoded: &DecodedAnswer<BalanceFact<'_>>) -> (Vec<Sku>, bool)
     (skus, hides)
 }
 
-/// Converts the records to facts of the mirror.
 pub(crate) fn balance_facts(decoded: DecodedAnswer<ProductBalance<'_>>) -> DecodedAnswer<BalanceFact<'_>> {
     let DecodedAnswer { records, parked, page, messages } = decoded;
     DecodedAnswer { records: records.into_iter().map(balance_fact).collect(), parked, page, messages }

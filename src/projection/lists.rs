@@ -8,7 +8,6 @@ use crate::client::wire::{DecodedAnswer, ListingTemplate, Storefront, Supplier, 
 use crate::model::{ExchangeId, StorefrontId};
 use crate::store::{StoreError, StorefrontFact, SupplierFact, TemplateFact, WarehouseFact, WriteTransaction};
 
-/// Projects a page of warehouses.
 pub(crate) async fn project_warehouses(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
@@ -31,7 +30,6 @@ pub(super) fn warehouse_fact(warehouse: &Warehouse) -> WarehouseFact {
     }
 }
 
-/// Projects a page of suppliers.
 pub(crate) async fn project_suppliers(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
@@ -49,7 +47,6 @@ pub(crate) async fn project_suppliers(
     write.mirror_suppliers(exchange, &facts).await
 }
 
-/// Projects a page of storefronts.
 pub(crate) async fn project_storefronts(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
@@ -67,7 +64,6 @@ pub(crate) async fn project_storefronts(
     write.mirror_storefronts(exchange, &facts).await
 }
 
-/// Projects a page of the listing templates of the requested storefront.
 pub(crate) async fn project_listing_templates(
     write: &mut WriteTransaction,
     exchange: ExchangeId,

@@ -23,10 +23,9 @@ mod reports;
 mod upgrade;
 mod writes;
 
-pub use apply::PROJECTION_VERSION;
 pub use replay::{JournalReplay, MirrorFacts, ReplayReport};
-pub use upgrade::{ProjectionChanged, upgrade_projection};
 
+pub(crate) use apply::PROJECTION_VERSION;
 pub(crate) use balances::{balance_facts, project_balances};
 pub(crate) use creates::{
     created_shipment, project_created_shipments, project_created_warehouse, project_found_products,
@@ -38,6 +37,7 @@ pub(crate) use lists::{
 };
 pub(crate) use orders::{project_allocations, project_order_lines, project_shipment_items};
 pub(crate) use reports::{project_business_health, project_top_selling, project_work_queue};
+pub(crate) use upgrade::{ProjectionChanged, upgrade_projection};
 pub(crate) use writes::{
     ParsedQuantityAnswer, levels_in_order, project_claim, project_product_answer, project_quantity_answer,
 };

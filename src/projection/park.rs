@@ -5,7 +5,6 @@ use crate::model::ExchangeId;
 use crate::store::{StoreError, WriteTransaction};
 use crate::telemetry::event;
 
-/// Stores the parked records of an answer.
 pub(super) async fn park_records<T>(
     write: &mut WriteTransaction,
     exchange: ExchangeId,

@@ -14,19 +14,17 @@ use std::path::Path;
 
 /// An upgrade of the mirror to another projection version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProjectionChanged {
-    /// The version that recorded the mirror.
-    pub from: i64,
-    /// The version of this program.
-    pub to: i64,
+pub(crate) struct ProjectionChanged {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
     /// Number of exchanges with parked records that were projected again.
-    pub projected_again: usize,
+    pub(crate) projected_again: usize,
 }
 
 /// Upgrades the mirror if another projection version recorded it. Returns the upgrade, if there was one.
 ///
 /// Must run first in the transaction that begins the session.
-pub async fn upgrade_projection(
+pub(crate) async fn upgrade_projection(
     store: &Store,
     write: &mut WriteTransaction,
     at: Timestamp,

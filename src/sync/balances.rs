@@ -28,7 +28,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
 const READ_OPERATION: Operation = Operation::GetProductBalances;
-/// Limit of consecutive failures, after which the run ends.
 const FAILURES_MAX: usize = 24;
 /// Consecutive failures that need no pause. A single bad SKU causes two or three failures.
 const UNPAUSED_FAILURES: usize = 2;
@@ -72,7 +71,6 @@ struct BalancesPass<'a> {
     /// Isolated failures in this run of each SKU without proof against it.
     isolated_failures: BTreeMap<Sku, u32>,
     quarantined: QuarantinedEntries,
-    /// Number of SKUs that are quarantined and not read.
     quarantined_count: usize,
     failures: usize,
     /// Message of the first of these failures.
@@ -101,7 +99,6 @@ struct SkuPage {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageOrigin {
-    /// Queue of due SKUs.
     Due,
     FailedPart,
     /// Lacking or isolated SKUs, read together with witnesses.
@@ -291,7 +288,6 @@ impl<'a> BalancesPass<'a> {
         Ok(write.commit().await?)
     }
 
-    /// Records a page in a task while the next one is read.
     fn record_page(&mut self, answer: call::AnsweredExchange, page: SkuPage, requested: Vec<Sku>) {
         let context = self.context.clone();
         let is_new = self.tracked.as_ref().is_some_and(StalestProgress::is_at_never_read);

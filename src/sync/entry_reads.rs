@@ -20,7 +20,6 @@ const FIRST_ATTEMPTS: usize = 1;
 const RETRY_ATTEMPTS: usize = 3;
 /// Attempts at a quarantined entry that is due.
 const QUARANTINED_ATTEMPTS: usize = 2;
-/// Limit of consecutive failures, after which the run ends.
 const FAILED_MAX: usize = 12;
 
 /// Entry of a job, read by one call. Its text is its name in the table `quarantine`.
@@ -29,7 +28,6 @@ pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
     /// Noun before the entry's text in summaries and messages.
     const NOUN: &'static str;
 
-    /// Returns the name in summaries and messages.
     fn display_name(&self) -> String {
         format!("{} {self}", Self::NOUN)
     }
@@ -38,16 +36,13 @@ pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
     async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError>;
 }
 
-/// Result of an entry's read.
 #[derive(Debug, Default)]
 pub(super) struct EntryResult {
-    /// Number of facts that are new or changed.
     pub(super) changed: u64,
     /// Reason why the answer may be incomplete.
     pub(super) anomaly: Option<String>,
 }
 
-/// Entries of a run.
 pub(super) struct EntryReader<'a, E> {
     context: &'a JobContext,
     run: RunId,
@@ -104,7 +99,6 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         Ok(false)
     }
 
-    /// Reads the entries again that failed, and the quarantined ones that are due.
     pub(super) async fn read_deferred(&mut self) -> Result<(), JobError> {
         let deferred = std::mem::take(&mut self.deferred);
         // A single failure since the last success means the entry. Several may mean the platform.
@@ -136,7 +130,6 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         Ok(())
     }
 
-    /// Reads an entry with at most so many attempts and counts its failures.
     async fn attempt_read(&self, entry: E, attempts: usize) -> Result<EntryResult, JobError> {
         let read = entry.read(self.context, self.run, attempts).await;
         let failed = match &read {

@@ -55,7 +55,6 @@ pub(crate) async fn run(
     Ok(pass.run_report(remark))
 }
 
-/// Reads at most `most` named orders.
 pub(super) async fn read_named(context: &JobContext, run: RunId, most: usize) -> Result<RunReport, JobError> {
     let mut pass = OrdersPass::load(context, run, most).await?;
     pass.read_queues().await?;
@@ -67,7 +66,6 @@ pub(super) async fn has_named_order(context: &JobContext) -> Result<bool, StoreE
     Ok(context.store.order_read_request_last(&deferred_orders(context).await?).await?.is_some())
 }
 
-/// Returns the quarantined orders that are not due.
 async fn deferred_orders(context: &JobContext) -> Result<Vec<OrderId>, StoreError> {
     let quarantined = context.quarantined_entries(Operation::GetOrderLineItems).await?;
     let waiting = quarantined.deferred_entries(context.now()).filter_map(|(subject, _)| subject.parse().ok());
@@ -157,7 +155,6 @@ impl<'a> OrdersPass<'a> {
         Ok(())
     }
 
-    /// Makes calls in turns until the queues are empty.
     async fn read_queues(&mut self) -> Result<(), JobError> {
         let mut allocations = 0;
         loop {
@@ -200,7 +197,6 @@ impl<'a> OrdersPass<'a> {
         Ok(named)
     }
 
-    /// Returns the report of the run; `remark` is about the orders.
     fn run_report(self, remark: Option<String>) -> RunReport {
         let mut orders = self.orders.summary.run_report("order(s)", "line(s)");
         orders.summary.extend(remark);

@@ -22,7 +22,6 @@ use std::time::Duration;
 /// Interval of prefetches. Facts younger than this are not read again, so a shorter interval would bring
 /// nothing.
 pub const PREFETCH_INTERVAL: Duration = Duration::from_secs(60);
-/// Period in which the moves of a SKU count.
 const MOVES_PERIOD: Duration = Duration::from_secs(4 * 60 * 60);
 /// Limit of pages per prefetch. With the packaged page size this is 800 SKUs, for one call in thirty of the
 /// quota.

@@ -6,7 +6,6 @@ use crate::model::JobKind;
 /// Most entries named in the summary; the others are counted.
 const NAMES_MAX: usize = 5;
 
-/// Counts of many reads.
 #[derive(Debug, Default)]
 pub(super) struct ReadSummary {
     pub(super) read_count: usize,
@@ -23,7 +22,6 @@ pub(super) struct ReadSummary {
 }
 
 impl ReadSummary {
-    /// Returns true if nothing was asked for.
     pub(super) fn is_empty(&self) -> bool {
         self.read_count == 0 && self.unread.is_empty() && self.quarantined.is_empty()
     }

@@ -165,7 +165,6 @@ impl VerifyReport {
     }
 }
 
-/// Returns the difference of a stock level between the mirror and the platform, if there is one.
 fn level_difference(row: &VerifyRow, service: Option<i64>) -> Option<MirrorDifference> {
     let mirror = row.quantity;
     (mirror != service).then(|| MirrorDifference {

@@ -124,7 +124,7 @@ async fn a_page_size_that_was_proved_outlives_the_program() {
 /// Runs a job as its schedule starts it; returns the summary.
 async fn scheduled(world: &World, kind: JobKind) -> String {
     let daemon = world.daemon().await;
-    let finished = run_job::run_job(daemon.context(), kind, RunTrigger::Schedule).await.unwrap();
+    let finished = run_job(daemon.context(), kind, RunTrigger::Schedule).await.unwrap();
     assert_eq!(finished.outcome, tallyd::journal::RunOutcome::Ok, "{}", finished.summary);
     finished.summary
 }
@@ -150,7 +150,7 @@ async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
     assert_eq!(world.calls(LINES), orders + open, "and none is held back twice in a row");
     scheduled(&world, JobKind::WorkQueue).await;
     let daemon = world.daemon().await;
-    run_job::run_job(daemon.context(), JobKind::OrderLines, RunTrigger::Operator).await.unwrap();
+    run_job(daemon.context(), JobKind::OrderLines, RunTrigger::Operator).await.unwrap();
     assert_eq!(world.calls(LINES), orders + 2 * open, "a person's run reads all");
 }
 
@@ -168,7 +168,7 @@ async fn quiet_shop() -> World {
     world.post("/_sandbox/sales", &sale).await;
     world.track_all().await;
     let daemon = world.daemon().await;
-    run_job::run_job(daemon.context(), JobKind::Balances, RunTrigger::Once).await.unwrap();
+    run_job(daemon.context(), JobKind::Balances, RunTrigger::Once).await.unwrap();
     drop(daemon);
     world.sql("UPDATE read_batch SET observed_ms = observed_ms - 600000; DELETE FROM page_size").await;
     world
@@ -250,7 +250,7 @@ async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_l
     world.post("/_sandbox/faults", &json!([{"Operation": queue, "Status": 400, "Times": 3}])).await;
     let daemon = world.daemon().await;
     for _ in 0..4 {
-        run_job::run_job(daemon.context(), JobKind::WorkQueue, RunTrigger::Schedule).await.unwrap();
+        run_job(daemon.context(), JobKind::WorkQueue, RunTrigger::Schedule).await.unwrap();
     }
     drop(daemon);
     // No daemon runs any more, and status reports that.

@@ -7,5 +7,6 @@ mod client;
 mod server;
 
 pub use client::{ControlError, send_control_request};
+pub use server::ControlRequest;
+pub(crate) use server::RunResult;
 pub(super) use server::serve_request;
-pub use server::{ControlRequest, RunResult};

@@ -7,7 +7,7 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
-use crate::daemon::run_job::run_job_with;
+use crate::daemon::registry::run_job_with;
 use crate::exec::{self, FinishedRun, JobContext, JobError, RunArgs, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, RunTrigger, Timestamp};
@@ -47,7 +47,7 @@ pub enum ControlRequest {
         /// The maximum number of calls.
         calls: usize,
     },
-    /// A run of a job now; the answer is [`RunResult`].
+    /// A run of a job now; the answer is its outcome and summary.
     #[serde(rename = "job.run")]
     RunJob {
         /// The job.
@@ -59,13 +59,11 @@ pub enum ControlRequest {
 
 /// The result of a requested run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunResult {
-    /// True if the run completed.
-    pub is_good: bool,
-    /// The run's outcome.
-    pub outcome: String,
+pub(crate) struct RunResult {
+    pub(crate) is_good: bool,
+    pub(crate) outcome: String,
     /// The run's summary, or the reason of its failure.
-    pub summary: String,
+    pub(crate) summary: String,
 }
 
 impl ControlRequest {
@@ -118,7 +116,6 @@ pub(super) async fn answer_request(
     Ok((answer, None))
 }
 
-/// Makes the request in a run of its own, recorded as a run of `job`.
 async fn answer_in_run(
     context: &JobContext,
     job: JobKind,

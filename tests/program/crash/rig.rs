@@ -137,7 +137,7 @@ impl Life {
     }
 
     pub async fn run(&self, kind: JobKind) -> String {
-        run_job::run_job(&self.context, kind, RunTrigger::Once).await.unwrap().summary
+        run_job(&self.context, kind, RunTrigger::Once).await.unwrap().summary
     }
 }
 

@@ -258,7 +258,7 @@ impl Dock {
 
     /// Runs a job once; returns its summary.
     pub async fn run(&self, kind: JobKind) -> String {
-        run_job::run_job(self.daemon().context(), kind, RunTrigger::Once).await.unwrap().summary
+        run_job(self.daemon().context(), kind, RunTrigger::Once).await.unwrap().summary
     }
 
     pub async fn push(&self) -> String {

@@ -176,7 +176,7 @@ impl Shop {
     }
 
     pub async fn run(&self, kind: JobKind) {
-        run_job::run_job(self.daemon.as_ref().unwrap().context(), kind, RunTrigger::Once).await.unwrap();
+        run_job(self.daemon.as_ref().unwrap().context(), kind, RunTrigger::Once).await.unwrap();
     }
 
     /// Runs every reading job once.

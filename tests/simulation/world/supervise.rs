@@ -56,7 +56,7 @@ impl World {
             return;
         }
         let context = self.daemon().context().clone();
-        let run = tokio::spawn(async move { run_job::run_job(&context, kind, trigger).await.unwrap() });
+        let run = tokio::spawn(async move { run_job(&context, kind, trigger).await.unwrap() });
         self.slots.insert(kind, Slot { run, again: None });
     }
 
@@ -67,7 +67,7 @@ impl World {
     /// order of two answers would be random while a job runs beside them.
     async fn begin_jobs(&mut self, kinds: Vec<JobKind>, trigger: RunTrigger) {
         if kinds.contains(&JobKind::Prune) {
-            let finished = run_job::run_job(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
+            let finished = run_job(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
             self.try_again(&finished);
         }
         for kind in kinds.into_iter().filter(|kind| *kind != JobKind::Prune) {
