@@ -8,7 +8,7 @@
 use super::account_check::AccountIdentity;
 use super::start_error::StartError;
 use crate::client::{AccountKeys, Client, HttpTransport};
-use crate::config::KeySource;
+use crate::config::{KeySource, ServiceConfig};
 use crate::exec::{self, JobContext, JobError, KeyStatus, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RetryDelays, RunTrigger};
@@ -34,7 +34,6 @@ pub(super) struct KeyProbe {
     /// The transport with new keys that are not verified yet; only probes use it.
     trial: Option<Arc<HttpTransport>>,
     refusal: Option<RefusalState>,
-    is_restored: bool,
 }
 
 struct RefusalState {
@@ -46,10 +45,11 @@ struct RefusalState {
 }
 
 impl KeyProbe {
-    pub(super) fn new(source: KeySource, base_url: String, transport: Option<Arc<HttpTransport>>) -> Self {
+    pub(super) fn new(service: &ServiceConfig, transport: Option<Arc<HttpTransport>>) -> Self {
+        let (source, base_url) = (service.keys.clone(), service.base_url.clone());
         let keyless = || AccountIdentity { base_url: base_url.clone(), integration_key: None };
         let account = transport.is_none().then(keyless);
-        Self { source, base_url, transport, account, trial: None, refusal: None, is_restored: false }
+        Self { source, base_url, transport, account, trial: None, refusal: None }
     }
 
     pub(super) fn start_probing(&mut self) {
@@ -86,31 +86,26 @@ impl KeyProbe {
         self.refusal.as_ref().map(|refused| refused.read_at.min(refused.probe_at))
     }
 
-    pub(super) fn take_restored(&mut self) -> bool {
-        std::mem::take(&mut self.is_restored)
-    }
-
-    pub(super) async fn check_due(&mut self, context: &JobContext) -> Result<(), StoreError> {
-        let Some(refused) = &mut self.refusal else { return Ok(()) };
+    /// Reads the key files and starts a probe, if either is due. Returns true if a probe has restored the key.
+    pub(super) async fn check_due(&mut self, context: &JobContext) -> Result<bool, StoreError> {
+        let Some(refused) = &mut self.refusal else { return Ok(false) };
         let now = Instant::now();
         if now < refused.read_at && now < refused.probe_at {
-            return Ok(());
+            return Ok(false);
         }
         refused.read_at = now + KEY_POLL_INTERVAL;
-        match refused.probing.take_if(|probe| probe.is_finished()) {
-            Some(probe) => {
-                // A cancelled probe decided nothing.
-                if super::join_result(probe.await).transpose()?.unwrap_or(false) {
-                    self.mark_restored(context);
-                }
+        if let Some(probe) = refused.probing.take_if(|probe| probe.is_finished()) {
+            let works = super::join_result(probe.await).transpose()?.unwrap_or(false);
+            if works {
+                self.mark_restored(context);
             }
-            None if refused.probing.is_some() => {}
-            None => {
-                let is_new = self.read_changed_keys(context).await?;
-                self.start_probe(context, is_new, now);
-            }
+            return Ok(works);
         }
-        Ok(())
+        if refused.probing.is_none() {
+            let is_new = self.read_changed_keys(context).await?;
+            self.start_probe(context, is_new, now);
+        }
+        Ok(false)
     }
 
     fn start_probe(&mut self, context: &JobContext, at_once: bool, now: Instant) {
@@ -131,7 +126,6 @@ impl KeyProbe {
         }
         context.limiter.lift_refusal();
         self.refusal = None;
-        self.is_restored = true;
         tracing::info!(event = event::AUTH_RESTORED, "the platform accepts the key again; calls resume");
     }
 

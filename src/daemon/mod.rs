@@ -3,9 +3,6 @@
 //! Start: lock → database (migrations) → session (recover interrupted work) → limiter from the journal →
 //! client → schedules → ready. Stop: nothing new starts → calls that wait for a reservation give up → calls
 //! in flight complete → session ends → WAL checkpoint → lock released.
-//!
-//! The loop of [`supervise`] owns all runs. Each kind of job has one slot. Triggers that come while the job
-//! runs make it run once more afterwards.
 
 mod account_check;
 mod control;
@@ -19,7 +16,6 @@ mod run_once;
 mod settings;
 mod start;
 mod start_error;
-mod start_retry;
 mod supervise;
 mod system_clock;
 mod systemd;

@@ -2,9 +2,8 @@
 
 use super::account_check::AccountIdentity;
 use super::health_monitor::check_database_file;
-use super::key_probe::{self, KeyProbe};
-use super::start_error::StartError;
-use super::start_retry::check_attempt;
+use super::key_probe;
+use super::start_error::{StartError, check_attempt};
 use super::supervise::{Supervisor, end_session};
 use super::system_clock::machine_id;
 use super::{boot_id, settings, systemd};
@@ -15,7 +14,6 @@ use crate::limiter::{HoldReason, Limiter, LimiterState, PastReservation, Persist
 use crate::model::time::DAY;
 use crate::model::{Clock, Moment};
 use crate::projection;
-use crate::projection::ProjectionChanged;
 use crate::schedule::ScheduleDriver;
 use crate::store::{
     DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions, UsedReservation,
@@ -42,16 +40,11 @@ pub struct Daemon {
 impl Daemon {
     /// Takes the lock, opens the database, recovers interrupted work and restores the limiter.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        Self::start_over_http(config, clock, StoreOptions::default()).await
+        Self::start_with_options(config, clock, StoreOptions::default()).await
     }
 
-    /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk.
-    pub async fn start_with_retry(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        let options = StoreOptions { retries_forever: true, ..StoreOptions::default() };
-        Self::start_over_http(config, clock, options).await
-    }
-
-    async fn start_over_http(
+    /// Starts like [`Daemon::start`], with the given options for the database.
+    pub(crate) async fn start_with_options(
         config: Config,
         clock: Arc<dyn Clock>,
         options: StoreOptions,
@@ -96,9 +89,8 @@ impl Daemon {
         daemon.check_verified(verified).await
     }
 
-    /// Returns the daemon, unless its database belongs to another account.
-    ///
-    /// If the account could not be checked, only probes are sent.
+    /// Returns the daemon, unless its database belongs to another account. If the account could not be
+    /// checked, only probes are sent.
     async fn check_verified(self, verified: Result<(), StartError>) -> Result<Self, StartError> {
         match verified {
             Ok(()) => Ok(self),
@@ -155,21 +147,8 @@ impl Daemon {
         let (mut driver, due_jobs) =
             ScheduleDriver::start(self.config.jobs.enabled_schedules(), Arc::clone(&self.context.clock))
                 .await?;
-        let watch = self.context.store.watch_writes();
-        let service = &self.config.service;
-        let mut key_probe =
-            KeyProbe::new(service.keys.clone(), service.base_url.clone(), self.transport.clone());
-        if self.context.limiter.is_refused() {
-            key_probe.start_probing();
-        }
-        let mut supervisor = Supervisor::new(
-            self.context.clone(),
-            &self.config,
-            due_jobs,
-            driver.heartbeat(),
-            watch,
-            key_probe,
-        );
+        let (context, transport) = (self.context.clone(), self.transport.clone());
+        let mut supervisor = Supervisor::new(context, &self.config, transport, due_jobs, driver.heartbeat());
         systemd::notify_ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {
@@ -278,9 +257,7 @@ async fn open_database(
 }
 
 /// Recovers interrupted work, holds what a restore may have undone, and stores the settings of jobs and
-/// policies.
-///
-/// A single transaction with full durability.
+/// policies. A single transaction with full durability.
 async fn begin_session(
     store: &Store,
     config: &Config,
@@ -299,7 +276,8 @@ async fn begin_session(
     write.job_schedules_store(&settings::job_plans(config, now), now).await?;
     write.quantity_policies_store(&settings::policy_codes(config)).await?;
     write.commit().await?;
-    if let Some(ProjectionChanged { from, to, projected_again }) = changed {
+    if let Some((from, projected_again)) = changed {
+        let to = projection::PROJECTION_VERSION;
         tracing::info!(
             event = event::PROJECTION_CHANGED,
             from,
@@ -330,10 +308,8 @@ async fn begin_session(
     Ok(started.session_id)
 }
 
-/// Restores the limiter from the journal.
-///
-/// If the database went back in time, its newest calls are unknown. The known calls then count as just
-/// answered, as after a reboot.
+/// Restores the limiter from the journal. If the database went back in time, its newest calls are unknown.
+/// The known calls then count as just answered, as after a reboot.
 async fn restore_limiter(
     store: &Store,
     config: &Config,
@@ -373,9 +349,8 @@ fn parse_limiter_state(text: &str) -> LimiterState {
     })
 }
 
-/// Returns the reservation of a call from an earlier run.
-///
-/// Times of another boot cannot be compared, so such a call counts as just answered.
+/// Returns the reservation of a call from an earlier run. Times of another boot cannot be compared, so such a
+/// call counts as just answered.
 fn past_reservation(used: &UsedReservation, now: Moment) -> PastReservation {
     match (used.is_same_boot, used.answered_moment) {
         (true, Some(given_up)) if used.is_given_up => PastReservation::GivenUp(used.operation, given_up),

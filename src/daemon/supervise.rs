@@ -11,6 +11,7 @@ use super::key_probe::KeyProbe;
 use super::prefetch_timer::PrefetchTimer;
 use super::registry::run_job;
 use super::systemd;
+use crate::client::HttpTransport;
 use crate::config::Config;
 use crate::exec;
 use crate::exec::{FinishedRun, JobContext};
@@ -21,6 +22,7 @@ use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
 use crate::{settle, sync};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -29,10 +31,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The time to collect changes that are queued one by one, so that they share calls.
 const COLLECT_TIME: Duration = Duration::from_millis(40);
-/// The delays between checks of the outbox after the write-ahead log was written.
-///
-/// The log is written when a commit begins. The committed rows are readable only after the disk has synced,
-/// which can take any time.
+/// The delays between checks of the outbox after the write-ahead log was written. The log is written when a
+/// commit begins. The committed rows are readable only after the disk has synced, which can take any time.
 const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
     Duration::from_millis(5),
     Duration::from_millis(30),
@@ -40,9 +40,8 @@ const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(8),
 ];
-/// The time limit for calls in flight at shutdown; unanswered calls are then in doubt.
-///
-/// [`DRAIN_TIMEOUT`] and [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
+/// The time limit for calls in flight at shutdown; unanswered calls are then in doubt. [`DRAIN_TIMEOUT`] and
+/// [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The delay after a settle run that did not complete ([`SETTLE_RETRY_DELAY`]) or did ([`SETTLE_DELAY_MIN`]).
@@ -94,16 +93,19 @@ impl Supervisor {
     pub(super) fn new(
         context: JobContext,
         config: &Config,
+        transport: Option<Arc<HttpTransport>>,
         due: mpsc::UnboundedReceiver<DueJob>,
         heartbeat: Heartbeat,
-        watch: DatabaseWatch,
-        key_probe: KeyProbe,
     ) -> Self {
+        let mut key_probe = KeyProbe::new(&config.service, transport);
+        if context.limiter.is_refused() {
+            key_probe.start_probing();
+        }
         Self {
-            context,
             schedules: config.jobs.enabled_schedules().into_iter().collect(),
             due,
-            watch,
+            watch: context.store.watch_writes(),
+            context,
             key_probe,
             heartbeat,
             health_monitor: HealthMonitor::new(config),
@@ -193,8 +195,7 @@ impl Supervisor {
                 let context = self.context.clone();
                 self.spawn_task(Task::Prefetch, async move { sync::prefetch_balances(&context).await });
             }
-            warn_if_transient(self.key_probe.check_due(&self.context).await)?;
-            if self.key_probe.take_restored() {
+            if warn_if_transient(self.key_probe.check_due(&self.context).await)? == Some(true) {
                 for kind in self.job_slots.take_refused() {
                     self.begin_run(kind, RunTrigger::Retry);
                 }
@@ -218,9 +219,8 @@ impl Supervisor {
         warn_if_transient(self.catch_up().await).map(drop)
     }
 
-    /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
-    ///
-    /// All reads come first, so that a failed attempt has started no run.
+    /// Starts the jobs missed while no daemon ran, and a push for the changes that wait. All reads come
+    /// first, so that a failed attempt has started no run.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         let (now, mut missed) = (self.context.now(), Vec::new());
         for (kind, schedule) in &self.schedules {
@@ -245,17 +245,16 @@ impl Supervisor {
         due: Timestamp,
         trigger: RunTrigger,
     ) -> Result<(), StoreError> {
-        warn_if_transient(self.note_fired(kind, due).await)?;
-        self.begin_run(kind, trigger);
-        Ok(())
-    }
-
-    async fn note_fired(&self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
         let next =
             self.schedules.get(&kind).and_then(|schedule| schedule.next_start(kind, self.context.now()));
-        let mut write = self.context.store.begin_write(Durability::Normal).await?;
-        write.job_fired(kind, due, next).await?;
-        write.commit().await
+        let note = async {
+            let mut write = self.context.store.begin_write(Durability::Normal).await?;
+            write.job_fired(kind, due, next).await?;
+            write.commit().await
+        };
+        warn_if_transient(note.await)?;
+        self.begin_run(kind, trigger);
+        Ok(())
     }
 
     fn begin_run(&mut self, kind: JobKind, trigger: RunTrigger) {

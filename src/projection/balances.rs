@@ -8,9 +8,8 @@ use crate::store::{
 };
 use std::collections::BTreeSet;
 
-/// Records *Get product balances* and *Get products by SKU or UPC*.
-///
-/// Without the moment of the request, missing products do not count as absent.
+/// Records *Get product balances* and *Get products by SKU or UPC*. Without the moment of the request,
+/// missing products do not count as absent.
 pub(crate) async fn project_balances(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,

@@ -12,23 +12,14 @@ use crate::store::{JournalReader, PROJECTION_CHANGED, Store, WriteTransaction};
 use serde_json::json;
 use std::path::Path;
 
-/// An upgrade of the mirror to another projection version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProjectionChanged {
-    pub(crate) from: i64,
-    pub(crate) to: i64,
-    /// Number of exchanges with parked records that were projected again.
-    pub(crate) projected_again: usize,
-}
-
-/// Upgrades the mirror if another projection version recorded it. Returns the upgrade, if there was one.
-///
-/// Must run first in the transaction that begins the session.
+/// Upgrades the mirror if another projection version recorded it. Returns that version, and the number of
+/// exchanges with parked records that were projected again. Must run first in the transaction that begins the
+/// session.
 pub(crate) async fn upgrade_projection(
     store: &Store,
     write: &mut WriteTransaction,
     at: Timestamp,
-) -> Result<Option<ProjectionChanged>, ProjectionError> {
+) -> Result<Option<(i64, usize)>, ProjectionError> {
     let mut journal = JournalReader::open(store.path()).await?;
     let Some(from) = journal.projection_version().await?.filter(|from| *from != PROJECTION_VERSION) else {
         return Ok(None);
@@ -44,7 +35,7 @@ pub(crate) async fn upgrade_projection(
             apply::apply_again(write, &request, &end).await?;
         }
     }
-    Ok(Some(ProjectionChanged { from, to: PROJECTION_VERSION, projected_again: ids.len() }))
+    Ok(Some((from, ids.len())))
 }
 
 impl JournalReplay {

@@ -124,9 +124,8 @@ impl VerifyReport {
         }
     }
 
-    /// Compares a page: the stock levels of the mirror, and those that only the platform shows.
-    ///
-    /// Missing data is no difference: a record that is unreadable in whole or part, and an empty answer.
+    /// Compares a page: the stock levels of the mirror, and those that only the platform shows. Missing data
+    /// is no difference: a record that is unreadable in whole or part, and an empty answer.
     fn compare_answer(&mut self, mirror: &[VerifyRow], decoded: &DecodedAnswer<ProductBalance<'_>>) {
         let is_empty = decoded.records.is_empty() && decoded.parked.is_empty();
         let unread: BTreeSet<&str> = decoded.parked.iter().filter_map(|p| p.sku.as_deref()).collect();
