@@ -323,7 +323,7 @@ impl Supervisor {
             Task::Request | Task::Prefetch | Task::Orders => warn_if_transient(result)?.flatten(),
         };
         let Some(finished) = finished else { return Ok(()) };
-        if finished.is_key_refused && !matches!(task, Task::Request) {
+        if finished.is_key_refused {
             self.key_probe.start_probing();
         }
         match task {

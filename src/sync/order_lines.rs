@@ -122,9 +122,8 @@ impl<'a> OrdersPass<'a> {
         let most = if context.limiter.quota_usage().has_spare_calls() { roomy } else { busy };
         let later = orders.closed.len().saturating_sub(most);
         if later > 0 {
-            remark
-                .get_or_insert_default()
-                .push_str(&format!("; {later} closed order(s) are left to later runs"));
+            let later = format!("; {later} closed order(s) are left to later runs");
+            remark.get_or_insert_default().push_str(&later);
         }
         orders.closed.truncate(most);
         let control = context.store.control_order(&self.named_skip).await?;

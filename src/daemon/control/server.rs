@@ -125,8 +125,8 @@ async fn answer_in_run(
         let answer = ask(run).await;
         let end = match &answer {
             Ok(answer) => match answer["why"].as_str() {
-                Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("a person asked: {why}")),
-                _ => (RunOutcome::Ok, "a person asked, and the platform answered".to_owned()),
+                Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("an operator's request: {why}")),
+                _ => (RunOutcome::Ok, "an operator's request: the platform answered".to_owned()),
             },
             Err(error) => (RunOutcome::Failed, error.to_string()),
         };
