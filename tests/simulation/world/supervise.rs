@@ -8,13 +8,13 @@ use super::{World, config};
 use crate::timetable::Timetable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tallyd::daemon::run_job;
+use tallyd::daemon::{StartError, run_job};
 use tallyd::exec::FinishedRun;
 use tallyd::journal::RunOutcome;
 use tallyd::model::{Clock, JobKind, RunTrigger, Timestamp};
 use tallyd::outbox::RetryDelays;
 use tallyd::settle;
-use tallyd::store::{Durability, StoreError};
+use tallyd::store::Durability;
 use tokio::task::JoinHandle;
 
 /// Time between two runs of settle, and after a run that could not check.
@@ -33,7 +33,7 @@ pub(super) struct Slot {
 pub(super) struct Refused {
     delays: RetryDelays,
     probe_at: Option<i64>,
-    pub(super) probing: Option<JoinHandle<Result<bool, StoreError>>>,
+    pub(super) probing: Option<JoinHandle<Result<bool, StartError>>>,
     /// Jobs that the refusal stopped.
     jobs: BTreeSet<JobKind>,
 }
