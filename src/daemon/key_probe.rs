@@ -101,23 +101,19 @@ impl KeyProbe {
             }
             return Ok(works);
         }
-        if refused.probing.is_none() {
-            let is_new = self.read_changed_keys(context).await?;
-            self.start_probe(context, is_new, now);
+        if refused.probing.is_some() {
+            return Ok(false);
+        }
+        let is_new = self.read_changed_keys(context).await?;
+        if let Some(refused) = self.refusal.as_mut().filter(|refused| is_new || now >= refused.probe_at) {
+            refused.probe_at = now + refused.delays.next().unwrap_or(KEY_POLL_INTERVAL);
+            let mut context = context.clone();
+            if let Some(trial) = &self.trial {
+                context.client = Client::new(Arc::<HttpTransport>::clone(trial), Arc::clone(&context.clock));
+            }
+            refused.probing = Some(tokio::spawn(probe_in_run(context, self.account.clone())));
         }
         Ok(false)
-    }
-
-    fn start_probe(&mut self, context: &JobContext, at_once: bool, now: Instant) {
-        let Some(refused) = self.refusal.as_mut().filter(|refused| at_once || now >= refused.probe_at) else {
-            return;
-        };
-        refused.probe_at = now + refused.delays.next().unwrap_or(KEY_POLL_INTERVAL);
-        let mut context = context.clone();
-        if let Some(trial) = &self.trial {
-            context.client = Client::new(Arc::<HttpTransport>::clone(trial), Arc::clone(&context.clock));
-        }
-        refused.probing = Some(tokio::spawn(probe_in_run(context, self.account.clone())));
     }
 
     fn mark_restored(&mut self, context: &JobContext) {

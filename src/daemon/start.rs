@@ -32,7 +32,7 @@ const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A daemon that is started but does not work yet.
 pub struct Daemon {
     pub(super) context: JobContext,
-    pub(super) config: Config,
+    pub(crate) config: Config,
     transport: Option<Arc<HttpTransport>>,
     _lock: DatabaseLock,
 }
@@ -110,11 +110,6 @@ impl Daemon {
         let keys = self.transport.is_some().then(|| self.config.service.keys.read_keys()).transpose()?;
         let base_url = self.config.service.base_url.clone();
         Ok(AccountIdentity { base_url, integration_key: keys.map(|keys| keys.integration) })
-    }
-
-    /// Returns the address of the platform.
-    pub fn base_url(&self) -> &str {
-        &self.config.service.base_url
     }
 
     /// Returns the context of the jobs.

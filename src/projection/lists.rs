@@ -36,15 +36,14 @@ pub(crate) async fn project_suppliers(
     page: &DecodedAnswer<Supplier>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange, page).await?;
-    let fact = |supplier: &Supplier| SupplierFact {
+    let facts = page.records.iter().map(|supplier| SupplierFact {
         id: supplier.id,
         name: supplier.name.clone(),
         account_number: supplier.account_number.clone(),
         is_active: supplier.is_active,
         url: supplier.url.clone(),
-    };
-    let facts: Vec<SupplierFact> = page.records.iter().map(fact).collect();
-    write.mirror_suppliers(exchange, &facts).await
+    });
+    write.mirror_suppliers(exchange, &facts.collect::<Vec<_>>()).await
 }
 
 pub(crate) async fn project_storefronts(
@@ -53,15 +52,14 @@ pub(crate) async fn project_storefronts(
     page: &DecodedAnswer<Storefront>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange, page).await?;
-    let fact = |storefront: &Storefront| StorefrontFact {
+    let facts = page.records.iter().map(|storefront| StorefrontFact {
         id: storefront.id,
         name: storefront.name.clone(),
         is_active: storefront.is_active,
         kind: storefront.kind.clone(),
         properties: storefront.properties.clone(),
-    };
-    let facts: Vec<StorefrontFact> = page.records.iter().map(fact).collect();
-    write.mirror_storefronts(exchange, &facts).await
+    });
+    write.mirror_storefronts(exchange, &facts.collect::<Vec<_>>()).await
 }
 
 pub(crate) async fn project_listing_templates(
@@ -71,11 +69,10 @@ pub(crate) async fn project_listing_templates(
     page: &DecodedAnswer<ListingTemplate>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange, page).await?;
-    let fact = |template: &ListingTemplate| TemplateFact {
+    let facts = page.records.iter().map(|template| TemplateFact {
         id: template.id,
         name: template.name.clone(),
         body: template.body.clone(),
-    };
-    let facts: Vec<TemplateFact> = page.records.iter().map(fact).collect();
-    write.mirror_templates(exchange, storefront, &facts).await
+    });
+    write.mirror_templates(exchange, storefront, &facts.collect::<Vec<_>>()).await
 }

@@ -84,12 +84,10 @@ pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Re
             page = (requested.len() / 2).max(1);
         }
     }
-    match &verified.trouble {
-        Some(why) if verified.skus == 0 => {
-            Err(JobError::GivenUp { what: "the balances to compare".into(), why: why.clone() })
-        }
-        Some(_) | None => Ok(verified),
+    if let (Some(why), 0) = (&verified.trouble, verified.skus) {
+        return Err(JobError::GivenUp { what: "the balances to compare".into(), why: why.clone() });
     }
+    Ok(verified)
 }
 
 impl VerifyReport {

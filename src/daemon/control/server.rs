@@ -68,11 +68,9 @@ pub(crate) struct RunResult {
 
 impl ControlRequest {
     pub(super) fn to_columns(&self) -> (String, String) {
-        let value = serde_json::to_value(self).expect("a request has text keys, which JSON can write");
-        (
-            value["kind"].as_str().expect("a request is tagged with its kind").to_owned(),
-            value["input"].to_string(),
-        )
+        let value = json!(self);
+        let kind = value["kind"].as_str().expect("a request is tagged with its kind");
+        (kind.to_owned(), value["input"].to_string())
     }
 
     fn from_row(row: &ControlRequestRow) -> Result<Self, serde_json::Error> {
@@ -153,8 +151,7 @@ pub(in crate::daemon) async fn serve_request(
     context: JobContext,
     row: ControlRequestRow,
 ) -> Result<Option<FinishedRun>, StoreError> {
-    let asked_at = Timestamp::parse(&row.asked_at);
-    let mut done = None;
+    let (asked_at, mut done) = (Timestamp::parse(&row.asked_at), None);
     let reply = match ControlRequest::from_row(&row) {
         _ if asked_at.is_none_or(|at| context.now().duration_since(at) > REQUEST_AGE_MAX) => {
             ControlReply::Error("the request is too old; send it again".into())
@@ -171,9 +168,8 @@ pub(in crate::daemon) async fn serve_request(
             "the daemon does not support this request ({why}); check that daemon and command have the same version"
         )),
     };
-    let text = serde_json::to_string(&reply).expect("an answer has text keys, which JSON can write");
     let mut write = context.store.begin_write(Durability::Normal).await?;
-    write.request_complete(row.id, &text, context.now()).await?;
+    write.request_complete(row.id, &json!(reply).to_string(), context.now()).await?;
     write.commit().await?;
     Ok(done)
 }
