@@ -43,8 +43,13 @@ impl Daemon {
         Self::start_with_options(config, clock, StoreOptions::default()).await
     }
 
-    /// Starts like [`Daemon::start`], with the given options for the database.
-    pub(crate) async fn start_with_options(
+    /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk.
+    pub async fn start_with_retry(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        let options = StoreOptions { retries_forever: true, ..StoreOptions::default() };
+        Self::start_with_options(config, clock, options).await
+    }
+
+    async fn start_with_options(
         config: Config,
         clock: Arc<dyn Clock>,
         options: StoreOptions,

@@ -5,7 +5,6 @@ use crate::cli::output::{TextTable, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
 use crate::config::{Config, LogFormat};
 use crate::daemon::{self, Daemon, StartError, SystemClock};
-use crate::store::StoreOptions;
 use crate::telemetry::{LineFormat, LogHandle, event};
 use clap::Args;
 use std::path::PathBuf;
@@ -43,8 +42,7 @@ pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArg
         LogFormat::Text => LineFormat::Text,
     };
     let logging = logging::init_logging(format, config.log.level)?;
-    let options = StoreOptions { retries_forever: true, ..StoreOptions::default() };
-    let start = Daemon::start_with_options(config, Arc::new(SystemClock), options);
+    let start = Daemon::start_with_retry(config, Arc::new(SystemClock));
     if args.once {
         return on_runtime_thread(run_once(start.await?)).await;
     }
