@@ -119,14 +119,12 @@ fn log_finding(finding: &Finding, health: &HealthReport) {
 fn log_stale_jobs(health: &HealthReport, finding: &Finding) {
     for row in health.rows.jobs.iter().filter(|row| finding.subjects.contains(&row.job)) {
         let age = row.age_seconds.map_or_else(|| "never read".into(), |age| format!("{age} s old"));
-        let outcome = row.last_outcome.as_deref().unwrap_or("not run yet");
+        let (job, outcome) = (&row.job, row.last_outcome.as_deref().unwrap_or("not run yet"));
         tracing::warn!(
             event = event::STALE,
-            job = row.job,
+            job,
             age_seconds = row.age_seconds,
-            "the data of {} is {age}; its last run: {outcome}; see `tallyd job list --kind {}`",
-            row.job,
-            row.job
+            "the data of {job} is {age}; its last run: {outcome}; see `tallyd job list --kind {job}`"
         );
     }
 }

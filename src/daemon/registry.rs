@@ -10,7 +10,7 @@
 use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunReport, run_recorded};
 use crate::model::{JobKind, RunId, RunTrigger};
 use crate::store::{PlatformList, StoreError};
-use crate::sync::{backup, balances, lists, order_lines, prune, reports, work_queue};
+use crate::sync::{backup, balances, lists, order_lines, prune, reports};
 use crate::{push, settle};
 use std::pin::Pin;
 
@@ -44,7 +44,7 @@ pub(super) struct JobRow {
 }
 
 pub(super) const JOBS: [JobRow; 15] = [
-    row(JobKind::WorkQueue, JobCalls::Single, |run| Box::pin(work_queue::run(run.context, run.id))),
+    row(JobKind::WorkQueue, JobCalls::Single, |run| Box::pin(reports::run_work_queue(run.context, run.id))),
     row(JobKind::Warehouses, JobCalls::Single, |run| {
         Box::pin(lists::run(run.context, run.id, PlatformList::Warehouses, "warehouse(s)"))
     }),

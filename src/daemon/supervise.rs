@@ -58,7 +58,6 @@ enum Task {
     Job,
     Request,
     Prefetch,
-    /// A read of the named orders.
     Orders,
 }
 
@@ -372,7 +371,6 @@ impl Supervisor {
         warn_if_transient(self.plan_settle(pause).await).map(drop)
     }
 
-    /// Plans a push at `at`, unless one is planned earlier.
     fn plan_push(&mut self, at: Instant) {
         self.push_at = Some(self.push_at.map_or(at, |first| first.min(at)));
     }

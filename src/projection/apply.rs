@@ -50,17 +50,16 @@ pub(super) async fn apply_again(
     let parsed = parse_request(request)?;
     let parked = write.parked_remove(request.id).await?;
     match apply_answer(write, request, end, &parsed).await {
-        Ok(()) => Ok(()),
-        Err(ApplyError::Store(error)) => Err(error.into()),
-        // Nothing of the answer is applied, and its records stay parked.
-        Err(ApplyError::Unreadable(_)) => {
-            for row in parked {
-                let record = usize::try_from(row.record).unwrap_or(usize::MAX);
-                write.exchange_park(request.id, record, &row.why, &row.raw).await?;
-            }
-            Ok(())
-        }
+        Ok(()) => return Ok(()),
+        Err(ApplyError::Store(error)) => return Err(error.into()),
+        Err(ApplyError::Unreadable(_)) => {}
     }
+    // Nothing of the answer is applied, and its records stay parked.
+    for row in parked {
+        let record = usize::try_from(row.record).unwrap_or(usize::MAX);
+        write.exchange_park(request.id, record, &row.why, &row.raw).await?;
+    }
+    Ok(())
 }
 
 fn parse_request(request: &RecordedRequest) -> Result<ParsedRequest, ProjectionError> {

@@ -55,12 +55,8 @@ impl ParsedQuantityAnswer {
     }
 
     pub(crate) fn refusal_of(&self, entry: usize) -> Option<&str> {
-        match self {
-            ParsedQuantityAnswer::Unclear(_) => None,
-            ParsedQuantityAnswer::Refused(refused) => {
-                refused.iter().find(|(index, _)| *index == entry).map(|(_, why)| why.as_str())
-            }
-        }
+        let ParsedQuantityAnswer::Refused(refused) = self else { return None };
+        refused.iter().find(|(index, _)| *index == entry).map(|(_, why)| why.as_str())
     }
 }
 

@@ -63,7 +63,6 @@ struct BalancesPass<'a> {
     /// Configured page size, and the size proved before this run.
     initial_size: (usize, Option<usize>),
     parts: FailedGroups<Sku>,
-    /// SKUs read isolated, after all others.
     isolated: VecDeque<Sku>,
     /// Isolated failures in this run of each SKU without proof against it.
     isolated_failures: BTreeMap<Sku, u32>,

@@ -25,7 +25,6 @@ const FAILED_MAX: usize = 12;
 /// Entry of a job, read by one call. Its text is its name in the table `quarantine`.
 pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
     const OPERATION: Operation;
-    /// Noun before the entry's text in summaries and messages.
     const NOUN: &'static str;
 
     fn display_name(&self) -> String {
@@ -39,7 +38,6 @@ pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
 #[derive(Debug, Default)]
 pub(super) struct EntryResult {
     pub(super) changed: u64,
-    /// Reason why the answer may be incomplete.
     pub(super) anomaly: Option<String>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | files | subject |
 //! | --- | --- |
-//! | `balances`, `order_lines`, `reports`, `work_queue` | the polls, by the name of their job |
+//! | `balances`, `order_lines`, `reports` | the polls of SKUs, of orders, of figures |
 //! | `lists` | the polls of lists, of whole ones and of one entry each |
 //! | `entry_reads`, `read_summary`, `page_size` | reads of one entry per call, their summary, the page size |
 //! | `prefetch` | reads between the passes, with spare calls |
@@ -21,7 +21,6 @@ pub(crate) mod prune;
 mod read_summary;
 pub(crate) mod reports;
 mod verify;
-pub(crate) mod work_queue;
 
 pub use lookup::{find_products, lists_any_warehouse, read_components};
 pub use prefetch::{PREFETCH_INTERVAL, prefetch_balances, read_named_orders};

@@ -13,7 +13,7 @@
 //!
 //! If the work queue's counts of orders did not change, every second scheduled run skips the orders that the
 //! counts confirm. No order waits longer than two intervals, and an order that changes a count is read at
-//! once ([`super::work_queue`]). A run with any other trigger reads all due orders.
+//! once ([`super::reports`]). A run with any other trigger reads all due orders.
 
 use super::entry_reads::{EntryReader, EntryResult, JobEntry};
 use crate::client::Verdict;
@@ -61,7 +61,6 @@ pub(super) async fn read_named(context: &JobContext, run: RunId, most: usize) ->
     Ok(pass.run_report(None))
 }
 
-/// Returns true if a named order exists that is not quarantined.
 pub(super) async fn has_named_order(context: &JobContext) -> Result<bool, StoreError> {
     Ok(context.store.order_read_request_last(&deferred_orders(context).await?).await?.is_some())
 }

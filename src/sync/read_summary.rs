@@ -9,13 +9,10 @@ const NAMES_MAX: usize = 5;
 #[derive(Debug, Default)]
 pub(super) struct ReadSummary {
     pub(super) read_count: usize,
-    /// Number of facts that the reads changed.
     pub(super) changed: u64,
-    /// Entries that were not read, each with its reason.
     pub(super) unread: Vec<String>,
     /// Quarantined entries, which do not make the run partial.
     pub(super) quarantined: Vec<String>,
-    /// Reasons why reads are incomplete.
     pub(super) anomalies: Vec<String>,
     /// True if a quarantined entry was answered: the changes that wait for it are tried again.
     pub(super) has_ended_quarantine: bool,
