@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct PrefetchTimer {
     pub(super) next_at: Instant,
-    is_prefetching: bool,
+    pub(super) is_prefetching: bool,
     is_reading_orders: bool,
     /// True if orders were named while others were being read.
     more_orders: bool,
@@ -29,10 +29,6 @@ impl PrefetchTimer {
         }
         self.next_at = now + PREFETCH_INTERVAL;
         !is_busy && !std::mem::replace(&mut self.is_prefetching, true)
-    }
-
-    pub(super) fn end_prefetch(&mut self) {
-        self.is_prefetching = false;
     }
 
     /// Returns true if a read of the named orders is to start now. During a read, another is to follow.

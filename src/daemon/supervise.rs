@@ -313,7 +313,7 @@ impl Supervisor {
         let Some((task, result)) = super::join_result(ended) else { return Ok(()) };
         match task {
             Task::Job | Task::Request => {}
-            Task::Prefetch => self.prefetch_timer.end_prefetch(),
+            Task::Prefetch => self.prefetch_timer.is_prefetching = false,
             Task::Orders if self.prefetch_timer.end_orders() => self.read_orders(),
             Task::Orders => {}
         }

@@ -42,13 +42,13 @@ impl JournalReplay {
     /// Opens the journal of a live database; refuses one of another projection version.
     pub(super) async fn open_journal(live: &Path) -> Result<JournalReader, ProjectionError> {
         let mut journal = JournalReader::open(live).await?;
-        match journal.projection_version().await?.filter(|by| *by != PROJECTION_VERSION) {
-            None => Ok(journal),
-            Some(by) => Err(ProjectionError::Damaged(format!(
+        let other = journal.projection_version().await?.filter(|by| *by != PROJECTION_VERSION);
+        other.map_or(Ok(journal), |by| {
+            Err(ProjectionError::Damaged(format!(
                 "cannot replay the journal: projection version {by} recorded it, and this tallyd has version \
                  {PROJECTION_VERSION}; start the daemon once, which upgrades the mirror behind a snapshot, or use the \
                  tallyd that recorded the journal"
-            ))),
-        }
+            )))
+        })
     }
 }
