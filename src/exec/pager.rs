@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 
 /// Most pages of a list; it ends an endless list.
-const PAGES_MAX: u32 = 500;
+pub(crate) const PAGES_MAX: u32 = 500;
 
 /// Page with its answer, in the transaction that records it.
 type AnsweredPage<'p, T> = (&'p mut WriteTransaction, &'p AnsweredExchange, &'p DecodedAnswer<T>);
