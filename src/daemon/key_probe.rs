@@ -61,7 +61,7 @@ impl KeyProbe {
                      the key, `systemctl restart` applies it"
                 );
             }
-            let mut delays = RetryDelays::key_probe();
+            let mut delays = RetryDelays::slow_retry();
             let now = Instant::now();
             let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
             self.refusal =

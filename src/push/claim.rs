@@ -5,7 +5,7 @@
 //! call had no effect (docs/rules.md 16, 17).
 
 use crate::client::wire::ParsedRequest;
-use crate::client::{PlatformRequest, Verdict as Answered};
+use crate::client::{PlatformRequest, Verdict};
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::change_events::ids_and_keys;
 use crate::exec::{JobContext, JobError};
@@ -45,8 +45,8 @@ pub(super) enum CallOutcome {
     Throttled,
     /// Not sent; its changes are pending again. Another attempt at once is useless.
     NotSent(String),
-    /// Refused without effect; its changes are pending again until the caller has judged the refusal.
-    Refused {
+    /// Rejected without effect; its changes are pending again until the caller has judged the refusal.
+    Rejected {
         /// HTTP status.
         status: u16,
         /// Message of the platform.
@@ -95,29 +95,29 @@ pub(super) async fn complete_unaccepted(
 ) -> Result<CallOutcome, JobError> {
     let why = reply_message(&answer.reply);
     match answer.reply.verdict {
-        Answered::Accepted => Ok(CallOutcome::Answered),
-        Answered::Transient | Answered::InDoubt => {
+        Verdict::Accepted => Ok(CallOutcome::Answered),
+        Verdict::Transient | Verdict::InDoubt => {
             complete_in_doubt(context, changes, answer, &why).await?;
             Ok(CallOutcome::InDoubt)
         }
-        Answered::Throttled(_) => {
+        Verdict::Throttled(_) => {
             complete_without_effect(context, changes, answer, &why).await?;
             Ok(CallOutcome::Throttled)
         }
-        Answered::NotSent => {
+        Verdict::NotSent => {
             complete_without_effect(context, changes, answer, &why).await?;
             Ok(CallOutcome::NotSent(why))
         }
-        Answered::Rejected { status } => {
+        Verdict::Rejected { status } => {
             complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::Refused { status, why })
+            Ok(CallOutcome::Rejected { status, why })
         }
-        // The refusal may mean the id in the path, so the sender of the call judges the key.
-        Answered::Refused { may_be_id: true } => {
+        // The refusal may mean an id or a SKU of the path or the body, so the sender of the call judges the key.
+        Verdict::Refused { may_be_id: true } => {
             complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::Refused { status: answer.reply.status.unwrap_or(403), why })
+            Ok(CallOutcome::Rejected { status: answer.reply.status.unwrap_or(403), why })
         }
-        Answered::Refused { may_be_id: false } => {
+        Verdict::Refused { may_be_id: false } => {
             complete_without_effect(context, changes, answer, &why).await?;
             Err(context.key_refused(&answer.reply))
         }

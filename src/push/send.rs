@@ -100,19 +100,19 @@ pub(super) async fn send_update(
             plans = load_plans(&context, &call).await?;
         }
     }
-    let (lines, begun, request) = loop {
-        let lines: Vec<QuantityEntry> = if needs_read(&plans) {
+    let (entries, begun, request) = loop {
+        let entries: Vec<QuantityEntry> = if needs_read(&plans) {
             Vec::new()
         } else {
             plans.into_iter().filter_map(QuantityEntry::from_level).collect()
         };
         // Another call may have been throttled in the meantime. Then the next batch makes a new reservation.
-        if lines.is_empty() || !permit.may_send() || context.key_proofs.update_hold().is_some() {
+        if entries.is_empty() || !permit.may_send() || context.key_proofs.update_hold().is_some() {
             permit.return_unused();
             return Ok(UpdateOutcome::Nothing);
         }
-        match claim_update(&context, &call, &lines).await? {
-            (Some(begun), request) => break (lines, begun, request),
+        match claim_update(&context, &call, &entries).await? {
+            (Some(begun), request) => break (entries, begun, request),
             (None, _) if !is_new => (is_new, plans) = (true, load_plans(&context, &call).await?),
             (None, _) => {
                 permit.return_unused();
@@ -121,20 +121,20 @@ pub(super) async fn send_update(
         }
     };
     let answer = context.send_exchange(permit, begun, request).await;
-    complete_update(&context, call.run, lines, answer).await
+    complete_update(&context, call.run, entries, answer).await
 }
 
 /// Commits the claim of a call; `None` if something moved since the plan.
 async fn claim_update(
     context: &JobContext,
     call: &UpdateCall,
-    lines: &[QuantityEntry],
+    entries: &[QuantityEntry],
 ) -> Result<(Option<BegunExchange>, PlatformRequest), JobError> {
-    let entries: Vec<wire::QuantityUpdate> = lines.iter().map(QuantityEntry::wire_update).collect();
-    let request = update_request(&entries)?;
-    let changes: Vec<ClaimedChange> = lines.iter().flat_map(QuantityEntry::change_claims).collect();
-    let writes: Vec<StockLevelWrite> = lines.iter().map(|line| line.stock_level_write.clone()).collect();
-    let planned: Vec<&PlannedStockLevel> = lines.iter().map(|line| &line.level.read_rows).collect();
+    let updates: Vec<wire::QuantityUpdate> = entries.iter().map(QuantityEntry::wire_update).collect();
+    let request = update_request(&updates)?;
+    let changes: Vec<ClaimedChange> = entries.iter().flat_map(QuantityEntry::change_claims).collect();
+    let writes: Vec<StockLevelWrite> = entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
+    let planned: Vec<&PlannedStockLevel> = entries.iter().map(|entry| &entry.level.read_rows).collect();
     let claim = ClaimedCall {
         run: call.run,
         lane: call.lane,
@@ -249,19 +249,19 @@ impl QuantityEntry {
 async fn complete_update(
     context: &JobContext,
     run: RunId,
-    lines: Vec<QuantityEntry>,
+    entries: Vec<QuantityEntry>,
     answer: AnsweredExchange,
 ) -> Result<UpdateOutcome, JobError> {
-    let changes: Vec<ChangeId> = lines.iter().flat_map(QuantityEntry::change_ids).collect();
+    let changes: Vec<ChangeId> = entries.iter().flat_map(QuantityEntry::change_ids).collect();
     match claim::complete_unaccepted(context, &changes, &answer).await? {
-        CallOutcome::Answered => complete_accepted(context, run, lines, &answer).await,
+        CallOutcome::Answered => complete_accepted(context, run, entries, &answer).await,
         CallOutcome::InDoubt => {
             context
-                .record_failure(UPDATE_OPERATION, &entry_skus(&lines), &reply_message(&answer.reply))
+                .record_failure(UPDATE_OPERATION, &entry_skus(&entries), &reply_message(&answer.reply))
                 .await?;
             let in_doubt = changes.len() as u64;
             Ok(UpdateOutcome::Completed {
-                stock_levels: entry_levels(&lines),
+                stock_levels: entry_levels(&entries),
                 applied: 0,
                 rejected: 0,
                 held: 0,
@@ -270,10 +270,10 @@ async fn complete_update(
         }
         CallOutcome::Throttled => Ok(UpdateOutcome::NoEffect(None)),
         CallOutcome::NotSent(why) => Ok(UpdateOutcome::NoEffect(Some(why))),
-        CallOutcome::Refused { status: status @ (400 | 403), why } => {
-            handle_refusal(context, run, &lines, &answer, (status, &why)).await
+        CallOutcome::Rejected { status: status @ (400 | 403), why } => {
+            handle_refusal(context, run, &entries, &answer, (status, &why)).await
         }
-        CallOutcome::Refused { why, .. } => split_undocumented(context, &lines, &why).await,
+        CallOutcome::Rejected { why, .. } => split_undocumented(context, &entries, &why).await,
     }
 }
 
@@ -282,11 +282,11 @@ async fn complete_update(
 /// then quarantined.
 async fn split_undocumented(
     context: &JobContext,
-    lines: &[QuantityEntry],
+    entries: &[QuantityEntry],
     why: &str,
 ) -> Result<UpdateOutcome, JobError> {
-    context.record_failure(UPDATE_OPERATION, &entry_skus(lines), why).await?;
-    let levels = entry_levels(lines);
+    context.record_failure(UPDATE_OPERATION, &entry_skus(entries), why).await?;
+    let levels = entry_levels(entries);
     let parts = if levels.len() > 1 { split_in_half(&levels) } else { Vec::new() };
     Ok(UpdateOutcome::Refused { parts, why: why.to_owned() })
 }
@@ -301,7 +301,7 @@ fn split_in_half(levels: &[StockLevel]) -> Vec<Vec<StockLevel>> {
 async fn handle_refusal(
     context: &JobContext,
     run: RunId,
-    lines: &[QuantityEntry],
+    entries: &[QuantityEntry],
     answer: &AnsweredExchange,
     (status, why): (u16, &str),
 ) -> Result<UpdateOutcome, JobError> {
@@ -314,15 +314,15 @@ async fn handle_refusal(
     );
     let judged = key_probe::judge_refusal(context, run, answer.sent_moment).await;
     if let Ok(RefusalCause::NotKnown(unknown)) = &judged {
-        hold_updates(context, lines, why, unknown).await?;
+        hold_updates(context, entries, why, unknown).await?;
     }
     context.limiter.release_operation(Operation::UpdateQuantityOnHand);
-    let levels = entry_levels(lines);
+    let levels = entry_levels(entries);
     match judged? {
         RefusalCause::Refused => return Err(context.key_refused(&answer.reply)),
         RefusalCause::NotKnown(unknown) => return Ok(UpdateOutcome::NoEffect(Some(unknown))),
         RefusalCause::Content | RefusalCause::Unproved if status == 403 => {
-            return split_undocumented(context, lines, why).await;
+            return split_undocumented(context, entries, why).await;
         }
         RefusalCause::Content | RefusalCause::Unproved if levels.len() > 1 => {
             return Ok(UpdateOutcome::Split(split_in_half(&levels)));
@@ -331,9 +331,9 @@ async fn handle_refusal(
         RefusalCause::Content => {}
     }
     let detail = format!("the platform refused it: {why}");
-    let moves: Vec<ChangeOutcome> = lines
+    let moves: Vec<ChangeOutcome> = entries
         .iter()
-        .flat_map(|line| line.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail))
+        .flat_map(|entry| entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail))
         .collect();
     let mut write = context.store.begin_write(Durability::Full).await?;
     let rejected = write.outbox_transition(ChangeState::Pending, &moves, context.now()).await?;
@@ -351,7 +351,7 @@ async fn handle_refusal(
 /// this call.
 async fn hold_updates(
     context: &JobContext,
-    lines: &[QuantityEntry],
+    entries: &[QuantityEntry],
     why: &str,
     unknown: &str,
 ) -> Result<(), JobError> {
@@ -360,7 +360,7 @@ async fn hold_updates(
         "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: {unknown}; \
          the key is asked for again and again, and then it is sent"
     );
-    let changes = lines.iter().flat_map(QuantityEntry::change_ids);
+    let changes = entries.iter().flat_map(QuantityEntry::change_ids);
     let reasons = changes.map(|id| (id, Reason::OperationHeld, detail.clone()));
     claim::store_wait_reasons(context, reasons.collect()).await
 }
@@ -371,38 +371,38 @@ async fn hold_updates(
 async fn complete_accepted(
     context: &JobContext,
     run: RunId,
-    lines: Vec<QuantityEntry>,
+    entries: Vec<QuantityEntry>,
     answer: &AnsweredExchange,
 ) -> Result<UpdateOutcome, JobError> {
-    let skus: Vec<Sku> = lines.iter().map(|line| line.level.stock_level.sku.clone()).collect();
+    let skus: Vec<Sku> = entries.iter().map(|entry| entry.level.stock_level.sku.clone()).collect();
     let parsed = ParsedQuantityAnswer::parse(&answer.reply.body, &skus);
     let mut moves = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
+    for (index, entry) in entries.iter().enumerate() {
         match (&parsed, parsed.refusal_of(index)) {
             (ParsedQuantityAnswer::Unclear(message), _) => {
                 let detail = format!("the platform's answer does not say which entries it means: {message}");
-                moves.extend(line.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
+                moves.extend(entry.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
             }
             (ParsedQuantityAnswer::Refused(_), Some(why)) => {
                 let detail = format!("the platform refused it: {why}");
-                moves.extend(line.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
+                moves.extend(entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
             }
-            (ParsedQuantityAnswer::Refused(_), None) => moves.extend(line.applied_outcomes()),
+            (ParsedQuantityAnswer::Refused(_), None) => moves.extend(entry.applied_outcomes()),
         }
     }
     let is_unclear = matches!(parsed, ParsedQuantityAnswer::Unclear(_));
-    let written: Vec<StockLevelWrite> = lines.iter().map(|line| line.stock_level_write.clone()).collect();
+    let written: Vec<StockLevelWrite> = entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
     claim::complete_call(context, answer, &moves, StockLevelOutcome::Answered(&written, &parsed)).await?;
     let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
     context.record_success(UPDATE_OPERATION, &names).await?;
-    log_call(context, &lines, &moves, answer).await;
+    log_call(context, &entries, &moves, answer).await;
     let checked = if is_unclear {
         settle::check_call(context, run, answer.id).await?
     } else {
         SettleSummary::default()
     };
     Ok(UpdateOutcome::Completed {
-        stock_levels: entry_levels(&lines),
+        stock_levels: entry_levels(&entries),
         applied: count_state(&moves, ChangeState::Applied) + checked.took_effect,
         rejected: count_state(&moves, ChangeState::Rejected),
         held: checked.held,
@@ -411,12 +411,12 @@ async fn complete_accepted(
     })
 }
 
-fn entry_skus(lines: &[QuantityEntry]) -> Vec<&str> {
-    lines.iter().map(|line| line.level.stock_level.sku.as_str()).collect()
+fn entry_skus(entries: &[QuantityEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.level.stock_level.sku.as_str()).collect()
 }
 
-fn entry_levels(lines: &[QuantityEntry]) -> Vec<StockLevel> {
-    lines.iter().map(|line| line.level.stock_level.clone()).collect()
+fn entry_levels(entries: &[QuantityEntry]) -> Vec<StockLevel> {
+    entries.iter().map(|entry| entry.level.stock_level.clone()).collect()
 }
 
 /// Logs the call in one line. Changes that were not applied get a line of their own.
@@ -424,17 +424,18 @@ fn entry_levels(lines: &[QuantityEntry]) -> Vec<StockLevel> {
 /// `window_ms` is the age of the oldest fact: a sale at the platform within that time was not visible.
 async fn log_call(
     context: &JobContext,
-    lines: &[QuantityEntry],
+    entries: &[QuantityEntry],
     moves: &[ChangeOutcome],
     answer: &AnsweredExchange,
 ) {
-    let oldest = lines.iter().filter_map(|line| line.level.fact_at).min();
+    let oldest = entries.iter().filter_map(|entry| entry.level.fact_at).min();
     let window = oldest.map(|at| context.moment().duration_since(at));
     let window_ms = window.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
-    let written: i64 = lines
+    let written: i64 = entries
         .iter()
-        .map(|line| {
-            (line.stock_level_write.written.0 - line.stock_level_write.before.unwrap_or(Quantity(0)).0).abs()
+        .map(|entry| {
+            (entry.stock_level_write.written.0 - entry.stock_level_write.before.unwrap_or(Quantity(0)).0)
+                .abs()
         })
         .sum();
     let changes: Vec<ChangeId> = moves.iter().map(|verdict| verdict.id).collect();
@@ -442,14 +443,14 @@ async fn log_call(
     tracing::info!(
         event = event::OUTBOX_FINISHED,
         exchange = answer.id.0,
-        entries = lines.len(),
+        entries = entries.len(),
         changes = changes.len(),
         ids,
         keys,
         units_moved = written,
         window_ms,
         "{} entries answered",
-        lines.len()
+        entries.len()
     );
     let others = moves.iter().filter(|verdict| verdict.to != ChangeState::Applied);
     change_events::log_outcomes(context, &others.cloned().collect::<Vec<_>>()).await;

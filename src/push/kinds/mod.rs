@@ -347,11 +347,11 @@ impl<'a> DeliveryRun<'a> {
         &mut self,
         lane: Lane,
         request: Result<PlatformRequest, InvalidRequest>,
-        shipments: &[CallEntry<T>],
+        entries: &[CallEntry<T>],
         seen_at: Moment,
         summary: &mut PushSummary,
     ) -> Result<Option<AnsweredExchange>, JobError> {
-        let claims: Vec<ClaimEvidence> = shipments.iter().map(|shipment| shipment.evidence.clone()).collect();
+        let claims: Vec<ClaimEvidence> = entries.iter().map(|entry| entry.evidence.clone()).collect();
         self.claim_and_send(lane, request, &claims, &[], seen_at, summary).await
     }
 
@@ -375,7 +375,7 @@ impl<'a> DeliveryRun<'a> {
             return Ok(None);
         }
         let changes: Vec<ClaimedChange> =
-            claims.iter().map(|claims| ClaimedChange { id: claims.id, written: None }).collect();
+            claims.iter().map(|claim| ClaimedChange { id: claim.id, written: None }).collect();
         let call_claim = ClaimedCall {
             run: self.run,
             lane,
@@ -392,7 +392,7 @@ impl<'a> DeliveryRun<'a> {
         let answer = self.context.send_exchange(permit, begun, request).await;
         summary.calls += 1;
         let operation = answer.reply.operation;
-        let ids: Vec<ChangeId> = claims.iter().map(|claims| claims.id).collect();
+        let ids: Vec<ChangeId> = claims.iter().map(|claim| claim.id).collect();
         match claim::complete_unaccepted(self.context, &ids, &answer).await? {
             CallOutcome::Answered => {
                 self.consecutive_refusals = 0;
@@ -414,7 +414,7 @@ impl<'a> DeliveryRun<'a> {
             }
             CallOutcome::Throttled => {}
             CallOutcome::NotSent(why) => self.stop_calls(why, summary),
-            CallOutcome::Refused { status, why } => {
+            CallOutcome::Rejected { status, why } => {
                 self.handle_refusal(claims, (status, why), &answer, summary).await?
             }
         }
@@ -431,12 +431,12 @@ impl<'a> DeliveryRun<'a> {
     async fn complete_answer(
         &self,
         answer: &AnsweredExchange,
-        case_key: &impl ApplyAnswer,
+        application: &impl ApplyAnswer,
         summary: &mut PushSummary,
     ) -> Result<(), JobError> {
         let mut retry = self.context.retry_commit(RECORD_ANSWER);
         let moves = loop {
-            let attempt = self.try_complete_answer(answer, case_key).await;
+            let attempt = self.try_complete_answer(answer, application).await;
             if let Some(moves) = retry.check_attempt(attempt).await? {
                 break moves;
             }
@@ -449,12 +449,12 @@ impl<'a> DeliveryRun<'a> {
     async fn try_complete_answer(
         &self,
         answer: &AnsweredExchange,
-        case_key: &impl ApplyAnswer,
+        application: &impl ApplyAnswer,
     ) -> Result<Vec<ChangeOutcome>, StoreError> {
         let mut write = self.context.store.begin_write(Durability::Full).await?;
         let is_over = write.exchange_has_ended(answer.id).await?;
         let position = self.context.exchange_end(&mut write, answer).await?;
-        let moves = case_key.apply_answer(&mut write, answer, position).await?;
+        let moves = application.apply_answer(&mut write, answer, position).await?;
         write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
         if !is_over {
             // Otherwise the last attempt was committed despite its error, and this attempt only returns the

@@ -72,7 +72,7 @@ impl DeliveryRun<'_> {
             return self.handle_undocumented_refusal(operation, claims, why, summary).await;
         }
         let [only] = claims else {
-            self.isolated.extend(claims.iter().map(|claims| claims.id));
+            self.isolated.extend(claims.iter().map(|claim| claim.id));
             return Ok(());
         };
         match key_probe::judge_refusal(self.context, self.run, answer.sent_moment).await? {
@@ -122,7 +122,7 @@ impl DeliveryRun<'_> {
                 self.skipped.insert(only.id);
                 summary.note_failure(why);
             }
-            several => self.isolated.extend(several.iter().map(|claims| claims.id)),
+            several => self.isolated.extend(several.iter().map(|claim| claim.id)),
         }
         Ok(())
     }
@@ -132,9 +132,7 @@ impl DeliveryRun<'_> {
 pub(super) fn entry_names(claims: &[ClaimEvidence]) -> Vec<&str> {
     claims
         .iter()
-        .map(|claims| {
-            claims.ordering_key.split_once(' ').map_or(claims.ordering_key.as_str(), |(_, name)| name)
-        })
+        .map(|claim| claim.ordering_key.split_once(' ').map_or(claim.ordering_key.as_str(), |(_, name)| name))
         .collect()
 }
 
