@@ -8,7 +8,7 @@ use super::start_error::StartError;
 use crate::exec::{self, JobContext, JobError, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunTrigger, WarehouseId};
-use crate::store::{AccountBinding, Durability, StoreError};
+use crate::store::{Durability, StoreError};
 use crate::sync;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeSet;
@@ -29,9 +29,8 @@ impl AccountIdentity {
         Ok(context.store.account_binding().await?.is_compatible(&self.base_url, self.key_text()))
     }
 
-    /// Verifies that the database belongs to this account and stores the binding.
-    ///
-    /// Makes one call if the address or the key is new and warehouses are known.
+    /// Verifies that the database belongs to this account and stores the binding. Lists the warehouses if the
+    /// address or the key is new and warehouses are known.
     pub(super) async fn verify_binding(&self, context: &JobContext) -> Result<(), StartError> {
         let binding = context.store.account_binding().await?;
         if !binding.is_compatible(&self.base_url, self.key_text()) {
@@ -45,13 +44,9 @@ impl AccountIdentity {
                 });
             }
         }
-        Ok(self.store_binding(context, &binding).await?)
-    }
-
-    async fn store_binding(&self, context: &JobContext, binding: &AccountBinding) -> Result<(), StoreError> {
         let mut write = context.store.begin_write(Durability::Full).await?;
-        write.account_binding_store(binding, &self.base_url, self.key_text()).await?;
-        write.commit().await
+        write.account_binding_store(&binding, &self.base_url, self.key_text()).await?;
+        Ok(write.commit().await?)
     }
 
     /// Lists the warehouses in a run of its own, so that the journal records the call.
@@ -62,20 +57,20 @@ impl AccountIdentity {
     ) -> Result<bool, StartError> {
         let list = async |run| {
             let found = sync::lists_any_warehouse(context, run, known).await;
-            let end = match &found {
-                Ok(true) => (RunOutcome::Ok, "another address or key, and the same company".to_owned()),
-                Ok(false) => (RunOutcome::Failed, "another address or key, and another company".to_owned()),
+            let (outcome, summary) = match &found {
+                Ok(true) => (RunOutcome::Ok, "another address or key of the same account".to_owned()),
+                Ok(false) => (RunOutcome::Failed, "the address or the key is of another account".to_owned()),
                 Err(error) => (RunOutcome::Failed, error.to_string()),
             };
-            (found, end)
+            (found, (outcome, summary))
         };
         let (job, end) = ((JobKind::Warehouses, RunTrigger::Operator), RunEnd::Beside(Durability::Normal));
         let found = exec::with_run(context, job, end, None, list).await?;
         found.map_err(|error| match error {
             JobError::Store(error) => error.into(),
             error => StartError::Unverified(format!(
-                "the address or the integration key is another than last time, and {} cannot be asked whether it is \
-                 the same company: {error}",
+                "the address or the integration key differs from the last start, and the check that {} has the same \
+                 account failed: {error}",
                 self.base_url
             )),
         })

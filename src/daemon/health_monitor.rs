@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The interval after which a lasting finding is logged again.
 const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct HealthMonitor {
@@ -24,7 +23,7 @@ pub(super) struct HealthMonitor {
     limits: limiter::LimiterSettings,
     /// The findings that are logged and open, each with the time it was last logged.
     logged: BTreeMap<(FindingCode, Vec<String>), Moment>,
-    summary: String,
+    pub(super) summary: String,
 }
 
 impl HealthMonitor {
@@ -37,13 +36,8 @@ impl HealthMonitor {
         (self.metrics, self.limits) = (config.metrics_file.clone(), config.limits.clone());
     }
 
-    pub(super) fn summary_line(&self) -> &str {
-        &self.summary
-    }
-
-    /// Writes the first metrics and logs nothing.
-    ///
-    /// Work that waited while no daemon ran gets its first minute before a finding is logged.
+    /// Writes the first metrics and logs nothing. Work that waited while no daemon ran gets its first minute
+    /// before a finding is logged.
     pub(super) async fn write_first_metrics(&self, context: &JobContext) -> Result<(), StoreError> {
         let (health, _) = self.judge_health(context).await?;
         self.write_metrics(context, &health).await
@@ -102,49 +96,42 @@ impl HealthMonitor {
         }
         for (code, subjects) in before.keys().filter(|name| !self.logged.contains_key(*name)) {
             let (code, subjects) = (code.as_str(), subjects.join(", "));
-            tracing::info!(event = event::HEALTH_CLEARED, code, subjects, "over: {code} {subjects}");
+            tracing::info!(event = event::HEALTH_CLEARED, code, subjects, "the finding {code} has cleared");
         }
     }
 }
 
-/// Returns the identity of a finding for repeated logging.
-///
-/// The operation or account is part of the identity. Changes and records are not, because their number may
-/// differ each minute.
+/// Returns the identity of a finding for repeated logging. It includes the operation or account, but no
+/// changes and records, because their number may differ each minute.
 fn finding_identity(finding: &Finding) -> (FindingCode, Vec<String>) {
-    let keeps = matches!(finding.code, FindingCode::QuotaHold | FindingCode::PushFails);
-    (finding.code, if keeps { finding.subjects.clone() } else { Vec::new() })
+    let has_subjects = matches!(finding.code, FindingCode::QuotaHold | FindingCode::PushFails);
+    (finding.code, if has_subjects { finding.subjects.clone() } else { Vec::new() })
 }
 
 fn log_finding(finding: &Finding, health: &HealthReport) {
-    let all = health.findings.iter().filter(|other| finding_identity(other) == finding_identity(finding));
-    let (code, count) = (finding.code.as_str(), all.map(|other| other.count).sum::<i64>());
+    let equal = health.findings.iter().filter(|other| finding_identity(other) == finding_identity(finding));
+    let (code, count) = (finding.code.as_str(), equal.map(|other| other.count).sum::<i64>());
     let (since, subjects) = (finding.since.map(|since| since.to_rfc3339()), finding.subjects.join(", "));
     tracing::warn!(event = event::HEALTH_FINDING, code, count, since, subjects, "{}", finding.full_text());
 }
 
 /// Logs each job whose data is stale by age, independent of the scheduler.
 fn log_stale_jobs(health: &HealthReport, finding: &Finding) {
-    let stale = health.rows.jobs.iter().filter(|row| finding.subjects.contains(&row.job));
-    for row in stale {
+    for row in health.rows.jobs.iter().filter(|row| finding.subjects.contains(&row.job)) {
         let age = row.age_seconds.map_or_else(|| "never read".into(), |age| format!("{age} s old"));
-        let outcome = row.last_outcome.as_deref().unwrap_or("not run yet");
+        let (job, outcome) = (&row.job, row.last_outcome.as_deref().unwrap_or("not run yet"));
         tracing::warn!(
             event = event::STALE,
-            job = row.job,
+            job,
             age_seconds = row.age_seconds,
-            "the data of {} is {age}; its last run: {outcome}; see `tallyd job list --kind {}`",
-            row.job,
-            row.job
+            "the data of {job} is {age}; its last run: {outcome}; see `tallyd job list --kind {job}`"
         );
     }
 }
 
-/// Fails and logs if the open database is no longer the file at its path.
-///
-/// Data written after that would be lost to the next start.
+/// Fails and logs if the open database is no longer the file at its path. Data written after that would be
+/// lost to the next start.
 pub(super) fn check_database_file(context: &JobContext) -> Result<(), StoreError> {
-    context.store.check_in_place().inspect_err(|error| {
-        tracing::error!(event = event::DATABASE_REPLACED, "{error}");
-    })
+    let in_place = context.store.check_in_place();
+    in_place.inspect_err(|error| tracing::error!(event = event::DATABASE_REPLACED, "{error}"))
 }

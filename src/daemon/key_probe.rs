@@ -8,8 +8,8 @@
 use super::account_check::AccountIdentity;
 use super::start_error::StartError;
 use crate::client::{AccountKeys, Client, HttpTransport};
-use crate::config::KeySource;
-use crate::exec::{self, JobContext, KeyStatus, RunEnd};
+use crate::config::{KeySource, ServiceConfig};
+use crate::exec::{self, JobContext, JobError, KeyStatus, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RetryDelays, RunTrigger};
 use crate::reconcile::proof::KeyState;
@@ -34,7 +34,6 @@ pub(super) struct KeyProbe {
     /// The transport with new keys that are not verified yet; only probes use it.
     trial: Option<Arc<HttpTransport>>,
     refusal: Option<RefusalState>,
-    is_restored: bool,
 }
 
 struct RefusalState {
@@ -46,30 +45,30 @@ struct RefusalState {
 }
 
 impl KeyProbe {
-    pub(super) fn new(source: KeySource, base_url: String, transport: Option<Arc<HttpTransport>>) -> Self {
+    pub(super) fn new(service: &ServiceConfig, transport: Option<Arc<HttpTransport>>) -> Self {
+        let (source, base_url) = (service.keys.clone(), service.base_url.clone());
         let keyless = || AccountIdentity { base_url: base_url.clone(), integration_key: None };
         let account = transport.is_none().then(keyless);
-        Self { source, base_url, transport, account, trial: None, refusal: None, is_restored: false }
+        Self { source, base_url, transport, account, trial: None, refusal: None }
     }
 
     pub(super) fn start_probing(&mut self) {
-        if self.refusal.is_none() {
-            if self.source.needs_restart() {
-                tracing::warn!(
-                    event = event::DAEMON_WARNING,
-                    "the keys are copies made at the start (systemd credentials, environment): after you replace \
-                     the key, `systemctl restart` applies it"
-                );
-            }
-            let mut delays = RetryDelays::slow_retry();
-            let now = Instant::now();
-            let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
-            self.refusal =
-                Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });
+        if self.refusal.is_some() {
+            return;
         }
+        if self.source.needs_restart() {
+            tracing::warn!(
+                event = event::DAEMON_WARNING,
+                "the keys are copies made at the start (systemd credentials, environment): after you replace \
+                 the key, `systemctl restart` applies it"
+            );
+        }
+        let (mut delays, now) = (RetryDelays::slow_retry(), Instant::now());
+        let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
+        self.refusal =
+            Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });
     }
 
-    /// Replaces the source of the keys, and probes at once if a changed key is not verified.
     pub(super) async fn replace_source(
         &mut self,
         source: KeySource,
@@ -78,9 +77,7 @@ impl KeyProbe {
         self.source = source;
         if self.read_changed_keys(context).await? && context.limiter.is_refused() {
             self.start_probing();
-            if let Some(refused) = &mut self.refusal {
-                refused.probe_at = Instant::now();
-            }
+            self.refusal.iter_mut().for_each(|refused| refused.probe_at = Instant::now());
         }
         Ok(())
     }
@@ -89,45 +86,34 @@ impl KeyProbe {
         self.refusal.as_ref().map(|refused| refused.read_at.min(refused.probe_at))
     }
 
-    /// Returns true once after the key was restored.
-    pub(super) fn take_restored(&mut self) -> bool {
-        std::mem::take(&mut self.is_restored)
-    }
-
-    /// Reads the key files and starts a probe, if either is due.
-    pub(super) async fn check_due(&mut self, context: &JobContext) -> Result<(), StoreError> {
-        let Some(refused) = &mut self.refusal else { return Ok(()) };
+    /// Reads the key files and starts a probe, if either is due. Returns true if a probe has restored the key.
+    pub(super) async fn check_due(&mut self, context: &JobContext) -> Result<bool, StoreError> {
+        let Some(refused) = &mut self.refusal else { return Ok(false) };
         let now = Instant::now();
         if now < refused.read_at && now < refused.probe_at {
-            return Ok(());
+            return Ok(false);
         }
         refused.read_at = now + KEY_POLL_INTERVAL;
-        match refused.probing.take_if(|probe| probe.is_finished()) {
-            Some(probe) => {
-                // A cancelled probe decided nothing.
-                if probe.await.unwrap_or(Ok(false))? {
-                    self.mark_restored(context);
-                }
+        if let Some(probe) = refused.probing.take_if(|probe| probe.is_finished()) {
+            let works = super::join_result(probe.await).transpose()?.unwrap_or(false);
+            if works {
+                self.mark_restored(context);
             }
-            None if refused.probing.is_some() => {}
-            None => {
-                let is_new = self.read_changed_keys(context).await?;
-                self.start_probe(context, is_new, now);
+            return Ok(works);
+        }
+        if refused.probing.is_some() {
+            return Ok(false);
+        }
+        let is_new = self.read_changed_keys(context).await?;
+        if let Some(refused) = self.refusal.as_mut().filter(|refused| is_new || now >= refused.probe_at) {
+            refused.probe_at = now + refused.delays.next().unwrap_or(KEY_POLL_INTERVAL);
+            let mut context = context.clone();
+            if let Some(trial) = &self.trial {
+                context.client = Client::new(Arc::<HttpTransport>::clone(trial), Arc::clone(&context.clock));
             }
+            refused.probing = Some(tokio::spawn(probe_in_run(context, self.account.clone())));
         }
-        Ok(())
-    }
-
-    fn start_probe(&mut self, context: &JobContext, at_once: bool, now: Instant) {
-        let Some(refused) = self.refusal.as_mut().filter(|refused| at_once || now >= refused.probe_at) else {
-            return;
-        };
-        refused.probe_at = now + refused.delays.next().unwrap_or(KEY_POLL_INTERVAL);
-        let mut context = context.clone();
-        if let Some(trial) = &self.trial {
-            context.client = Client::new(Arc::<HttpTransport>::clone(trial), Arc::clone(&context.clock));
-        }
-        refused.probing = Some(tokio::spawn(probe_in_run(context, self.account.clone())));
+        Ok(false)
     }
 
     fn mark_restored(&mut self, context: &JobContext) {
@@ -136,27 +122,21 @@ impl KeyProbe {
         }
         context.limiter.lift_refusal();
         self.refusal = None;
-        self.is_restored = true;
         tracing::info!(event = event::AUTH_RESTORED, "the platform accepts the key again; calls resume");
     }
 
-    /// Returns the account of the keys in the files, and a transport with these keys.
     fn trial_transport(
         &self,
         transport: &HttpTransport,
     ) -> Result<(AccountIdentity, HttpTransport), Box<dyn Error>> {
-        let pair = self.source.read_keys()?;
-        let keys = AccountKeys { integration: pair.integration, gateway: pair.gateway };
-        let way = transport.with_keys(&keys)?;
-        Ok((
-            AccountIdentity { base_url: self.base_url.clone(), integration_key: Some(keys.integration) },
-            way,
-        ))
+        let keys = self.source.read_keys()?;
+        let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
+        let read = transport.with_keys(&keys)?;
+        let (base_url, integration_key) = (self.base_url.clone(), Some(keys.integration));
+        Ok((AccountIdentity { base_url, integration_key }, read))
     }
 
-    /// Reads the keys and returns true if they changed.
-    ///
-    /// Keys that may belong to another account are used only by probes.
+    /// Reads the keys and returns true if they changed. Only probes use keys that may be another account's.
     async fn read_changed_keys(&mut self, context: &JobContext) -> Result<bool, StoreError> {
         let Some(transport) = &self.transport else { return Ok(false) };
         let (account, read) = match self.trial_transport(transport) {
@@ -199,7 +179,8 @@ pub(super) async fn probe_in_run(
                 RunOutcome::Failed,
                 format!("probe: the platform does not tell whether it accepts the key: {why}"),
             ),
-            Err(error) => (RunOutcome::Interrupted, format!("probe: {error}")),
+            Err(error @ JobError::Stopped) => (RunOutcome::Interrupted, format!("probe: {error}")),
+            Err(error) => (RunOutcome::Failed, format!("probe: {error}")),
         };
         (outcome == RunOutcome::Ok, (outcome, summary))
     };

@@ -21,23 +21,29 @@ const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Readable for all: the collector runs as another user, and the numbers are not secret.
 const FILE_MODE: u32 = 0o644;
 
-/// Returns all metrics as text in the exposition format.
 pub(super) async fn collect_metrics(
     store: &Store,
     limit: u32,
     health: &HealthReport,
     now: Timestamp,
 ) -> Result<String, StoreError> {
+    let used = store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?;
+    let counts = store.mirror_counts().await?;
     let mut page = MetricsPage::default();
     let version = env!("CARGO_PKG_VERSION");
     page.write_samples("tallyd_info", "The running version.", "version", [(version, 1)]);
     page.write_gauge("tallyd_written_timestamp_seconds", "When this file was written.", now.0 / 1000);
     page.write_jobs(health);
-    page.write_calls(store, limit, (health, now)).await?;
+    let calls = used.iter().map(|(lane, calls, _)| (lane.as_str(), *calls));
+    page.write_samples("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", "lane", calls);
+    let throttled = used.iter().map(|(_, _, throttled)| throttled).sum();
+    page.write_gauge("tallyd_calls_throttled_last_minute", "Answers of 429 in the last 60 s.", throttled);
+    page.write_gauge("tallyd_calls_limit", "Calls that tallyd may make in any 60 s.", limit.into());
+    let is_refused = i64::from(health.rows.is_refused);
+    page.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", is_refused);
     page.write_outbox(health, now);
     let codes = FindingCode::ALL.iter().map(|code| (code.as_str(), health.count_of(*code)));
     page.write_samples("tallyd_findings", "Findings of `tallyd status` by code.", "code", codes);
-    let counts = store.mirror_counts().await?;
     for (name, help, value) in [
         ("tallyd_mirror_skus", "SKUs that the platform returned.", counts.skus),
         ("tallyd_mirror_cells", "Stock levels of the mirror.", counts.stock_levels),
@@ -92,23 +98,6 @@ impl MetricsPage {
         let oldest = i64::try_from(oldest).unwrap_or(i64::MAX);
         let help = "Age of the oldest pending change; 0 if none is pending.";
         self.write_gauge("tallyd_outbox_oldest_pending_seconds", help, oldest);
-    }
-
-    async fn write_calls(
-        &mut self,
-        store: &Store,
-        limit: u32,
-        (health, now): (&HealthReport, Timestamp),
-    ) -> Result<(), StoreError> {
-        let used = store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?;
-        let calls = used.iter().map(|(lane, calls, _)| (lane.as_str(), *calls));
-        self.write_samples("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", "lane", calls);
-        let throttled: i64 = used.iter().map(|(_, _, throttled)| throttled).sum();
-        self.write_gauge("tallyd_calls_throttled_last_minute", "Answers of 429 in the last 60 s.", throttled);
-        self.write_gauge("tallyd_calls_limit", "Calls that tallyd may make in any 60 s.", limit.into());
-        let is_refused = i64::from(health.rows.is_refused);
-        self.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", is_refused);
-        Ok(())
     }
 
     fn write_gauge(&mut self, name: &str, help: &str, value: i64) {

@@ -3,9 +3,6 @@
 //! Start: lock → database (migrations) → session (recover interrupted work) → limiter from the journal →
 //! client → schedules → ready. Stop: nothing new starts → calls that wait for a reservation give up → calls
 //! in flight complete → session ends → WAL checkpoint → lock released.
-//!
-//! The loop of [`supervise`] owns all runs. Each kind of job has one slot. Triggers that come while the job
-//! runs make it run once more afterwards.
 
 mod account_check;
 mod control;
@@ -15,27 +12,24 @@ mod key_probe;
 mod metrics;
 mod prefetch_timer;
 mod registry;
-pub mod run_job;
 mod run_once;
 mod settings;
 mod start;
 mod start_error;
-mod start_retry;
 mod supervise;
 mod system_clock;
 mod systemd;
 
-pub use control::{
-    ControlError, ControlRequest, RunResult, check_keys, find_products, read_components, run_job,
-    send_control_request, verify_mirror,
-};
+pub(crate) use control::RunResult;
+pub use control::{ControlError, ControlRequest, send_control_request};
 pub use job_slots::JobSlots;
-pub use registry::{JobCalls, job_calls};
+pub use registry::run_job;
+pub(crate) use registry::{JobCalls, job_calls};
 pub use run_once::OnceReport;
 pub use start::Daemon;
 pub use start_error::StartError;
 pub use system_clock::{SystemClock, boot_id};
-pub use systemd::notify_reload_refused;
+pub(crate) use systemd::notify_reload_refused;
 
 use crate::config::Config;
 use crate::exec::JobError;

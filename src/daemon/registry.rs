@@ -1,60 +1,51 @@
-//! Registry of the jobs: one row per kind, in the order of `run --once`.
+//! Registry of the jobs: one row per kind, in the order of `run --once`. A run starts here.
 //!
 //! Facts that other jobs depend on come first. The work queue's counts tell which order lines to read.
 //! Templates are read per storefront. Shipments close orders. Orders name kits and SKUs; kits and top sellers
 //! name SKUs. A push plans from balances.
 //!
 //! A new job needs a kind, a row here, its name in the CHECK `run_job`, and a schedule in `config`. A test
-//! compares them; it reads the CHECK from the migration that made the table last. The default schedules stand in `config`, which may not import the jobs.
+//! compares them; it reads the CHECK from the newest migration that has it. The default schedules stand in
+//! `config`, which may not import the jobs.
 
-use crate::exec::{JobContext, JobError, RunArgs, RunReport};
+use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunReport, run_recorded};
 use crate::model::{JobKind, RunId, RunTrigger};
-use crate::store::PlatformList;
-use crate::sync::{backup, balances, kit_components, lists, order_lines, prune, reports, work_queue};
+use crate::store::{PlatformList, StoreError};
+use crate::sync::{backup, balances, lists, order_lines, prune, reports};
 use crate::{push, settle};
 use std::pin::Pin;
 
 /// Calls of a job's run, after the first reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobCalls {
-    /// A call for each page of SKUs.
+pub(crate) enum JobCalls {
     PerSkuPage,
-    /// A call for each order.
     PerOrder,
-    /// A call for each shipment.
     PerShipment,
-    /// A call for each storefront.
     PerStorefront,
-    /// A call for each kit.
     PerKit,
-    /// A single call.
     Single,
-    /// As many calls as the changes need.
     AsNeeded,
     /// No call: the job maintains the database.
     None,
 }
 
-/// A run, as its job's function gets it.
-pub(super) struct JobRun<'a> {
-    pub(super) context: &'a JobContext,
-    pub(super) id: RunId,
-    pub(super) trigger: RunTrigger,
-    pub(super) args: &'a RunArgs,
+struct JobRun<'a> {
+    context: &'a JobContext,
+    id: RunId,
+    trigger: RunTrigger,
+    args: &'a RunArgs,
 }
 
 type JobFuture<'a> = Pin<Box<dyn Future<Output = Result<RunReport, JobError>> + Send + 'a>>;
 
-/// Row of a job.
 pub(super) struct JobRow {
     pub(super) kind: JobKind,
     pub(super) calls: JobCalls,
-    /// Function that does the work of a run.
-    pub(super) work: fn(JobRun<'_>) -> JobFuture<'_>,
+    work: fn(JobRun<'_>) -> JobFuture<'_>,
 }
 
 pub(super) const JOBS: [JobRow; 15] = [
-    row(JobKind::WorkQueue, JobCalls::Single, |run| Box::pin(work_queue::run(run.context, run.id))),
+    row(JobKind::WorkQueue, JobCalls::Single, |run| Box::pin(reports::run_work_queue(run.context, run.id))),
     row(JobKind::Warehouses, JobCalls::Single, |run| {
         Box::pin(lists::run(run.context, run.id, PlatformList::Warehouses, "warehouse(s)"))
     }),
@@ -71,7 +62,9 @@ pub(super) const JOBS: [JobRow; 15] = [
     row(JobKind::OrderLines, JobCalls::PerOrder, |run| {
         Box::pin(order_lines::run(run.context, run.id, run.trigger, &run.args.orders))
     }),
-    row(JobKind::KitComponents, JobCalls::PerKit, |run| Box::pin(kit_components::run(run.context, run.id))),
+    row(JobKind::KitComponents, JobCalls::PerKit, |run| {
+        Box::pin(lists::run_kit_components(run.context, run.id))
+    }),
     row(JobKind::TopSelling, JobCalls::Single, |run| Box::pin(reports::run_top_selling(run.context, run.id))),
     row(JobKind::Balances, JobCalls::PerSkuPage, |run| {
         Box::pin(balances::run(run.context, run.id, &run.args.skus))
@@ -91,14 +84,32 @@ const fn row(kind: JobKind, calls: JobCalls, work: fn(JobRun<'_>) -> JobFuture<'
     JobRow { kind, calls, work }
 }
 
-/// Returns the row of a kind.
-pub(super) fn job_row(kind: JobKind) -> &'static JobRow {
+fn job_row(kind: JobKind) -> &'static JobRow {
     JOBS.iter().find(|row| row.kind == kind).expect("every kind has a row")
 }
 
-/// Returns the calls of a run of this kind.
-pub fn job_calls(kind: JobKind) -> JobCalls {
+pub(crate) fn job_calls(kind: JobKind) -> JobCalls {
     job_row(kind).calls
+}
+
+/// Runs a job once. A failure of the job is in the result; an error means that the run could not be recorded.
+pub async fn run_job(
+    context: &JobContext,
+    kind: JobKind,
+    trigger: RunTrigger,
+) -> Result<FinishedRun, StoreError> {
+    run_job_with(context, kind, trigger, &RunArgs::default()).await
+}
+
+/// Runs a job on an operator's input, which is stored with the run. Runs of one kind follow each other.
+pub(super) async fn run_job_with(
+    context: &JobContext,
+    kind: JobKind,
+    trigger: RunTrigger,
+    args: &RunArgs,
+) -> Result<FinishedRun, StoreError> {
+    let work = async |id| (job_row(kind).work)(JobRun { context, id, trigger, args }).await;
+    run_recorded(context, kind, trigger, args, work).await
 }
 
 #[cfg(test)]
@@ -106,14 +117,22 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    /// Returns the text of all migrations, oldest first.
+    fn migrations() -> String {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/mirror");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let files: BTreeSet<_> = files.collect();
+        files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    }
+
     #[test]
     fn the_schema_and_the_packaged_configuration_name_the_jobs_of_the_registry() {
         let rows: BTreeSet<&str> = JOBS.iter().map(|row| row.kind.as_str()).collect();
         let kinds: BTreeSet<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
         assert_eq!((rows.len(), &rows), (JOBS.len(), &kinds));
 
-        let schema = include_str!("../../migrations/mirror/0001_journal.sql");
-        let (_, check) = schema.split_once("CONSTRAINT run_job CHECK (job IN (").unwrap();
+        let schema = migrations();
+        let (_, check) = schema.rsplit_once("CONSTRAINT run_job CHECK (job IN (").unwrap();
         let (names, _) = check.split_once("))").unwrap();
         let checked: BTreeSet<&str> = names.split(',').map(|name| name.trim().trim_matches('\'')).collect();
         assert_eq!(checked, rows);

@@ -6,12 +6,12 @@
 use super::registry::{self, JobCalls, JobRow};
 use super::start::Daemon;
 use super::start_error::StartError;
-use crate::daemon::run_job;
 use crate::exec::FinishedRun;
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunTrigger};
+use crate::schedule::Schedule;
 use crate::settle;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The result of `run --once`.
 #[derive(Debug)]
@@ -32,19 +32,21 @@ impl OnceReport {
 impl Daemon {
     /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
     pub async fn run_once(self) -> Result<OnceReport, StartError> {
-        let enabled: Vec<JobKind> =
-            self.config.jobs.enabled_schedules().into_iter().map(|(kind, _)| kind).collect();
+        let schedules: BTreeMap<JobKind, Schedule> =
+            self.config.jobs.enabled_schedules().into_iter().collect();
         let mut next = VecDeque::new();
         for JobRow { kind, calls, .. } in registry::JOBS {
-            let is_maintenance = calls == JobCalls::None;
-            let runs = kind == JobKind::Push || enabled.contains(&kind);
-            if runs && (!is_maintenance || self.is_overdue(kind).await?) {
+            let may_run = match schedules.get(&kind) {
+                Some(schedule) => calls != JobCalls::None || self.is_overdue(kind, schedule).await?,
+                None => kind == JobKind::Push,
+            };
+            if may_run {
                 next.push_back(kind);
             }
         }
         let mut once = OnceReport { runs: Vec::new(), skipped: Vec::new() };
         while let Some(kind) = next.pop_front() {
-            let finished = run_job::run_job(&self.context, kind, RunTrigger::Once).await?;
+            let finished = registry::run_job(&self.context, kind, RunTrigger::Once).await?;
             finished.log_failed(None);
             let (refused, wakes, run) = (finished.is_key_refused, finished.wakes, finished.run);
             let has_failed = finished.outcome == RunOutcome::Failed;
@@ -61,27 +63,20 @@ impl Daemon {
             }
             next.extend(wakes.filter(|kind| !next.contains(kind)));
             // Checks that are due now run at once; checks that need a quiet time are left to the next start.
-            if kind == JobKind::Push && enabled.contains(&JobKind::Settle) && self.settle_is_due().await? {
-                next.push_back(JobKind::Settle);
+            if kind == JobKind::Push && schedules.contains_key(&JobKind::Settle) {
+                let due = settle::next_check_at(&self.context).await?;
+                next.extend(due.filter(|due| *due <= self.context.now()).map(|_| JobKind::Settle));
             }
         }
         self.close().await?;
         Ok(once)
     }
 
-    /// Returns true if a scheduled start has passed since the job's last success.
-    ///
-    /// If the job never succeeded, the time counts from the first session of the database.
-    async fn is_overdue(&self, kind: JobKind) -> Result<bool, StartError> {
-        let schedules = self.config.jobs.enabled_schedules();
-        let schedule = schedules.iter().find(|(scheduled, _)| *scheduled == kind);
+    /// Returns true if a scheduled start has passed since the job's last success, or else since the first
+    /// session of the database.
+    async fn is_overdue(&self, kind: JobKind, schedule: &Schedule) -> Result<bool, StartError> {
         let last = self.context.store.job_last_ok_or_start(kind).await?;
-        let next = schedule.zip(last).and_then(|((_, schedule), last)| schedule.next_start(kind, last));
+        let next = last.and_then(|last| schedule.next_start(kind, last));
         Ok(next.is_some_and(|next| next <= self.context.now()))
-    }
-
-    async fn settle_is_due(&self) -> Result<bool, StartError> {
-        let due = settle::next_check_at(&self.context).await?;
-        Ok(due.is_some_and(|due| due <= self.context.now()))
     }
 }

@@ -6,9 +6,8 @@ use crate::exec::{BackupSettings, JobSettings};
 use crate::model::{JobKind, Timestamp};
 use crate::store::JobSchedule;
 
-/// The free disk space below which no change is claimed (docs/rules.md 35).
-///
-/// It suffices for the answers of all calls in flight and for the log.
+/// The free disk space below which no change is claimed (docs/rules.md 35). It suffices for the answers of
+/// all calls in flight and for the log.
 const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 
 pub(super) fn http_settings(config: &Config) -> HttpSettings {
@@ -42,10 +41,8 @@ pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }
 
-/// Returns the part of a new configuration that can be applied before a restart.
-///
-/// The old time-out stays, also for quiet times, because a quiet time must outlast the calls that are really
-/// made.
+/// Returns the part of a new configuration that can be applied before a restart. The old time-out stays, also
+/// for quiet times, because a quiet time must outlast the calls that are really made.
 pub(super) fn until_restart(old: &Config, new: Config) -> Config {
     let service = config::ServiceConfig { keys: new.service.keys, ..old.service.clone() };
     let log = config::LogConfig { format: old.log.format, ..new.log };

@@ -1,19 +1,19 @@
 //! The start of the daemon, in the order given in [`super`].
 
 use super::account_check::AccountIdentity;
-use super::key_probe::{self, KeyProbe};
-use super::start_error::StartError;
-use super::supervise::Supervisor;
+use super::health_monitor::check_database_file;
+use super::key_probe;
+use super::start_error::{StartError, check_attempt};
+use super::supervise::{Supervisor, end_session};
 use super::system_clock::machine_id;
-use super::{boot_id, settings, start_retry, systemd};
-use crate::client::{Client, HttpTransport, Transport};
+use super::{boot_id, settings, systemd};
+use crate::client::{AccountKeys, Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PastReservation, PersistedState};
 use crate::model::time::DAY;
 use crate::model::{Clock, Moment};
 use crate::projection;
-use crate::projection::ProjectionChanged;
 use crate::schedule::ScheduleDriver;
 use crate::store::{
     DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions, UsedReservation,
@@ -32,7 +32,7 @@ const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A daemon that is started but does not work yet.
 pub struct Daemon {
     pub(super) context: JobContext,
-    pub(super) config: Config,
+    pub(crate) config: Config,
     transport: Option<Arc<HttpTransport>>,
     _lock: DatabaseLock,
 }
@@ -45,27 +45,23 @@ impl Daemon {
 
     /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk.
     pub async fn start_with_retry(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        Self::start_with_options(
-            config,
-            clock,
-            StoreOptions { retries_forever: true, ..StoreOptions::default() },
-        )
-        .await
+        let options = StoreOptions { retries_forever: true, ..StoreOptions::default() };
+        Self::start_with_options(config, clock, options).await
     }
 
     async fn start_with_options(
         config: Config,
         clock: Arc<dyn Clock>,
-        opening: StoreOptions,
+        options: StoreOptions,
     ) -> Result<Self, StartError> {
         let keys = config.service.keys.read_keys()?;
         for warning in &keys.warnings {
             tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
         }
-        let pair = crate::client::AccountKeys { integration: keys.integration, gateway: keys.gateway };
-        let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config), &pair)?);
+        let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
+        let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config), &keys)?);
         let keyed = Some(Arc::clone(&transport));
-        Self::start_transport_with_options(config, clock, transport, keyed, opening).await
+        Self::start_with_transport(config, clock, transport, keyed, options).await
     }
 
     /// Starts over any transport; a simulation runs the platform in the same process.
@@ -74,47 +70,34 @@ impl Daemon {
         clock: Arc<dyn Clock>,
         transport: Arc<dyn Transport>,
         keyed: Option<Arc<HttpTransport>>,
+        options: StoreOptions,
     ) -> Result<Self, StartError> {
-        Self::start_transport_with_options(config, clock, transport, keyed, StoreOptions::default()).await
-    }
-
-    /// Starts over any transport, with the given options for opening the database.
-    pub async fn start_transport_with_options(
-        config: Config,
-        clock: Arc<dyn Clock>,
-        transport: Arc<dyn Transport>,
-        keyed: Option<Arc<HttpTransport>>,
-        opening: StoreOptions,
-    ) -> Result<Self, StartError> {
-        let (lock, is_patient) = (DatabaseLock::acquire(&config.database.path)?, opening.retries_forever);
+        let lock = DatabaseLock::acquire(&config.database.path)?;
+        let may_retry = if options.retries_forever { StoreError::is_busy_or_full } else { |_: &_| false };
         let (store, limiter, session_id) = loop {
-            match open_database(&config, &clock, &lock, opening.clone()).await {
-                Err(StartError::Store(error)) if is_patient && error.is_busy_or_full() => {
-                    start_retry::pause_before_retry(&error, "open the database", &*clock).await;
-                }
-                opened => break opened?,
+            let attempt = open_database(&config, &clock, &lock, options.clone()).await;
+            if let Some(opened) = check_attempt("open the database", may_retry, &*clock, attempt).await? {
+                break opened;
             }
         };
-        let client = Client::new(transport, Arc::clone(&clock));
-        let context =
-            JobContext::new(store, client, limiter, clock, session_id, settings::job_settings(&config));
+        let (client, settings) =
+            (Client::new(transport, Arc::clone(&clock)), settings::job_settings(&config));
+        let context = JobContext::new(store, client, limiter, Arc::clone(&clock), session_id, settings);
         let daemon = Self { context, config, transport: keyed, _lock: lock };
-        loop {
-            match daemon.account_identity()?.verify_binding(&daemon.context).await {
-                Err(StartError::Store(error)) if is_patient && error.is_busy_or_full() => {
-                    let doing = "store the account of the database";
-                    start_retry::pause_before_retry(&error, doing, &*daemon.context.clock).await;
-                }
-                proved => return daemon.check_verified(proved).await,
+        let verified = loop {
+            let attempt = daemon.account_identity()?.verify_binding(&daemon.context).await;
+            let doing = "store the account of the database";
+            if let Some(verified) = check_attempt(doing, may_retry, &*clock, attempt).await.transpose() {
+                break verified;
             }
-        }
+        };
+        daemon.check_verified(verified).await
     }
 
-    /// Returns the daemon, unless its database belongs to another account.
-    ///
-    /// If the account could not be checked, only probes are sent.
-    async fn check_verified(self, proved: Result<(), StartError>) -> Result<Self, StartError> {
-        match proved {
+    /// Returns the daemon, unless its database belongs to another account. If the account could not be
+    /// checked, only probes are sent.
+    async fn check_verified(self, verified: Result<(), StartError>) -> Result<Self, StartError> {
+        match verified {
             Ok(()) => Ok(self),
             Err(StartError::Unverified(why)) => {
                 drop(self.context.limiter.refuse_key(&why));
@@ -134,12 +117,7 @@ impl Daemon {
         Ok(AccountIdentity { base_url, integration_key: keys.map(|keys| keys.integration) })
     }
 
-    /// Returns the address of the platform.
-    pub fn base_url(&self) -> &str {
-        &self.config.service.base_url
-    }
-
-    /// Returns the context of the jobs; the demonstration reads the budget from it.
+    /// Returns the context of the jobs.
     pub fn context(&self) -> &JobContext {
         &self.context
     }
@@ -147,10 +125,10 @@ impl Daemon {
     /// Probes a refused key once and lifts the refusal if the platform accepts the key.
     ///
     /// For a simulation, which has its own loop.
-    pub fn probe_key(&self) -> impl Future<Output = Result<bool, StoreError>> + Send + use<> {
-        let (context, account) = (self.context.clone(), self.account_identity().ok());
+    pub fn probe_key(&self) -> impl Future<Output = Result<bool, StartError>> + Send + use<> {
+        let (context, account) = (self.context.clone(), self.account_identity());
         async move {
-            let works = key_probe::probe_in_run(context.clone(), account).await?;
+            let works = key_probe::probe_in_run(context.clone(), Some(account?)).await?;
             if works {
                 context.limiter.lift_refusal();
             }
@@ -169,21 +147,8 @@ impl Daemon {
         let (mut driver, due_jobs) =
             ScheduleDriver::start(self.config.jobs.enabled_schedules(), Arc::clone(&self.context.clock))
                 .await?;
-        let watch = self.context.store.watch_writes();
-        let service = &self.config.service;
-        let mut key_probe =
-            KeyProbe::new(service.keys.clone(), service.base_url.clone(), self.transport.clone());
-        if self.context.limiter.is_refused() {
-            key_probe.start_probing();
-        }
-        let mut supervisor = Supervisor::new(
-            self.context.clone(),
-            &self.config,
-            due_jobs,
-            driver.heartbeat(),
-            watch,
-            key_probe,
-        );
+        let (context, transport) = (self.context.clone(), self.transport.clone());
+        let mut supervisor = Supervisor::new(context, &self.config, transport, due_jobs, driver.heartbeat());
         systemd::notify_ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {
@@ -195,15 +160,11 @@ impl Daemon {
             let Some(config) = changed else { break };
             self.warn_of_restart(&config);
             let config = settings::until_restart(&self.config, config);
-            let reloaded = tokio::select! {
-                () = stop.cancelled() => None,
-                reloaded = self.reload_with_retry(&config) => Some(reloaded?),
-            };
-            if reloaded.is_none() {
-                break;
+            tokio::select! {
+                () = stop.cancelled() => break,
+                reloaded = self.reload_with_retry(&config, &mut supervisor) => reloaded?,
             }
             driver.replace_schedules(config.jobs.enabled_schedules()).await?;
-            supervisor.apply_reload(&config).await?;
             self.config = config;
             systemd::notify_ready("working, with the configuration just read");
         }
@@ -220,29 +181,32 @@ impl Daemon {
 
     /// Ends the session and checkpoints the write-ahead log; no job may be running.
     pub(super) async fn close(self) -> Result<(), StoreError> {
-        let context = self.context;
-        let mut write = context.store.begin_write(Durability::Full).await?;
-        write.session_end(context.session_id, context.now(), context.clock.moment()).await?;
-        write.commit().await?;
-        context.store.close().await
+        end_session(&self.context).await?;
+        self.context.store.close().await
     }
 
-    /// Applies a new configuration, and retries while another program holds a lock.
-    async fn reload_with_retry(&self, config: &Config) -> Result<(), StartError> {
+    /// Applies a new configuration, and retries after a transient error of the database.
+    async fn reload_with_retry(
+        &self,
+        config: &Config,
+        supervisor: &mut Supervisor,
+    ) -> Result<(), StartError> {
+        systemd::notify_reloading();
         loop {
-            match self.apply_reload(config).await {
-                Err(StartError::Store(error)) if error.is_busy_or_full() => {
-                    let doing = "apply the changed configuration";
-                    start_retry::pause_before_retry(&error, doing, &*self.context.clock).await;
-                }
-                reloaded => return reloaded,
+            check_database_file(&self.context)?;
+            let attempt = match supervisor.apply_reload(config).await {
+                Ok(()) => self.apply_reload(config).await,
+                Err(error) => Err(error.into()),
+            };
+            let (doing, may_retry) = ("apply the changed configuration", StoreError::is_transient);
+            if check_attempt(doing, may_retry, &*self.context.clock, attempt).await?.is_some() {
+                return Ok(());
             }
         }
     }
 
     /// Applies a new configuration, except its schedules, which the caller applies.
     async fn apply_reload(&self, config: &Config) -> Result<(), StartError> {
-        systemd::notify_reloading();
         self.context.reconfigure(settings::job_settings(config));
         self.context.limiter.reconfigure(config.limits.clone());
         let now = self.context.now();
@@ -293,9 +257,7 @@ async fn open_database(
 }
 
 /// Recovers interrupted work, holds what a restore may have undone, and stores the settings of jobs and
-/// policies.
-///
-/// A single transaction with full durability.
+/// policies. A single transaction with full durability.
 async fn begin_session(
     store: &Store,
     config: &Config,
@@ -314,7 +276,8 @@ async fn begin_session(
     write.job_schedules_store(&settings::job_plans(config, now), now).await?;
     write.quantity_policies_store(&settings::policy_codes(config)).await?;
     write.commit().await?;
-    if let Some(ProjectionChanged { from, to, projected_again }) = changed {
+    if let Some((from, projected_again)) = changed {
+        let to = projection::PROJECTION_VERSION;
         tracing::info!(
             event = event::PROJECTION_CHANGED,
             from,
@@ -345,10 +308,8 @@ async fn begin_session(
     Ok(started.session_id)
 }
 
-/// Restores the limiter from the journal.
-///
-/// If the database went back in time, its newest calls are unknown. The known calls then count as just
-/// answered, as after a reboot.
+/// Restores the limiter from the journal. If the database went back in time, its newest calls are unknown.
+/// The known calls then count as just answered, as after a reboot.
 async fn restore_limiter(
     store: &Store,
     config: &Config,
@@ -360,8 +321,8 @@ async fn restore_limiter(
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
     let used = store.exchange_reservations(&boot_id, limits.calls_per_minute).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
-    let stored = store.limiter_state().await?.and_then(|text| serde_json::from_str(&text).ok());
-    let mut limiter_state: LimiterState = stored.unwrap_or_default();
+    let stored = store.limiter_state().await?;
+    let mut limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));
     // The first call shows if a refused key was replaced; the call that was judging an operation no longer
     // exists.
     limiter_state.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
@@ -376,9 +337,20 @@ async fn restore_limiter(
     Ok(Limiter::new(limits, Arc::clone(clock), persisted))
 }
 
-/// Returns the reservation of a call from an earlier run.
-///
-/// Times of another boot cannot be compared, so such a call counts as just answered.
+/// Returns the stored state, or the default if another version of the program wrote an unreadable one.
+fn parse_limiter_state(text: &str) -> LimiterState {
+    serde_json::from_str(text).unwrap_or_else(|error| {
+        tracing::warn!(
+            event = event::DAEMON_WARNING,
+            "the stored state of the limiter is unreadable ({error}); its holds and its adaptive limit are dropped; \
+             the platform orders a wait again with its next 429"
+        );
+        LimiterState::default()
+    })
+}
+
+/// Returns the reservation of a call from an earlier run. Times of another boot cannot be compared, so such a
+/// call counts as just answered.
 fn past_reservation(used: &UsedReservation, now: Moment) -> PastReservation {
     match (used.is_same_boot, used.answered_moment) {
         (true, Some(given_up)) if used.is_given_up => PastReservation::GivenUp(used.operation, given_up),

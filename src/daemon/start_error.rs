@@ -1,11 +1,21 @@
-//! Errors that prevent or end a start of the daemon.
+//! Errors that prevent or end a start of the daemon, and the retry after a locked database or a full disk.
+//!
+//! A running daemon survives both. If a start failed instead, systemd would restart it ten times within ten
+//! minutes and then leave it stopped (`StartLimitBurst=` in systemd/tallyd.service).
 
+use super::systemd;
 use crate::client::SetupError;
 use crate::config::KeyError;
+use crate::model::Clock;
 use crate::projection::ProjectionError;
 use crate::schedule::DriverError;
 use crate::store::{LockError, StoreError};
+use crate::telemetry::event;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The pause between two attempts. Each attempt also waits for the lock itself.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// An error that prevents or ends a start of the daemon.
 #[derive(Debug, thiserror::Error)]
@@ -45,4 +55,26 @@ pub enum StartError {
     /// The account could not be checked. The start goes on; a probe repeats the check.
     #[error("{0}")]
     Unverified(String),
+}
+
+/// Returns the result of an attempt; `None`, after a pause, for an error after which `may_retry` is true.
+/// Reports such an error to systemd and the log. `doing` completes "cannot … yet".
+pub(super) async fn check_attempt<T>(
+    doing: &str,
+    may_retry: impl Fn(&StoreError) -> bool,
+    clock: &dyn Clock,
+    attempt: Result<T, StartError>,
+) -> Result<Option<T>, StartError> {
+    let error = match attempt {
+        Err(StartError::Store(error)) if may_retry(&error) => error,
+        ended => return ended.map(Some),
+    };
+    systemd::notify_waiting(&format!("cannot {doing} yet: {error}"));
+    systemd::notify_alive();
+    tracing::error!(
+        event = event::DATABASE_WRITE_FAILED,
+        "cannot {doing} yet; tallyd retries until it succeeds: {error}"
+    );
+    clock.sleep(RETRY_PAUSE).await;
+    Ok(None)
 }

@@ -4,35 +4,35 @@
 //! change that another program queued, a finished run, a due retry, the watchdog or a signal. Each kind of
 //! job has one slot; a trigger for a running job is remembered once. The loop sleeps between wake-ups.
 
-use super::control::ControlServer;
+use super::control::serve_request;
 use super::health_monitor::{self, HealthMonitor};
 use super::job_slots::JobSlots;
 use super::key_probe::KeyProbe;
 use super::prefetch_timer::PrefetchTimer;
+use super::registry::run_job;
 use super::systemd;
+use crate::client::HttpTransport;
 use crate::config::Config;
-use crate::daemon::run_job;
 use crate::exec;
 use crate::exec::{FinishedRun, JobContext};
 use crate::journal::RunOutcome;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
 use crate::schedule::{DueJob, Heartbeat, Schedule};
-use crate::settle;
 use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
+use crate::{settle, sync};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// The time to collect changes that are queued one by one, so that they share calls.
 const COLLECT_TIME: Duration = Duration::from_millis(40);
-/// The delays between checks of the outbox after the write-ahead log was written.
-///
-/// The log is written when a commit begins. The committed rows are readable only after the disk has synced,
-/// which can take any time.
+/// The delays between checks of the outbox after the write-ahead log was written. The log is written when a
+/// commit begins. The committed rows are readable only after the disk has synced, which can take any time.
 const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
     Duration::from_millis(5),
     Duration::from_millis(30),
@@ -40,9 +40,8 @@ const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(8),
 ];
-/// The time limit for calls in flight at shutdown; unanswered calls are then in doubt.
-///
-/// [`DRAIN_TIMEOUT`] and [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
+/// The time limit for calls in flight at shutdown; unanswered calls are then in doubt. [`DRAIN_TIMEOUT`] and
+/// [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The delay after a settle run that did not complete ([`SETTLE_RETRY_DELAY`]) or did ([`SETTLE_DELAY_MIN`]).
@@ -52,16 +51,27 @@ const SETTLE_DELAY_MIN: Duration = Duration::from_secs(1);
 const PUSH_RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 /// The interval of the health check, and of the check of the outbox if no notification came.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
+const CATCH_UP_RETRY_DELAY: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy)]
+enum Task {
+    Job,
+    Request,
+    Prefetch,
+    Orders,
+}
+
+type TaskEnd = (Task, Result<Option<FinishedRun>, StoreError>);
 
 pub(super) struct Supervisor {
-    pub(super) context: JobContext,
-    pub(super) schedules: BTreeMap<JobKind, Schedule>,
-    pub(super) due: mpsc::UnboundedReceiver<DueJob>,
-    pub(super) watch: DatabaseWatch,
-    pub(super) key_probe: KeyProbe,
+    context: JobContext,
+    schedules: BTreeMap<JobKind, Schedule>,
+    due: mpsc::UnboundedReceiver<DueJob>,
+    watch: DatabaseWatch,
+    key_probe: KeyProbe,
     heartbeat: Heartbeat,
     health_monitor: HealthMonitor,
-    runs: JoinSet<Result<FinishedRun, StoreError>>,
+    tasks: JoinSet<TaskEnd>,
     job_slots: JobSlots<Instant>,
     last_change: ChangeId,
     /// The next check of the outbox, and the delays of the checks after it.
@@ -71,29 +81,34 @@ pub(super) struct Supervisor {
     /// The id of the last order request that was seen (`NewEntries::order_read_request`).
     last_order_request: i64,
     last_resolution: Position,
-    control_server: ControlServer,
+    /// The id of the last request of a command that was started; requests start in the order of their ids.
+    last_request: i64,
     prefetch_timer: PrefetchTimer,
-    has_caught_up: bool,
+    /// The next attempt to catch up; `None` after the first that succeeded.
+    catch_up_at: Option<Instant>,
 }
 
 impl Supervisor {
     pub(super) fn new(
         context: JobContext,
         config: &Config,
+        transport: Option<Arc<HttpTransport>>,
         due: mpsc::UnboundedReceiver<DueJob>,
         heartbeat: Heartbeat,
-        watch: DatabaseWatch,
-        key_probe: KeyProbe,
     ) -> Self {
+        let mut key_probe = KeyProbe::new(&config.service, transport);
+        if context.limiter.is_refused() {
+            key_probe.start_probing();
+        }
         Self {
-            context,
             schedules: config.jobs.enabled_schedules().into_iter().collect(),
             due,
-            watch,
+            watch: context.store.watch_writes(),
+            context,
             key_probe,
             heartbeat,
             health_monitor: HealthMonitor::new(config),
-            runs: JoinSet::new(),
+            tasks: JoinSet::new(),
             job_slots: JobSlots::default(),
             last_change: ChangeId(0),
             next_outbox_check: None,
@@ -101,9 +116,9 @@ impl Supervisor {
             settle_at: None,
             last_order_request: 0,
             last_resolution: Position(0),
-            control_server: ControlServer::default(),
+            last_request: 0,
             prefetch_timer: PrefetchTimer::new(),
-            has_caught_up: false,
+            catch_up_at: Some(Instant::now()),
         }
     }
 
@@ -129,9 +144,7 @@ impl Supervisor {
         stop: &CancellationToken,
         reload: &mut mpsc::Receiver<Config>,
     ) -> Result<Option<Config>, StoreError> {
-        if !std::mem::replace(&mut self.has_caught_up, true) {
-            self.catch_up().await?;
-        }
+        self.catch_up_if_due().await?;
         warn_if_transient(self.health_monitor.write_first_metrics(&self.context).await)?;
         let watchdog = systemd::watchdog_interval().unwrap_or(HEALTH_INTERVAL);
         let mut feed = Instant::now() + watchdog;
@@ -144,30 +157,28 @@ impl Supervisor {
                 self.job_slots.next_retry(),
                 self.settle_at,
                 self.key_probe.next_check_at(),
+                self.catch_up_at,
             ];
             let wake = due
                 .into_iter()
                 .flatten()
-                .fold(feed.min(next_health_check).min(self.prefetch_timer.due_at()), Instant::min);
+                .fold(feed.min(next_health_check).min(self.prefetch_timer.next_at), Instant::min);
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
-                Some((kind, at)) = self.due.recv() => self.handle_fired(kind, at).await?,
-                Some(ended) = self.runs.join_next() => self.handle_ended(ended).await?,
-                Some(answered) = self.control_server.next_answered() => {
-                    if let Some(finished) = answered? {
-                        finished.log_failed(None);
-                        self.plan_follow_up(&finished).await?;
-                    }
-                }
-                Some(read) = self.prefetch_timer.next_ended() => warn_if_transient(self.handle_prefetch(read).await)?,
+                Some((kind, at)) = self.due.recv() => self.handle_fired(kind, at, RunTrigger::Schedule).await?,
+                Some(ended) = self.tasks.join_next() => self.handle_ended(ended).await?,
                 () = self.watch.wait_for_write() => self.next_outbox_check = split_delays(&OUTBOX_CHECK_DELAYS),
                 () = sleep_until(wake) => {}
             }
             health_monitor::check_database_file(&self.context)?;
+            self.catch_up_if_due().await?;
             let now = Instant::now();
             if now >= feed {
-                self.feed_watchdog();
+                // A scheduler that no longer ticks is as dead as this loop would be.
+                if self.heartbeat.has_beaten() {
+                    systemd::notify_alive();
+                }
                 feed = now + watchdog;
             }
             if now >= next_health_check {
@@ -179,9 +190,11 @@ impl Supervisor {
                 warn_if_transient(self.check_outbox().await)?;
             }
             self.begin_due(now);
-            self.prefetch_timer.start_due(&self.context, now, self.job_slots.is_active(JobKind::Balances));
-            warn_if_transient(self.key_probe.check_due(&self.context).await)?;
-            if self.key_probe.take_restored() {
+            if self.prefetch_timer.start_prefetch(now, self.job_slots.is_active(JobKind::Balances)) {
+                let context = self.context.clone();
+                self.spawn_task(Task::Prefetch, async move { sync::prefetch_balances(&context).await });
+            }
+            if warn_if_transient(self.key_probe.check_due(&self.context).await)? == Some(true) {
                 for kind in self.job_slots.take_refused() {
                     self.begin_run(kind, RunTrigger::Retry);
                 }
@@ -196,35 +209,51 @@ impl Supervisor {
         self.key_probe.replace_source(config.service.keys.clone(), &self.context).await
     }
 
-    /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
-    async fn catch_up(&mut self) -> Result<(), StoreError> {
-        let now = self.context.now();
-        for (kind, schedule) in self.schedules.clone() {
-            let last = self.context.store.job_last_fired(kind).await?;
-            if let Some(due) = schedule.catch_up(kind, last, now) {
-                warn_if_transient(self.note_fired(kind, due).await)?;
-                self.begin_run(kind, RunTrigger::Missed);
-            }
+    async fn catch_up_if_due(&mut self) -> Result<(), StoreError> {
+        let now = Instant::now();
+        if self.catch_up_at.is_none_or(|at| now < at) {
+            return Ok(());
         }
-        self.last_resolution = self.context.store.journal_position().await?;
-        self.last_change = ChangeId(self.context.store.new_entries(self.last_resolution).await?.change);
-        self.begin_run(JobKind::Push, RunTrigger::Outbox);
-        self.control_server.start_waiting(&self.context).await?;
-        self.plan_settle(Duration::ZERO).await
+        self.catch_up_at = Some(now + CATCH_UP_RETRY_DELAY);
+        warn_if_transient(self.catch_up().await).map(drop)
     }
 
-    async fn handle_fired(&mut self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
-        warn_if_transient(self.note_fired(kind, due).await)?;
-        self.begin_run(kind, RunTrigger::Schedule);
+    /// Starts the jobs missed while no daemon ran, and a push for the changes that wait. All reads come
+    /// first, so that a failed attempt has started no run.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
+        let (now, mut missed) = (self.context.now(), Vec::new());
+        for (kind, schedule) in &self.schedules {
+            let last = self.context.store.job_last_fired(*kind).await?;
+            missed.extend(schedule.catch_up(*kind, last, now).map(|due| (*kind, due)));
+        }
+        let position = self.context.store.journal_position().await?;
+        let newest = self.context.store.new_entries(position).await?.change;
+        self.plan_settle(Duration::ZERO).await?;
+        self.start_requests().await?;
+        (self.last_resolution, self.last_change, self.catch_up_at) = (position, ChangeId(newest), None);
+        for (kind, due) in missed {
+            self.handle_fired(kind, due, RunTrigger::Missed).await?;
+        }
+        self.begin_run(JobKind::Push, RunTrigger::Outbox);
         Ok(())
     }
 
-    async fn note_fired(&self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
+    async fn handle_fired(
+        &mut self,
+        kind: JobKind,
+        due: Timestamp,
+        trigger: RunTrigger,
+    ) -> Result<(), StoreError> {
         let next =
             self.schedules.get(&kind).and_then(|schedule| schedule.next_start(kind, self.context.now()));
-        let mut write = self.context.store.begin_write(Durability::Normal).await?;
-        write.job_fired(kind, due, next).await?;
-        write.commit().await
+        let note = async {
+            let mut write = self.context.store.begin_write(Durability::Normal).await?;
+            write.job_fired(kind, due, next).await?;
+            write.commit().await
+        };
+        warn_if_transient(note.await)?;
+        self.begin_run(kind, trigger);
+        Ok(())
     }
 
     fn begin_run(&mut self, kind: JobKind, trigger: RunTrigger) {
@@ -235,7 +264,24 @@ impl Supervisor {
             return;
         }
         let context = self.context.clone();
-        self.runs.spawn(async move { run_job::run_job(&context, kind, trigger).await });
+        let run = async move { run_job(&context, kind, trigger).await.map(Some) };
+        self.spawn_task(Task::Job, run);
+    }
+
+    fn spawn_task(
+        &mut self,
+        task: Task,
+        work: impl Future<Output = Result<Option<FinishedRun>, StoreError>> + Send + 'static,
+    ) {
+        self.tasks.spawn(async move { (task, work.await) });
+    }
+
+    async fn start_requests(&mut self) -> Result<(), StoreError> {
+        for row in self.context.store.request_unanswered(self.last_request).await? {
+            self.last_request = row.id;
+            self.spawn_task(Task::Request, serve_request(self.context.clone(), row));
+        }
+        Ok(())
     }
 
     fn begin_due(&mut self, now: Instant) {
@@ -263,33 +309,48 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn handle_ended(
-        &mut self,
-        ended: Result<Result<FinishedRun, StoreError>, tokio::task::JoinError>,
-    ) -> Result<(), StoreError> {
-        let Some(finished) = super::join_result(ended).transpose()? else { return Ok(()) };
+    async fn handle_ended(&mut self, ended: Result<TaskEnd, JoinError>) -> Result<(), StoreError> {
+        let Some((task, result)) = super::join_result(ended) else { return Ok(()) };
+        match task {
+            Task::Job | Task::Request => {}
+            Task::Prefetch => self.prefetch_timer.is_prefetching = false,
+            Task::Orders if self.prefetch_timer.end_orders() => self.read_orders(),
+            Task::Orders => {}
+        }
+        let finished = match task {
+            Task::Job => result?,
+            Task::Request | Task::Prefetch | Task::Orders => warn_if_transient(result)?.flatten(),
+        };
+        let Some(finished) = finished else { return Ok(()) };
         if finished.is_key_refused {
             self.key_probe.start_probing();
         }
-        let (again, retry) =
-            self.job_slots.end_run(finished.kind, finished.outcome, finished.is_key_refused, |delay| {
-                Instant::now() + delay
-            });
-        finished.log_failed(retry);
-        systemd::notify_status(&format!(
-            "{}; {}: {}",
-            self.health_monitor.summary_line(),
-            finished.kind,
-            finished.summary
-        ));
-        if let Some(trigger) = again {
-            self.begin_run(finished.kind, trigger);
+        match task {
+            Task::Job => return self.handle_run(&finished).await,
+            Task::Request => self.plan_follow_up(&finished).await?,
+            Task::Prefetch => drop(warn_if_transient(self.plan_settle(Duration::ZERO).await)?),
+            Task::Orders if finished.outcome == RunOutcome::Ok => self.read_orders(),
+            Task::Orders => {}
         }
-        if finished.kind == JobKind::OrderLines && finished.outcome != RunOutcome::Failed {
+        finished.log_failed(None);
+        Ok(())
+    }
+
+    async fn handle_run(&mut self, finished: &FinishedRun) -> Result<(), StoreError> {
+        let now = Instant::now();
+        let (kind, outcome, is_refused) = (finished.kind, finished.outcome, finished.is_key_refused);
+        let (again, retry) = self.job_slots.end_run(kind, outcome, is_refused, |delay| now + delay);
+        finished.log_failed(retry);
+        let (health, summary) = (&self.health_monitor.summary, &finished.summary);
+        systemd::notify_status(&format!("{health}; {kind}: {summary}"));
+        if let Some(trigger) = again {
+            self.begin_run(kind, trigger);
+        }
+        if kind == JobKind::OrderLines && outcome != RunOutcome::Failed {
             // Reads orders that were named too late for this pass, or too many for it.
             self.read_orders();
         }
-        self.plan_follow_up(&finished).await
+        self.plan_follow_up(finished).await
     }
 
     /// Starts or plans the work that follows from a run, independent of its trigger.
@@ -307,43 +368,29 @@ impl Supervisor {
             (JobKind::Settle, _) => SETTLE_RETRY_DELAY,
             _ => return Ok(()),
         };
-        warn_if_transient(self.plan_settle(pause).await)
+        warn_if_transient(self.plan_settle(pause).await).map(drop)
     }
 
-    async fn handle_prefetch(
-        &mut self,
-        read: Result<Option<FinishedRun>, StoreError>,
-    ) -> Result<(), StoreError> {
-        if self.prefetch_timer.has_more_orders() {
-            self.read_orders();
-        }
-        let Some(finished) = read? else { return Ok(()) };
-        finished.log_failed(None);
-        if finished.is_key_refused {
-            self.key_probe.start_probing();
-        }
-        if finished.kind == JobKind::OrderLines {
-            if finished.outcome == RunOutcome::Ok {
-                self.read_orders();
-            }
-            return Ok(());
-        }
-        self.plan_settle(Duration::ZERO).await
-    }
-
-    /// Plans a push at `at`, unless one is planned earlier.
     fn plan_push(&mut self, at: Instant) {
         self.push_at = Some(self.push_at.map_or(at, |first| first.min(at)));
     }
 
     async fn check_outbox(&mut self) -> Result<(), StoreError> {
         self.next_outbox_check = self.next_outbox_check.and_then(|(_, rest)| split_delays(rest));
+        if self.catch_up_at.is_some() {
+            // The catch-up sets the positions from which this check goes on.
+            return Ok(());
+        }
         let new = self.context.store.new_entries(self.last_resolution).await?;
         if ChangeId(new.change) > self.last_change {
             self.last_change = ChangeId(new.change);
             self.plan_push(Instant::now() + COLLECT_TIME);
         }
-        self.read_requested_orders(new.order_read_request);
+        // A pass over the orders that is running reads these too.
+        if new.order_read_request > self.last_order_request {
+            self.last_order_request = new.order_read_request;
+            self.read_orders();
+        }
         if Position(new.decision) > self.last_resolution {
             let before = std::mem::replace(&mut self.last_resolution, Position(new.decision));
             self.plan_push(Instant::now());
@@ -351,59 +398,36 @@ impl Supervisor {
             exec::log_released(&self.context, before).await?;
             exec::apply_lifted_wait(&self.context, before).await?;
         }
-        if self.control_server.has_started(new.request) {
-            Ok(())
-        } else {
-            self.control_server.start_waiting(&self.context).await
+        if new.request > self.last_request {
+            self.start_requests().await?;
         }
+        Ok(())
     }
 
-    /// Reads the orders named since the last check, unless a pass over the orders is running.
-    fn read_requested_orders(&mut self, newest: i64) {
-        if newest > self.last_order_request {
-            self.last_order_request = newest;
-            self.read_orders();
-        }
-    }
-
+    /// Reads the named orders, unless a pass over the orders is running.
     fn read_orders(&mut self) {
         let kind = JobKind::OrderLines;
-        if self.schedules.contains_key(&kind) && !self.job_slots.is_busy(kind) {
-            self.prefetch_timer.read_orders(&self.context);
+        let may_read = self.schedules.contains_key(&kind) && !self.job_slots.is_busy(kind);
+        if may_read && self.prefetch_timer.start_orders() {
+            let context = self.context.clone();
+            self.spawn_task(Task::Orders, async move { sync::read_named_orders(&context).await });
         }
     }
 
-    /// Notifies the watchdog if the scheduler ticked since the last call.
-    ///
-    /// That this loop runs is implied.
-    fn feed_watchdog(&mut self) {
-        if self.heartbeat.has_beaten() {
-            systemd::notify_alive();
-        }
-    }
-
-    /// Stops: starts nothing new and completes calls in flight for up to [`DRAIN_TIMEOUT`].
-    ///
-    /// Calls without an answer by then are in doubt.
+    /// Starts nothing new and completes the calls in flight, for up to [`DRAIN_TIMEOUT`].
     pub(super) async fn drain_calls(&mut self) -> Result<(), StoreError> {
         systemd::notify_stopping();
         self.context.stop_jobs();
-        let all = async {
-            while self.runs.join_next().await.is_some() {}
-            while self.control_server.next_answered().await.is_some() {}
-            while self.prefetch_timer.next_ended().await.is_some() {}
-        };
+        let all = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(DRAIN_TIMEOUT, all).await.is_err() {
-            self.runs.shutdown().await;
-            self.control_server.shutdown().await;
-            self.prefetch_timer.shutdown().await;
+            self.tasks.shutdown().await;
             tracing::warn!(
                 event = event::DAEMON_STOPPING,
                 "calls were unanswered after {} s; their changes are in doubt",
                 DRAIN_TIMEOUT.as_secs()
             );
         }
-        match timeout(LAST_WRITE_TIMEOUT, self.end_session()).await {
+        match timeout(LAST_WRITE_TIMEOUT, end_session(&self.context)).await {
             Ok(Err(error)) if !error.is_transient() => Err(error),
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => {
@@ -415,26 +439,26 @@ impl Supervisor {
             }
         }
     }
+}
 
-    async fn end_session(&self) -> Result<(), StoreError> {
-        let mut write = self.context.store.begin_write(Durability::Full).await?;
-        write.session_end(self.context.session_id, self.context.now(), self.context.clock.moment()).await?;
-        write.commit().await
-    }
+/// Ends the session; no job may be running.
+pub(super) async fn end_session(context: &JobContext) -> Result<(), StoreError> {
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    write.session_end(context.session_id, context.now(), context.moment()).await?;
+    write.commit().await
 }
 
 /// Turns a transient database error into a warning; the next check does the work.
-fn warn_if_transient(result: Result<(), StoreError>) -> Result<(), StoreError> {
+fn warn_if_transient<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match result {
         Err(error) if error.is_transient() => {
             tracing::warn!(event = event::DATABASE_WRITE_FAILED, "{error}");
-            Ok(())
+            Ok(None)
         }
-        result => result,
+        result => result.map(Some),
     }
 }
 
-/// Returns the time after the first delay, and the remaining delays.
 fn split_delays(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
     let (first, rest) = delays.split_first()?;
     Some((Instant::now() + *first, rest))

@@ -23,7 +23,7 @@ pub(super) fn notify_reloading() {
 }
 
 /// Reports that a new configuration is invalid, as a completed reload.
-pub fn notify_reload_refused() {
+pub(crate) fn notify_reload_refused() {
     notify_reloading();
     notify_ready("works on as before: the changed configuration cannot be used; run `tallyd check`");
 }
@@ -41,7 +41,6 @@ pub(super) fn notify_alive() {
     send_states(&[NotifyState::Watchdog]);
 }
 
-/// Returns the interval of watchdog notifications: half of systemd's limit.
 pub(super) fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 2)
 }

@@ -27,12 +27,10 @@ pub(crate) enum AbsenceProof {
     NotProved(String),
 }
 
-/// Missing records by subject.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SuspectedAbsences(BTreeMap<String, SuspectedAbsenceRow>);
 
 impl SuspectedAbsences {
-    /// Reads the stored rows.
     pub(crate) async fn load(context: &JobContext) -> Result<Self, StoreError> {
         let rows = context.store.suspected_absence_list().await?;
         Ok(Self(rows.into_iter().map(|row| (row.subject.clone(), row)).collect()))
@@ -44,7 +42,6 @@ impl SuspectedAbsences {
         (!row.wait_left(current_check(context), CHECK_DELAY_MAX).is_zero()).then_some(row.what.as_str())
     }
 
-    /// Returns true if a missing record of the subject is stored.
     pub(crate) fn is_suspected(&self, subject: &str) -> bool {
         self.0.contains_key(subject)
     }
@@ -55,7 +52,6 @@ fn current_check(context: &JobContext) -> CheckTime {
 }
 
 impl SuspectedAbsenceRow {
-    /// Returns the first check that counts.
     fn first_check(&self) -> Option<CheckTime> {
         Some(CheckTime { at: Timestamp(self.first_ms?), moment: Moment(self.first_moment?) })
     }
@@ -132,7 +128,6 @@ pub(crate) async fn note_absence(
     Ok(AbsenceProof::NotProved(format!("{what}; {because}: it is checked again at {again}")))
 }
 
-/// Deletes the stored row of a subject.
 pub(crate) async fn end_absence(context: &JobContext, subject: &str) -> Result<(), StoreError> {
     let mut write = context.store.begin_write(Durability::Normal).await?;
     write.suspected_absence_end(subject).await?;

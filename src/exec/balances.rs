@@ -11,14 +11,11 @@ use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Result of recording an answer.
 #[derive(Debug)]
 pub(crate) enum BalancesOutcome {
-    /// The answer is recorded.
     Recorded(BalancesRecorded),
     /// None of several known SKUs came. The answer decides nothing and is not applied.
     NoneKnown {
-        /// Number of known SKUs in the request.
         known: u64,
         /// True if no other known SKU could be asked for beside.
         ///
@@ -39,24 +36,20 @@ impl BalancesOutcome {
         matches!(self, BalancesOutcome::Recorded(recorded) if !recorded.is_silent)
     }
 
-    /// Returns success if the answer was recorded. An answer that decides nothing is a failed read.
-    pub(crate) fn into_result(self) -> Result<(), JobError> {
-        match self {
-            BalancesOutcome::Recorded(_) | BalancesOutcome::NoneKnown { lacks_witnesses: true, .. } => Ok(()),
-            BalancesOutcome::NoneKnown { .. } => self.into_recorded().map(drop),
-        }
-    }
-
     /// Returns the record of the answer. An answer without any known SKU is a failed read.
     pub(crate) fn into_recorded(self) -> Result<BalancesRecorded, JobError> {
         match self {
             BalancesOutcome::Recorded(recorded) => Ok(recorded),
-            BalancesOutcome::NoneKnown { known, .. } => Err(JobError::Implausible(format!(
-                "the platform returned none of {known} known SKUs; nothing was changed; \
-                 check that the account is the right one: tallyd check --online"
-            ))),
+            BalancesOutcome::NoneKnown { known, .. } => Err(JobError::Implausible(none_known_text(known))),
         }
     }
+}
+
+pub(super) fn none_known_text(known: u64) -> String {
+    format!(
+        "the platform returned none of {known} known SKUs; nothing was changed; \
+         check that the account is the right one: tallyd check --online"
+    )
 }
 
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 3).
@@ -79,10 +72,10 @@ pub(crate) async fn record_first_balances(
     requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
-    if !decoded.parked.is_empty() || !lacks_all(requested, &decoded) {
-        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
-    }
-    let (known, others) = context.store.product_known_count(requested).await?;
+    let (known, others) = match decoded.parked.is_empty() && lacks_all(requested, &decoded) {
+        true => context.store.product_known_count(requested).await?,
+        false => (0, false),
+    };
     if !brake::is_emptied_answer(known, 0) {
         return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
     }

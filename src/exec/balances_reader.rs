@@ -4,47 +4,152 @@
 //! ([`isolation`](crate::reconcile::isolation)). An empty answer to a call for few SKUs may come from a
 //! failing platform. The call is then repeated once with a few known SKUs (witnesses) beside them.
 
+use super::JobError;
 use super::balances::{self, BalancesOutcome};
 use super::call::{AnsweredExchange, reply_message};
+use super::preflight::ReadOrigin;
 use super::quarantine::FailureCause;
-use super::{JobContext, JobError};
 use crate::client::{Verdict, wire};
-use crate::model::{Lane, Operation, RunId, Sku};
+use crate::model::{Operation, Sku};
 use crate::reconcile::isolation::FailedGroups;
+use std::time::Duration;
 
 const READ_OPERATION: Operation = Operation::GetProductBalances;
 /// Most failures in a row. The cause is then the platform, and a later run reads the rest.
 const FAILURES_MAX: usize = 6;
 
-/// A read of some SKUs.
+#[derive(Debug)]
+pub(crate) enum PageRead {
+    Recorded {
+        answer: Box<AnsweredExchange>,
+        /// Time from the request to the record.
+        latency: Duration,
+    },
+    /// Failure that one of the SKUs may cause.
+    Failed {
+        why: String,
+        /// True if the page had a single SKU, which is now quarantined.
+        is_quarantined: bool,
+    },
+    /// No byte of the request was sent, or the failure may mean the key.
+    Unsent(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallResult {
+    Recorded,
+    /// None of the known SKUs came, so the answer decides nothing.
+    NoneKnown,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PageStep {
+    Finish,
+    AddWitnesses,
+    RemoveWitnesses,
+    /// The read failed. `is_blamed`: the failure counts against the SKUs of the page.
+    GiveUp {
+        is_blamed: bool,
+    },
+}
+
+impl PageStep {
+    /// Returns the step after the first or the second call for a page. There is no third.
+    ///
+    /// A failure counts against the page only if the page was alone in the call. A witness that fails is judged
+    /// by its own reads. An empty answer counts against the page if the witnesses did not fail in another call.
+    fn after_call(result: CallResult, is_second: bool, has_witnesses: bool) -> Self {
+        match (result, is_second, has_witnesses) {
+            (CallResult::Recorded, _, _) => Self::Finish,
+            (CallResult::NoneKnown, false, false) => Self::AddWitnesses,
+            (CallResult::Failed, false, true) => Self::RemoveWitnesses,
+            // The page did not fail alone, and its witnesses did.
+            (CallResult::NoneKnown, true, false) | (CallResult::Failed, true, true) => {
+                Self::GiveUp { is_blamed: false }
+            }
+            (CallResult::NoneKnown, _, true) | (CallResult::Failed, _, false) => {
+                Self::GiveUp { is_blamed: true }
+            }
+        }
+    }
+}
+
+/// Reads and records a page in one call or two, beside these witnesses.
+pub(crate) async fn read_page(
+    origin: ReadOrigin<'_>,
+    page: &[Sku],
+    mut witnesses: Vec<Sku>,
+) -> Result<PageRead, JobError> {
+    let ReadOrigin { context, run, lane } = origin;
+    let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
+    let mut is_second = false;
+    loop {
+        let requested: Vec<Sku> = page.iter().chain(&witnesses).cloned().collect();
+        let answer = context.read_once(run, lane, wire::get_product_balances(&requested)?).await?;
+        let (result, why) = if answer.reply.verdict == Verdict::Accepted {
+            match balances::record_balances(context, &answer, &requested).await {
+                Ok(BalancesOutcome::NoneKnown { known, lacks_witnesses: false }) => {
+                    (CallResult::NoneKnown, balances::none_known_text(known))
+                }
+                Ok(outcome) => {
+                    context.record_read_success(READ_OPERATION, &names, outcome.shows_some()).await?;
+                    (CallResult::Recorded, String::new())
+                }
+                Err(JobError::Implausible(why)) => (CallResult::Failed, why),
+                Err(error) => return Err(error),
+            }
+        } else {
+            context.exchange_end_ignored(&answer).await?;
+            let why = reply_message(&answer.reply);
+            match context.classify_failure(run, &answer.reply).await? {
+                FailureCause::Throttled => continue,
+                FailureCause::Unsent => return Ok(PageRead::Unsent(why)),
+                FailureCause::Entry => (CallResult::Failed, why),
+            }
+        };
+        let is_blamed = match PageStep::after_call(result, is_second, !witnesses.is_empty()) {
+            PageStep::Finish => {
+                let latency = context.moment().duration_since(answer.sent_moment);
+                return Ok(PageRead::Recorded { answer: Box::new(answer), latency });
+            }
+            PageStep::AddWitnesses => {
+                witnesses = context.store.skus_beside(page).await?;
+                witnesses.is_empty()
+            }
+            PageStep::RemoveWitnesses => {
+                witnesses.clear();
+                false
+            }
+            PageStep::GiveUp { is_blamed: false } => {
+                return Ok(PageRead::Failed { why, is_quarantined: false });
+            }
+            PageStep::GiveUp { is_blamed: true } => true,
+        };
+        if is_blamed {
+            let is_quarantined = context.record_failure(READ_OPERATION, &names, &why).await?;
+            return Ok(PageRead::Failed { why, is_quarantined });
+        }
+        is_second = true;
+    }
+}
+
 pub(crate) struct BalancesReader<'a> {
-    context: &'a JobContext,
-    run: RunId,
-    lane: Lane,
+    origin: ReadOrigin<'a>,
     pending_parts: FailedGroups<Sku>,
     with_witnesses: bool,
     failures: usize,
-    /// Pages that were read.
     pub(crate) pages_read: u64,
-    /// Reason of the last failure, if something stays unread.
     pub(crate) unread_reason: Option<String>,
 }
 
 impl<'a> BalancesReader<'a> {
     /// Creates pages of at most `size` SKUs.
-    pub(crate) fn new(context: &'a JobContext, run: RunId, lane: Lane, skus: &[Sku], size: usize) -> Self {
+    pub(crate) fn new(origin: ReadOrigin<'a>, skus: &[Sku], size: usize) -> Self {
         let mut pending_parts = FailedGroups::default();
         skus.chunks(size.max(1)).for_each(|page| pending_parts.retry_together(page.to_vec()));
-        Self {
-            context,
-            run,
-            lane,
-            pending_parts,
-            with_witnesses: false,
-            failures: 0,
-            pages_read: 0,
-            unread_reason: None,
-        }
+        let (with_witnesses, failures, pages_read, unread_reason) = (false, 0, 0, None);
+        Self { origin, pending_parts, with_witnesses, failures, pages_read, unread_reason }
     }
 
     /// Adds witnesses, which are known SKUs, to each page. The answer can then prove what it lacks.
@@ -52,7 +157,6 @@ impl<'a> BalancesReader<'a> {
         Self { with_witnesses: true, ..self }
     }
 
-    /// Reads and records all pages.
     pub(crate) async fn read_all(mut self) -> Result<Self, JobError> {
         while self.next_page().await?.is_some() {}
         Ok(self)
@@ -62,20 +166,20 @@ impl<'a> BalancesReader<'a> {
     pub(crate) async fn next_page(&mut self) -> Result<Option<(AnsweredExchange, Vec<Sku>)>, JobError> {
         while self.failures < FAILURES_MAX {
             let Some(page) = self.pending_parts.next_part() else { break };
-            let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
-            match self.read_page(&page).await? {
-                Ok((answer, shows_some)) => {
-                    self.context.record_read_success(READ_OPERATION, &names, shows_some).await?;
+            let beside = match self.with_witnesses {
+                true => self.origin.context.store.skus_beside(&page).await?,
+                false => Vec::new(),
+            };
+            match read_page(self.origin, &page, beside).await? {
+                PageRead::Recorded { answer, .. } => {
                     (self.failures, self.pages_read) = (0, self.pages_read + 1);
-                    return Ok(Some((answer, page)));
+                    return Ok(Some((*answer, page)));
                 }
-                Err((FailureCause::Throttled, _)) => self.pending_parts.retry_together(page),
-                Err((FailureCause::Unsent, why)) => {
+                PageRead::Unsent(why) => {
                     self.unread_reason = Some(why);
                     break;
                 }
-                Err((FailureCause::Entry, why)) => {
-                    self.context.record_failure(READ_OPERATION, &names, &why).await?;
+                PageRead::Failed { why, .. } => {
                     self.pending_parts.split_failed(page);
                     (self.failures, self.unread_reason) = (self.failures + 1, Some(why));
                 }
@@ -83,61 +187,32 @@ impl<'a> BalancesReader<'a> {
         }
         Ok(None)
     }
+}
 
-    async fn read_page(&self, page: &[Sku]) -> Result<PageRead<bool>, JobError> {
-        let mut witnesses = Vec::new();
-        if self.with_witnesses {
-            witnesses = self.context.store.skus_beside(page).await?;
-        }
-        match self.request_page(page, &witnesses).await? {
-            Ok((answer, outcome)) if outcome.wants_witnesses() && witnesses.is_empty() => {
-                witnesses = self.context.store.skus_beside(page).await?;
-                if witnesses.is_empty() {
-                    return into_read(answer, outcome);
-                }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: the results of the first and the second call, with witnesses in the first, and the blame.
+    #[test]
+    fn a_page_is_blamed_for_its_own_failure_and_never_for_that_of_a_witness() {
+        use CallResult::{Failed, NoneKnown};
+        let cases = [
+            ((Failed, false), None, true),
+            ((NoneKnown, true), None, true),
+            ((NoneKnown, false), Some(Failed), false),
+            ((NoneKnown, false), Some(NoneKnown), true),
+            ((Failed, true), Some(Failed), true),
+            ((Failed, true), Some(NoneKnown), false),
+        ];
+        for ((first, has_witnesses), second, is_blamed) in cases {
+            let mut step = PageStep::after_call(first, false, has_witnesses);
+            if let Some(second) = second {
+                let expected = if has_witnesses { PageStep::RemoveWitnesses } else { PageStep::AddWitnesses };
+                assert_eq!(step, expected, "{first:?}");
+                step = PageStep::after_call(second, true, !has_witnesses);
             }
-            Ok((answer, outcome)) => return into_read(answer, outcome),
-            // A witness may be the cause of the failure.
-            Err((FailureCause::Entry, _)) if !witnesses.is_empty() => witnesses.clear(),
-            Err(failed) => return Ok(Err(failed)),
+            assert_eq!(step, PageStep::GiveUp { is_blamed }, "{first:?}, then {second:?}");
         }
-        match self.request_page(page, &witnesses).await? {
-            Ok((answer, outcome)) => into_read(answer, outcome),
-            Err(failed) => Ok(Err(failed)),
-        }
-    }
-
-    async fn request_page(
-        &self,
-        page: &[Sku],
-        witnesses: &[Sku],
-    ) -> Result<PageRead<BalancesOutcome>, JobError> {
-        let requested: Vec<Sku> = page.iter().chain(witnesses).cloned().collect();
-        let request = wire::get_product_balances(&requested)?;
-        let answer = self.context.read_once(self.run, self.lane, request).await?;
-        if answer.reply.verdict != Verdict::Accepted {
-            self.context.exchange_end_ignored(&answer).await?;
-            let failed = self.context.classify_failure(self.run, &answer.reply).await?;
-            return Ok(Err((failed, reply_message(&answer.reply))));
-        }
-        into_page(balances::record_balances(self.context, &answer, &requested).await, answer)
-    }
-}
-
-/// An answer with its result, or the cause and the message of a failure.
-type PageRead<T> = Result<(AnsweredExchange, T), (FailureCause, String)>;
-
-/// Returns true with the answer if something of the request came. An answer that decides nothing is a failed
-/// read, unless no witness exists.
-fn into_read(answer: AnsweredExchange, outcome: BalancesOutcome) -> Result<PageRead<bool>, JobError> {
-    let shows_some = outcome.shows_some();
-    into_page(outcome.into_result().map(|()| shows_some), answer)
-}
-
-/// Returns a failed page for an implausible answer.
-fn into_page<T>(recorded: Result<T, JobError>, answer: AnsweredExchange) -> Result<PageRead<T>, JobError> {
-    match recorded {
-        Err(JobError::Implausible(why)) => Ok(Err((FailureCause::Entry, why))),
-        recorded => Ok(Ok((answer, recorded?))),
     }
 }

@@ -8,7 +8,7 @@ use super::{JobContext, JobError};
 use crate::client::wire::MalformedBody;
 use crate::client::{CallReply, PlatformRequest, ThrottleKind, Verdict};
 use crate::journal::{BodyDigest, DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
-use crate::limiter::{self, HoldScope, LimiterEvent, PacePayment, Permit};
+use crate::limiter::{HoldScope, LimiterEvent, PacePayment, Permit, QuotaOutcome};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RetryDelays, RunId, Timestamp};
 use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, StoreError, WriteTransaction};
@@ -33,21 +33,25 @@ pub(crate) struct BegunExchange {
 /// Exchange that was sent and whose end is not recorded yet.
 #[derive(Debug)]
 pub(crate) struct AnsweredExchange {
-    /// Id of the exchange.
     pub(crate) id: ExchangeId,
     /// Time at which the request was sent, which is the age of its facts.
     pub(crate) sent_at: Timestamp,
     /// The time since boot at which the request was sent.
     pub(crate) sent_moment: Moment,
-    /// Answer with its verdict.
     pub(crate) reply: CallReply,
-    /// Digest of the body.
     pub(crate) digest: BodyDigest,
     /// Compressed body, if it was prepared before the write lock was taken.
     compressed_body: OnceLock<PackedBody>,
     answered_at: Timestamp,
     answered_moment: Moment,
     has_limiter_events: bool,
+}
+
+impl BegunExchange {
+    /// Creates it from its record, which has this id.
+    pub(crate) fn new(id: ExchangeId, begin: &ExchangeBegin<'_>) -> Self {
+        Self { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment }
+    }
 }
 
 impl AnsweredExchange {
@@ -80,33 +84,13 @@ impl JobContext {
         self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)
     }
 
-    /// Records the begin of an exchange in the given transaction, before its request is sent.
-    pub(crate) async fn exchange_begin(
+    /// Returns the begin of an exchange, which is recorded before its request is sent.
+    pub(crate) fn exchange_start<'a>(
         &self,
-        write: &mut WriteTransaction,
         run: RunId,
         lane: Lane,
-        request: &PlatformRequest,
-    ) -> Result<BegunExchange, StoreError> {
-        let begin = self.exchange_start(run, lane, request);
-        let id = write.exchange_begin(self.session_id, &begin).await?;
-        Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
-    }
-
-    /// Records the begin of an exchange and commits.
-    pub(super) async fn exchange_begin_and_commit(
-        &self,
-        write: WriteTransaction,
-        run: RunId,
-        lane: Lane,
-        request: &PlatformRequest,
-    ) -> Result<BegunExchange, StoreError> {
-        let begin = self.exchange_start(run, lane, request);
-        let id = write.exchange_begin_and_commit(self.session_id, &begin).await?;
-        Ok(BegunExchange { id, sent_at: begin.sent_at, sent_moment: begin.sent_moment })
-    }
-
-    fn exchange_start<'a>(&self, run: RunId, lane: Lane, request: &'a PlatformRequest) -> ExchangeBegin<'a> {
+        request: &'a PlatformRequest,
+    ) -> ExchangeBegin<'a> {
         ExchangeBegin {
             run_id: run,
             operation: request.operation,
@@ -225,12 +209,15 @@ impl JobContext {
                 permit.return_unused();
                 continue;
             }
-            let begun = self.exchange_begin_and_commit(write, run, lane, &request).await?;
+            let begin = self.exchange_start(run, lane, &request);
+            let id = write.exchange_begin_and_commit(self.session_id, &begin).await?;
+            let begun = BegunExchange::new(id, &begin);
             return Ok(self.send_exchange(permit, begun, request).await);
         }
     }
 
-    /// Reads with at most so many attempts. The caller records only the end of the returned, accepted answer.
+    /// Reads with at most so many attempts. The caller records only the end of the returned answer, which is
+    /// accepted, or a 404 that the operation documents as its answer.
     pub(crate) async fn read_within(
         &self,
         attempts: usize,
@@ -239,42 +226,18 @@ impl JobContext {
         what: &str,
         request: &PlatformRequest,
     ) -> Result<AnsweredExchange, JobError> {
-        let is_answer = |verdict| verdict == Verdict::Accepted;
-        self.read_until(attempts, run, lane, what, request, is_answer).await
-    }
-
-    /// Reads an operation that documents a 404 as its answer. Returns a 404 too.
-    pub(crate) async fn read_or_not_found(
-        &self,
-        attempts: usize,
-        run: RunId,
-        lane: Lane,
-        what: &str,
-        request: &PlatformRequest,
-    ) -> Result<AnsweredExchange, JobError> {
-        let is_answer = |verdict| matches!(verdict, Verdict::Accepted | Verdict::Rejected { status: 404 });
-        self.read_until(attempts, run, lane, what, request, is_answer).await
-    }
-
-    async fn read_until(
-        &self,
-        attempts: usize,
-        run: RunId,
-        lane: Lane,
-        what: &str,
-        request: &PlatformRequest,
-        is_answer: impl Fn(Verdict) -> bool,
-    ) -> Result<AnsweredExchange, JobError> {
         let mut delays = RetryDelays::page_retry().take(attempts.saturating_sub(1));
         loop {
             let answer = self.read_once(run, lane, request.clone()).await?;
-            if is_answer(answer.reply.verdict) {
-                return Ok(answer);
+            match answer.reply.verdict {
+                Verdict::Accepted => return Ok(answer),
+                Verdict::Rejected { status: 404 } if request.operation == Operation::WarehouseAllocation => {
+                    return Ok(answer);
+                }
+                _ => {}
             }
             self.exchange_end_ignored(&answer).await?;
-            if let Some(error) = self.permanent_error(run, what, &answer.reply).await? {
-                return Err(error);
-            }
+            self.check_permanent(run, what, &answer.reply).await?;
             if matches!(answer.reply.verdict, Verdict::Throttled(_)) {
                 continue;
             }
@@ -304,35 +267,39 @@ impl JobContext {
         }
     }
 
-    /// Returns the error if a repetition of the request is useless.
-    async fn permanent_error(
-        &self,
-        run: RunId,
-        what: &str,
-        reply: &CallReply,
-    ) -> Result<Option<JobError>, JobError> {
-        Ok(match reply.verdict {
+    /// Fails if a repetition of the request is useless.
+    async fn check_permanent(&self, run: RunId, what: &str, reply: &CallReply) -> Result<(), JobError> {
+        let (what, why) = (what.to_owned(), reply_message(reply));
+        match reply.verdict {
             Verdict::Accepted
             | Verdict::Throttled(_)
             | Verdict::Transient
             | Verdict::NotSent
-            | Verdict::InDoubt => None,
-            Verdict::Rejected { status } => Some(JobError::Rejected {
-                what: what.into(),
-                why: reply_message(reply),
-                status: Some(status),
-            }),
-            Verdict::Refused { may_be_id: true } => {
-                let (what, why) = (what.to_owned(), reply_message(reply));
-                match super::probe_key(self, run).await?.key {
-                    KeyState::Works => Some(JobError::Rejected { what, why, status: reply.status }),
-                    // The refusal may mean the id or the key.
-                    KeyState::NotKnown => Some(JobError::GivenUp { what, why }),
-                    KeyState::Refused => Some(self.key_refused(reply)),
-                }
-            }
-            Verdict::Refused { may_be_id: false } => Some(self.key_refused(reply)),
-        })
+            | Verdict::InDoubt => Ok(()),
+            Verdict::Rejected { status } => Err(JobError::Rejected { what, why, status: Some(status) }),
+            Verdict::Refused { may_be_id } => match self.means_content(run, reply, may_be_id).await? {
+                true => Err(JobError::Rejected { what, why, status: reply.status }),
+                false => Err(JobError::GivenUp { what, why }),
+            },
+        }
+    }
+
+    /// Returns true if a refusal means the content, because the key works; false if a probe shows neither.
+    ///
+    /// # Errors
+    /// [`JobError::KeyRefused`] if the refusal means the key.
+    pub(super) async fn means_content(
+        &self,
+        run: RunId,
+        reply: &CallReply,
+        may_be_id: bool,
+    ) -> Result<bool, JobError> {
+        let key = if may_be_id { super::probe_key(self, run).await?.key } else { KeyState::Refused };
+        match key {
+            KeyState::Works => Ok(true),
+            KeyState::NotKnown => Ok(false),
+            KeyState::Refused => Err(self.key_refused(reply)),
+        }
     }
 
     /// Marks the key as refused and returns the error.
@@ -361,10 +328,7 @@ impl JobContext {
         what: &str,
         reply: &CallReply,
     ) -> Result<(), JobError> {
-        if reply.may_shrink_page() {
-            return Ok(());
-        }
-        self.permanent_error(run, what, reply).await?.map_or(Ok(()), Err)
+        if reply.may_shrink_page() { Ok(()) } else { self.check_permanent(run, what, reply).await }
     }
 }
 
@@ -373,22 +337,20 @@ pub(crate) fn reply_message(reply: &CallReply) -> String {
     reply.message.clone().unwrap_or_else(|| "no reason was given".into())
 }
 
-fn limiter_outcome(reply: &CallReply) -> limiter::QuotaOutcome {
+fn limiter_outcome(reply: &CallReply) -> QuotaOutcome {
     match reply.verdict {
-        Verdict::Throttled(ThrottleKind::Rate { wait }) => limiter::QuotaOutcome::RateThrottled(wait),
-        Verdict::Throttled(ThrottleKind::Concurrency) => limiter::QuotaOutcome::ConcurrencyThrottled,
-        Verdict::Throttled(ThrottleKind::BadRequests { wait }) => {
-            limiter::QuotaOutcome::BadRequestThrottled(wait)
-        }
-        Verdict::Rejected { status: 400 } => limiter::QuotaOutcome::BadRequest,
-        Verdict::NotSent => limiter::QuotaOutcome::NotSent,
-        Verdict::Transient | Verdict::InDoubt if reply.status.is_none() => limiter::QuotaOutcome::TimedOut,
-        Verdict::Refused { may_be_id: false } => limiter::QuotaOutcome::RefusedKey,
+        Verdict::Throttled(ThrottleKind::Rate { wait }) => QuotaOutcome::RateThrottled(wait),
+        Verdict::Throttled(ThrottleKind::Concurrency) => QuotaOutcome::ConcurrencyThrottled,
+        Verdict::Throttled(ThrottleKind::BadRequests { wait }) => QuotaOutcome::BadRequestThrottled(wait),
+        Verdict::Rejected { status: 400 } => QuotaOutcome::BadRequest,
+        Verdict::NotSent => QuotaOutcome::NotSent,
+        Verdict::Transient | Verdict::InDoubt if reply.status.is_none() => QuotaOutcome::TimedOut,
+        Verdict::Refused { may_be_id: false } => QuotaOutcome::RefusedKey,
         Verdict::Accepted
         | Verdict::Rejected { .. }
         | Verdict::Refused { may_be_id: true }
         | Verdict::Transient
-        | Verdict::InDoubt => limiter::QuotaOutcome::Answered,
+        | Verdict::InDoubt => QuotaOutcome::Answered,
     }
 }
 

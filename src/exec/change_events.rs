@@ -14,25 +14,34 @@ use crate::store::{ChangeOutcome, StoreError};
 use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Logs one line for each transition.
 pub(crate) async fn log_outcomes(context: &JobContext, moves: &[ChangeOutcome]) {
     let keys = change_keys(context, &moves.iter().map(|verdict| verdict.id).collect::<Vec<_>>()).await;
     for verdict in moves {
         let (change, key) = (verdict.id.0, keys.get(&verdict.id).map(String::as_str));
-        let (reason, outcome) = (verdict.reason.map(Reason::as_str), verdict.to.as_str());
         let detail = verdict.detail.as_deref().unwrap_or_default();
-        if verdict.to == ChangeState::Held && verdict.reason == Some(Reason::Conflict) {
-            tracing::warn!(event = event::CONFLICT_OPENED, change, key, "{detail}");
-        } else if verdict.to == ChangeState::Held {
-            tracing::warn!(event = event::OUTBOX_HELD, change, key, reason, "{detail}");
-        } else if verdict.to == ChangeState::InDoubt {
-            tracing::warn!(event = event::OUTBOX_IN_DOUBT, change, key, reason, "{detail}");
-        } else if is_unexpected(verdict) {
-            tracing::warn!(event = event::OUTBOX_FINISHED, change, key, reason, outcome, "{detail}");
+        let (reason, outcome) = (verdict.reason.map(Reason::as_str), verdict.to.as_str());
+        let (event, reason, outcome) = match (verdict.to, verdict.reason) {
+            (ChangeState::Held, Some(Reason::Conflict)) => (event::CONFLICT_OPENED, None, None),
+            (ChangeState::Held, _) => (event::OUTBOX_HELD, reason, None),
+            (ChangeState::InDoubt, _) => (event::OUTBOX_IN_DOUBT, reason, None),
+            _ => (event::OUTBOX_FINISHED, reason, Some(outcome)),
+        };
+        if outcome.is_none() || is_unexpected(verdict) {
+            tracing::warn!(event, change, key, reason, outcome, "{detail}");
         } else {
-            tracing::info!(event = event::OUTBOX_FINISHED, change, key, reason, outcome, "{detail}");
+            tracing::info!(event, change, key, reason, outcome, "{detail}");
         }
     }
+}
+
+/// Returns one outcome for several changes.
+pub(crate) fn outcomes_to(
+    changes: &[ChangeId],
+    to: ChangeState,
+    reason: Option<Reason>,
+    detail: &str,
+) -> Vec<ChangeOutcome> {
+    changes.iter().map(|id| ChangeOutcome::new(*id, to, reason, detail)).collect()
 }
 
 /// Returns true for a rejection that was not decided by an operator.

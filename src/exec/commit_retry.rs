@@ -25,7 +25,6 @@ struct GateState {
     is_disk_low: bool,
 }
 
-/// Guard that keeps the claim gate closed.
 struct GateGuard<'a>(&'a ClaimGate);
 
 impl ClaimGate {
@@ -56,8 +55,7 @@ impl Drop for GateGuard<'_> {
     }
 }
 
-/// Retry state of one commit.
-pub(crate) struct CommitRetry<'a> {
+struct CommitRetry<'a> {
     gate: &'a ClaimGate,
     clock: &'a dyn Clock,
     action: &'static str,
@@ -70,10 +68,7 @@ impl CommitRetry<'_> {
     ///
     /// The claim gate opens with the final result, even if this value lives on. A run that waits for a lock
     /// at its begin would otherwise block itself.
-    pub(crate) async fn check_attempt<T>(
-        &mut self,
-        attempt: Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
+    async fn check_attempt<T>(&mut self, attempt: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         let error = match attempt {
             Err(error) if error.is_transient() => error,
             result => {
@@ -95,10 +90,18 @@ impl CommitRetry<'_> {
 }
 
 impl JobContext {
-    /// Starts the retry of a commit; `action` completes "cannot …". The caller repeats attempts until
-    /// [`CommitRetry::check_attempt`] returns their result.
-    pub(crate) fn retry_commit(&self, action: &'static str) -> CommitRetry<'_> {
-        self.claim_gate.retry(&*self.clock, action)
+    /// Repeats the attempts at a commit until one succeeds or fails for good; `action` completes "cannot …".
+    pub(crate) async fn retry_commit<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        action: &'static str,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        let mut retry = self.claim_gate.retry(&*self.clock, action);
+        loop {
+            if let Some(done) = retry.check_attempt(attempt().await).await? {
+                return Ok(done);
+            }
+        }
     }
 
     /// Waits until changes may be claimed: no answer waits for its commit, and free disk space is above the

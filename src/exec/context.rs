@@ -31,7 +31,6 @@ pub struct JobContext {
     pub session_id: i64,
     /// Claim gate, closed while an answer cannot be committed.
     pub(crate) claim_gate: ClaimGate,
-    /// Recent results of key probes.
     pub(crate) key_proofs: KeyProofs,
     settings: Arc<RwLock<Arc<JobSettings>>>,
     stopping: CancellationToken,
@@ -41,7 +40,6 @@ pub struct JobContext {
     job_locks: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
     /// Recent failures by entry ([`super::quarantine`]).
     pub(crate) entry_failures: Arc<SyncMutex<EntryFailures>>,
-    /// Times at which a push of few stock levels may start.
     start_budget: Arc<SyncMutex<StartBudget>>,
 }
 
@@ -152,17 +150,14 @@ impl JobContext {
         self.stopping.cancel();
     }
 
-    /// Waits for [`Self::stop_jobs`].
     pub(crate) async fn wait_for_stop(&self) {
         self.stopping.cancelled().await;
     }
 
-    /// Returns true after [`Self::stop_jobs`].
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
     }
 
-    /// Returns the times at which a push of few stock levels may start.
     pub(crate) fn start_budget(&self) -> MutexGuard<'_, StartBudget> {
         self.start_budget.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,7 +3,7 @@
 //! The work queue has no body, no id and no parameter, so that a 403 there can only concern the key. Only a
 //! well-formed 200 proves that the key works. An answer that is neither that nor a refusal proves nothing.
 
-use super::call::reply_message;
+use super::call::{BegunExchange, reply_message};
 use super::{JobContext, JobError};
 use crate::client::{Verdict, wire};
 use crate::limiter::PacePayment;
@@ -31,7 +31,9 @@ pub async fn probe_key(context: &JobContext, run: RunId) -> Result<KeyStatus, Jo
     let request = wire::work_queue();
     let permit = context.reserve_call(Operation::WorkQueue, Lane::Probe, PacePayment::Paid).await?;
     let write = context.store.begin_write(Durability::Normal).await?;
-    let begun = context.exchange_begin_and_commit(write, run, Lane::Probe, &request).await?;
+    let begin = context.exchange_start(run, Lane::Probe, &request);
+    let id = write.exchange_begin_and_commit(context.session_id, &begin).await?;
+    let begun = BegunExchange::new(id, &begin);
     let answer = context.send_exchange(permit, begun, request).await;
     context.exchange_end_ignored(&answer).await?;
     let reply = &answer.reply;
@@ -103,7 +105,6 @@ impl KeyProofs {
         state.unjudged_refusal = Some(UnjudgedRefusal { why: why.to_owned(), delays, probe_at });
     }
 
-    /// Returns the reason why quantity updates wait, if they do.
     pub(crate) fn update_hold(&self) -> Option<String> {
         self.lock_state().unjudged_refusal.as_ref().map(|unjudged| unjudged.why.clone())
     }

@@ -14,16 +14,14 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 
 /// Most pages of a list; it ends an endless list.
-const PAGES_MAX: u32 = 500;
+pub(crate) const PAGES_MAX: u32 = 500;
 
 /// Page with its answer, in the transaction that records it.
 type AnsweredPage<'p, T> = (&'p mut WriteTransaction, &'p AnsweredExchange, &'p DecodedAnswer<T>);
 /// Projection of a page. Its output is the number of new or changed records.
 type PageProjection<'p> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 'p>>;
-/// Function that projects a page.
 pub(super) type ProjectPage<T> = dyn for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Sync;
 
-/// Read of a list.
 pub(super) struct ListReader<'a> {
     pub(super) attempts: usize,
     pub(super) context: &'a JobContext,
@@ -31,7 +29,6 @@ pub(super) struct ListReader<'a> {
     pub(super) list: PlatformList,
 }
 
-/// State of a list while it is read.
 #[derive(Debug, Default)]
 pub(crate) struct ListProgress {
     listed: BTreeSet<i64>,
@@ -44,7 +41,6 @@ pub(crate) struct ListProgress {
 }
 
 impl ListReader<'_> {
-    /// Reads the list to its last page.
     pub(super) async fn read_pages<T>(
         self,
         request: impl Fn(PageParams) -> PlatformRequest,
@@ -155,10 +151,10 @@ mod tests {
     use crate::client::wire::{PageInfo, Supplier, decode_suppliers};
 
     /// Returns a page of suppliers with these ids, `x` for an unreadable record.
-    fn page(ids: &[&str], position: Option<(i64, i64, i64)>) -> DecodedAnswer<Supplier> {
-        let records: Vec<String> = ids.iter().map(|id| format!(r#"{{"Id":"{id}"}}"#)).collect();
-        let body = format!(r#"{{"data":[{}]}}"#, records.join(","));
-        let mut page = decode_suppliers(body.as_bytes()).unwrap();
+    fn page(ids: &str, position: Option<(i64, i64, i64)>) -> DecodedAnswer<Supplier> {
+        let records: Vec<String> = ids.split(' ').map(|id| format!(r#"{{"Id":"{id}"}}"#)).collect();
+        let records = if ids.is_empty() { String::new() } else { records.join(",") };
+        let mut page = decode_suppliers(format!(r#"{{"data":[{records}]}}"#).as_bytes()).unwrap();
         page.page = position.map(|(current, pages, total)| PageInfo {
             current: Some(current),
             total_entries: Some(total),
@@ -167,57 +163,35 @@ mod tests {
         page
     }
 
-    /// Rows: the pages, more to come after each, all records seen, a remark present.
+    /// Rows: the pages, each with true if more is to come; all records seen; a remark present.
     #[test]
     fn a_list_is_whole_only_with_every_record_the_service_counts() {
-        type Pages<'a> = &'a [(&'a [&'a str], Option<(i64, i64, i64)>)];
-        let cases: &[(&str, Pages<'_>, &[bool], bool, bool)] = &[
-            ("one page", &[(&["1", "2"], Some((1, 1, 2)))], &[false], true, false),
-            ("empty, and said so", &[(&[], Some((1, 0, 0)))], &[false], true, false),
-            ("no word on pages", &[(&["1"], None)], &[false], true, false),
-            ("cut", &[(&["1"], Some((1, 1, 2)))], &[false], false, true),
-            ("more than counted", &[(&["1", "2"], Some((1, 1, 1)))], &[false], false, true),
-            ("a record without sense", &[(&["1", "x"], Some((1, 1, 2)))], &[false], false, false),
-            (
-                "two pages",
-                &[(&["1"], Some((1, 2, 2))), (&["2"], Some((2, 2, 2)))],
-                &[true, false],
-                true,
-                false,
-            ),
-            (
-                "one fell between the pages",
-                &[(&["1", "2"], Some((1, 2, 3))), (&["2"], Some((2, 2, 3)))],
-                &[true, false],
-                false,
-                true,
-            ),
-            (
-                "the same page for ever",
-                &[(&["1"], Some((1, 9, 9))), (&["1"], Some((1, 9, 9)))],
-                &[true, false],
-                false,
-                true,
-            ),
+        type Pages<'a> = &'a [(&'a str, Option<(i64, i64, i64)>, bool)];
+        let cases: &[(&str, Pages<'_>, bool, bool)] = &[
+            ("one page", &[("1 2", Some((1, 1, 2)), false)], true, false),
+            ("empty, and it says so", &[("", Some((1, 0, 0)), false)], true, false),
+            ("no word on pages", &[("1", None, false)], true, false),
+            ("cut", &[("1", Some((1, 1, 2)), false)], false, true),
+            ("more than counted", &[("1 2", Some((1, 1, 1)), false)], false, true),
+            ("an unreadable record", &[("1 x", Some((1, 1, 2)), false)], false, false),
+            ("two pages", &[("1", Some((1, 2, 2)), true), ("2", Some((2, 2, 2)), false)], true, false),
+            ("lost between", &[("1 2", Some((1, 2, 3)), true), ("2", Some((2, 2, 3)), false)], false, true),
+            ("the same again", &[("1", Some((1, 9, 9)), true), ("1", Some((1, 9, 9)), false)], false, true),
         ];
-        for (what, pages, goes_on, is_whole, is_odd) in cases {
+        for (what, pages, is_whole, is_odd) in cases {
             let mut progress = ListProgress::default();
-            for ((ids, position), expected) in pages.iter().zip(*goes_on) {
-                let page = page(ids, *position);
-                assert_eq!(progress.add_page(&page, |row| row.id.0), *expected, "{what}");
+            for (ids, position, goes_on) in *pages {
+                assert_eq!(progress.add_page(&page(ids, *position), |row| row.id.0), *goes_on, "{what}");
             }
-            assert_eq!(
-                (progress.is_whole(), progress.anomaly_text().is_some()),
-                (*is_whole, *is_odd),
-                "{what}"
-            );
+            let found = (progress.is_whole(), progress.anomaly_text().is_some());
+            assert_eq!(found, (*is_whole, *is_odd), "{what}");
         }
     }
 
     #[test]
     fn a_full_page_without_a_word_on_pages_may_go_on() {
         let ids: Vec<String> = (1..=200).map(|id| id.to_string()).collect();
-        let page = page(&ids.iter().map(String::as_str).collect::<Vec<_>>(), None);
+        let page = page(&ids.join(" "), None);
         let mut progress = ListProgress::default();
         assert!(progress.add_page(&page, |row| row.id.0));
         assert!(!progress.add_page(&page, |row| row.id.0), "the same again is the end");

@@ -5,17 +5,15 @@
 //! of its own with growing delays. The first success ends the quarantine. All other quarantined entries of
 //! the operation are then due at once, because the platform may have caused several failures.
 
-use super::{JobContext, JobError, probe_key};
+use super::{JobContext, JobError};
 use crate::client::{CallReply, Verdict};
 use crate::model::{Operation, RunId, Timestamp};
 use crate::reconcile::isolation::EntryFailures;
-use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, QuarantineRow, StoreError};
 use crate::telemetry::event;
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-/// Way of an entry to its next call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EntryRoute {
     /// In a call shared with any other entries.
@@ -28,7 +26,6 @@ pub(crate) enum EntryRoute {
     Deferred(Timestamp, String),
 }
 
-/// Quarantined entries of an operation.
 #[derive(Debug)]
 pub(crate) struct QuarantinedEntries {
     operation: Operation,
@@ -47,7 +44,6 @@ pub(crate) enum FailureCause {
 }
 
 impl JobContext {
-    /// Loads the quarantined entries of an operation.
     pub(crate) async fn quarantined_entries(
         &self,
         operation: Operation,
@@ -93,21 +89,19 @@ impl JobContext {
             return Ok(false);
         }
         let mut write = self.store.begin_write(Durability::Normal).await?;
-        let was_quarantined = write.quarantine_lift(operation, entry).await?;
-        if was_quarantined {
-            write.quarantine_retry_all(operation, self.now()).await?;
+        if !write.quarantine_lift(operation, entry).await? {
+            return Ok(false);
         }
+        write.quarantine_retry_all(operation, self.now()).await?;
         write.commit().await?;
-        if was_quarantined {
-            let operation = operation.as_str();
-            tracing::info!(
-                event = event::ENTRY_TAKEN_BACK,
-                operation,
-                entry,
-                "{entry} no longer fails; its quarantine ends"
-            );
-        }
-        Ok(was_quarantined)
+        let operation = operation.as_str();
+        tracing::info!(
+            event = event::ENTRY_TAKEN_BACK,
+            operation,
+            entry,
+            "{entry} no longer fails; its quarantine ends"
+        );
+        Ok(true)
     }
 
     /// Records a failed call of these entries. Returns true if the call had a single entry and that entry is
@@ -170,11 +164,9 @@ impl JobContext {
         match reply.verdict {
             Verdict::Throttled(_) => Ok(FailureCause::Throttled),
             Verdict::NotSent => Ok(FailureCause::Unsent),
-            Verdict::Refused { may_be_id: false } => Err(self.key_refused(reply)),
-            Verdict::Refused { may_be_id: true } => match probe_key(self, run).await?.key {
-                KeyState::Works => Ok(FailureCause::Entry),
-                KeyState::NotKnown => Ok(FailureCause::Unsent),
-                KeyState::Refused => Err(self.key_refused(reply)),
+            Verdict::Refused { may_be_id } => match self.means_content(run, reply, may_be_id).await? {
+                true => Ok(FailureCause::Entry),
+                false => Ok(FailureCause::Unsent),
             },
             Verdict::Accepted | Verdict::Rejected { .. } | Verdict::Transient | Verdict::InDoubt => {
                 Ok(FailureCause::Entry)
@@ -189,7 +181,6 @@ impl JobContext {
 }
 
 impl QuarantinedEntries {
-    /// Returns the way of an entry to its next call.
     pub(crate) fn route_of(&self, context: &JobContext, entry: &str) -> EntryRoute {
         if let Some(row) = self.quarantine_rows.get(entry) {
             return match row.is_due(context.now()) {

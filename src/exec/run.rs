@@ -90,22 +90,12 @@ pub(crate) async fn run_recorded(
     let _lock = context.lock_job(kind).await;
     let (job, started) = ((kind, trigger), context.now());
     let input = (!input.is_empty()).then(|| json!(input));
-    let mut retry = context.retry_commit("begin a run");
-    let run = loop {
-        let attempt = begin_run(context, job, input.as_ref(), started).await;
-        if let Some(run) = retry.check_attempt(attempt).await? {
-            break run;
-        }
-    };
+    let begin = || begin_run(context, job, input.as_ref(), started);
+    let run = context.retry_commit("begin a run", begin).await?;
     let finished = FinishedRun::new(context, job, run, started, work(run).await);
     let (outcome, summary, ended) = (finished.outcome, &finished.summary, context.now());
-    let mut retry = context.retry_commit("end a run");
-    loop {
-        let attempt = end_run(context, run, (kind, RunEnd::Pass), (outcome, summary), ended).await;
-        if retry.check_attempt(attempt).await?.is_some() {
-            break;
-        }
-    }
+    let end = || end_run(context, run, (kind, RunEnd::Pass), (outcome, summary), ended);
+    context.retry_commit("end a run", end).await?;
     finished.log_finished();
     Ok(finished)
 }
@@ -166,10 +156,8 @@ async fn end_run(
     (outcome, summary): (RunOutcome, &str),
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let mut write = match end {
-        RunEnd::Pass => context.store.begin_write(Durability::Normal).await?,
-        RunEnd::Beside(durability) => context.store.begin_write(durability).await?,
-    };
+    let durability = if let RunEnd::Beside(durability) = end { durability } else { Durability::Normal };
+    let mut write = context.store.begin_write(durability).await?;
     match end {
         RunEnd::Pass => write.run_end(run, kind, outcome, summary, at).await?,
         RunEnd::Beside(_) => write.run_close(run, outcome, summary, at).await?,
@@ -196,7 +184,6 @@ impl FinishedRun {
         Self { kind, run, trigger, elapsed_ms, outcome, summary, is_key_refused, wakes, due_again_at }
     }
 
-    /// Logs one line about a run that did not fail.
     fn log_finished(&self) {
         let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
         let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);

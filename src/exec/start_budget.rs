@@ -9,7 +9,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 const START_SPACING_CALLS: u32 = 12;
 /// Limit of the spacing, even with a small quota.
 const START_SPACING_MAX: Duration = Duration::from_secs(6);
-/// Number of starts that accumulate.
 const STARTS_SAVED: u32 = 3;
 
 /// Starts of a few stock levels, shared by all runs of a daemon.

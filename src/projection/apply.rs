@@ -17,9 +17,8 @@ use crate::store::{
 /// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
 /// after which the same journal leads to other facts. The daemon then starts again behind a snapshot
 /// (`upgrade.rs`).
-pub const PROJECTION_VERSION: i64 = 5;
+pub(crate) const PROJECTION_VERSION: i64 = 5;
 
-/// Applies an entry.
 pub(super) async fn apply_entry(
     write: &mut WriteTransaction,
     entry: &JournalEntry,
@@ -51,17 +50,16 @@ pub(super) async fn apply_again(
     let parsed = parse_request(request)?;
     let parked = write.parked_remove(request.id).await?;
     match apply_answer(write, request, end, &parsed).await {
-        Ok(()) => Ok(()),
-        Err(ApplyError::Store(error)) => Err(error.into()),
-        // Nothing of the answer is applied, and its records stay parked.
-        Err(ApplyError::Unreadable(_)) => {
-            for row in parked {
-                let record = usize::try_from(row.record).unwrap_or(usize::MAX);
-                write.exchange_park(request.id, record, &row.why, &row.raw).await?;
-            }
-            Ok(())
-        }
+        Ok(()) => return Ok(()),
+        Err(ApplyError::Store(error)) => return Err(error.into()),
+        Err(ApplyError::Unreadable(_)) => {}
     }
+    // Nothing of the answer is applied, and its records stay parked.
+    for row in parked {
+        let record = usize::try_from(row.record).unwrap_or(usize::MAX);
+        write.exchange_park(request.id, record, &row.why, &row.raw).await?;
+    }
+    Ok(())
 }
 
 fn parse_request(request: &RecordedRequest) -> Result<ParsedRequest, ProjectionError> {
@@ -77,7 +75,6 @@ fn damaged_exchange(request: &RecordedRequest, why: &MalformedBody) -> Projectio
     ))
 }
 
-/// Failure to apply an answer.
 #[derive(Debug, thiserror::Error)]
 enum ApplyError {
     #[error(transparent)]
@@ -213,7 +210,14 @@ async fn apply_read_answer(
             let page = wire::decode_listing_templates(body)?;
             projection::project_listing_templates(write, id, *storefront, &page).await?;
         }
-        _ => {}
+        // Answers to writes: `apply_answer` projects those that bring facts.
+        ParsedRequest::Quantities(_)
+        | ParsedRequest::Shipments(_)
+        | ParsedRequest::Tracking
+        | ParsedRequest::NewProduct
+        | ParsedRequest::Product(..)
+        | ParsedRequest::NewWarehouse
+        | ParsedRequest::NewTemplate => {}
     }
     Ok(())
 }

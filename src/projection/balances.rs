@@ -8,9 +8,8 @@ use crate::store::{
 };
 use std::collections::BTreeSet;
 
-/// Records *Get product balances* and *Get products by SKU or UPC*.
-///
-/// Without the moment of the request, missing products do not count as absent.
+/// Records *Get product balances* and *Get products by SKU or UPC*. Without the moment of the request,
+/// missing products do not count as absent.
 pub(crate) async fn project_balances(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
@@ -52,7 +51,6 @@ fn unreadable_skus(decoded: &DecodedAnswer<BalanceFact<'_>>) -> (Vec<Sku>, bool)
     (skus, hides)
 }
 
-/// Converts the records to facts of the mirror.
 pub(crate) fn balance_facts(decoded: DecodedAnswer<ProductBalance<'_>>) -> DecodedAnswer<BalanceFact<'_>> {
     let DecodedAnswer { records, parked, page, messages } = decoded;
     DecodedAnswer { records: records.into_iter().map(balance_fact).collect(), parked, page, messages }

@@ -95,7 +95,6 @@ pub(crate) async fn project_found_products(
     Ok(found)
 }
 
-/// Projects a created warehouse.
 pub(crate) async fn project_created_warehouse(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,

@@ -14,8 +14,11 @@ pub(crate) async fn project_kit_components(
     decoded: &DecodedAnswer<KitComponent>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange_id, decoded).await?;
-    let products: Vec<&Product> = decoded.records.iter().filter_map(|c| c.product.as_ref()).collect();
-    project_products(write, exchange_id, &products).await?;
+    let shown = decoded.records.iter().filter_map(|component| component.product.as_ref());
+    let products: Vec<ProductFact> = shown.map(product_fact).collect();
+    let skus: Vec<Sku> = products.iter().map(|product| product.sku.clone()).collect();
+    write.discovered_sku_add(exchange_id, &skus).await?;
+    write.mirror_products(exchange_id, &products).await?;
     let components: Vec<ComponentFact> = decoded.records.iter().map(component_fact).collect();
     let is_complete = decoded.is_complete();
     let page = KitPage { exchange_id, observed_at, kit, components: &components, is_complete };
@@ -30,18 +33,6 @@ fn component_fact(component: &KitComponent) -> ComponentFact {
         sku: product.map(|product| product.sku.clone()),
         quantity: component.quantity_for_kit,
     }
-}
-
-/// Projects products shown in full, with their type. Their SKUs become discovered SKUs.
-pub(super) async fn project_products(
-    write: &mut WriteTransaction,
-    exchange: ExchangeId,
-    products: &[&Product],
-) -> Result<(), StoreError> {
-    let skus: Vec<Sku> = products.iter().map(|product| product.sku.clone()).collect();
-    write.discovered_sku_add(exchange, &skus).await?;
-    let facts: Vec<ProductFact> = products.iter().map(|product| product_fact(product)).collect();
-    write.mirror_products(exchange, &facts).await.map(drop)
 }
 
 pub(super) fn product_fact(product: &Product) -> ProductFact {

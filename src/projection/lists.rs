@@ -8,7 +8,6 @@ use crate::client::wire::{DecodedAnswer, ListingTemplate, Storefront, Supplier, 
 use crate::model::{ExchangeId, StorefrontId};
 use crate::store::{StoreError, StorefrontFact, SupplierFact, TemplateFact, WarehouseFact, WriteTransaction};
 
-/// Projects a page of warehouses.
 pub(crate) async fn project_warehouses(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
@@ -31,43 +30,38 @@ pub(super) fn warehouse_fact(warehouse: &Warehouse) -> WarehouseFact {
     }
 }
 
-/// Projects a page of suppliers.
 pub(crate) async fn project_suppliers(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
     page: &DecodedAnswer<Supplier>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange, page).await?;
-    let fact = |supplier: &Supplier| SupplierFact {
+    let facts = page.records.iter().map(|supplier| SupplierFact {
         id: supplier.id,
         name: supplier.name.clone(),
         account_number: supplier.account_number.clone(),
         is_active: supplier.is_active,
         url: supplier.url.clone(),
-    };
-    let facts: Vec<SupplierFact> = page.records.iter().map(fact).collect();
-    write.mirror_suppliers(exchange, &facts).await
+    });
+    write.mirror_suppliers(exchange, &facts.collect::<Vec<_>>()).await
 }
 
-/// Projects a page of storefronts.
 pub(crate) async fn project_storefronts(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
     page: &DecodedAnswer<Storefront>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange, page).await?;
-    let fact = |storefront: &Storefront| StorefrontFact {
+    let facts = page.records.iter().map(|storefront| StorefrontFact {
         id: storefront.id,
         name: storefront.name.clone(),
         is_active: storefront.is_active,
         kind: storefront.kind.clone(),
         properties: storefront.properties.clone(),
-    };
-    let facts: Vec<StorefrontFact> = page.records.iter().map(fact).collect();
-    write.mirror_storefronts(exchange, &facts).await
+    });
+    write.mirror_storefronts(exchange, &facts.collect::<Vec<_>>()).await
 }
 
-/// Projects a page of the listing templates of the requested storefront.
 pub(crate) async fn project_listing_templates(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
@@ -75,11 +69,10 @@ pub(crate) async fn project_listing_templates(
     page: &DecodedAnswer<ListingTemplate>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange, page).await?;
-    let fact = |template: &ListingTemplate| TemplateFact {
+    let facts = page.records.iter().map(|template| TemplateFact {
         id: template.id,
         name: template.name.clone(),
         body: template.body.clone(),
-    };
-    let facts: Vec<TemplateFact> = page.records.iter().map(fact).collect();
-    write.mirror_templates(exchange, storefront, &facts).await
+    });
+    write.mirror_templates(exchange, storefront, &facts.collect::<Vec<_>>()).await
 }

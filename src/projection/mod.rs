@@ -8,7 +8,6 @@
 //! | --- | --- |
 //! | `balances`, `orders`, `kits`, `lists`, `reports` | answers to reads |
 //! | `writes`, `creates` | own writes and created records |
-//! | `park` | unreadable records |
 //! | `apply`, `replay`, `upgrade` | the journal by entries, the rebuilt mirror, another projection version |
 
 mod apply;
@@ -17,16 +16,14 @@ mod creates;
 mod kits;
 mod lists;
 mod orders;
-mod park;
 mod replay;
 mod reports;
 mod upgrade;
 mod writes;
 
-pub use apply::PROJECTION_VERSION;
 pub use replay::{JournalReplay, MirrorFacts, ReplayReport};
-pub use upgrade::{ProjectionChanged, upgrade_projection};
 
+pub(crate) use apply::PROJECTION_VERSION;
 pub(crate) use balances::{balance_facts, project_balances};
 pub(crate) use creates::{
     created_shipment, project_created_shipments, project_created_warehouse, project_found_products,
@@ -38,12 +35,15 @@ pub(crate) use lists::{
 };
 pub(crate) use orders::{project_allocations, project_order_lines, project_shipment_items};
 pub(crate) use reports::{project_business_health, project_top_selling, project_work_queue};
+pub(crate) use upgrade::upgrade_projection;
 pub(crate) use writes::{
     ParsedQuantityAnswer, levels_in_order, project_claim, project_product_answer, project_quantity_answer,
 };
 
-use crate::store::StoreError;
-use park::park_records;
+use crate::client::wire::DecodedAnswer;
+use crate::model::ExchangeId;
+use crate::store::{StoreError, WriteTransaction};
+use crate::telemetry::event;
 
 /// Error of a projection of the journal.
 #[derive(Debug, thiserror::Error)]
@@ -54,4 +54,28 @@ pub enum ProjectionError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+async fn park_records<T>(
+    write: &mut WriteTransaction,
+    exchange: ExchangeId,
+    decoded: &DecodedAnswer<T>,
+) -> Result<(), StoreError> {
+    for record in &decoded.parked {
+        write.exchange_park(exchange, record.index, &record.why, &record.raw).await?;
+        if let Some(subject) = record.subject() {
+            write.parked_name(exchange, record.index, &subject).await?;
+        }
+    }
+    if let Some(first) = decoded.parked.first() {
+        tracing::warn!(
+            event = event::RECORD_PARKED,
+            exchange = exchange.0,
+            records = decoded.parked.len(),
+            "{} record(s) of an answer could not be read and were parked; the first: {}",
+            decoded.parked.len(),
+            crate::model::cut_reason(first.why.as_str())
+        );
+    }
+    Ok(())
 }

@@ -60,10 +60,9 @@ pub(crate) async fn project_allocations(
 }
 
 /// Returns true if the allocations of a line may be components of its product. None of them may be the line's
-/// own product, by id or SKU. An allocation that cannot be compared decides nothing.
-///
-/// This proves no kit. The allocations may be a substitute, the parts of a built product, or of a line that
-/// was changed since it was read.
+/// own product, by id or SKU. An allocation that cannot be compared decides nothing. This proves no kit. The
+/// allocations may be a substitute, the parts of a built product, or of a line that was changed since it was
+/// read.
 fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[LineAllocation]) -> bool {
     let is_other = |taken: &LineAllocation| {
         let by_id = product_id.zip(taken.product_id).map(|(own, other)| own != other);

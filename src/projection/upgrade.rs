@@ -12,25 +12,14 @@ use crate::store::{JournalReader, PROJECTION_CHANGED, Store, WriteTransaction};
 use serde_json::json;
 use std::path::Path;
 
-/// An upgrade of the mirror to another projection version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProjectionChanged {
-    /// The version that recorded the mirror.
-    pub from: i64,
-    /// The version of this program.
-    pub to: i64,
-    /// Number of exchanges with parked records that were projected again.
-    pub projected_again: usize,
-}
-
-/// Upgrades the mirror if another projection version recorded it. Returns the upgrade, if there was one.
-///
-/// Must run first in the transaction that begins the session.
-pub async fn upgrade_projection(
+/// Upgrades the mirror if another projection version recorded it. Returns that version, and the number of
+/// exchanges with parked records that were projected again. Must run first in the transaction that begins the
+/// session.
+pub(crate) async fn upgrade_projection(
     store: &Store,
     write: &mut WriteTransaction,
     at: Timestamp,
-) -> Result<Option<ProjectionChanged>, ProjectionError> {
+) -> Result<Option<(i64, usize)>, ProjectionError> {
     let mut journal = JournalReader::open(store.path()).await?;
     let Some(from) = journal.projection_version().await?.filter(|from| *from != PROJECTION_VERSION) else {
         return Ok(None);
@@ -46,20 +35,20 @@ pub async fn upgrade_projection(
             apply::apply_again(write, &request, &end).await?;
         }
     }
-    Ok(Some(ProjectionChanged { from, to: PROJECTION_VERSION, projected_again: ids.len() }))
+    Ok(Some((from, ids.len())))
 }
 
 impl JournalReplay {
     /// Opens the journal of a live database; refuses one of another projection version.
     pub(super) async fn open_journal(live: &Path) -> Result<JournalReader, ProjectionError> {
         let mut journal = JournalReader::open(live).await?;
-        match journal.projection_version().await?.filter(|by| *by != PROJECTION_VERSION) {
-            None => Ok(journal),
-            Some(by) => Err(ProjectionError::Damaged(format!(
+        let other = journal.projection_version().await?.filter(|by| *by != PROJECTION_VERSION);
+        other.map_or(Ok(journal), |by| {
+            Err(ProjectionError::Damaged(format!(
                 "cannot replay the journal: projection version {by} recorded it, and this tallyd has version \
                  {PROJECTION_VERSION}; start the daemon once, which upgrades the mirror behind a snapshot, or use the \
                  tallyd that recorded the journal"
-            ))),
-        }
+            )))
+        })
     }
 }

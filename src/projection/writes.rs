@@ -29,7 +29,6 @@ pub(crate) async fn project_claim(
     Ok(is_claimed.then_some(levels))
 }
 
-/// Parsed answer to a quantity update.
 #[derive(Debug)]
 pub(crate) enum ParsedQuantityAnswer {
     /// Answer that does not identify its entries, with its messages. It decides nothing of the call.
@@ -55,14 +54,9 @@ impl ParsedQuantityAnswer {
         }
     }
 
-    /// Returns the reason if the entry was refused.
     pub(crate) fn refusal_of(&self, entry: usize) -> Option<&str> {
-        match self {
-            ParsedQuantityAnswer::Unclear(_) => None,
-            ParsedQuantityAnswer::Refused(refused) => {
-                refused.iter().find(|(index, _)| *index == entry).map(|(_, why)| why.as_str())
-            }
-        }
+        let ParsedQuantityAnswer::Refused(refused) = self else { return None };
+        refused.iter().find(|(index, _)| *index == entry).map(|(_, why)| why.as_str())
     }
 }
 

@@ -6,7 +6,6 @@
 use crate::model::{Sku, StockLevel};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Stock levels that wait.
 #[derive(Debug, Default)]
 pub(super) struct PushBacklog {
     urgent: VecDeque<StockLevel>,
@@ -55,12 +54,10 @@ impl PushBacklog {
         page
     }
 
-    /// Returns true if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Returns true if an operator's change waits.
     pub(super) fn has_urgent(&self) -> bool {
         !self.urgent.is_empty()
     }

@@ -1,20 +1,26 @@
-//! Brakes of a push: the whole backlog is judged before any of it is sent.
+//! Brakes of a push: the whole backlog is judged before any of it is sent, and the changes of a trip are held.
 //!
 //! The judgement uses the known facts. A single batch would hide a flood: 200 of 5,000 stock levels seem to
 //! be ordinary work each time. The planned write of each stock level therefore stays in [`ProjectedBacklog`] until its
 //! call completes; from then on the rolling hour counts it. Dropping it when the call starts would leave
 //! calls that wait for the limiter uncounted.
+//!
+//! An update of a product writes quantities too and is judged before its claim.
 
 use super::snapshot::PendingStockLevel;
-use super::trips::{hold_trips, trips_of};
 use crate::exec::{JobContext, JobError};
-use crate::model::{ChangeId, StockLevel, Timestamp};
+use crate::model::{ChangeId, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::outbox::Reason;
 use crate::reconcile::StockLevelStep;
-use crate::reconcile::brake::{self, BrakeTrip, ProjectedWrite};
-use crate::store::{Store, StoreError};
+use crate::reconcile::brake::{self, BrakeDecision, BrakeTrip, ProjectedWrite, judge_brakes};
+use crate::store::{Durability, StockLevelWrite, Store, StoreError};
+use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-/// Returns the brakes that the backlog trips, by the known facts.
+/// Window in which zeroings count, together with the projected backlog (docs/rules.md 27).
+const ZEROING_WINDOW: Duration = Duration::from_secs(60 * 60);
+
 pub(super) async fn preview_trips(
     store: &Store,
     settings: brake::BrakeSettings,
@@ -25,7 +31,6 @@ pub(super) async fn preview_trips(
     trips_of(store, settings, now, &projected).await
 }
 
-/// Projected backlog: the planned write of each stock level.
 #[derive(Debug, Default)]
 pub(super) struct ProjectedBacklog {
     entries: BTreeMap<StockLevel, ProjectedWrite>,
@@ -47,7 +52,6 @@ impl ProjectedBacklog {
         }
     }
 
-    /// Returns the stock levels with a planned write.
     pub(super) fn stock_levels(&self) -> Vec<StockLevel> {
         self.entries.keys().cloned().collect()
     }
@@ -101,4 +105,119 @@ fn projected_entry(work: &PendingStockLevel) -> Option<ProjectedWrite> {
         is_released: work.is_released,
         changes: work.projected_plan.completed_changes().collect(),
     })
+}
+
+/// Returns the trips of these writes together with the writes of the last hour.
+async fn trips_of(
+    store: &Store,
+    settings: brake::BrakeSettings,
+    now: Timestamp,
+    projected: &[ProjectedWrite],
+) -> Result<Vec<BrakeTrip>, StoreError> {
+    let zeroing = || projected.iter().filter(|entry| entry.to.0 == 0);
+    // Only the zeroing brake counts the hour, so that other writes cost no read.
+    let hours = if zeroing().any(|entry| entry.from.0 > 0) {
+        let levels: Vec<(&str, i64)> = zeroing()
+            .map(|entry| (entry.stock_level.sku.as_str(), entry.stock_level.warehouse_id.0))
+            .collect();
+        store.brake_hour_counts(now.minus(ZEROING_WINDOW), &levels).await?
+    } else {
+        BTreeMap::new()
+    };
+    match judge_brakes(projected, &hours, settings) {
+        BrakeDecision::Tripped(trips) => Ok(trips),
+        BrakeDecision::Clear => Ok(Vec::new()),
+    }
+}
+
+/// Judges the writes of a product's update. Returns the number of held changes.
+pub(super) async fn judge_update(
+    context: &JobContext,
+    change: ChangeId,
+    released: bool,
+    sku: &Sku,
+    writes: &[StockLevelWrite],
+) -> Result<u64, JobError> {
+    let entry = |write: &StockLevelWrite| {
+        let level = StockLevel { sku: sku.clone(), warehouse_id: WarehouseId(write.warehouse_id) };
+        let (from, to) = (write.before?, write.written);
+        Some(ProjectedWrite {
+            stock_level: level,
+            from,
+            to,
+            is_counted: true,
+            is_released: released,
+            changes: vec![change],
+        })
+    };
+    let projected: Vec<ProjectedWrite> = writes.iter().filter_map(entry).collect();
+    let now = context.now();
+    let trips = trips_of(&context.store, context.settings().quantities.brakes, now, &projected).await?;
+    // If the change moved in the meantime, its claim fails and nothing is sent.
+    Ok(hold_trips(context, now, &trips).await?.unwrap_or(0))
+}
+
+/// Holds the changes of these trips. Returns their number. `None` if a change moved in the meantime: nothing
+/// is held, because the writes are no longer those that were judged.
+async fn hold_trips(
+    context: &JobContext,
+    now: Timestamp,
+    trips: &[BrakeTrip],
+) -> Result<Option<u64>, JobError> {
+    if trips.is_empty() {
+        return Ok(Some(0));
+    }
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    let mut tripped = Vec::new();
+    for trip in trips {
+        let reason = match trip {
+            BrakeTrip::Zeroing { .. } => Reason::Brake,
+            BrakeTrip::Jump { .. } => Reason::Jump,
+        };
+        tripped.push(write.brake_trip_hold(reason, &trip.to_string(), trip.changes(), now).await?);
+    }
+    let named: BTreeSet<&ChangeId> = trips.iter().flat_map(BrakeTrip::changes).collect();
+    let held: u64 = tripped.iter().map(|(_, changes)| changes).sum();
+    if held != named.len() as u64 {
+        return Ok(None);
+    }
+    write.commit().await?;
+    for (what, (trip, changes)) in trips.iter().zip(&tripped) {
+        tracing::error!(
+            event = event::BRAKE_TRIPPED,
+            trip,
+            changes,
+            "{what}; {changes} change(s) are held: check them, then tallyd outbox release --all, or cancel them"
+        );
+    }
+    Ok(Some(held))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Quantity;
+
+    #[tokio::test]
+    async fn every_backlog_is_judged_also_without_a_zeroing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create_unlocked(&dir.path().join("t.db")).await.unwrap();
+        let settings = brake::BrakeSettings { max_zeroing_fraction: 0.2, max_quantity_jump: 5 };
+        let write = |id: i64, from, to| ProjectedWrite {
+            stock_level: StockLevel {
+                sku: Sku::new(format!("S{id}")).unwrap(),
+                warehouse_id: WarehouseId(1),
+            },
+            from: Quantity(from),
+            to: Quantity(to),
+            is_counted: true,
+            is_released: false,
+            changes: vec![ChangeId(id)],
+        };
+        for (from, to, held) in [(1, 9, 10), (1, 0, 10), (1, 3, 0), (0, 0, 0)] {
+            let projected: Vec<ProjectedWrite> = (0..10).map(|id| write(id, from, to)).collect();
+            let trips = trips_of(&store, settings, Timestamp(0), &projected).await.unwrap();
+            assert_eq!(trips.iter().map(|trip| trip.changes().len()).sum::<usize>(), held, "{from} to {to}");
+        }
+    }
 }

@@ -23,7 +23,6 @@ impl PushPipeline {
         }
     }
 
-    /// Queues the parts of a refused call.
     pub(super) fn queue_parts(&mut self, parts: Vec<Vec<StockLevel>>) {
         for stock_levels in parts {
             self.reserved_levels.extend(stock_levels.iter().cloned());

@@ -4,10 +4,11 @@
 //! parses its accepted answers. This module handles calls without an answer, and answers that prove that the
 //! call had no effect (docs/rules.md 16, 17).
 
+use super::summary::PushSummary;
 use crate::client::wire::ParsedRequest;
 use crate::client::{PlatformRequest, Verdict};
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
-use crate::exec::change_events::ids_and_keys;
+use crate::exec::change_events::{ids_and_keys, log_outcomes, outcomes_to};
 use crate::exec::{JobContext, JobError};
 use crate::model::{ChangeId, Lane, RunId};
 use crate::outbox::{ChangeState, Reason};
@@ -18,15 +19,13 @@ use crate::store::{
 use crate::telemetry::event;
 
 /// Name of the commit that is retried after an answer, as in "cannot …".
-pub(super) const RECORD_ANSWER: &str = "write down an answer";
+pub(super) const RECORD_ANSWER: &str = "record an answer";
 
-/// Claimed call: its request, its changes and their evidence.
 pub(super) struct ClaimedCall<'a> {
     pub(super) run: RunId,
     pub(super) lane: Lane,
     pub(super) request: &'a PlatformRequest,
     pub(super) changes: &'a [ClaimedChange],
-    /// Stock levels that the request writes.
     pub(super) stock_levels: &'a [StockLevelWrite],
     /// Stock levels and changes as the plan saw them; empty for changes other than quantities.
     pub(super) planned: &'a [&'a PlannedStockLevel],
@@ -46,12 +45,7 @@ pub(super) enum CallOutcome {
     /// Not sent; its changes are pending again. Another attempt at once is useless.
     NotSent(String),
     /// Rejected without effect; its changes are pending again until the caller has judged the refusal.
-    Rejected {
-        /// HTTP status.
-        status: u16,
-        /// Message of the platform.
-        why: String,
-    },
+    Rejected { status: u16, why: String },
 }
 
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
@@ -67,14 +61,14 @@ pub(super) async fn claim_call(
     if !claim.planned.is_empty() && !write.stock_levels_unchanged(claim.planned).await? {
         return Ok(None);
     }
-    let begun = context.exchange_begin(&mut write, claim.run, claim.lane, claim.request).await?;
+    let begin = context.exchange_start(claim.run, claim.lane, claim.request);
+    let begun = BegunExchange::new(write.exchange_begin(context.session_id, &begin).await?, &begin);
     let claimed = write.outbox_claim(begun.id, claim.changes, context.now()).await?;
     if claimed != claim.changes.len() as u64 {
         return Ok(None);
     }
     let body = claim.request.body.as_deref().unwrap_or_default();
-    let parsed = ParsedRequest::parse_request(claim.request.operation, &claim.request.path, body);
-    let parsed = parsed.map_err(|why| JobError::Implausible(why.to_string()))?;
+    let parsed = ParsedRequest::parse_request(claim.request.operation, &claim.request.path, body)?;
     if projection::project_claim(&mut write, begun.id, &parsed).await?.as_deref() != Some(claim.stock_levels)
     {
         return Ok(None);
@@ -94,34 +88,25 @@ pub(super) async fn complete_unaccepted(
     answer: &AnsweredExchange,
 ) -> Result<CallOutcome, JobError> {
     let why = reply_message(&answer.reply);
-    match answer.reply.verdict {
-        Verdict::Accepted => Ok(CallOutcome::Answered),
+    let outcome = match answer.reply.verdict {
+        Verdict::Accepted => return Ok(CallOutcome::Answered),
         Verdict::Transient | Verdict::InDoubt => {
             complete_in_doubt(context, changes, answer, &why).await?;
-            Ok(CallOutcome::InDoubt)
+            return Ok(CallOutcome::InDoubt);
         }
-        Verdict::Throttled(_) => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::Throttled)
-        }
-        Verdict::NotSent => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::NotSent(why))
-        }
-        Verdict::Rejected { status } => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::Rejected { status, why })
-        }
-        // The refusal may mean an id or a SKU of the path or the body, so the sender of the call judges the key.
+        Verdict::Throttled(_) => Ok(CallOutcome::Throttled),
+        Verdict::NotSent => Ok(CallOutcome::NotSent(why.clone())),
+        Verdict::Rejected { status } => Ok(CallOutcome::Rejected { status, why: why.clone() }),
+        // The refusal may mean an id or a SKU of path or body, so the sender of the call judges the key.
         Verdict::Refused { may_be_id: true } => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Ok(CallOutcome::Rejected { status: answer.reply.status.unwrap_or(403), why })
+            Ok(CallOutcome::Rejected { status: answer.reply.status.unwrap_or(403), why: why.clone() })
         }
-        Verdict::Refused { may_be_id: false } => {
-            complete_without_effect(context, changes, answer, &why).await?;
-            Err(context.key_refused(&answer.reply))
-        }
-    }
+        Verdict::Refused { may_be_id: false } => Err(()),
+    };
+    let moves =
+        outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &format!("no effect: {why}"));
+    complete_call(context, answer, &moves, StockLevelOutcome::NoEffect).await?;
+    outcome.map_err(|()| context.key_refused(&answer.reply))
 }
 
 /// Commits that the outcome is unknown. The stock levels stay claimed until a check decides.
@@ -131,8 +116,8 @@ async fn complete_in_doubt(
     answer: &AnsweredExchange,
     why: &str,
 ) -> Result<(), JobError> {
-    let detail = format!("sent, but no answer tells what became of it: {why}");
-    let moves = outcome_for_all(changes, ChangeState::InDoubt, Reason::NoAnswer, &detail);
+    let detail = format!("sent, but its outcome is unknown: {why}");
+    let moves = outcomes_to(changes, ChangeState::InDoubt, Some(Reason::NoAnswer), &detail);
     complete_call(context, answer, &moves, StockLevelOutcome::Unknown).await?;
     let (ids, keys) = ids_and_keys(context, changes).await;
     tracing::warn!(
@@ -148,22 +133,9 @@ async fn complete_in_doubt(
     Ok(())
 }
 
-async fn complete_without_effect(
-    context: &JobContext,
-    changes: &[ChangeId],
-    answer: &AnsweredExchange,
-    why: &str,
-) -> Result<(), JobError> {
-    let moves = outcome_for_all(changes, ChangeState::Pending, Reason::NotSent, &format!("not done: {why}"));
-    Ok(complete_call(context, answer, &moves, StockLevelOutcome::NoEffect).await?)
-}
-
-/// Outcome of a call for its stock levels.
 #[derive(Clone, Copy)]
 pub(super) enum StockLevelOutcome<'a> {
-    /// Unknown: the stock levels stay claimed until a check decides.
     Unknown,
-    /// No effect: the stock levels are unchanged.
     NoEffect,
     /// Accepted: the writes in the order of the entries, and the parsed answer.
     Answered(&'a [StockLevelWrite], &'a ParsedQuantityAnswer),
@@ -179,13 +151,7 @@ pub(super) async fn complete_call(
     moves: &[ChangeOutcome],
     ending: StockLevelOutcome<'_>,
 ) -> Result<(), StoreError> {
-    let mut retry = context.retry_commit(RECORD_ANSWER);
-    loop {
-        let attempt = try_complete_call(context, answer, moves, ending).await;
-        if let Some(done) = retry.check_attempt(attempt).await? {
-            return Ok(done);
-        }
-    }
+    context.retry_commit(RECORD_ANSWER, || try_complete_call(context, answer, moves, ending)).await
 }
 
 async fn try_complete_call(
@@ -214,7 +180,6 @@ async fn try_complete_call(
     write.commit().await
 }
 
-/// Stores at pending changes what they wait for.
 pub(super) async fn store_wait_reasons(
     context: &JobContext,
     reasons: Vec<(ChangeId, Reason, String)>,
@@ -229,12 +194,19 @@ pub(super) async fn store_wait_reasons(
     Ok(write.commit().await?)
 }
 
-/// Returns the move for every change.
-fn outcome_for_all(
-    changes: &[ChangeId],
-    to: ChangeState,
-    reason: Reason,
-    detail: &str,
-) -> Vec<ChangeOutcome> {
-    changes.iter().map(|id| ChangeOutcome::new(*id, to, Some(reason), detail)).collect()
+/// Moves pending changes to states without a call, all of them or none. Returns false if one is no longer
+/// pending.
+pub(super) async fn finish_pending(
+    context: &JobContext,
+    moves: &[ChangeOutcome],
+    counts: &mut PushSummary,
+) -> Result<bool, StoreError> {
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    if write.outbox_transition(ChangeState::Pending, moves, context.now()).await? != moves.len() as u64 {
+        return Ok(false);
+    }
+    write.commit().await?;
+    log_outcomes(context, moves).await;
+    counts.count_outcomes(moves);
+    Ok(true)
 }

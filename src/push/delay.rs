@@ -15,7 +15,6 @@ use crate::exec::JobContext;
 use crate::model::{Moment, StockLevel};
 use crate::reconcile::StockLevelStep;
 
-/// Number of stock levels that start without a delay.
 const UNDELAYED_MIN: usize = 2 * ENTRIES_MAX;
 
 impl PushRun<'_> {

@@ -13,50 +13,31 @@ const UNPAUSED_FAILURES: usize = 2;
 /// Limit of isolated attempts per run at a SKU without proof against it.
 const ISOLATED_MAX: u32 = 4;
 
-/// Stock level to be read before its write.
 #[derive(Debug)]
 pub(super) struct LevelToRead {
     pub(super) stock_level: StockLevel,
     pub(super) is_urgent: bool,
 }
 
-/// SKU and the stock levels that it is read for.
 type SkuPart = (Sku, Vec<LevelToRead>);
 
-/// SKUs of failed pages that are still to be read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FaultSearch {
     parts: FailedGroups<SkuPart>,
-    /// True while a part is being read.
     pub(super) is_reading: bool,
     /// Consecutive failed reads, of any SKUs.
     failures: usize,
-    delays: RetryDelays,
+    /// Delays between failed reads, since the last success.
+    delays: Option<RetryDelays>,
     not_before: Option<Moment>,
-    /// Number of failures of each isolated SKU.
     isolated_failures: BTreeMap<Sku, u32>,
-    /// SKUs that are not tried again in this run.
     pub(super) given_up: BTreeSet<Sku>,
-}
-
-impl Default for FaultSearch {
-    fn default() -> Self {
-        Self {
-            parts: FailedGroups::default(),
-            is_reading: false,
-            failures: 0,
-            delays: RetryDelays::page_retry(),
-            not_before: None,
-            isolated_failures: BTreeMap::new(),
-            given_up: BTreeSet::new(),
-        }
-    }
 }
 
 impl FaultSearch {
     /// Records a successful read, which ends the pause.
     pub(super) fn record_success(&mut self) {
-        (self.failures, self.delays, self.not_before) = (0, RetryDelays::page_retry(), None);
+        (self.failures, self.delays, self.not_before) = (0, None, None);
     }
 
     /// Adds stock levels that are to be read in a call of their own.
@@ -91,7 +72,8 @@ impl FaultSearch {
             return Err(JobError::GivenUp { what: "balances before a push".into(), why });
         }
         if self.failures > UNPAUSED_FAILURES {
-            self.not_before = self.delays.next().map(|delay| now.plus(delay));
+            self.not_before =
+                self.delays.get_or_insert_with(RetryDelays::page_retry).next().map(|delay| now.plus(delay));
         }
         Ok(())
     }

@@ -3,8 +3,9 @@
 use super::fault_search::LevelToRead;
 use super::pipeline::FinishedCall;
 use super::send::UpdateOutcome;
-use super::{PushRun, REFUSED_MAX, read};
+use super::{PushRun, REFUSED_MAX};
 use crate::exec::JobError;
+use crate::exec::balances_reader::PageRead;
 use crate::model::StockLevel;
 
 impl PushRun<'_> {
@@ -42,28 +43,24 @@ impl PushRun<'_> {
     }
 
     /// Puts the stock levels of a read page back for planning. Those of a failed page are read in parts.
-    fn handle_read(
-        &mut self,
-        levels: Vec<LevelToRead>,
-        page: read::StaleReadOutcome,
-    ) -> Result<(), JobError> {
+    fn handle_read(&mut self, levels: Vec<LevelToRead>, page: PageRead) -> Result<(), JobError> {
         let (freed, failed) = match page {
-            read::StaleReadOutcome::Recorded { exchange, latency: took } => {
-                let known = levels.iter().map(|asked| (asked.stock_level.clone(), exchange));
+            PageRead::Recorded { answer, latency } => {
+                let known = levels.iter().map(|asked| (asked.stock_level.clone(), answer.id));
                 self.pipeline.own_reads.extend(known);
-                self.pipeline.latency = took;
+                self.pipeline.latency = latency;
                 self.pipeline.is_pace_paid = self.pipeline.in_flight.is_empty();
                 self.pipeline.fault_search.record_success();
                 (levels, None)
             }
-            read::StaleReadOutcome::Failed { why, is_quarantined: is_set_aside } => {
-                let freed = self.pipeline.fault_search.split_page(levels, is_set_aside);
-                if !is_set_aside && !freed.is_empty() {
+            PageRead::Failed { why, is_quarantined } => {
+                let freed = self.pipeline.fault_search.split_page(levels, is_quarantined);
+                if !is_quarantined && !freed.is_empty() {
                     self.summary.note_failure(format!("{} cannot be read: {why}", freed[0].stock_level.sku));
                 }
                 (freed, Some(why))
             }
-            read::StaleReadOutcome::Unsent(why) => {
+            PageRead::Unsent(why) => {
                 self.pipeline.fault_search.add_levels(levels);
                 (Vec::new(), Some(why))
             }
@@ -76,26 +73,19 @@ impl PushRun<'_> {
     }
 
     fn handle_sent(&mut self, sent: UpdateOutcome) {
+        self.summary.calls += u64::from(!matches!(sent, UpdateOutcome::Nothing));
         match sent {
             UpdateOutcome::Nothing => {}
-            UpdateOutcome::Completed { stock_levels: levels, applied, rejected, held, in_doubt } => {
-                self.summary.calls += 1;
-                self.summary.applied += applied;
-                self.summary.rejected += rejected;
-                self.summary.held += held;
-                self.summary.in_doubt += in_doubt;
+            UpdateOutcome::Completed { stock_levels: levels, counts } => {
+                self.summary.add_summary(counts);
                 self.consecutive_refusals = 0;
                 for level in &levels {
                     self.read_counts.remove(level);
                     self.pipeline.own_reads.remove(level);
                 }
             }
-            UpdateOutcome::Split(halves) => {
-                self.summary.calls += 1;
-                self.pipeline.queue_parts(halves);
-            }
+            UpdateOutcome::Split(halves) => self.pipeline.queue_parts(halves),
             UpdateOutcome::Refused { parts, why } => {
-                self.summary.calls += 1;
                 self.consecutive_refusals += 1;
                 self.is_cut_off |= self.consecutive_refusals >= REFUSED_MAX;
                 if self.is_cut_off || parts.is_empty() {
@@ -105,7 +95,6 @@ impl PushRun<'_> {
                 self.pipeline.queue_parts(parts);
             }
             UpdateOutcome::NoEffect(why) => {
-                self.summary.calls += 1;
                 self.is_cut_off |= why.is_some();
                 why.into_iter().for_each(|why| self.summary.note_failure(why));
             }

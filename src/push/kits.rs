@@ -6,7 +6,6 @@
 //! key makes it none, and its changes are planned.
 
 use super::PushRun;
-use super::claim::store_wait_reasons;
 use crate::exec::JobError;
 use crate::exec::kits::read_kit;
 use crate::model::{ChangeId, Lane, Operation, ProductId};
@@ -14,10 +13,8 @@ use crate::outbox::Reason;
 use crate::store::Durability;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Attempts at a product in a run.
 const KIT_ATTEMPTS: usize = 2;
 
-/// Products that wait for an answer, and those asked for in this run.
 #[derive(Debug, Default)]
 pub(super) struct PossibleKits {
     waiting: BTreeMap<ProductId, BTreeSet<ChangeId>>,
@@ -25,7 +22,6 @@ pub(super) struct PossibleKits {
 }
 
 impl PossibleKits {
-    /// Adds changes of a product that may be a kit.
     pub(super) fn add_product(&mut self, product: ProductId, changes: &[ChangeId]) {
         self.waiting.entry(product).or_default().extend(changes);
     }
@@ -46,9 +42,11 @@ impl PushRun<'_> {
                     Some(why) => why,
                 }
             } else {
-                "its answer does not tell yet".to_owned()
+                "its answer decided nothing yet".to_owned()
             };
-            self.note_awaits_kit(product, &changes, &why).await?;
+            let what =
+                format!("product {product} may be a kit; its components were read without a result: {why}");
+            self.note_waiting(&changes, Reason::AwaitsKit, what).await?;
         }
         Ok(was_answered)
     }
@@ -63,12 +61,10 @@ impl PushRun<'_> {
         }
         let why = match read_kit(KIT_ATTEMPTS, context, self.run, Lane::Push, product).await {
             Ok(_) => None,
-            Err(
-                JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why),
-            ) => Some(why),
-            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => {
-                return Err(error);
-            }
+            Err(error) => match error.entry_failure() {
+                Some(why) => Some(why.to_owned()),
+                None => return Err(error),
+            },
         };
         let mut write = context.store.begin_write(Durability::Normal).await?;
         match &why {
@@ -77,20 +73,5 @@ impl PushRun<'_> {
         }
         write.commit().await?;
         Ok(why)
-    }
-
-    /// Notes at the changes what they wait for. The run is tried again.
-    async fn note_awaits_kit(
-        &mut self,
-        product: ProductId,
-        changes: &BTreeSet<ChangeId>,
-        why: &str,
-    ) -> Result<(), JobError> {
-        let what =
-            format!("product {product} may be a kit, and the platform was asked for its components: {why}");
-        let reasons = changes.iter().map(|id| (*id, Reason::AwaitsKit, what.clone()));
-        store_wait_reasons(self.context, reasons.collect()).await?;
-        self.wait_reason.get_or_insert(what);
-        Ok(())
     }
 }

@@ -16,11 +16,11 @@
 //! | --- | --- |
 //! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the queue of stock levels |
 //! | `pipeline`, `finished_calls`, `call_queue`, `routes`, `delay` | batches, queued calls, their completion, isolated SKUs, delay of a few |
-//! | `read`, `fault_search`, `unlisted`, `kits` | reads before a call |
-//! | `brake`, `trips` | the brakes over the backlog and over one update |
+//! | `fault_search`, `unlisted`, `kits` | reads before a call |
+//! | `brake` | the brakes over the backlog and over one update |
 //! | `send`, `claim`, `summary` | one call: claim, send, completion, and the summary of the run |
 //! | `kinds` | the kinds other than quantities |
-//! | `preview`, `preview_quantities` | the plan of the next push without a call |
+//! | `preview` | the plan of the next push without a call |
 
 mod backlog;
 mod brake;
@@ -33,14 +33,11 @@ mod kinds;
 mod kits;
 mod pipeline;
 mod preview;
-mod preview_quantities;
-mod read;
 mod routes;
 mod send;
 mod snapshot;
 mod snapshot_rows;
 mod summary;
-mod trips;
 mod unlisted;
 
 pub use preview::{PlannedRequest, PushPreview, preview_push};

@@ -24,9 +24,9 @@ use super::snapshot::{
     NewChanges, OWN_READ_SERVES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs,
     deduplicate_levels, load_new_changes, load_snapshot, resolve_levels,
 };
-use super::{
-    ENTRIES_MAX, PushRun, READS_MAX, brake, is_lacking, pack_writes, read, skus_to_read, witnesses_of,
-};
+use super::{ENTRIES_MAX, PushRun, READS_MAX, brake, is_lacking, pack_writes, skus_to_read, witnesses_of};
+use crate::exec::balances_reader::{PageRead, read_page};
+use crate::exec::preflight::ReadOrigin;
 use crate::exec::{JobError, key_probe};
 use crate::limiter::PacePayment;
 use crate::model::{Lane, Moment, Sku, StockLevel};
@@ -83,7 +83,7 @@ pub(super) struct QueuedCall {
 
 #[derive(Debug)]
 pub(super) enum FinishedCall {
-    Read { stock_levels: Vec<LevelToRead>, page: read::StaleReadOutcome, is_part: bool },
+    Read { stock_levels: Vec<LevelToRead>, page: PageRead, is_part: bool },
     Update { stock_levels: Vec<StockLevel>, is_urgent: bool, outcome: UpdateOutcome },
 }
 
@@ -345,8 +345,8 @@ impl PushRun<'_> {
         let lane = if urgent { Lane::Operator } else { Lane::Push };
         let (context, run) = (self.context.clone(), self.run);
         self.pipeline.in_flight.spawn(async move {
-            let page =
-                read::read_stale_page(&context, run, lane, (skus.into_iter().collect(), witnesses)).await?;
+            let origin = ReadOrigin { context: &context, run, lane };
+            let page = read_page(origin, &skus.into_iter().collect::<Vec<_>>(), witnesses).await?;
             Ok(FinishedCall::Read { stock_levels: levels, page, is_part })
         });
     }

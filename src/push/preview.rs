@@ -1,13 +1,23 @@
 //! Preview of the next push, byte for byte, from the stored facts. Makes no call and writes nothing.
 //!
-//! The functions that build requests for sending build them here too, from the same decisions. Unknown
-//! answers are not guessed: a change that depends on another one's answer is listed with its reason.
+//! The functions that plan and build requests for sending do it here too. For quantities these are the
+//! snapshot, the brakes, the batches and the packing; a stock level whose fact is too old is listed with its
+//! read, and its write is computed from the known fact. Unknown answers are not guessed: a change that depends
+//! on another one's answer is listed with its reason.
 
-use crate::client::PlatformRequest;
+use super::backlog::PushBacklog;
+use super::pipeline::backlog_entry;
+use super::snapshot::{
+    NO_WAREHOUSES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels,
+    load_new_changes, load_snapshot,
+};
+use super::{brake, kinds, pack_writes, send, skus_to_read, witnesses_of};
+use crate::client::{PlatformRequest, wire};
 use crate::exec::{JobError, JobSettings};
-use crate::model::{ChangeId, Moment, Quantity, StockLevel, Timestamp, WarehouseId};
-use crate::push::{kinds, preview_quantities};
-use crate::store::Store;
+use crate::model::{ChangeId, Moment, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::outbox::ChangeState;
+use crate::reconcile::StockLevelStep;
+use crate::store::{OutboxMark, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Preview of the next push.
@@ -34,19 +44,6 @@ pub struct PlannedRequest {
     pub changes: Vec<ChangeId>,
 }
 
-impl PushPreview {
-    /// Lists every remaining pending change as waiting for a call in flight.
-    pub(super) fn note_remaining(&mut self) {
-        let carried = self.requests.iter().flat_map(|planned| planned.changes.iter().copied());
-        let mut spoken: BTreeSet<ChangeId> = carried.collect();
-        spoken.extend(self.changes_without_call.iter().map(|(id, _)| *id));
-        let why =
-            "waits: a write of its stock level is under way or in doubt, or its product is about to be made";
-        let rest = self.change_keys.keys().filter(|id| !spoken.contains(id));
-        self.changes_without_call.extend(rest.map(|id| (*id, why.to_owned())));
-    }
-}
-
 /// Plans the next push from the outbox.
 ///
 /// `at`: the calendar time, and the time since the boot in which the daemon last ran. After another boot the
@@ -60,8 +57,155 @@ pub async fn preview_push(
     for row in store.outbox_pending().await? {
         preview.change_keys.insert(row.id, row.key);
     }
-    preview_quantities::preview_quantities(store, settings, at, &mut preview).await?;
+    preview.add_quantities(store, settings, at).await?;
     kinds::preview_deliveries(store, &mut preview).await?;
     preview.note_remaining();
     Ok(preview)
+}
+
+impl PushPreview {
+    async fn add_quantities(
+        &mut self,
+        store: &Store,
+        settings: &JobSettings,
+        (now, moment): (Timestamp, Moment),
+    ) -> Result<(), JobError> {
+        let inputs = SnapshotInputs {
+            settings: &settings.quantities,
+            now,
+            moment,
+            own_reads: &OwnReads::new(),
+            absent_warehouses: &NO_WAREHOUSES,
+        };
+        let new = load_new_changes(store, &mut OutboxMark::default(), now).await?;
+        let levels = deduplicate_levels(new.stock_levels.into_iter().map(|(level, _)| level).collect());
+        let PushSnapshot { stock_levels: mut works, rejected } =
+            load_snapshot(store, inputs, &levels).await?;
+        for verdict in new.rejected.into_iter().chain(rejected) {
+            self.note_all(&[verdict.id], &format!("rejected: {}", verdict.detail.unwrap_or_default()));
+        }
+        let mut held = BTreeSet::new();
+        for trip in brake::preview_trips(store, settings.quantities.brakes, now, &works).await? {
+            self.note_all(trip.changes(), &format!("held: {trip}"));
+            held.extend(trip.changes().iter().copied());
+        }
+        works.iter_mut().for_each(|work| self.plan_by_known_fact(work));
+        for work in works.iter().filter(|work| work.is_unlisted) {
+            let warehouse = work.stock_level.warehouse_id;
+            let note = format!("decided once the list of warehouses was read: it lacks {warehouse}");
+            self.note_all(&work.pending_changes, &note);
+        }
+        for work in &mut works {
+            if work.plan.completed_changes().any(|id| held.contains(&id)) {
+                work.plan.step = StockLevelStep::Nothing;
+            }
+            self.note_outcomes(work, &held);
+        }
+        self.add_batches(store, &works, settings.skus_per_call).await
+    }
+
+    /// Lists a stock level as a read if its fact is too old, and then plans it by the known fact.
+    fn plan_by_known_fact(&mut self, work: &mut PendingStockLevel) {
+        if work.plan.step == StockLevelStep::ReadFirst {
+            self.reads.push(work.stock_level.clone());
+            if work.projected_plan.step != StockLevelStep::ReadFirst {
+                work.plan = work.projected_plan.clone();
+                work.is_stale = true;
+            }
+        }
+    }
+
+    /// Lists the changes that need no call.
+    fn note_outcomes(&mut self, work: &PendingStockLevel, held: &BTreeSet<ChangeId>) {
+        for decision in &work.plan.decisions {
+            let outcome = work.change_outcome(decision);
+            let detail = outcome.detail.unwrap_or_default();
+            let sentence = match (outcome.to, work.plan.step) {
+                (ChangeState::Applied, StockLevelStep::Write { .. }) => continue,
+                (ChangeState::Applied, _) if held.contains(&decision.id) => continue,
+                (ChangeState::Applied, _) => format!("applied without a call: {detail}"),
+                (to, _) => format!("{to}: {detail}"),
+            };
+            self.note_all(&[decision.id], &sentence);
+        }
+        if work.plan.step == StockLevelStep::ReadFirst {
+            self.note_all(&work.pending_changes, &format!("decided once {} was read", work.stock_level));
+        }
+    }
+
+    /// Adds the batches of the push in their order, each with its read and its calls. For a slow platform the
+    /// push may use smaller pages than these.
+    async fn add_batches(
+        &mut self,
+        store: &Store,
+        works: &[PendingStockLevel],
+        skus_per_call: usize,
+    ) -> Result<(), JobError> {
+        let by_level: BTreeMap<&StockLevel, &PendingStockLevel> =
+            works.iter().map(|work| (&work.stock_level, work)).collect();
+        let (mut backlog, mut unread, mut waiting) = (PushBacklog::default(), BTreeSet::new(), Vec::new());
+        for work in works {
+            backlog.add_level(work.stock_level.clone(), work.is_urgent);
+            if work.is_stale || work.plan.step == StockLevelStep::ReadFirst {
+                unread.insert(&work.stock_level);
+            }
+        }
+        while !backlog.is_empty() {
+            let batch = backlog.take_page(skus_per_call);
+            let (stale, known): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) = batch
+                .iter()
+                .filter_map(|level| by_level.get(level).copied())
+                .partition(|work| unread.contains(&work.stock_level));
+            if !stale.is_empty() {
+                let skus = skus_to_read(&stale);
+                let witnesses = witnesses_of(store, &stale, &skus).await?;
+                let skus: Vec<Sku> = skus.into_iter().chain(witnesses).collect();
+                let changes = stale.iter().flat_map(|work| work.pending_changes.iter().copied()).collect();
+                self.requests.push(PlannedRequest { request: wire::get_product_balances(&skus)?, changes });
+                for work in &stale {
+                    unread.remove(&work.stock_level);
+                }
+            }
+            let is_write = |work: &&PendingStockLevel| matches!(work.plan.step, StockLevelStep::Write { .. });
+            waiting.extend(known.into_iter().filter(is_write));
+            let more = !stale.is_empty() || !backlog.is_empty();
+            for call in pack_writes(&waiting, more, |_| false) {
+                self.add_update(&call)?;
+                waiting.retain(|work| !call.iter().any(|sent| sent.stock_level == work.stock_level));
+            }
+            backlog.put_back(stale.into_iter().map(backlog_entry).collect());
+        }
+        Ok(())
+    }
+
+    fn add_update(&mut self, call: &[&PendingStockLevel]) -> Result<(), JobError> {
+        let mut entries = Vec::new();
+        for work in call {
+            let StockLevelStep::Write { from, to } = work.plan.step else { continue };
+            let entry = work.quantity_update(to);
+            let level = (entry.sku.case_key(), entry.warehouse_id);
+            self.written_levels.insert(level, (from.unwrap_or(to), to));
+            entries.push(entry);
+        }
+        let changes = call.iter().flat_map(|work| work.plan.completed_changes()).collect();
+        self.requests.push(PlannedRequest { request: send::update_request(&entries)?, changes });
+        Ok(())
+    }
+
+    fn note_all<'c>(&mut self, changes: impl IntoIterator<Item = &'c ChangeId>, note: &str) {
+        self.changes_without_call.extend(changes.into_iter().map(|id| (*id, note.to_owned())));
+    }
+
+    /// Lists every remaining pending change as waiting for a call in flight.
+    fn note_remaining(&mut self) {
+        let carried = self.requests.iter().flat_map(|planned| planned.changes.iter().copied());
+        let mut spoken: BTreeSet<ChangeId> = carried.collect();
+        spoken.extend(self.changes_without_call.iter().map(|(id, _)| *id));
+        let rest: Vec<ChangeId> =
+            self.change_keys.keys().filter(|id| !spoken.contains(id)).copied().collect();
+        self.note_all(
+            &rest,
+            "waits: a write of its stock level is in flight or in doubt, or a change creates its product first",
+        );
+    }
 }

@@ -5,6 +5,7 @@
 use super::PushRun;
 use super::claim::store_wait_reasons;
 use super::fault_search::LevelToRead;
+use super::pipeline::backlog_entry;
 use super::snapshot::PendingStockLevel;
 use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
 use crate::exec::{JobContext, JobError};
@@ -16,7 +17,6 @@ use crate::reconcile::packing::{PackingEntry, pack_calls};
 use crate::store::StoreError;
 use std::collections::BTreeMap;
 
-/// Ways of the stock levels of a batch.
 pub(super) struct BatchRoutes {
     write_routes: BTreeMap<StockLevel, EntryRoute>,
     quarantined_reads: QuarantinedEntries,
@@ -77,7 +77,7 @@ impl PushRun<'_> {
         routes: &BatchRoutes,
         batch: Vec<&'w PendingStockLevel>,
     ) -> Result<Vec<&'w PendingStockLevel>, JobError> {
-        let (mut now, mut later, mut isolated) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut now, mut later) = (Vec::new(), Vec::new());
         for work in batch {
             let is_read = work.plan.step == StockLevelStep::ReadFirst;
             if !is_read && !matches!(work.plan.step, StockLevelStep::Write { .. }) {
@@ -89,19 +89,16 @@ impl PushRun<'_> {
                 (EntryRoute::Deferred(until, why), _) => later.push((work, until, why)),
                 (_, EntryRoute::Deferred(until, why)) => later.push((work, *until, why.clone())),
                 _ if self.pipeline.fault_search.given_up.contains(&work.stock_level.sku) => {}
-                (EntryRoute::Isolated, _) => isolated.push(work),
+                (EntryRoute::Isolated, _) => {
+                    let (stock_level, is_urgent) = backlog_entry(work);
+                    self.pipeline.reserved_levels.insert(stock_level.clone());
+                    self.pipeline.fault_search.add_levels(vec![LevelToRead { stock_level, is_urgent }]);
+                }
                 (
                     EntryRoute::Shared | EntryRoute::Suspect,
                     EntryRoute::Shared | EntryRoute::Suspect | EntryRoute::Isolated,
                 ) => now.push(work),
             }
-        }
-        for work in isolated {
-            let (level, urgent) = (work.stock_level.clone(), work.is_urgent);
-            self.pipeline.reserved_levels.insert(level.clone());
-            self.pipeline
-                .fault_search
-                .add_levels(vec![LevelToRead { stock_level: level, is_urgent: urgent }]);
         }
         self.note_deferred(&later).await?;
         Ok(now)
@@ -124,7 +121,6 @@ impl PushRun<'_> {
     }
 }
 
-/// Returns the detail of a change that waits for a quarantined entry.
 pub(super) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
-    format!("calls that name {entry} fail: {why}; it is tried again by itself at {until}")
+    format!("calls that name {entry} fail: {why}; the next attempt, in a call of its own, is at {until}")
 }

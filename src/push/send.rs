@@ -3,59 +3,43 @@
 //! The call completes only the changes of its own claim. A change inserted after the claim waits for the next
 //! call.
 
-use super::claim::{self, CallOutcome, ClaimedCall, StockLevelOutcome};
-use super::read;
+use super::claim::{self, CallOutcome, ClaimedCall, StockLevelOutcome, finish_pending};
 use super::snapshot::{
     OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
 };
-use super::summary::count_state;
+use super::summary::PushSummary;
 use crate::client::PlatformRequest;
 use crate::client::wire;
+use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::key_probe::{self, RefusalCause};
+use crate::exec::preflight::ReadOrigin;
 use crate::exec::{JobContext, JobError, change_events};
 use crate::limiter::PacePayment;
 use crate::model::{ChangeId, Lane, Operation, Quantity, RunId, Sku, StockLevel};
 use crate::outbox::{ChangeState, Reason};
 use crate::projection::ParsedQuantityAnswer;
 use crate::reconcile::{ChangeDecision, StockLevelStep};
-use crate::settle::{self, SettleSummary};
-use crate::store::{ChangeOutcome, ClaimedChange, Durability, PlannedStockLevel, StockLevelWrite};
+use crate::settle;
+use crate::store::{ChangeOutcome, ClaimedChange, PlannedStockLevel, StockLevelWrite, StoreError};
 use crate::telemetry::event;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 const UPDATE_OPERATION: Operation = Operation::UpdateQuantityOnHand;
 
-/// Outcome of a call.
 #[derive(Debug)]
 pub(super) enum UpdateOutcome {
     /// No call was made. Nothing is left to write, or the facts aged while the call waited. The stock levels
     /// are planned again.
     Nothing,
     /// Every change of the call moved. The call was answered, or its outcome is unknown.
-    Completed {
-        /// Stock levels of the call.
-        stock_levels: Vec<StockLevel>,
-        /// Changes applied.
-        applied: u64,
-        /// Changes that the platform refused.
-        rejected: u64,
-        /// Changes held for a decision.
-        held: u64,
-        /// Changes of unknown outcome.
-        in_doubt: u64,
-    },
+    Completed { stock_levels: Vec<StockLevel>, counts: PushSummary },
     /// Refused as a whole; to be sent again in these parts.
     Split(Vec<Vec<StockLevel>>),
     /// Refused as a whole with a status that openapi.yaml does not document for content errors. Sent again in
     /// halves. A call of one stock level has no parts, and its changes are pending again.
-    Refused {
-        /// The halves.
-        parts: Vec<Vec<StockLevel>>,
-        /// Message of the platform.
-        why: String,
-    },
+    Refused { parts: Vec<Vec<StockLevel>>, why: String },
     /// The call had no effect; its changes are pending again. A reason is given if another attempt is useless
     /// now.
     NoEffect(Option<String>),
@@ -68,7 +52,6 @@ struct QuantityEntry {
     applied_changes: Vec<(ChangeId, String)>,
 }
 
-/// Call to be sent.
 pub(super) struct UpdateCall {
     pub(super) run: RunId,
     pub(super) lane: Lane,
@@ -121,7 +104,7 @@ pub(super) async fn send_update(
         }
     };
     let answer = context.send_exchange(permit, begun, request).await;
-    complete_update(&context, call.run, entries, answer).await
+    AnsweredUpdate { context, run: call.run, entries, answer }.complete().await
 }
 
 /// Commits the claim of a call; `None` if something moved since the plan.
@@ -164,18 +147,16 @@ async fn refresh_facts(
     plans: &[PendingStockLevel],
 ) -> Result<bool, JobError> {
     let skus: BTreeSet<Sku> = plans.iter().map(|work| work.stock_level.sku.clone()).collect();
-    let page =
-        read::read_stale_page(context, call.run, call.lane, (skus.into_iter().collect(), Vec::new())).await?;
-    let read::StaleReadOutcome::Recorded { exchange, .. } = page else { return Ok(false) };
-    call.own_reads.extend(call.stock_levels.iter().map(|level| (level.clone(), exchange)));
+    let origin = ReadOrigin { context, run: call.run, lane: call.lane };
+    let page = read_page(origin, &skus.into_iter().collect::<Vec<_>>(), Vec::new()).await?;
+    let PageRead::Recorded { answer, .. } = page else { return Ok(false) };
+    call.own_reads.extend(call.stock_levels.iter().map(|level| (level.clone(), answer.id)));
     Ok(true)
 }
 
-/// Builds the call that writes these entries.
 pub(super) fn update_request(entries: &[wire::QuantityUpdate]) -> Result<PlatformRequest, JobError> {
-    wire::update_quantity_on_hand(entries).map_err(|why| {
-        JobError::Implausible(format!("tallyd packed a call that the platform would refuse: {why}"))
-    })
+    wire::update_quantity_on_hand(entries)
+        .map_err(|why| JobError::Implausible(format!("tallyd packed an invalid call: {why}")))
 }
 
 /// Returns true if the fact of every planned write still serves it.
@@ -185,7 +166,6 @@ fn are_current(context: &JobContext, call: &UpdateCall, plans: &[PendingStockLev
     plans.iter().all(|plan| inputs.is_current(plan))
 }
 
-/// Plans the stock levels of a call again.
 async fn load_plans(context: &JobContext, call: &UpdateCall) -> Result<Vec<PendingStockLevel>, JobError> {
     let (settings, store) = (context.settings(), &context.store);
     let inputs = SnapshotInputs::at_present(context, &settings.quantities, &call.own_reads);
@@ -231,7 +211,6 @@ impl QuantityEntry {
         self.applied_changes.iter().map(|(id, _)| *id)
     }
 
-    /// Returns the move for every change of the entry.
     fn outcomes_to(
         &self,
         to: ChangeState,
@@ -246,212 +225,175 @@ impl QuantityEntry {
     }
 }
 
-async fn complete_update(
-    context: &JobContext,
+/// Sent call with its answer.
+struct AnsweredUpdate {
+    context: JobContext,
     run: RunId,
     entries: Vec<QuantityEntry>,
     answer: AnsweredExchange,
-) -> Result<UpdateOutcome, JobError> {
-    let changes: Vec<ChangeId> = entries.iter().flat_map(QuantityEntry::change_ids).collect();
-    match claim::complete_unaccepted(context, &changes, &answer).await? {
-        CallOutcome::Answered => complete_accepted(context, run, entries, &answer).await,
-        CallOutcome::InDoubt => {
-            context
-                .record_failure(UPDATE_OPERATION, &entry_skus(&entries), &reply_message(&answer.reply))
-                .await?;
-            let in_doubt = changes.len() as u64;
-            Ok(UpdateOutcome::Completed {
-                stock_levels: entry_levels(&entries),
-                applied: 0,
-                rejected: 0,
-                held: 0,
-                in_doubt,
-            })
-        }
-        CallOutcome::Throttled => Ok(UpdateOutcome::NoEffect(None)),
-        CallOutcome::NotSent(why) => Ok(UpdateOutcome::NoEffect(Some(why))),
-        CallOutcome::Rejected { status: status @ (400 | 403), why } => {
-            handle_refusal(context, run, &entries, &answer, (status, &why)).await
-        }
-        CallOutcome::Rejected { why, .. } => split_undocumented(context, &entries, &why).await,
-    }
 }
 
-/// Handles a refusal with a status that is not documented for content errors. It proves nothing against a
-/// change. A call of several stock levels is still cut in two, because one SKU may cause the failure and is
-/// then quarantined.
-async fn split_undocumented(
-    context: &JobContext,
-    entries: &[QuantityEntry],
-    why: &str,
-) -> Result<UpdateOutcome, JobError> {
-    context.record_failure(UPDATE_OPERATION, &entry_skus(entries), why).await?;
-    let levels = entry_levels(entries);
-    let parts = if levels.len() > 1 { split_in_half(&levels) } else { Vec::new() };
-    Ok(UpdateOutcome::Refused { parts, why: why.to_owned() })
-}
-
-fn split_in_half(levels: &[StockLevel]) -> Vec<Vec<StockLevel>> {
-    let (left, right) = levels.split_at(levels.len() / 2);
-    vec![left.to_vec(), right.to_vec()]
-}
-
-/// Handles a refusal with status 400 or 403 (docs/rules.md 18). It may mean the key or the content, so the
-/// key is judged first. Only then is the call cut in two to find the offending entry.
-async fn handle_refusal(
-    context: &JobContext,
-    run: RunId,
-    entries: &[QuantityEntry],
-    answer: &AnsweredExchange,
-    (status, why): (u16, &str),
-) -> Result<UpdateOutcome, JobError> {
-    // No notice if another call holds the operation already: one judgement serves both calls.
-    drop(
-        context.limiter.hold_operation(
-            Operation::UpdateQuantityOnHand,
-            format!("a quantity update was answered {status}"),
-        ),
-    );
-    let judged = key_probe::judge_refusal(context, run, answer.sent_moment).await;
-    if let Ok(RefusalCause::NotKnown(unknown)) = &judged {
-        hold_updates(context, entries, why, unknown).await?;
-    }
-    context.limiter.release_operation(Operation::UpdateQuantityOnHand);
-    let levels = entry_levels(entries);
-    match judged? {
-        RefusalCause::Refused => return Err(context.key_refused(&answer.reply)),
-        RefusalCause::NotKnown(unknown) => return Ok(UpdateOutcome::NoEffect(Some(unknown))),
-        RefusalCause::Content | RefusalCause::Unproved if status == 403 => {
-            return split_undocumented(context, entries, why).await;
-        }
-        RefusalCause::Content | RefusalCause::Unproved if levels.len() > 1 => {
-            return Ok(UpdateOutcome::Split(split_in_half(&levels)));
-        }
-        RefusalCause::Unproved => return Ok(UpdateOutcome::Split(vec![levels])),
-        RefusalCause::Content => {}
-    }
-    let detail = format!("the platform refused it: {why}");
-    let moves: Vec<ChangeOutcome> = entries
-        .iter()
-        .flat_map(|entry| entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail))
-        .collect();
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    let rejected = write.outbox_transition(ChangeState::Pending, &moves, context.now()).await?;
-    if rejected != moves.len() as u64 {
-        // A change of the entry left the state pending in the meantime. The rest is another entry, which was
-        // not refused.
-        return Ok(UpdateOutcome::Nothing);
-    }
-    write.commit().await?;
-    change_events::log_outcomes(context, &moves).await;
-    Ok(UpdateOutcome::Completed { stock_levels: levels, applied: 0, rejected, held: 0, in_doubt: 0 })
-}
-
-/// Suspends all quantity updates until a probe shows the state of the key. Notes the reason at the changes of
-/// this call.
-async fn hold_updates(
-    context: &JobContext,
-    entries: &[QuantityEntry],
-    why: &str,
-    unknown: &str,
-) -> Result<(), JobError> {
-    context.key_proofs.hold_updates(unknown, context.moment());
-    let detail = format!(
-        "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: {unknown}; \
-         the key is asked for again and again, and then it is sent"
-    );
-    let changes = entries.iter().flat_map(QuantityEntry::change_ids);
-    let reasons = changes.map(|id| (id, Reason::OperationHeld, detail.clone()));
-    claim::store_wait_reasons(context, reasons.collect()).await
-}
-
-/// Completes each entry by the answer's status and messages. If they do not identify the entries, the stock
-/// levels are read back at once. `settle` makes the second check if one is needed; this call does not wait
-/// for it.
-async fn complete_accepted(
-    context: &JobContext,
-    run: RunId,
-    entries: Vec<QuantityEntry>,
-    answer: &AnsweredExchange,
-) -> Result<UpdateOutcome, JobError> {
-    let skus: Vec<Sku> = entries.iter().map(|entry| entry.level.stock_level.sku.clone()).collect();
-    let parsed = ParsedQuantityAnswer::parse(&answer.reply.body, &skus);
-    let mut moves = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
-        match (&parsed, parsed.refusal_of(index)) {
-            (ParsedQuantityAnswer::Unclear(message), _) => {
-                let detail = format!("the platform's answer does not say which entries it means: {message}");
-                moves.extend(entry.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
+impl AnsweredUpdate {
+    async fn complete(self) -> Result<UpdateOutcome, JobError> {
+        let changes: Vec<ChangeId> = self.entries.iter().flat_map(QuantityEntry::change_ids).collect();
+        match claim::complete_unaccepted(&self.context, &changes, &self.answer).await? {
+            CallOutcome::Answered => self.complete_accepted().await,
+            CallOutcome::InDoubt => {
+                self.record_failure(&reply_message(&self.answer.reply)).await?;
+                let counts = PushSummary { in_doubt: changes.len() as u64, ..PushSummary::default() };
+                Ok(UpdateOutcome::Completed { stock_levels: self.stock_levels(), counts })
             }
-            (ParsedQuantityAnswer::Refused(_), Some(why)) => {
-                let detail = format!("the platform refused it: {why}");
-                moves.extend(entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
+            CallOutcome::Throttled => Ok(UpdateOutcome::NoEffect(None)),
+            CallOutcome::NotSent(why) => Ok(UpdateOutcome::NoEffect(Some(why))),
+            CallOutcome::Rejected { status: status @ (400 | 403), why } => {
+                self.handle_refusal(status, why).await
             }
-            (ParsedQuantityAnswer::Refused(_), None) => moves.extend(entry.applied_outcomes()),
+            CallOutcome::Rejected { why, .. } => self.split_undocumented(why).await,
         }
     }
-    let is_unclear = matches!(parsed, ParsedQuantityAnswer::Unclear(_));
-    let written: Vec<StockLevelWrite> = entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
-    claim::complete_call(context, answer, &moves, StockLevelOutcome::Answered(&written, &parsed)).await?;
-    let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
-    context.record_success(UPDATE_OPERATION, &names).await?;
-    log_call(context, &entries, &moves, answer).await;
-    let checked = if is_unclear {
-        settle::check_call(context, run, answer.id).await?
-    } else {
-        SettleSummary::default()
-    };
-    Ok(UpdateOutcome::Completed {
-        stock_levels: entry_levels(&entries),
-        applied: count_state(&moves, ChangeState::Applied) + checked.took_effect,
-        rejected: count_state(&moves, ChangeState::Rejected),
-        held: checked.held,
-        in_doubt: count_state(&moves, ChangeState::InDoubt)
-            .saturating_sub(checked.took_effect + checked.held),
-    })
-}
 
-fn entry_skus(entries: &[QuantityEntry]) -> Vec<&str> {
-    entries.iter().map(|entry| entry.level.stock_level.sku.as_str()).collect()
-}
+    async fn record_failure(&self, why: &str) -> Result<bool, StoreError> {
+        self.context.record_failure(UPDATE_OPERATION, &self.sku_names(), why).await
+    }
 
-fn entry_levels(entries: &[QuantityEntry]) -> Vec<StockLevel> {
-    entries.iter().map(|entry| entry.level.stock_level.clone()).collect()
-}
+    fn sku_names(&self) -> Vec<&str> {
+        self.entries.iter().map(|entry| entry.level.stock_level.sku.as_str()).collect()
+    }
 
-/// Logs the call in one line. Changes that were not applied get a line of their own.
-///
-/// `window_ms` is the age of the oldest fact: a sale at the platform within that time was not visible.
-async fn log_call(
-    context: &JobContext,
-    entries: &[QuantityEntry],
-    moves: &[ChangeOutcome],
-    answer: &AnsweredExchange,
-) {
-    let oldest = entries.iter().filter_map(|entry| entry.level.fact_at).min();
-    let window = oldest.map(|at| context.moment().duration_since(at));
-    let window_ms = window.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
-    let written: i64 = entries
-        .iter()
-        .map(|entry| {
-            (entry.stock_level_write.written.0 - entry.stock_level_write.before.unwrap_or(Quantity(0)).0)
-                .abs()
-        })
-        .sum();
-    let changes: Vec<ChangeId> = moves.iter().map(|verdict| verdict.id).collect();
-    let (ids, keys) = change_events::ids_and_keys(context, &changes).await;
-    tracing::info!(
-        event = event::OUTBOX_FINISHED,
-        exchange = answer.id.0,
-        entries = entries.len(),
-        changes = changes.len(),
-        ids,
-        keys,
-        units_moved = written,
-        window_ms,
-        "{} entries answered",
-        entries.len()
-    );
-    let others = moves.iter().filter(|verdict| verdict.to != ChangeState::Applied);
-    change_events::log_outcomes(context, &others.cloned().collect::<Vec<_>>()).await;
+    fn stock_levels(&self) -> Vec<StockLevel> {
+        self.entries.iter().map(|entry| entry.level.stock_level.clone()).collect()
+    }
+
+    /// Returns the halves of the call.
+    fn halves(&self) -> Vec<Vec<StockLevel>> {
+        let levels = self.stock_levels();
+        let (left, right) = levels.split_at(levels.len() / 2);
+        vec![left.to_vec(), right.to_vec()]
+    }
+
+    /// Handles a refusal with a status that is not documented for content errors. It proves nothing against a
+    /// change. A call of several stock levels is still cut in two, because one SKU may cause the failure and is
+    /// then quarantined.
+    async fn split_undocumented(&self, why: String) -> Result<UpdateOutcome, JobError> {
+        self.record_failure(&why).await?;
+        let parts = if self.entries.len() > 1 { self.halves() } else { Vec::new() };
+        Ok(UpdateOutcome::Refused { parts, why })
+    }
+
+    /// Handles a refusal with status 400 or 403 (docs/rules.md 18). It may mean the key or the content, so the
+    /// key is judged first. Only then is the call cut in two to find the offending entry.
+    async fn handle_refusal(&self, status: u16, why: String) -> Result<UpdateOutcome, JobError> {
+        let context = &self.context;
+        // No notice if another call holds the operation already: one judgement serves both calls.
+        let reason = format!("a quantity update was answered {status}");
+        drop(context.limiter.hold_operation(UPDATE_OPERATION, reason));
+        let judged = key_probe::judge_refusal(context, self.run, self.answer.sent_moment).await;
+        if let Ok(RefusalCause::NotKnown(unknown)) = &judged {
+            self.hold_updates(&why, unknown).await?;
+        }
+        context.limiter.release_operation(UPDATE_OPERATION);
+        match judged? {
+            RefusalCause::Refused => return Err(context.key_refused(&self.answer.reply)),
+            RefusalCause::NotKnown(unknown) => return Ok(UpdateOutcome::NoEffect(Some(unknown))),
+            RefusalCause::Content | RefusalCause::Unproved if status == 403 => {
+                return self.split_undocumented(why).await;
+            }
+            RefusalCause::Content | RefusalCause::Unproved if self.entries.len() > 1 => {
+                return Ok(UpdateOutcome::Split(self.halves()));
+            }
+            RefusalCause::Unproved => return Ok(UpdateOutcome::Split(vec![self.stock_levels()])),
+            RefusalCause::Content => {}
+        }
+        let detail = format!("the platform refused it: {why}");
+        let entries = self.entries.iter();
+        let moves = entries
+            .flat_map(|entry| entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
+        let moves: Vec<ChangeOutcome> = moves.collect();
+        let mut counts = PushSummary::default();
+        if !finish_pending(context, &moves, &mut counts).await? {
+            // A change of the entry left the state pending in the meantime. The rest is another entry, which was
+            // not refused.
+            return Ok(UpdateOutcome::Nothing);
+        }
+        Ok(UpdateOutcome::Completed { stock_levels: self.stock_levels(), counts })
+    }
+
+    /// Suspends all quantity updates until a probe shows the state of the key. Notes the reason at the changes
+    /// of this call.
+    async fn hold_updates(&self, why: &str, unknown: &str) -> Result<(), JobError> {
+        self.context.key_proofs.hold_updates(unknown, self.context.moment());
+        let detail = format!(
+            "no effect: {why}; the refusal may mean the key, whose state is unknown: {unknown}; \
+             the key is probed with growing delays, and then the change is sent"
+        );
+        let changes = self.entries.iter().flat_map(QuantityEntry::change_ids);
+        let reasons = changes.map(|id| (id, Reason::OperationHeld, detail.clone()));
+        claim::store_wait_reasons(&self.context, reasons.collect()).await
+    }
+
+    /// Completes each entry by the answer's status and messages. If they do not identify the entries, the stock
+    /// levels are read back at once. `settle` makes the second check if one is needed; this call does not wait
+    /// for it.
+    async fn complete_accepted(&self) -> Result<UpdateOutcome, JobError> {
+        let Self { context, entries, answer, .. } = self;
+        let skus: Vec<Sku> = entries.iter().map(|entry| entry.level.stock_level.sku.clone()).collect();
+        let parsed = ParsedQuantityAnswer::parse(&answer.reply.body, &skus);
+        let mut moves = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            match (&parsed, parsed.refusal_of(index)) {
+                (ParsedQuantityAnswer::Unclear(message), _) => {
+                    let detail = format!("the platform's answer does not identify its entries: {message}");
+                    moves.extend(entry.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
+                }
+                (ParsedQuantityAnswer::Refused(_), Some(why)) => {
+                    let detail = format!("the platform refused it: {why}");
+                    moves.extend(entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
+                }
+                (ParsedQuantityAnswer::Refused(_), None) => moves.extend(entry.applied_outcomes()),
+            }
+        }
+        let written: Vec<StockLevelWrite> =
+            entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
+        let levels = StockLevelOutcome::Answered(&written, &parsed);
+        claim::complete_call(context, answer, &moves, levels).await?;
+        context.record_success(UPDATE_OPERATION, &self.sku_names()).await?;
+        self.log_call(&moves).await;
+        let mut counts = PushSummary::default();
+        counts.count_outcomes(&moves);
+        if let ParsedQuantityAnswer::Unclear(_) = parsed {
+            let checked = settle::check_call(context, self.run, answer.id).await?;
+            counts.applied += checked.took_effect;
+            counts.held += checked.held;
+            counts.in_doubt = counts.in_doubt.saturating_sub(checked.took_effect + checked.held);
+        }
+        Ok(UpdateOutcome::Completed { stock_levels: self.stock_levels(), counts })
+    }
+
+    /// Logs the call in one line. Changes that were not applied get a line of their own.
+    ///
+    /// `window_ms` is the age of the oldest fact: a sale at the platform within that time was not visible.
+    async fn log_call(&self, moves: &[ChangeOutcome]) {
+        let Self { context, entries, answer, .. } = self;
+        let oldest = entries.iter().filter_map(|entry| entry.level.fact_at).min();
+        let window = oldest.map(|at| context.moment().duration_since(at));
+        let window_ms = window.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
+        let writes = entries.iter().map(|entry| &entry.stock_level_write);
+        let units = writes.map(|write| (write.written.0 - write.before.unwrap_or(Quantity(0)).0).abs());
+        let changes: Vec<ChangeId> = moves.iter().map(|verdict| verdict.id).collect();
+        let (ids, keys) = change_events::ids_and_keys(context, &changes).await;
+        tracing::info!(
+            event = event::OUTBOX_FINISHED,
+            exchange = answer.id.0,
+            entries = entries.len(),
+            changes = changes.len(),
+            ids,
+            keys,
+            units_moved = units.sum::<i64>(),
+            window_ms,
+            "{} entries answered",
+            entries.len()
+        );
+        let others = moves.iter().filter(|verdict| verdict.to != ChangeState::Applied);
+        change_events::log_outcomes(context, &others.cloned().collect::<Vec<_>>()).await;
+    }
 }

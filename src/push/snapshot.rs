@@ -33,25 +33,18 @@ pub(super) const OWN_READ_SERVES: Duration = Duration::from_secs(5);
 /// completed.
 pub(super) type OwnReads = BTreeMap<StockLevel, ExchangeId>;
 
-/// Inputs that all stock levels of a snapshot share.
 #[derive(Clone, Copy)]
 pub(super) struct SnapshotInputs<'a> {
-    /// Settings in force.
     pub(super) settings: &'a QuantitySettings,
-    /// Time of the snapshot.
     pub(super) now: Timestamp,
     /// The time since boot, by which the age of facts is measured.
     pub(super) moment: Moment,
-    /// Reads that this push made for its writes, by stock level.
     pub(super) own_reads: &'a OwnReads,
-    /// Warehouses that are proved not to exist.
     pub(super) absent_warehouses: &'a BTreeSet<WarehouseId>,
 }
 
-/// Empty set of warehouses.
 pub(super) static NO_WAREHOUSES: BTreeSet<WarehouseId> = BTreeSet::new();
 
-/// Facts about a stock level from lists of the database.
 #[derive(Clone, Copy)]
 struct KnownLists {
     /// True if the list of warehouses holds the warehouse, or nothing yet.
@@ -60,7 +53,6 @@ struct KnownLists {
     is_undecided: bool,
 }
 
-/// Stock level with its changes and its plan.
 #[derive(Clone, Debug)]
 pub(super) struct PendingStockLevel {
     /// Stock level by the platform's spelling of the SKU if known. Reads and writes use this spelling.
@@ -75,11 +67,8 @@ pub(super) struct PendingStockLevel {
     pub(super) projected_plan: StockLevelPlan,
     /// True if the brakes count the stock level: no kit, active, not missing.
     pub(super) is_counted: bool,
-    /// True if all its pending changes were released from a brake.
     pub(super) is_released: bool,
-    /// Pending changes, in order.
     pub(super) pending_changes: Vec<ChangeId>,
-    /// True if a pending change has an operator's priority.
     pub(super) is_urgent: bool,
     /// Manner in which the last answer lacked the SKU or a part of its record.
     pub(super) lack: Option<ProductLack>,
@@ -95,7 +84,6 @@ pub(super) struct PendingStockLevel {
     pub(super) possible_kit: Option<ProductId>,
     /// True if the plan uses a fact that would be read again first. Only a preview has such plans.
     pub(super) is_stale: bool,
-    /// Exchange of the fact.
     pub(super) fact_exchange: ExchangeId,
     /// Time since boot at which the fact's request was sent. `None` if that was another boot.
     pub(super) fact_at: Option<Moment>,
@@ -103,17 +91,14 @@ pub(super) struct PendingStockLevel {
     pub(super) read_rows: PlannedStockLevel,
 }
 
-/// Snapshot of stock levels with open changes.
 #[derive(Debug, Default)]
 pub(super) struct PushSnapshot {
     /// Planned stock levels, in the order of the call.
     pub(super) stock_levels: Vec<PendingStockLevel>,
-    /// Pending changes whose body is invalid.
     pub(super) rejected: Vec<ChangeOutcome>,
 }
 
 impl PendingStockLevel {
-    /// Returns the entry that sets the stock level to `quantity`.
     pub(super) fn quantity_update(&self, quantity: Quantity) -> QuantityUpdate {
         QuantityUpdate {
             sku: self.stock_level.sku.clone(),
@@ -122,12 +107,10 @@ impl PendingStockLevel {
         }
     }
 
-    /// Returns the stock level as an entry for packing.
     pub(super) fn packing_entry(&self) -> PackingEntry<'_> {
         PackingEntry { sku: &self.stock_level.sku, is_urgent: self.is_urgent }
     }
 
-    /// Returns the move that a decision requires.
     pub(super) fn change_outcome(&self, decision: &DecidedChange) -> ChangeOutcome {
         let id = decision.id;
         match &decision.decision {
@@ -198,8 +181,8 @@ pub(super) struct NewChanges {
     pub(super) ahead: Vec<ChangeId>,
 }
 
-/// Returns the changes that became pending since `seen`, and updates it. Bodies are parsed only where the change names no stock
-/// level; the others are parsed with their snapshot.
+/// Returns the changes that became pending since `seen`, and updates it. Bodies are parsed only where the
+/// change names no stock level; the others are parsed with their snapshot.
 pub(super) async fn load_new_changes(
     store: &Store,
     seen: &mut OutboxMark,
@@ -234,7 +217,6 @@ pub(super) async fn resolve_levels(
 }
 
 impl<'a> SnapshotInputs<'a> {
-    /// Returns the inputs of a snapshot at this time.
     pub(super) fn at_present(
         context: &JobContext,
         settings: &'a QuantitySettings,

@@ -11,7 +11,6 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, StoreError> {
     Timestamp::parse(text).ok_or_else(|| StoreError::UnknownValue("a date", text.to_owned()))
 }
 
-/// Returns the count last applied to the stock level.
 pub(super) fn last_set(row: &StockLevelRow) -> Result<Option<CountMark>, StoreError> {
     let (Some(id), Some(inserted)) = (row.last_set_id, &row.last_set_at) else { return Ok(None) };
     let counted_at = row.last_set_counted_at.as_deref().map(parse_time).transpose()?;
@@ -61,7 +60,6 @@ pub(super) fn awaits_fact(change: &ChangeRow) -> bool {
     change.state == ChangeState::Held && change.has_reason(Reason::NoFact)
 }
 
-/// Returns the position at which the newest pending change was inserted.
 pub(super) fn newest_position(open: &[ChangeRow]) -> i64 {
     let pending = open.iter().filter(|change| change.state == ChangeState::Pending);
     pending.filter_map(|change| change.position).max().unwrap_or(0)
@@ -75,7 +73,6 @@ pub(super) async fn awaited_products(store: &Store) -> Result<BTreeSet<String>, 
     Ok(bodies.filter_map(|body| body.sku().map(Sku::case_key)).collect())
 }
 
-/// Returns the rejection of a change whose body is invalid.
 pub(super) fn invalid_outcome(change: &ChangeRow) -> Option<ChangeOutcome> {
     let why = change.content.body.as_ref().err()?;
     Some(ChangeOutcome::new(change.id, ChangeState::Rejected, Some(why.reason), &*why.detail))

@@ -5,7 +5,6 @@ use crate::model::Timestamp;
 use crate::outbox::ChangeState;
 use crate::store::ChangeOutcome;
 
-/// Counts of a run of the push, for its summary.
 #[derive(Debug, Default)]
 pub(super) struct PushSummary {
     pub(super) calls: u64,
@@ -15,7 +14,7 @@ pub(super) struct PushSummary {
     pub(super) in_doubt: u64,
     pub(super) first_failure: Option<String>,
     /// Earliest retry of a quarantined entry that changes wait for.
-    retry_at: Option<Timestamp>,
+    pub(super) retry_at: Option<Timestamp>,
 }
 
 impl PushSummary {
@@ -29,7 +28,6 @@ impl PushSummary {
         self.retry_at = Some(self.retry_at.map_or(at, |first| first.min(at)));
     }
 
-    /// Adds another summary.
     pub(super) fn add_summary(&mut self, other: Self) {
         self.calls += other.calls;
         self.applied += other.applied;
@@ -40,7 +38,6 @@ impl PushSummary {
         other.retry_at.into_iter().for_each(|at| self.note_retry(at));
     }
 
-    /// Counts transitions that were made.
     pub(super) fn count_outcomes(&mut self, moves: &[ChangeOutcome]) {
         self.applied += count_state(moves, ChangeState::Applied);
         self.rejected += count_state(moves, ChangeState::Rejected);
@@ -63,7 +60,6 @@ impl PushSummary {
     }
 }
 
-/// Returns the number of transitions to a state.
 pub(super) fn count_state(moves: &[ChangeOutcome], state: ChangeState) -> u64 {
     moves.iter().filter(|verdict| verdict.to == state).count() as u64
 }

@@ -15,7 +15,6 @@ use crate::outbox::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl PushRun<'_> {
-    /// Records the changes that wait for the list.
     pub(super) fn note_unlisted(&mut self, works: &[PendingStockLevel]) {
         for work in works.iter().filter(|work| work.is_unlisted) {
             let changes = self.unlisted.entry(work.stock_level.warehouse_id).or_default();
@@ -33,7 +32,7 @@ impl PushRun<'_> {
         let mut due = BTreeMap::new();
         for (warehouse, changes) in unlisted {
             match lacking.undue_absence(self.context, &warehouse_subject(warehouse)) {
-                Some(what) => self.note_waiting(&changes, what.to_owned()).await?,
+                Some(what) => self.note_waiting(&changes, Reason::Unproved, what.to_owned()).await?,
                 None => drop(due.insert(warehouse, changes)),
             }
         }
@@ -56,13 +55,13 @@ impl PushRun<'_> {
             {
                 AbsenceProof::Proved if known.contains(&warehouse.0) => {
                     let why = format!("{what}, which it held before");
-                    self.note_waiting(&changes, why).await?;
+                    self.note_waiting(&changes, Reason::Unproved, why).await?;
                 }
                 AbsenceProof::Proved => {
                     absence::end_absence(self.context, &warehouse_subject(warehouse)).await?;
                     decided |= self.absent_warehouses.insert(warehouse);
                 }
-                AbsenceProof::NotProved(why) => self.note_waiting(&changes, why).await?,
+                AbsenceProof::NotProved(why) => self.note_waiting(&changes, Reason::Unproved, why).await?,
             }
         }
         Ok(decided)
@@ -75,26 +74,29 @@ impl PushRun<'_> {
             Ok(Some(listed)) => {
                 let lacks = before.iter().find(|id| !listed.contains(id));
                 let unwell =
-                    lacks.map(|id| format!("the list lacks warehouse {id} too, which it held before"));
+                    lacks.map(|id| format!("the list also lacks warehouse {id}, which was listed before"));
                 Ok((listed, unwell))
             }
-            Ok(None) => Ok((BTreeSet::new(), Some("the list is cut, or a part of it makes no sense".into()))),
-            Err(
-                error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
-            ) => Ok((BTreeSet::new(), Some(error.to_string()))),
-            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => Err(error),
+            Ok(None) => Ok((BTreeSet::new(), Some("the list is cut or partly unreadable".into()))),
+            Err(error) if error.entry_failure().is_some() => Ok((BTreeSet::new(), Some(error.to_string()))),
+            Err(error) => Err(error),
         }
     }
 
-    async fn note_waiting(&mut self, changes: &BTreeSet<ChangeId>, why: String) -> Result<(), JobError> {
-        let reasons = changes.iter().map(|id| (*id, Reason::Unproved, why.clone()));
+    /// Notes at the changes what they wait for, and for the run's report. The run is tried again.
+    pub(super) async fn note_waiting(
+        &mut self,
+        changes: &BTreeSet<ChangeId>,
+        reason: Reason,
+        why: String,
+    ) -> Result<(), JobError> {
+        let reasons = changes.iter().map(|id| (*id, reason, why.clone()));
         store_wait_reasons(self.context, reasons.collect()).await?;
         self.wait_reason.get_or_insert(why);
         Ok(())
     }
 }
 
-/// Returns the key of the warehouse in the table of absences.
 fn warehouse_subject(warehouse: WarehouseId) -> String {
     format!("warehouse {warehouse}")
 }

@@ -3,10 +3,10 @@
 //! The shipment is read and compared with the content of the claim. It is adopted only if it matches and has
 //! no other owner (docs/rules.md 23).
 
-use super::summary::SettleSummary;
+use super::SettleRun;
+use crate::exec::JobError;
 use crate::exec::preflight::{self, ReadOrigin};
-use crate::exec::{JobContext, JobError};
-use crate::model::{Lane, LineItemId, RunId, ShipmentId};
+use crate::model::{Lane, LineItemId, ShipmentId};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::store::{AdoptionRow, ChangeOutcome, Durability};
@@ -14,18 +14,15 @@ use serde_json::json;
 
 const ADOPTED_EVENT: &str = "outbox.adopted";
 
-pub(super) async fn run(
-    context: &JobContext,
-    run: RunId,
-    summary: &mut SettleSummary,
-) -> Result<(), JobError> {
-    let origin = ReadOrigin { context, run, lane: Lane::Operator };
-    for request in context.store.adoption_list().await? {
-        let adopted = adopt_one(origin, &request).await;
-        summary.took_effect += u64::from(matches!(adopted, Ok(true)));
-        summary.note_read(adopted.map(|_| 1))?;
+impl SettleRun<'_> {
+    pub(super) async fn adopt_named(&mut self) -> Result<(), JobError> {
+        for request in self.context.store.adoption_list().await? {
+            let adopted = adopt_one(self.origin(Lane::Operator), &request).await;
+            self.summary.took_effect += u64::from(matches!(adopted, Ok(true)));
+            self.summary.note_read(adopted.map(|_| 1))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Answers a request for adoption. Returns true if the shipment was adopted; otherwise the change's detail

@@ -24,29 +24,24 @@ use std::time::Duration;
 /// Stored result of a check whose answer lacked the SKU.
 pub(super) const NOT_RETURNED: &str = "not returned";
 
-/// Case in doubt.
 #[derive(Debug)]
 pub(super) struct InDoubtCase {
     /// Changes of the case: several for a stock level, else a single one.
     pub(super) changes: Vec<ChangeId>,
     /// Key of the first change, for the journal.
     pub(super) key: String,
-    /// Exchange of the request.
     pub(super) exchange: ExchangeId,
     /// Time at which the request was sent, by the calendar of that time.
     pub(super) sent_at: Timestamp,
     /// The time of the request by the present calendar; the quiet time starts there.
     quiet_from: Timestamp,
-    /// Content of the request.
     pub(super) request: InDoubtRequest,
-    /// Reason why it is in doubt, if known.
     pub(super) reason: Option<String>,
     /// Detail of the change, with the platform's message if there was any.
     pub(super) detail: Option<String>,
     checks: Vec<(Timestamp, Value)>,
 }
 
-/// Content of a request, from its claim.
 #[derive(Debug)]
 pub(super) enum InDoubtRequest {
     Quantity {
@@ -65,11 +60,9 @@ pub(super) enum InDoubtRequest {
         body: ChangeBody,
         seen: BTreeSet<i64>,
     },
-    /// Content whose claim is unreadable.
     Unreadable,
 }
 
-/// Stored evidence of a tracking.
 #[derive(Debug, Deserialize)]
 pub(super) struct TrackingClaim {
     pub(super) shipment_id: ShipmentId,
@@ -134,7 +127,6 @@ impl BootCalendar {
     }
 }
 
-/// Loads all cases in doubt.
 pub(super) async fn load_cases(
     store: &Store,
     calendar: BootCalendar,
@@ -150,7 +142,17 @@ pub(super) async fn load_cases(
             }
             levels.insert(name, cases.len());
         }
-        cases.push(InDoubtCase::from_row(row, &entries, calendar)?);
+        cases.push(InDoubtCase {
+            changes: vec![row.id],
+            key: row.key.clone(),
+            exchange: ExchangeId(row.exchange_id),
+            sent_at: Timestamp(row.sent_ms),
+            quiet_from: calendar.to_calendar(row.sent_ms, row.sent_moment),
+            request: parse_request(row, &entries).unwrap_or(InDoubtRequest::Unreadable),
+            reason: row.reason.clone(),
+            detail: row.detail.clone(),
+            checks: stored_checks(row, calendar)?,
+        });
     }
     Ok(cases)
 }
@@ -159,7 +161,6 @@ fn call_level(row: &InDoubtRow) -> Option<CallLevel> {
     Some((row.exchange_id, row.product?, row.warehouse_id?))
 }
 
-/// Returns every entry of the calls in doubt, as last seen.
 fn call_entries(
     rows: &[InDoubtRow],
     calendar: BootCalendar,
@@ -179,24 +180,6 @@ fn call_entries(
 }
 
 impl InDoubtCase {
-    fn from_row(
-        row: &InDoubtRow,
-        entries: &BTreeMap<CallLevel, SiblingEntry>,
-        calendar: BootCalendar,
-    ) -> Result<Self, StoreError> {
-        Ok(Self {
-            changes: vec![row.id],
-            key: row.key.clone(),
-            exchange: ExchangeId(row.exchange_id),
-            sent_at: Timestamp(row.sent_ms),
-            quiet_from: calendar.to_calendar(row.sent_ms, row.sent_moment),
-            request: parse_request(row, entries).unwrap_or(InDoubtRequest::Unreadable),
-            reason: row.reason.clone(),
-            detail: row.detail.clone(),
-            checks: stored_checks(row, calendar)?,
-        })
-    }
-
     /// Judges the case by its checks so far. `timeout` is the longest time of a call. `TookEffect` has the id
     /// of the created thing if known.
     pub(super) fn judge_checks(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
@@ -290,7 +273,6 @@ fn parse_quantity(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>)
     Some(InDoubtRequest::Quantity { sku: Sku::new(row.stock_level_sku.as_deref()?).ok()?, write, witnesses })
 }
 
-/// Returns the checks of a row, oldest first.
 fn stored_checks(row: &InDoubtRow, calendar: BootCalendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
     let checks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.checks)
         .map_err(|_| StoreError::UnknownValue("a list of checks", row.checks.clone()))?;

@@ -1,61 +1,75 @@
-//! Checks of changes in doubt, by the reads of a preflight.
+//! Checks of changes in doubt, by the reads of a preflight, and reads of accepted writes.
 //!
 //! Many stock levels are read per call. Results are stored with the changes.
 
+use super::SettleRun;
 use super::case::{InDoubtCase, InDoubtRequest, NOT_RETURNED, TrackingClaim, UpdateClaim};
-use super::summary::SettleSummary;
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::balances_reader::BalancesReader;
 use crate::exec::preflight::{self, CreateBody, ReadOrigin, TimedRead};
 use crate::exec::{JobContext, JobError};
 use crate::model::{
-    ChangeId, ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp, case_key,
+    ChangeId, ExchangeId, Lane, LineItemId, Operation, OrderId, ShipmentItemId, Sku, Timestamp, case_key,
 };
 use crate::reconcile::creates::FoundRecord;
 use crate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Checks each of these cases once. A case that cannot be read now is left to the next run.
-pub(super) async fn check_cases(
-    context: &JobContext,
-    run: RunId,
-    cases: &[&InDoubtCase],
-    summary: &mut SettleSummary,
-) -> Result<(), JobError> {
-    let origin = ReadOrigin { context, run, lane: Lane::Push };
-    let is_quantity = |case: &&InDoubtCase| matches!(case.request, InDoubtRequest::Quantity { .. });
-    let levels: Vec<&InDoubtCase> = cases.iter().copied().filter(is_quantity).collect();
-    check_levels(origin, &levels, summary).await?;
-    for case in cases {
-        summary.note_read(check_case(origin, case).await)?;
-    }
-    Ok(())
-}
-
-/// Checks many stock levels per read. Their values are evidence and not facts, because they are claimed;
-/// values of other stock levels are facts. An unreadable SKU does not block the others.
-async fn check_levels(
-    origin: ReadOrigin<'_>,
-    cases: &[&InDoubtCase],
-    summary: &mut SettleSummary,
-) -> Result<(), JobError> {
-    let ReadOrigin { context, run, lane } = origin;
-    let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| level_sku(case)).collect();
-    let skus: Vec<Sku> = skus.into_iter().cloned().collect();
-    let mut reader = BalancesReader::new(context, run, lane, &skus, context.settings().skus_per_call);
-    while let Some((answer, page)) = reader.next_page().await? {
-        let decoded = wire::decode_balances(&answer.reply.body)?;
-        let mut checks = Vec::new();
-        for case in cases.iter().filter(|case| level_sku(case).is_some_and(|sku| page.contains(sku))) {
-            if let Some(shown) = level_result(case, &decoded) {
-                checks.extend(case.changes.iter().map(|change| (*change, shown.clone())));
-            }
+impl SettleRun<'_> {
+    /// Checks each of these cases once. A case that cannot be read now is left to the next run.
+    pub(super) async fn check_cases(&mut self, cases: &[&InDoubtCase]) -> Result<(), JobError> {
+        self.check_levels(cases).await?;
+        for case in cases {
+            self.summary.note_read(check_case(self.origin(Lane::Push), case).await)?;
         }
-        store_checks(context, answer.id, answer.sent_at, &checks).await?;
+        Ok(())
     }
-    summary.note_pages(reader, "in doubt");
-    Ok(())
+
+    /// Checks many stock levels per read. Their values are evidence and not facts, because they are claimed;
+    /// values of other stock levels are facts. An unreadable SKU does not block the others.
+    async fn check_levels(&mut self, cases: &[&InDoubtCase]) -> Result<(), JobError> {
+        let context = self.context;
+        let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| level_sku(case)).collect();
+        let skus: Vec<Sku> = skus.into_iter().cloned().collect();
+        let size = context.settings().skus_per_call;
+        let mut reader = BalancesReader::new(self.origin(Lane::Push), &skus, size);
+        while let Some((answer, page)) = reader.next_page().await? {
+            let decoded = wire::decode_balances(&answer.reply.body)?;
+            let mut checks = Vec::new();
+            for case in cases.iter().filter(|case| level_sku(case).is_some_and(|sku| page.contains(sku))) {
+                if let Some(shown) = level_result(case, &decoded) {
+                    checks.extend(case.changes.iter().map(|change| (*change, shown.clone())));
+                }
+            }
+            store_checks(context, answer.id, answer.sent_at, &checks).await?;
+        }
+        self.summary.note_pages(reader, "in doubt");
+        Ok(())
+    }
+
+    /// Reads accepted writes back, many per read: zeros, stock levels without a confirmed write, a sample of
+    /// the rest, and writes that an earlier read did not show. Every recorded read of balances is judged in
+    /// the same way, so a poll that comes first serves as well.
+    ///
+    /// Changes wait for a doubted stock level, so its read is as urgent as a push. The other reads go behind
+    /// the pushes.
+    pub(super) async fn read_back(&mut self) -> Result<(), JobError> {
+        let context = self.context;
+        let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
+        let now = context.now();
+        let mut due = context.store.readback_skus(now).await?;
+        due.retain(|(sku, _)| quarantined.retry_at(now, sku.as_str()).is_none());
+        for page in due.chunks(context.settings().skus_per_call) {
+            let is_doubted = page.iter().any(|(_, is_doubted)| *is_doubted);
+            let lane = if is_doubted { Lane::Push } else { Lane::Poll };
+            let skus: Vec<Sku> = page.iter().map(|(sku, _)| sku.clone()).collect();
+            let reader = BalancesReader::new(self.origin(lane), &skus, skus.len());
+            self.summary.note_pages(reader.read_all().await?, "that were written");
+            self.summary.may_unblock |= is_doubted;
+        }
+        Ok(())
+    }
 }
 
 fn level_sku(case: &InDoubtCase) -> Option<&Sku> {

@@ -11,41 +11,41 @@
 //! An answer that does not name its entries leaves nothing in flight. The push then checks the stock levels
 //! at once, without a quiet time ([`check_call`]).
 //!
-//! The job also reads accepted writes back ([`readback`]). For held changes it reads the stock levels that no
-//! answer showed ([`unshown`]).
+//! The job also reads accepted writes back ([`SettleRun::read_back`]). For held changes it reads the stock
+//! levels that no answer showed ([`unshown`]).
 
 mod adopt;
 mod case;
 mod check;
 mod decide;
-mod readback;
 mod summary;
 mod unshown;
 
 use self::case::{BootCalendar, InDoubtCase, InDoubtRequest};
 pub(crate) use self::summary::SettleSummary;
+use crate::exec::preflight::ReadOrigin;
 use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
 use crate::exec::{JobContext, JobError, RunReport};
-use crate::model::{ChangeId, ExchangeId, Operation, RunId, Timestamp};
+use crate::model::{ChangeId, ExchangeId, Lane, Operation, RunId, Timestamp};
 use crate::reconcile::in_doubt::Settlement;
 use crate::store::{Store, StoreError};
 use std::time::Duration;
 
 pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
-    let mut summary = SettleSummary::default();
-    adopt::run(context, run, &mut summary).await?;
+    let mut settle = SettleRun { context, run, summary: SettleSummary::default() };
+    settle.adopt_named().await?;
     let now = context.now();
     let cases = load_cases(context).await?;
     let quarantined = QuarantinedReads::load(context).await?;
     let is_due = |case: &&InDoubtCase| next_check(case, context, &quarantined).is_some_and(|at| at <= now);
     let due: Vec<&InDoubtCase> = cases.iter().filter(is_due).collect();
-    check::check_cases(context, run, &due, &mut summary).await?;
+    settle.check_cases(&due).await?;
     for case in load_cases(context).await? {
-        decide::decide_case(context, &case, &mut summary).await?;
+        settle.decide_case(&case).await?;
     }
-    readback::run(context, run, &mut summary).await?;
-    unshown::run(context, run, &mut summary).await?;
-    Ok(summary.run_report())
+    settle.read_back().await?;
+    settle.read_unshown().await?;
+    Ok(settle.summary.run_report())
 }
 
 /// Checks at once the stock levels of a call without named entries in its answer. Later runs of this job
@@ -55,14 +55,27 @@ pub(crate) async fn check_call(
     run: RunId,
     exchange: ExchangeId,
 ) -> Result<SettleSummary, JobError> {
-    let mut summary = SettleSummary::default();
+    let mut settle = SettleRun { context, run, summary: SettleSummary::default() };
     let cases = load_cases(context).await?;
     let mine: Vec<&InDoubtCase> = cases.iter().filter(|case| case.exchange == exchange).collect();
-    check::check_cases(context, run, &mine, &mut summary).await?;
+    settle.check_cases(&mine).await?;
     for case in load_cases(context).await?.iter().filter(|case| case.exchange == exchange) {
-        decide::decide_case(context, case, &mut summary).await?;
+        settle.decide_case(case).await?;
     }
-    Ok(summary)
+    Ok(settle.summary)
+}
+
+/// Run of the job, or the checks of one call in the run of another job.
+struct SettleRun<'a> {
+    context: &'a JobContext,
+    run: RunId,
+    summary: SettleSummary,
+}
+
+impl<'a> SettleRun<'a> {
+    fn origin(&self, lane: Lane) -> ReadOrigin<'a> {
+        ReadOrigin { context: self.context, run: self.run, lane }
+    }
 }
 
 /// Returns the time of the next check. A check is due for a change in doubt, an accepted write, or a stock

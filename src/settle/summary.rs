@@ -4,7 +4,6 @@ use crate::exec::balances_reader::BalancesReader;
 use crate::exec::{JobError, RunReport};
 use crate::model::JobKind;
 
-/// Counts of a run, for its summary.
 #[derive(Debug, Default)]
 pub(crate) struct SettleSummary {
     pub(super) checks: u64,

@@ -4,33 +4,54 @@
 //! stock level or proves that the SKU is missing. A change of an order, a line or another lacking thing is
 //! planned again when its check is due. Its plan begins with a preflight.
 
-use super::summary::SettleSummary;
+use super::SettleRun;
 use crate::exec::balances_reader::BalancesReader;
 use crate::exec::quarantine::QuarantinedEntries;
 use crate::exec::{JobContext, JobError, absence, change_events};
-use crate::model::{ChangeId, Lane, Operation, RunId, Sku, Timestamp};
+use crate::model::{ChangeId, Lane, Operation, Sku, Timestamp};
 use crate::outbox::ChangeState;
 use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
 use crate::reconcile::unshown::next_check;
 use crate::store::{ChangeOutcome, Durability, StoreError, UnshownRow, WITNESSES};
 use std::collections::BTreeMap;
 
-/// Reads what is due and makes decidable changes pending.
-pub(super) async fn run(
-    context: &JobContext,
-    run: RunId,
-    summary: &mut SettleSummary,
-) -> Result<(), JobError> {
-    let (rows, now) = (context.store.unshown_list().await?, context.now());
-    if rows.is_empty() {
-        return requeue_decidable(context, summary).await;
+impl SettleRun<'_> {
+    /// Reads what is due and makes decidable changes pending.
+    pub(super) async fn read_unshown(&mut self) -> Result<(), JobError> {
+        let (rows, now) = (self.context.store.unshown_list().await?, self.context.now());
+        if !rows.is_empty() {
+            let quarantined = self.context.quarantined_entries(Operation::GetProductBalances).await?;
+            let due = check_times(&rows, now, &quarantined).into_iter().filter(|(_, at)| *at <= now);
+            let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
+            let size = TRUSTED_PAGE_SKUS - WITNESSES;
+            let reader = BalancesReader::new(self.origin(Lane::Push), &due, size).with_witnesses();
+            self.summary.note_pages(reader.read_all().await?, "no answer showed");
+        }
+        self.requeue_decidable().await
     }
-    let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
-    let due = check_times(&rows, now, &quarantined).into_iter().filter(|(_, at)| *at <= now);
-    let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
-    let reader = BalancesReader::new(context, run, Lane::Push, &due, TRUSTED_PAGE_SKUS - WITNESSES);
-    summary.note_pages(reader.with_witnesses().read_all().await?, "no answer showed");
-    requeue_decidable(context, summary).await
+
+    async fn requeue_decidable(&mut self) -> Result<(), JobError> {
+        let context = self.context;
+        let answer = context.store.unshown_list().await?.into_iter().filter(|row| row.is_decidable);
+        let detail = "an answer shows the stock level again, so it is planned again";
+        let lacking = absence::held_checks(context).await?;
+        // Read after the due times, because a time that is due now must not lie after it.
+        let now = context.now();
+        let lacking = lacking.into_iter().filter(|(_, at)| *at <= now);
+        let again = "its subject is checked again";
+        let moves: Vec<ChangeOutcome> = answer
+            .map(|row| ChangeOutcome::new(ChangeId(row.id), ChangeState::Pending, None, detail))
+            .chain(lacking.map(|(id, _)| ChangeOutcome::new(id, ChangeState::Pending, None, again)))
+            .collect();
+        if moves.is_empty() {
+            return Ok(());
+        }
+        let mut write = context.store.begin_write(Durability::Full).await?;
+        self.summary.shown += write.outbox_transition(ChangeState::Held, &moves, context.now()).await?;
+        write.commit().await?;
+        change_events::log_outcomes(context, &moves).await;
+        Ok(())
+    }
 }
 
 /// Returns the time at which the next such change is due; `None` if there is none.
@@ -60,26 +81,4 @@ fn check_times<'r>(
         |(first, requested): (i64, Option<i64>)| next_check(Timestamp(first), requested.map(Timestamp), now);
     let not_before = |sku: &str| quarantined.retry_at(now, sku).unwrap_or(Timestamp(0));
     held.into_iter().map(|(sku, since)| (sku, check_at(since).max(not_before(sku)))).collect()
-}
-
-async fn requeue_decidable(context: &JobContext, summary: &mut SettleSummary) -> Result<(), JobError> {
-    let answer = context.store.unshown_list().await?.into_iter().filter(|row| row.is_decidable);
-    let detail = "an answer shows the stock level again, so it is planned again";
-    let lacking = absence::held_checks(context).await?;
-    // Read after the due times, because a time that is due now must not lie after it.
-    let now = context.now();
-    let lacking = lacking.into_iter().filter(|(_, at)| *at <= now);
-    let again = "its subject is checked again";
-    let moves: Vec<ChangeOutcome> = answer
-        .map(|row| ChangeOutcome::new(ChangeId(row.id), ChangeState::Pending, None, detail))
-        .chain(lacking.map(|(id, _)| ChangeOutcome::new(id, ChangeState::Pending, None, again)))
-        .collect();
-    if moves.is_empty() {
-        return Ok(());
-    }
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    summary.shown += write.outbox_transition(ChangeState::Held, &moves, context.now()).await?;
-    write.commit().await?;
-    change_events::log_outcomes(context, &moves).await;
-    Ok(())
 }

@@ -25,17 +25,15 @@ async fn copy_database(context: &JobContext) -> Result<RunReport, JobError> {
     let copied = context.store.backup_create(&file, started, |_, _| {}).await?;
     let removed = context.store.backup_rotate(folder, settings.backup.keep).await?;
     let elapsed_ms = u64::try_from(context.now().duration_since(started).as_millis()).unwrap_or(u64::MAX);
-    let (path, size_bytes) = (file.display().to_string(), copied.size_bytes);
+    let (path, size_bytes, rows) = (file.display().to_string(), copied.size_bytes, copied.rows);
     tracing::info!(
         event = event::BACKUP_WRITTEN,
         file = path,
         size_bytes,
         elapsed_ms,
-        "the backup {path} was written; {} rows compared",
-        copied.rows
+        "the backup {path} was written; {rows} rows compared"
     );
     Ok(RunReport::ok(format!(
-        "{path}: {size_bytes} bytes, {} rows compared; {removed} old one(s) removed",
-        copied.rows
+        "{path}: {size_bytes} bytes, {rows} rows compared; {removed} old one(s) removed"
     )))
 }

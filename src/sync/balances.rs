@@ -10,9 +10,6 @@
 //! A page that fails is halved until the failing SKU is isolated; all others go on
 //! ([`isolation`](crate::reconcile::isolation)). That SKU is quarantined. It is read isolated when it is due,
 //! after all others.
-//!
-//! Prefetches between the passes ([`super::prefetch`]) replace no pass: each pass reads every SKU read before
-//! its start.
 
 use super::page_size::PageSize;
 use crate::client::{Verdict, wire};
@@ -27,7 +24,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
 const READ_OPERATION: Operation = Operation::GetProductBalances;
-/// Limit of consecutive failures, after which the run ends.
 const FAILURES_MAX: usize = 24;
 /// Consecutive failures that need no pause. A single bad SKU causes two or three failures.
 const UNPAUSED_FAILURES: usize = 2;
@@ -66,12 +62,10 @@ struct BalancesPass<'a> {
     /// Configured page size, and the size proved before this run.
     initial_size: (usize, Option<usize>),
     parts: FailedGroups<Sku>,
-    /// SKUs read isolated, after all others.
     isolated: VecDeque<Sku>,
     /// Isolated failures in this run of each SKU without proof against it.
     isolated_failures: BTreeMap<Sku, u32>,
     quarantined: QuarantinedEntries,
-    /// Number of SKUs that are quarantined and not read.
     quarantined_count: usize,
     failures: usize,
     /// Message of the first of these failures.
@@ -100,19 +94,14 @@ struct SkuPage {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageOrigin {
-    /// Queue of due SKUs.
     Due,
     FailedPart,
     /// Lacking or isolated SKUs, read together with witnesses.
     Recheck,
 }
 
-struct RecordedPage {
-    /// Requested page without the witnesses.
-    page: SkuPage,
-    /// Result of the record, or the reason why the answer is not plausible.
-    result: Result<BalancesRecorded, String>,
-}
+/// Requested page without the witnesses, and its record or the reason why the answer is not plausible.
+type RecordedPage = (SkuPage, Result<BalancesRecorded, String>);
 
 impl<'a> BalancesPass<'a> {
     async fn load(context: &'a JobContext, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
@@ -290,7 +279,6 @@ impl<'a> BalancesPass<'a> {
         Ok(write.commit().await?)
     }
 
-    /// Records a page in a task while the next one is read.
     fn record_page(&mut self, answer: call::AnsweredExchange, page: SkuPage, requested: Vec<Sku>) {
         let context = self.context.clone();
         let is_new = self.tracked.as_ref().is_some_and(StalestProgress::is_at_never_read);
@@ -301,24 +289,20 @@ impl<'a> BalancesPass<'a> {
             } else {
                 balances::record_balances(&context, &answer, &requested).await
             };
-            let recorded = match checked {
-                // A small page may consist of missing SKUs; it must not stop the pass.
-                Ok(checked)
-                    if checked.wants_witnesses()
-                        && page.origin == PageOrigin::Due
-                        && page.skus.len() <= SMALL_PAGE =>
-                {
-                    let (absent, unproven_skus) = (page.skus.clone(), page.skus.clone());
-                    Ok(BalancesRecorded { absent, unproven_skus, ..Default::default() })
+            let may_lack_all = page.origin == PageOrigin::Due && page.skus.len() <= SMALL_PAGE;
+            let recorded = checked.and_then(|checked| {
+                if !(may_lack_all && checked.wants_witnesses()) {
+                    return checked.into_recorded();
                 }
-                Ok(checked) => checked.into_recorded(),
+                // A small page may consist of missing SKUs; it must not stop the pass.
+                let (absent, unproven_skus) = (page.skus.clone(), page.skus.clone());
+                Ok(BalancesRecorded { absent, unproven_skus, ..Default::default() })
+            });
+            match recorded {
+                Ok(recorded) => Ok((page, Ok(recorded))),
+                Err(JobError::Implausible(why)) => Ok((page, Err(why))),
                 Err(error) => Err(error),
-            };
-            let result = match recorded {
-                Err(JobError::Implausible(why)) => Err(why),
-                recorded => Ok(recorded?),
-            };
-            Ok(RecordedPage { page, result })
+            }
         });
     }
 
@@ -328,8 +312,8 @@ impl<'a> BalancesPass<'a> {
         while self.recording.len() > pages {
             let Some(done) = self.recording.join_next().await else { break };
             let counted = match done.expect("a page that is recorded neither panics nor is stopped") {
-                Ok(RecordedPage { page, result: Ok(recorded) }) => self.count_page(&page, recorded).await,
-                Ok(RecordedPage { page, result: Err(why) }) => self.split_page(page.skus, why).await,
+                Ok((page, Ok(recorded))) => self.count_page(&page, recorded).await,
+                Ok((page, Err(why))) => self.split_page(page.skus, why).await,
                 Err(error) => Err(error),
             };
             failed = failed.and(counted);

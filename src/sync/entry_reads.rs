@@ -20,16 +20,13 @@ const FIRST_ATTEMPTS: usize = 1;
 const RETRY_ATTEMPTS: usize = 3;
 /// Attempts at a quarantined entry that is due.
 const QUARANTINED_ATTEMPTS: usize = 2;
-/// Limit of consecutive failures, after which the run ends.
 const FAILED_MAX: usize = 12;
 
 /// Entry of a job, read by one call. Its text is its name in the table `quarantine`.
 pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
     const OPERATION: Operation;
-    /// Noun before the entry's text in summaries and messages.
     const NOUN: &'static str;
 
-    /// Returns the name in summaries and messages.
     fn display_name(&self) -> String {
         format!("{} {self}", Self::NOUN)
     }
@@ -38,16 +35,12 @@ pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
     async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError>;
 }
 
-/// Result of an entry's read.
 #[derive(Debug, Default)]
 pub(super) struct EntryResult {
-    /// Number of facts that are new or changed.
     pub(super) changed: u64,
-    /// Reason why the answer may be incomplete.
     pub(super) anomaly: Option<String>,
 }
 
-/// Entries of a run.
 pub(super) struct EntryReader<'a, E> {
     context: &'a JobContext,
     run: RunId,
@@ -56,10 +49,8 @@ pub(super) struct EntryReader<'a, E> {
     /// Entries to be read after the others, with their error. Without an error: quarantined before this run,
     /// and due.
     deferred: Vec<(E, Option<JobError>)>,
-    /// Number of entries that were read in this run.
-    answered_count: usize,
     consecutive_failures: usize,
-    summary: ReadSummary,
+    pub(super) summary: ReadSummary,
 }
 
 impl<'a, E: JobEntry> EntryReader<'a, E> {
@@ -69,7 +60,6 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
             run,
             quarantined: context.quarantined_entries(E::OPERATION).await?,
             deferred: Vec::new(),
-            answered_count: 0,
             consecutive_failures: 0,
             summary: ReadSummary::default(),
         })
@@ -107,12 +97,11 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         Ok(false)
     }
 
-    /// Reads the entries again that failed, and the quarantined ones that are due.
     pub(super) async fn read_deferred(&mut self) -> Result<(), JobError> {
         let deferred = std::mem::take(&mut self.deferred);
         // A single failure since the last success means the entry. Several may mean the platform.
         if let (1.., 1, Some((last, _))) = (
-            self.answered_count,
+            self.summary.read_count,
             self.consecutive_failures,
             deferred.iter().rfind(|(_, first)| first.is_some()),
         ) {
@@ -121,7 +110,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         for (entry, first) in deferred {
             let read = match first {
                 // No read of this run succeeded, so a further attempt proves nothing.
-                Some(error) if self.answered_count == 0 => Err(error),
+                Some(error) if self.summary.read_count == 0 => Err(error),
                 // A refusal would be repeated, and each costs a bad request.
                 Some(error) if !matches!(error, JobError::GivenUp { .. }) => Err(error),
                 Some(_) => self.attempt_read(entry, RETRY_ATTEMPTS).await,
@@ -139,12 +128,6 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         Ok(())
     }
 
-    /// Returns the summary of all entries.
-    pub(super) fn into_summary(self) -> ReadSummary {
-        self.summary
-    }
-
-    /// Reads an entry with at most so many attempts and counts its failures.
     async fn attempt_read(&self, entry: E, attempts: usize) -> Result<EntryResult, JobError> {
         let read = entry.read(self.context, self.run, attempts).await;
         let failed = match &read {
@@ -161,24 +144,22 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
     }
 
     async fn record_answer(&mut self, entry: E, result: EntryResult) -> Result<(), JobError> {
-        (self.answered_count, self.consecutive_failures) = (self.answered_count + 1, 0);
-        self.summary.count_read(result.changed);
-        if let Some(anomaly) = result.anomaly {
-            self.summary.note_anomaly(format!("{}: {anomaly}", entry.display_name()));
-        }
-        self.summary
-            .note_quarantine_end(self.context.record_success(E::OPERATION, &[&entry.to_string()]).await?);
+        self.consecutive_failures = 0;
+        let summary = &mut self.summary;
+        (summary.read_count, summary.changed) = (summary.read_count + 1, summary.changed + result.changed);
+        let anomaly = result.anomaly.map(|anomaly| format!("{}: {anomaly}", entry.display_name()));
+        summary.anomalies.extend(anomaly);
+        summary.has_ended_quarantine |=
+            self.context.record_success(E::OPERATION, &[&entry.to_string()]).await?;
         Ok(())
     }
 
     /// Notes an entry that was not read. An entry quarantined before this run does not make the run partial.
     fn note_unread(&mut self, entry: E, why: &str) {
-        let named = format!("{} ({why})", entry.display_name());
-        if self.quarantined.contains(&entry.to_string()) {
-            self.summary.note_quarantined(named);
-        } else {
-            self.summary.note_unread(named);
-        }
+        let ReadSummary { unread, quarantined, .. } = &mut self.summary;
+        let was_quarantined = self.quarantined.contains(&entry.to_string());
+        let entries = if was_quarantined { quarantined } else { unread };
+        entries.push(format!("{} ({why})", entry.display_name()));
     }
 }
 

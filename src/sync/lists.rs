@@ -4,12 +4,18 @@
 //! shipments that are not yet wholly shipped and confirmed. The platform does not list shipments. Only those
 //! that tallyd created or an operator adopted are known. Others show only as a smaller remainder of the
 //! order's lines.
+//!
+//! `kit_components` reads the components of each known kit, least recently read first. A kit's quantity
+//! follows from its components, so a kit not known as such would be pushed like a product. Components are
+//! tracked once known. The platform refuses a product that is no kit with a 403, and its changes then
+//! continue: a push makes this call itself before it rejects a change for a kit (`push/kits.rs`).
 
 use super::entry_reads::{EntryResult, JobEntry, read_each};
 use crate::exec::call::READ_ATTEMPTS;
+use crate::exec::kits::read_kit;
 use crate::exec::lists::read_list;
 use crate::exec::{JobContext, JobError, RunReport};
-use crate::model::{Operation, RunId, ShipmentId, StorefrontId};
+use crate::model::{Lane, Operation, ProductId, RunId, ShipmentId, StorefrontId};
 use crate::store::PlatformList;
 
 /// Reads a whole list; `nouns` as in "3 supplier(s)".
@@ -47,5 +53,19 @@ impl JobEntry for ShipmentId {
 
     async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
         Ok(read_list(attempts, context, run, PlatformList::ShipmentItems(self)).await?.into())
+    }
+}
+
+pub(crate) async fn run_kit_components(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let kits = context.store.kit_ids().await?;
+    Ok(read_each(context, run, kits).await?.run_report("kit(s)", "component(s)"))
+}
+
+impl JobEntry for ProductId {
+    const OPERATION: Operation = Operation::KitComponents;
+    const NOUN: &'static str = "kit";
+
+    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+        Ok(read_kit(attempts, context, run, Lane::Poll, self).await?.into())
     }
 }

@@ -1,12 +1,15 @@
-//! Reads on request of an operator: products, and the components of a kit.
+//! Reads on request of an operator or the start: products, the components of a kit, the account.
 //!
-//! Answers are recorded like any other. A SKU without a product is only reported, because the request may be
-//! misspelled. A SKU counts as missing only if it is tracked and absent from balances.
+//! Answers about products are recorded like any other. A SKU without a product is only reported, because the
+//! request may be misspelled. A SKU counts as missing only if it is tracked and absent from balances.
 
-use crate::client::wire::{self, ProductKey};
+use crate::client::wire::{self, PageParams, ProductKey};
+use crate::exec::call::READ_ATTEMPTS;
 use crate::exec::kits::read_kit;
-use crate::exec::{JobContext, JobError, balances, call};
-use crate::model::{Lane, ProductId, RunId};
+use crate::exec::pager::PAGES_MAX;
+use crate::exec::{JobContext, JobError, balances};
+use crate::model::{Lane, ProductId, RunId, WarehouseId};
+use std::collections::BTreeSet;
 
 /// Looks up products and records them. Returns the SKUs found, in the platform's spelling.
 pub async fn find_products(
@@ -19,7 +22,7 @@ pub async fn find_products(
     for page in ids.chunks(context.settings().skus_per_call) {
         let request = wire::get_products(by, page)?;
         let answer =
-            context.read_within(call::READ_ATTEMPTS, run, Lane::Operator, "the products", &request).await?;
+            context.read_within(READ_ATTEMPTS, run, Lane::Operator, "the products", &request).await?;
         let products = balances::record_products(context, &answer).await?;
         found.extend(products.into_iter().map(String::from));
     }
@@ -43,6 +46,40 @@ pub async fn read_components(context: &JobContext, run: RunId, sku: &str) -> Res
     let product = product.ok_or_else(|| {
         JobError::Implausible(format!("the platform has no product with the SKU `{sku}`; check its spelling"))
     })?;
-    read_kit(call::READ_ATTEMPTS, context, run, Lane::Operator, product).await?;
+    read_kit(READ_ATTEMPTS, context, run, Lane::Operator, product).await?;
     Ok(product)
+}
+
+/// Returns true if the platform's list has one of these warehouses, so that its account is the mirror's. The
+/// list may be another account's, so it is read as a probe and recorded as not applied.
+///
+/// # Errors
+/// Fails if no known warehouse was found and the list is empty, cut or partly unreadable.
+pub async fn lists_any_warehouse(
+    context: &JobContext,
+    run: RunId,
+    known: &BTreeSet<WarehouseId>,
+) -> Result<bool, JobError> {
+    let (mut paging, mut listed, mut parked) = (PageParams::FIRST, 0, 0);
+    loop {
+        let request = wire::list_warehouses(paging);
+        let (lane, decode) = (Lane::Probe, wire::decode_warehouses);
+        let (answer, page) =
+            context.read_decoded(READ_ATTEMPTS, run, lane, "the warehouses", &request, decode).await?;
+        context.exchange_end_ignored(&answer).await?;
+        if page.records.iter().any(|warehouse| known.contains(&warehouse.id)) {
+            return Ok(true);
+        }
+        (listed, parked) = (listed + page.records.len(), parked + page.parked.len());
+        if !page.records.is_empty() && page.has_more() && paging.number() < PAGES_MAX {
+            paging = paging.next_page();
+            continue;
+        }
+        if listed == 0 || parked > 0 || page.has_more() {
+            return Err(JobError::Implausible(format!(
+                "its list of warehouses proves nothing: {listed} of its records are readable and {parked} are not"
+            )));
+        }
+        return Ok(false);
+    }
 }

@@ -2,18 +2,16 @@
 //!
 //! | files | subject |
 //! | --- | --- |
-//! | `balances`, `order_lines`, `kit_components`, … | the polls, by the name of their job |
+//! | `balances`, `order_lines`, `reports` | the polls of SKUs, of orders, of figures |
 //! | `lists` | the polls of lists, of whole ones and of one entry each |
 //! | `entry_reads`, `read_summary`, `page_size` | reads of one entry per call, their summary, the page size |
 //! | `prefetch` | reads between the passes, with spare calls |
-//! | `lookup`, `verify`, `account_check` | reads on request of an operator or the start |
+//! | `lookup`, `verify` | reads on request of an operator or the start |
 //! | `prune`, `backup` | the journal's age and size, copies of the database |
 
-mod account_check;
 pub(crate) mod backup;
 pub(crate) mod balances;
 mod entry_reads;
-pub(crate) mod kit_components;
 pub(crate) mod lists;
 mod lookup;
 pub(crate) mod order_lines;
@@ -23,10 +21,8 @@ pub(crate) mod prune;
 mod read_summary;
 pub(crate) mod reports;
 mod verify;
-pub(crate) mod work_queue;
 
-pub use account_check::lists_any_warehouse;
-pub use lookup::{find_products, read_components};
+pub use lookup::{find_products, lists_any_warehouse, read_components};
 pub use prefetch::{PREFETCH_INTERVAL, prefetch_balances, read_named_orders};
 pub use prune::{PruneOptions, PruneReport, prune_journal};
 pub use verify::{MirrorDifference, VERIFY_CALLS, VerifyReport, verify_mirror};

@@ -13,7 +13,7 @@
 //!
 //! If the work queue's counts of orders did not change, every second scheduled run skips the orders that the
 //! counts confirm. No order waits longer than two intervals, and an order that changes a count is read at
-//! once ([`super::work_queue`]). A run with any other trigger reads all due orders.
+//! once ([`super::reports`]). A run with any other trigger reads all due orders.
 
 use super::entry_reads::{EntryReader, EntryResult, JobEntry};
 use crate::client::Verdict;
@@ -55,19 +55,16 @@ pub(crate) async fn run(
     Ok(pass.run_report(remark))
 }
 
-/// Reads at most `most` named orders.
 pub(super) async fn read_named(context: &JobContext, run: RunId, most: usize) -> Result<RunReport, JobError> {
     let mut pass = OrdersPass::load(context, run, most).await?;
     pass.read_queues().await?;
     Ok(pass.run_report(None))
 }
 
-/// Returns true if a named order exists that is not quarantined.
 pub(super) async fn has_named_order(context: &JobContext) -> Result<bool, StoreError> {
     Ok(context.store.order_read_request_last(&deferred_orders(context).await?).await?.is_some())
 }
 
-/// Returns the quarantined orders that are not due.
 async fn deferred_orders(context: &JobContext) -> Result<Vec<OrderId>, StoreError> {
     let quarantined = context.quarantined_entries(Operation::GetOrderLineItems).await?;
     let waiting = quarantined.deferred_entries(context.now()).filter_map(|(subject, _)| subject.parse().ok());
@@ -124,9 +121,8 @@ impl<'a> OrdersPass<'a> {
         let most = if context.limiter.quota_usage().has_spare_calls() { roomy } else { busy };
         let later = orders.closed.len().saturating_sub(most);
         if later > 0 {
-            remark
-                .get_or_insert_default()
-                .push_str(&format!("; {later} closed order(s) are left to later runs"));
+            let later = format!("; {later} closed order(s) are left to later runs");
+            remark.get_or_insert_default().push_str(&later);
         }
         orders.closed.truncate(most);
         let control = context.store.control_order(&self.named_skip).await?;
@@ -157,7 +153,6 @@ impl<'a> OrdersPass<'a> {
         Ok(())
     }
 
-    /// Makes calls in turns until the queues are empty.
     async fn read_queues(&mut self) -> Result<(), JobError> {
         let mut allocations = 0;
         loop {
@@ -200,11 +195,10 @@ impl<'a> OrdersPass<'a> {
         Ok(named)
     }
 
-    /// Returns the report of the run; `remark` is about the orders.
     fn run_report(self, remark: Option<String>) -> RunReport {
-        let mut orders = self.orders.into_summary().run_report("order(s)", "line(s)");
+        let mut orders = self.orders.summary.run_report("order(s)", "line(s)");
         orders.summary.extend(remark);
-        let lines = self.allocations.into_summary();
+        let lines = self.allocations.summary;
         if self.lines.is_empty() && lines.is_empty() {
             return orders;
         }
@@ -288,7 +282,7 @@ impl JobEntry for UnreadAllocation {
         let Self(order, line) = self;
         let request = wire::warehouse_allocation(order, line);
         let what = format!("the allocation of line {line} of order {order}");
-        let answer = context.read_or_not_found(attempts, run, Lane::Poll, &what, &request).await?;
+        let answer = context.read_within(attempts, run, Lane::Poll, &what, &request).await?;
         let found = match answer.reply.verdict {
             Verdict::Accepted => {
                 Some(context.decode_or_ignore(&answer, wire::decode_allocations(&answer.reply.body)).await?)

@@ -11,7 +11,6 @@ const PAGE_MAX: usize = 1_000;
 /// Consecutive pages after which a failed size is tried again.
 const RETRY_AFTER_PAGES: u32 = 20;
 
-/// Size of the next page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageSize {
     size: usize,
@@ -33,7 +32,6 @@ impl PageSize {
         }
     }
 
-    /// Returns the number of SKUs of the next page.
     pub(super) fn get(self) -> usize {
         self.size
     }
@@ -50,7 +48,6 @@ impl PageSize {
         }
     }
 
-    /// Records a page that failed, and halves the size.
     pub(super) fn record_failure(&mut self) {
         self.failed = Some(self.size);
         self.consecutive_pages = 0;

@@ -22,7 +22,6 @@ use std::time::Duration;
 /// Interval of prefetches. Facts younger than this are not read again, so a shorter interval would bring
 /// nothing.
 pub const PREFETCH_INTERVAL: Duration = Duration::from_secs(60);
-/// Period in which the moves of a SKU count.
 const MOVES_PERIOD: Duration = Duration::from_secs(4 * 60 * 60);
 /// Limit of pages per prefetch. With the packaged page size this is 800 SKUs, for one call in thirty of the
 /// quota.
@@ -34,11 +33,8 @@ const NAMED_ORDERS_MAX: usize = 25;
 pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRun>, StoreError> {
     let (kind, trigger) = (JobKind::Balances, RunTrigger::Outbox);
     let _turn = context.lock_job(kind).await;
-    let pages = if context.limiter.quota_usage().has_spare_calls() {
-        prefetch_pages(context).await?
-    } else {
-        Vec::new()
-    };
+    let has_spare_calls = context.limiter.quota_usage().has_spare_calls();
+    let pages = if has_spare_calls { prefetch_pages(context).await? } else { Vec::new() };
     if pages.is_empty() {
         return Ok(None);
     }
@@ -82,10 +78,9 @@ async fn prefetch_pages(context: &JobContext) -> Result<Vec<Vec<Sku>>, StoreErro
     let room = skus.len().next_multiple_of(size) - skus.len();
     if room > 0 {
         let known: BTreeSet<Sku> = skus.iter().cloned().collect();
-        let (before, limit) =
-            (context.store.journal_position().await?, u32::try_from(size).unwrap_or(u32::MAX));
-        let stalest =
-            context.store.tracked_sku_stalest(before, &mut StalestProgress::default(), limit).await?;
+        let (before, limit) = (context.store.journal_position().await?, u32::try_from(size));
+        let (mut progress, limit) = (StalestProgress::default(), limit.unwrap_or(u32::MAX));
+        let stalest = context.store.tracked_sku_stalest(before, &mut progress, limit).await?;
         let stalest = stalest.into_iter().filter_map(|sku| Sku::new(sku).ok());
         let is_new = |sku: &Sku| !known.contains(sku) && !quarantined.contains(sku.as_str());
         skus.extend(stalest.filter(is_new).take(room));

@@ -1,15 +1,20 @@
-//! `top_selling` and `business_health`: the reports of the last 24 months.
+//! `top_selling` and `business_health`: the reports of the last 24 months; `work_queue`: the account's counts.
 //!
 //! A month is read until two reads after its end agree, because sales are booked and corrected late. The ten
 //! best sellers of a month, over all storefronts, are one call. The first two runs make 24 calls each; from
 //! then on each new month makes two. The figures of all months are in one list, so one read serves all. It is
 //! made on the first two days of each month, and daily if the platform has no figures of an open month.
+//!
+//! The counts are read each minute: a time series and a hint of changed orders. If a count of sales orders
+//! changed, the orders are read at once instead of at their next turn. If none changed, the next run of
+//! [`super::order_lines`] need not read them again.
 
 use super::entry_reads::{EntryResult, JobEntry, read_each};
 use super::lists;
 use crate::client::wire;
+use crate::exec::call::READ_ATTEMPTS;
 use crate::exec::{JobContext, JobError, RunReport};
-use crate::model::{Lane, Month, Operation, RunId};
+use crate::model::{JobKind, Lane, Month, Operation, RunId};
 use crate::projection;
 use crate::store::{MonthlyReport, PlatformList};
 
@@ -51,4 +56,16 @@ impl JobEntry for Month {
         write.commit().await?;
         Ok(changed.into())
     }
+}
+
+pub(crate) async fn run_work_queue(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    let (request, decode) = (wire::work_queue(), wire::decode_work_queue);
+    let (answer, queue) =
+        context.read_decoded(READ_ATTEMPTS, run, Lane::Poll, "the work queue", &request, decode).await?;
+    let mut write = context.begin_recording(&answer).await?;
+    let moved = projection::project_work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
+    write.commit().await?;
+    let mut report = RunReport::ok(if moved.any_differs { "the counts changed" } else { "no count changed" });
+    report.wakes = moved.orders_differ.then_some(JobKind::OrderLines);
+    Ok(report)
 }

@@ -7,8 +7,8 @@
 use crate::client::Verdict;
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::{JobContext, JobError, call};
-use crate::model::{Lane, RunId, Sku, Timestamp};
-use crate::store::{Durability, MirrorAge, VerifyRow};
+use crate::model::{Lane, RunId, Sku};
+use crate::store::{Durability, VerifyRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,11 @@ pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Re
     write.commit().await?;
     let mut page = context.settings().skus_per_call;
     let skus = context.store.verify_skus(page.saturating_mul(calls)).await?;
-    let mut verified = VerifyReport::new(context.store.mirror_age().await?, context.now());
+    let age = context.store.mirror_age().await?;
+    let (oldest_age_seconds, median_age_seconds) = age.ages_seconds(context.now());
+    let cells_known = age.stock_levels;
+    let mut verified =
+        VerifyReport { cells_known, oldest_age_seconds, median_age_seconds, ..VerifyReport::default() };
     while verified.skus < skus.len() && verified.calls < calls {
         let rest = &skus[verified.skus..];
         let requested = &rest[..page.min(rest.len())];
@@ -80,20 +84,13 @@ pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Re
             page = (requested.len() / 2).max(1);
         }
     }
-    match &verified.trouble {
-        Some(why) if verified.skus == 0 => {
-            Err(JobError::GivenUp { what: "the balances to compare".into(), why: why.clone() })
-        }
-        Some(_) | None => Ok(verified),
+    if let (Some(why), 0) = (&verified.trouble, verified.skus) {
+        return Err(JobError::GivenUp { what: "the balances to compare".into(), why: why.clone() });
     }
+    Ok(verified)
 }
 
 impl VerifyReport {
-    fn new(age: MirrorAge, now: Timestamp) -> Self {
-        let (oldest_age_seconds, median_age_seconds) = age.ages_seconds(now);
-        Self { cells_known: age.stock_levels, oldest_age_seconds, median_age_seconds, ..Self::default() }
-    }
-
     /// Makes one call. Returns false if its page was too large or brought nothing.
     async fn compare_page(
         &mut self,
@@ -124,9 +121,8 @@ impl VerifyReport {
         }
     }
 
-    /// Compares a page: the stock levels of the mirror, and those that only the platform shows.
-    ///
-    /// Missing data is no difference: a record that is unreadable in whole or part, and an empty answer.
+    /// Compares a page: the stock levels of the mirror, and those that only the platform shows. Missing data
+    /// is no difference: a record that is unreadable in whole or part, and an empty answer.
     fn compare_answer(&mut self, mirror: &[VerifyRow], decoded: &DecodedAnswer<ProductBalance<'_>>) {
         let is_empty = decoded.records.is_empty() && decoded.parked.is_empty();
         let unread: BTreeSet<&str> = decoded.parked.iter().filter_map(|p| p.sku.as_deref()).collect();
@@ -153,28 +149,24 @@ impl VerifyReport {
             let why = format!("the answer has no readable record of {skus} SKU(s), such as `{first}`");
             self.trouble.get_or_insert(why);
         }
-        let unknown = service.into_iter().map(|((sku, warehouse_id), quantity)| MirrorDifference {
-            sku,
-            warehouse_id,
-            mirror: None,
-            service: Some(quantity),
-            difference: quantity,
-            explained_by: None,
-        });
-        self.drift.extend(unknown);
+        let unknown = service.into_iter();
+        self.drift
+            .extend(unknown.map(|(level, quantity)| MirrorDifference::new(level, None, Some(quantity))));
     }
 }
 
-/// Returns the difference of a stock level between the mirror and the platform, if there is one.
+impl MirrorDifference {
+    fn new((sku, warehouse_id): (String, i64), mirror: Option<i64>, service: Option<i64>) -> Self {
+        let difference = service.unwrap_or(0).saturating_sub(mirror.unwrap_or(0));
+        Self { sku, warehouse_id, mirror, service, difference, explained_by: None }
+    }
+}
+
 fn level_difference(row: &VerifyRow, service: Option<i64>) -> Option<MirrorDifference> {
-    let mirror = row.quantity;
-    (mirror != service).then(|| MirrorDifference {
-        sku: row.sku.clone(),
-        warehouse_id: row.warehouse_id,
-        mirror,
-        service,
-        difference: service.unwrap_or(0).saturating_sub(mirror.unwrap_or(0)),
+    let level = (row.sku.clone(), row.warehouse_id);
+    (row.quantity != service).then(|| MirrorDifference {
         explained_by: explained_by(row, service),
+        ..MirrorDifference::new(level, row.quantity, service)
     })
 }
 

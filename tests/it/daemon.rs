@@ -5,8 +5,14 @@
 use crate::support::{BALANCES, UPDATE, World};
 use serde_json::json;
 use sqlx::Executor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tallyd::client::{PlatformRequest, PlatformResponse, SendFuture, Transport};
+use tallyd::config::Config;
+use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::journal::RunOutcome;
 use tallyd::sandbox::SandboxOptions;
+use tallyd::store::StoreOptions;
 use tokio::time::Duration;
 
 #[tokio::test]
@@ -376,4 +382,35 @@ async fn on_another_host_the_last_calls_hold_their_places_anew() {
         .await;
     let budget = world.daemon().await.context().limiter.quota_usage();
     assert_eq!(usize::try_from(budget.held).unwrap(), used);
+}
+
+/// A platform whose list of warehouses has no last page.
+#[derive(Default)]
+struct Endless(AtomicI64);
+
+impl Transport for Endless {
+    fn send(&self, _: PlatformRequest) -> SendFuture<'_> {
+        let page = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+        let pages =
+            json!({"CurrentPage": page, "TotalNumberOfEntries": page + 1, "TotalNumberOfPages": page + 1});
+        let data = json!([{"Id": 900_000 + page}]);
+        let body =
+            json!({"status": "Success", "messages": [], "pagination": pages, "data": data}).to_string();
+        let answer = PlatformResponse { status: 200, body: body.into_bytes(), ..PlatformResponse::default() };
+        Box::pin(async { Ok(answer) })
+    }
+}
+
+#[tokio::test]
+async fn an_account_check_ends_although_the_list_of_warehouses_does_not() {
+    let world = World::new().await;
+    world.once().await;
+    let address = format!("http://{}", world.sandbox.local_addr());
+    let text = world.toml("").replace(&address, "http://127.0.0.1:9").replace("= 6000", "= 1000000");
+    let (config, platform) = (Config::from_toml(&text).unwrap(), Arc::new(Endless::default()));
+    let (clock, transport) = (Arc::new(SystemClock), Arc::<Endless>::clone(&platform));
+    let start = Daemon::start_with_transport(config, clock, transport, None, StoreOptions::default());
+    let daemon = tokio::time::timeout(Duration::from_secs(60), start).await.expect("the check ends").unwrap();
+    assert!(daemon.context().limiter.is_refused(), "only probes are sent");
+    assert_eq!(platform.0.load(Ordering::SeqCst), 500);
 }

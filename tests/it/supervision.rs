@@ -5,17 +5,20 @@
 //! program does by default: its frames are in the write-ahead log some milliseconds before the commit is
 //! visible.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteSynchronous};
 use sqlx::{ConnectOptions, Executor};
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tallyd::client::{PlatformRequest, SendFuture, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, StartError, SystemClock};
 use tallyd::model::JobKind;
 use tallyd::sandbox::SandboxOptions;
+use tallyd::store::StoreOptions;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -41,12 +44,21 @@ impl Scene {
         let dir = tempfile::tempdir().unwrap();
         let daemon =
             Daemon::start(config(dir.path(), address, keys, jobs), Arc::new(SystemClock)).await.unwrap();
+        let outsider = outsider(dir.path()).await;
+        Self::run(dir, daemon, outsider)
+    }
+
+    fn run(dir: tempfile::TempDir, daemon: Daemon, outsider: SqliteConnection) -> Self {
         let (stop, (changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
         let running = tokio::spawn(daemon.run(stop.clone(), reload));
-        let options = SqliteConnectOptions::new().filename(dir.path().join("t.db"));
-        let mut outsider = options.synchronous(SqliteSynchronous::Full).connect().await.unwrap();
-        outsider.execute("PRAGMA wal_autocheckpoint = 0").await.unwrap();
         Self { outsider, stop, running, _changed: changed, _dir: dir }
+    }
+
+    /// Inserts a change that is rejected as soon as the daemon notices it, and waits for that.
+    async fn until_noticed(&mut self) {
+        let sql = "INSERT INTO outbox (key, kind, body) VALUES ('noticed', 'no.such.kind', '{}')";
+        self.outsider.execute(sql).await.unwrap();
+        self.until(1, "SELECT count(*) FROM outbox WHERE key = 'noticed' AND state = 'rejected'").await;
     }
 
     /// Waits until a query counts at least `least`.
@@ -71,6 +83,22 @@ impl Scene {
     async fn end(&mut self) {
         self.stop.cancel();
         (&mut self.running).await.unwrap().unwrap();
+    }
+}
+
+async fn outsider(dir: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(dir.join("t.db"));
+    let mut outsider = options.synchronous(SqliteSynchronous::Full).connect().await.unwrap();
+    outsider.execute("PRAGMA wal_autocheckpoint = 0").await.unwrap();
+    outsider
+}
+
+/// A platform that never answers.
+struct Silent;
+
+impl Transport for Silent {
+    fn send(&self, _: PlatformRequest) -> SendFuture<'_> {
+        Box::pin(std::future::pending())
     }
 }
 
@@ -180,4 +208,72 @@ async fn a_stop_waits_for_the_updates_in_flight() {
     assert_eq!(scene.count("SELECT count(*) FROM outbox WHERE state IN ('sending', 'in_doubt')").await, 0);
     assert!(scene.count("SELECT count(*) FROM outbox WHERE state = 'applied'").await >= 50);
     shop.stop().await;
+}
+
+/// The start reads the missed schedules and the waiting changes. If the disk fails meanwhile, the daemon reads
+/// them again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_the_disk_that_passes_ends_no_daemon_at_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), "http://127.0.0.1:9", ["k", "k"], &[]);
+    let daemon = Daemon::start(config, Arc::new(SystemClock)).await.unwrap();
+    let outsider = outsider(dir.path()).await;
+    // A read of a frame that is not there is an I/O error.
+    let log = dir.path().join("t.db-wal");
+    let (mut frames, mut log) =
+        (Vec::new(), std::fs::File::options().read(true).write(true).open(log).unwrap());
+    log.read_to_end(&mut frames).unwrap();
+    log.set_len(0).unwrap();
+    let mut scene = Scene::run(dir, daemon, outsider);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    log.rewind().unwrap();
+    log.write_all(&frames).unwrap();
+    assert!(!scene.running.is_finished(), "{:?}", (&mut scene.running).await);
+    scene.until_noticed().await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_fails_a_request_of_a_command_ends_no_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), "http://127.0.0.1:9", ["k", "k"], &[]);
+    let options = StoreOptions { busy_timeout: Duration::from_millis(20), ..StoreOptions::default() };
+    let (clock, transport) = (Arc::new(SystemClock), Arc::new(Silent));
+    let daemon = Daemon::start_with_transport(config, clock, transport, None, options).await.unwrap();
+    let outsider = outsider(dir.path()).await;
+    let mut scene = Scene::run(dir, daemon, outsider);
+    scene.until(1, "SELECT count(*) FROM run WHERE job = 'push' AND outcome = 'ok'").await;
+    let add = "INSERT INTO request (kind, input, asked_at) VALUES ('keys', '{}', strftime('%FT%TZ'))";
+    scene.outsider.execute(add).await.unwrap();
+    scene.outsider.execute("BEGIN IMMEDIATE").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    scene.outsider.execute("COMMIT").await.unwrap();
+    assert!(!scene.running.is_finished(), "{:?}", (&mut scene.running).await);
+    scene.until_noticed().await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_unknown_age_is_refused_without_a_call() {
+    let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
+    let add = "INSERT INTO request (kind, input, asked_at) VALUES ('keys', '{}', 'never')";
+    scene.outsider.execute(add).await.unwrap();
+    scene.until(1, "SELECT count(*) FROM request WHERE answer LIKE '%too old%'").await;
+    assert_eq!(scene.count("SELECT count(*) FROM exchange").await, 0);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_probe_that_the_database_stops_is_a_failed_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), "http://127.0.0.1:9", ["k", "k"], &[]);
+    let daemon = Daemon::start(config, Arc::new(SystemClock)).await.unwrap();
+    let mut outsider = outsider(dir.path()).await;
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON exchange BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    outsider.execute(refuse).await.unwrap();
+    assert!(!daemon.probe_key().await.unwrap());
+    let ended = sqlx::query_as("SELECT outcome, summary FROM run").fetch_all(&mut outsider).await.unwrap();
+    let [(outcome, summary)]: &[(String, String)] = &ended[..] else { panic!("{ended:?}") };
+    assert_eq!(outcome, "failed", "{summary}");
+    assert!(summary.contains("refused"), "{summary}");
 }

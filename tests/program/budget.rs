@@ -5,10 +5,10 @@
 use crate::support::{BALANCES, UPDATE, World};
 use serde_json::json;
 use std::sync::Arc;
-use tallyd::client::wire::ProductKey;
 use tallyd::daemon::run_job;
 use tallyd::daemon::{self, ControlRequest, SystemClock};
-use tallyd::model::{Clock, JobKind, RunTrigger};
+use tallyd::exec::KeyStatus;
+use tallyd::model::{Clock, JobKind, ProductId, RunTrigger};
 use tallyd::reconcile::proof::KeyState;
 use tallyd::sandbox::SandboxOptions;
 use tallyd::store::{Durability, Store};
@@ -52,17 +52,20 @@ async fn what_is_asked_beside_a_daemon_is_asked_by_the_daemon() {
     let working = world.work().await;
     world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
     let clock = || Arc::new(SystemClock);
-    assert_eq!(daemon::check_keys(world.config(), clock()).await.unwrap().key, KeyState::Works);
+    let keys = daemon::send_control_request(world.config(), clock(), &ControlRequest::Keys {}).await;
+    let KeyStatus { key, .. } = keys.unwrap();
+    assert_eq!(key, KeyState::Works);
     let sku = world.shop().await[0].0.clone();
     let asked = [sku.clone(), "no such thing".to_owned()];
-    let found = daemon::find_products(world.config(), clock(), ProductKey::Sku, &asked).await.unwrap();
+    let request = ControlRequest::FindProducts { by_upc: false, ids: asked.into() };
+    let found: Vec<String> = daemon::send_control_request(world.config(), clock(), &request).await.unwrap();
     assert_eq!(found, [sku]);
     let sessions = "SELECT count(*) FROM session";
     assert_eq!(world.number(sessions).await, 1, "nobody else took the lock");
     let asked = "SELECT count(*) FROM exchange WHERE operation = 'POST /api/inventory/getProducts'";
     assert_eq!(world.number(asked).await, 1, "and the call is counted where all are");
     assert_eq!(world.number("SELECT count(*) FROM request").await, 0, "answers are taken away");
-    let refused = daemon::send_control_request(
+    let refused = daemon::send_control_request::<ProductId>(
         world.config(),
         clock(),
         &ControlRequest::Components { sku: "none".into() },
@@ -121,7 +124,7 @@ async fn a_page_size_that_was_proved_outlives_the_program() {
 /// Runs a job as its schedule starts it; returns the summary.
 async fn scheduled(world: &World, kind: JobKind) -> String {
     let daemon = world.daemon().await;
-    let finished = run_job::run_job(daemon.context(), kind, RunTrigger::Schedule).await.unwrap();
+    let finished = run_job(daemon.context(), kind, RunTrigger::Schedule).await.unwrap();
     assert_eq!(finished.outcome, tallyd::journal::RunOutcome::Ok, "{}", finished.summary);
     finished.summary
 }
@@ -147,7 +150,7 @@ async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
     assert_eq!(world.calls(LINES), orders + open, "and none is held back twice in a row");
     scheduled(&world, JobKind::WorkQueue).await;
     let daemon = world.daemon().await;
-    run_job::run_job(daemon.context(), JobKind::OrderLines, RunTrigger::Operator).await.unwrap();
+    run_job(daemon.context(), JobKind::OrderLines, RunTrigger::Operator).await.unwrap();
     assert_eq!(world.calls(LINES), orders + 2 * open, "a person's run reads all");
 }
 
@@ -165,7 +168,7 @@ async fn quiet_shop() -> World {
     world.post("/_sandbox/sales", &sale).await;
     world.track_all().await;
     let daemon = world.daemon().await;
-    run_job::run_job(daemon.context(), JobKind::Balances, RunTrigger::Once).await.unwrap();
+    run_job(daemon.context(), JobKind::Balances, RunTrigger::Once).await.unwrap();
     drop(daemon);
     world.sql("UPDATE read_batch SET observed_ms = observed_ms - 600000; DELETE FROM page_size").await;
     world
@@ -247,7 +250,7 @@ async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_l
     world.post("/_sandbox/faults", &json!([{"Operation": queue, "Status": 400, "Times": 3}])).await;
     let daemon = world.daemon().await;
     for _ in 0..4 {
-        run_job::run_job(daemon.context(), JobKind::WorkQueue, RunTrigger::Schedule).await.unwrap();
+        run_job(daemon.context(), JobKind::WorkQueue, RunTrigger::Schedule).await.unwrap();
     }
     drop(daemon);
     // No daemon runs any more, and status reports that.

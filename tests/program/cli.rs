@@ -383,6 +383,19 @@ async fn the_demonstration_ends_by_itself_with_equal_books() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_demonstration_that_cannot_start_leaves_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    // The folder has the process id in its name, which `exec` keeps. A folder in place of a key ends the start.
+    let script = r#"mkdir -p "$TMPDIR/tallyd-demo-$$/integration-key" && exec "$0" demo"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tallyd")]).env("TMPDIR", dir.path()).stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cannot write"), "{said}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn verify_tells_agreement_from_drift_by_its_exit_code() {
     let desk = Desk::new().await;
     desk.world.track_all().await;

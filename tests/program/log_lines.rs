@@ -282,3 +282,13 @@ async fn what_somebody_else_may_have_made_is_said_as_in_doubt() {
     );
     assert!(lines.iter().all(|line| line["event"] != "outbox.held"), "{lines:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_of_the_limiter_that_is_unreadable_is_named() {
+    let world = World::new().await;
+    world.make().await;
+    world.sql("INSERT OR REPLACE INTO limiter_state VALUES (1, '[]')").await;
+    let lines = Desk { world: &world, more: "" }.lines(&["run", "--once"]).await;
+    let named = |line: &Value| line["message"].as_str().is_some_and(|said| said.contains("limiter"));
+    assert!(lines.iter().any(|line| line["event"] == "daemon.warning" && named(line)), "{lines:#?}");
+}

@@ -428,7 +428,7 @@ async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wi
     for _ in 0..LOCK_TRIES {
         let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
         let opening = StoreOptions { is_single: true, busy_timeout: BUSY, ..StoreOptions::default() };
-        match Daemon::start_transport_with_options(config(plan, dir), clock, wire, None, opening).await {
+        match Daemon::start_with_transport(config(plan, dir), clock, wire, None, opening).await {
             // Another world has just spawned a program, which holds our files until its exec.
             Err(StartError::Lock(_)) => std::thread::sleep(LOCK_PAUSE),
             started => return started.unwrap(),

@@ -7,14 +7,12 @@
 //! The lock may be held by a process that does not serve requests (`run --once`, another command). So the
 //! client polls the lock while it waits for the answer.
 
-use super::server::{self, ControlReply, ControlRequest, RunResult};
-use crate::client::wire::ProductKey;
+use super::server::{self, ControlReply, ControlRequest};
 use crate::config::Config;
 use crate::daemon::{Daemon, StartError};
-use crate::exec::{JobError, KeyStatus, RunArgs};
-use crate::model::{Clock, JobKind, ProductId};
+use crate::exec::JobError;
+use crate::model::Clock;
 use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError};
-use crate::sync::VerifyReport;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
@@ -37,6 +35,9 @@ pub enum ControlError {
     /// The daemon reported an error.
     #[error("{0}")]
     Daemon(String),
+    /// The daemon and the command have different versions.
+    #[error("the daemon's answer cannot be read ({0}); check that daemon and command have the same version")]
+    Unreadable(#[from] serde_json::Error),
     /// No answer came within the time limit.
     #[error(
         "the running tallyd did not answer within {} s; the platform may have ordered a wait: see tallyd status",
@@ -51,22 +52,24 @@ impl From<StoreError> for ControlError {
     }
 }
 
-/// Makes one request to the platform, through the daemon if one runs.
+/// Makes one request to the platform, through the daemon if one runs, and returns its answer.
 ///
 /// # Errors
 /// Returns [`ControlError::ReplyTimeout`] if a daemon runs and does not answer in time; the request is then withdrawn.
-pub async fn send_control_request(
+pub async fn send_control_request<T: DeserializeOwned>(
     config: Config,
     clock: Arc<dyn Clock>,
     request: &ControlRequest,
-) -> Result<Value, ControlError> {
-    let path = config.database.path.clone();
-    match DatabaseLock::acquire(&path) {
-        Ok(lock) => drop(lock),
-        Err(LockError::Held { .. }) => return ask_daemon(config, clock, request).await,
+) -> Result<T, ControlError> {
+    let answer = match DatabaseLock::acquire(&config.database.path) {
+        Ok(lock) => {
+            drop(lock);
+            answer_in_process(config, clock, request).await?
+        }
+        Err(LockError::Held { .. }) => ask_daemon(config, clock, request).await?,
         Err(error) => return Err(StartError::from(error).into()),
-    }
-    answer_in_process(config, clock, request).await
+    };
+    Ok(serde_json::from_value(answer)?)
 }
 
 async fn answer_in_process(
@@ -105,62 +108,10 @@ async fn ask_daemon(
     let mut write = store.begin_write(Durability::Normal).await?;
     write.request_withdraw(id).await?;
     write.commit().await?;
-    match answer.map(|answer| serde_json::from_str(&answer)) {
-        Some(Ok(ControlReply::Answer(value))) => Ok(value),
-        Some(Ok(ControlReply::Error(why))) => Err(ControlError::Daemon(why)),
-        Some(Err(why)) => Err(ControlError::Daemon(format!("the daemon's answer cannot be read: {why}"))),
+    match answer.map(|answer| serde_json::from_str(&answer)).transpose()? {
+        Some(ControlReply::Answer(value)) => Ok(value),
+        Some(ControlReply::Error(why)) => Err(ControlError::Daemon(why)),
         None if begun.elapsed() > REPLY_TIMEOUT => Err(ControlError::ReplyTimeout),
         None => answer_in_process(config, clock, request).await,
     }
-}
-
-/// Checks the keys with one call.
-pub async fn check_keys(config: Config, clock: Arc<dyn Clock>) -> Result<KeyStatus, ControlError> {
-    parse_reply(send_control_request(config, clock, &ControlRequest::Keys {}).await?)
-}
-
-/// Looks up products (*Get products by SKU or UPC*), records them and returns the SKUs found.
-pub async fn find_products(
-    config: Config,
-    clock: Arc<dyn Clock>,
-    by: ProductKey,
-    ids: &[String],
-) -> Result<Vec<String>, ControlError> {
-    let request = ControlRequest::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
-    parse_reply(send_control_request(config, clock, &request).await?)
-}
-
-/// Reads the components of a kit (*Get kit components*), records them and returns the kit's product id.
-pub async fn read_components(
-    config: Config,
-    clock: Arc<dyn Clock>,
-    sku: &str,
-) -> Result<ProductId, ControlError> {
-    let request = ControlRequest::Components { sku: sku.to_owned() };
-    parse_reply(send_control_request(config, clock, &request).await?)
-}
-
-/// Compares the mirror with the platform, using at most `calls` calls. Changes no fact.
-pub async fn verify_mirror(
-    config: Config,
-    clock: Arc<dyn Clock>,
-    calls: usize,
-) -> Result<VerifyReport, ControlError> {
-    parse_reply(send_control_request(config, clock, &ControlRequest::Verify { calls }).await?)
-}
-
-/// Runs a job once, on the given input or on the work that is due.
-pub async fn run_job(
-    config: Config,
-    clock: Arc<dyn Clock>,
-    kind: JobKind,
-    input: &RunArgs,
-) -> Result<RunResult, ControlError> {
-    let request = ControlRequest::RunJob { job: kind.as_str().into(), input: input.clone() };
-    parse_reply(send_control_request(config, clock, &request).await?)
-}
-
-fn parse_reply<T: DeserializeOwned>(answer: Value) -> Result<T, ControlError> {
-    let why = "the daemon's answer cannot be read; check that daemon and command have the same version";
-    serde_json::from_value(answer).map_err(|_| ControlError::Daemon(why.into()))
 }

@@ -6,8 +6,7 @@
 mod client;
 mod server;
 
-pub use client::{
-    ControlError, check_keys, find_products, read_components, run_job, send_control_request, verify_mirror,
-};
-pub(super) use server::ControlServer;
-pub use server::{ControlRequest, RunResult};
+pub use client::{ControlError, send_control_request};
+pub use server::ControlRequest;
+pub(crate) use server::RunResult;
+pub(super) use server::serve_request;

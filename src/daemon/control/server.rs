@@ -7,8 +7,7 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
-use crate::daemon::join_result;
-use crate::daemon::run_job::run_job_with;
+use crate::daemon::registry::run_job_with;
 use crate::exec::{self, FinishedRun, JobContext, JobError, RunArgs, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, RunTrigger, Timestamp};
@@ -17,7 +16,6 @@ use crate::sync;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// The age above which a request is refused without a call; its client has given up by then.
 const REQUEST_AGE_MAX: Duration = Duration::from_secs(5 * 60);
@@ -49,7 +47,7 @@ pub enum ControlRequest {
         /// The maximum number of calls.
         calls: usize,
     },
-    /// A run of a job now; the answer is [`RunResult`].
+    /// A run of a job now; the answer is its outcome and summary.
     #[serde(rename = "job.run")]
     RunJob {
         /// The job.
@@ -61,20 +59,18 @@ pub enum ControlRequest {
 
 /// The result of a requested run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunResult {
-    /// True if the run completed.
-    pub is_good: bool,
-    /// The run's outcome.
-    pub outcome: String,
+pub(crate) struct RunResult {
+    pub(crate) is_good: bool,
+    pub(crate) outcome: String,
     /// The run's summary, or the reason of its failure.
-    pub summary: String,
+    pub(crate) summary: String,
 }
 
 impl ControlRequest {
-    /// Returns the columns `kind` and `input` of its row.
     pub(super) fn to_columns(&self) -> (String, String) {
-        let value = serde_json::to_value(self).unwrap_or_default();
-        (value["kind"].as_str().unwrap_or_default().to_owned(), value["input"].to_string())
+        let value = json!(self);
+        let kind = value["kind"].as_str().expect("a request is tagged with its kind");
+        (kind.to_owned(), value["input"].to_string())
     }
 
     fn from_row(row: &ControlRequestRow) -> Result<Self, serde_json::Error> {
@@ -118,7 +114,6 @@ pub(super) async fn answer_request(
     Ok((answer, None))
 }
 
-/// Makes the request in a run of its own, recorded as a run of `job`.
 async fn answer_in_run(
     context: &JobContext,
     job: JobKind,
@@ -128,8 +123,8 @@ async fn answer_in_run(
         let answer = ask(run).await;
         let end = match &answer {
             Ok(answer) => match answer["why"].as_str() {
-                Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("a person asked: {why}")),
-                _ => (RunOutcome::Ok, "a person asked, and the platform answered".to_owned()),
+                Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("an operator's request: {why}")),
+                _ => (RunOutcome::Ok, "an operator's request: the platform answered".to_owned()),
             },
             Err(error) => (RunOutcome::Failed, error.to_string()),
         };
@@ -151,44 +146,14 @@ async fn run_job(
     Ok((json!(RunResult { is_good, outcome, summary }), Some(finished)))
 }
 
-#[derive(Debug, Default)]
-pub(in crate::daemon) struct ControlServer {
-    last_started: i64,
-    replies: JoinSet<Result<Option<FinishedRun>, StoreError>>,
-}
-
-impl ControlServer {
-    /// Returns true if this request was started; requests start in the order of their ids.
-    pub(in crate::daemon) fn has_started(&self, request: i64) -> bool {
-        request <= self.last_started
-    }
-
-    pub(in crate::daemon) async fn start_waiting(&mut self, context: &JobContext) -> Result<(), StoreError> {
-        for row in context.store.request_unanswered(self.last_started).await? {
-            self.last_started = row.id;
-            self.replies.spawn(serve_row(context.clone(), row));
-        }
-        Ok(())
-    }
-
-    /// Waits for the next request to end, and returns the run it made, if any; `None` if none is in progress.
-    pub(in crate::daemon) async fn next_answered(
-        &mut self,
-    ) -> Option<Result<Option<FinishedRun>, StoreError>> {
-        Some(join_result(self.replies.join_next().await?).unwrap_or(Ok(None)))
-    }
-
-    /// Cancels the requests in progress; their clients time out.
-    pub(in crate::daemon) async fn shutdown(&mut self) {
-        self.replies.shutdown().await;
-    }
-}
-
-async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option<FinishedRun>, StoreError> {
-    let asked_at = Timestamp::parse(&row.asked_at).unwrap_or(context.now());
-    let mut done = None;
+/// Answers a request of a command, and returns the run it made, if any.
+pub(in crate::daemon) async fn serve_request(
+    context: JobContext,
+    row: ControlRequestRow,
+) -> Result<Option<FinishedRun>, StoreError> {
+    let (asked_at, mut done) = (Timestamp::parse(&row.asked_at), None);
     let reply = match ControlRequest::from_row(&row) {
-        _ if context.now().duration_since(asked_at) > REQUEST_AGE_MAX => {
+        _ if asked_at.is_none_or(|at| context.now().duration_since(at) > REQUEST_AGE_MAX) => {
             ControlReply::Error("the request is too old; send it again".into())
         }
         Ok(request) => match answer_request(&context, &request).await {
@@ -196,16 +161,15 @@ async fn serve_row(context: JobContext, row: ControlRequestRow) -> Result<Option
                 done = finished;
                 ControlReply::Answer(answer)
             }
-            Err(JobError::Store(error)) => return Err(error),
+            Err(JobError::Store(error)) if !error.is_transient() => return Err(error),
             Err(error) => ControlReply::Error(error.to_string()),
         },
         Err(why) => ControlReply::Error(format!(
             "the daemon does not support this request ({why}); check that daemon and command have the same version"
         )),
     };
-    let text = serde_json::to_string(&reply).expect("an answer has text keys, which JSON can write");
     let mut write = context.store.begin_write(Durability::Normal).await?;
-    write.request_complete(row.id, &text, context.now()).await?;
+    write.request_complete(row.id, &json!(reply).to_string(), context.now()).await?;
     write.commit().await?;
     Ok(done)
 }

@@ -1,15 +1,28 @@
-//! The creates with a preflight by name: their ordering keys and their preflights.
+//! The creates with a preflight by name: their ordering keys, their preflights, and the comparison of what the
+//! preflight finds.
+//!
+//! The platform's filter of templates is a *contains*. It only shortens the list; names are compared as a
+//! whole.
 
-use super::{ReadOrigin, TimedRead, product, template, warehouse};
+use super::{LookupProduct, ReadOrigin, TimedRead, read_products, read_templates, read_warehouses};
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, InvalidRequest, PageParams};
+use crate::client::wire::{self, InvalidRequest, ListingTemplate, PageParams, Warehouse};
 use crate::exec::JobError;
-use crate::model::{Sku, case_key};
+use crate::model::{Sku, case_key, json_integer};
 use crate::outbox::{ChangeBody, ChangeKind, ListingTemplateCreate, ProductCreate, WarehouseCreate};
 use crate::reconcile::creates::FoundRecord;
+use crate::reconcile::product_update::UPC_FIELD;
 use crate::store::Store;
+use serde_json::Value;
 
-/// Thing to be created.
+/// Type of a warehouse if the change names none.
+const DEFAULT_TYPE: &str = "Standard";
+/// Text fields of a contact that have the same name in requests and answers.
+const CONTACT_TEXTS: [&str; 6] =
+    ["CompanyName", "FullName", "FirstName", "LastName", "EmailAddress", "FaxNumber"];
+const ADDRESS_TEXTS: [&str; 8] =
+    ["Street1", "Street2", "Street3", "City", "State", "Country", "ZipCode", "UrbanizationCode"];
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CreateBody<'a> {
     Product(&'a ProductCreate),
@@ -18,7 +31,6 @@ pub(crate) enum CreateBody<'a> {
 }
 
 impl<'a> CreateBody<'a> {
-    /// Returns the create of a body; `None` for other kinds.
     pub(crate) fn from_body(body: &'a ChangeBody) -> Option<Self> {
         match body {
             ChangeBody::ProductCreate(product) => Some(CreateBody::Product(product)),
@@ -66,10 +78,10 @@ impl<'a> CreateBody<'a> {
     ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
         match self {
             CreateBody::Product(change) => {
-                Ok(product::preflight_product(change, &[], origin).await?.map(Option::unwrap_or_default))
+                Ok(preflight_product(change, &[], origin).await?.map(Option::unwrap_or_default))
             }
-            CreateBody::Warehouse(change) => warehouse::preflight_warehouse(change, origin).await,
-            CreateBody::Template(change) => template::preflight_templates(change, &change.name, origin).await,
+            CreateBody::Warehouse(change) => preflight_warehouse(change, origin).await,
+            CreateBody::Template(change) => preflight_templates(change, &change.name, origin).await,
         }
     }
 
@@ -88,17 +100,17 @@ impl<'a> CreateBody<'a> {
                 if store.product_known_count(&beside).await?.0 == 0 {
                     beside.clear();
                 }
-                product::preflight_product(change, &beside, origin).await
+                preflight_product(change, &beside, origin).await
             }
             CreateBody::Warehouse(change) => {
                 let known = store.warehouse_ids().await?;
-                let seen = warehouse::preflight_warehouse(change, origin).await?;
+                let seen = preflight_warehouse(change, origin).await?;
                 let rest_came = known.iter().all(|id| is_listed(&seen, id.0));
                 Ok(seen.map(|found| self.proved_records(found, rest_came)))
             }
             CreateBody::Template(change) => {
                 let known = store.template_list(Some(change.storefront_id)).await?;
-                let seen = template::preflight_templates(change, "", origin).await?;
+                let seen = preflight_templates(change, "", origin).await?;
                 let mut known = known.iter().filter(|row| row.missing_since.is_none());
                 let rest_came = known.all(|row| is_listed(&seen, row.id));
                 Ok(seen.map(|found| self.proved_records(found, rest_came)))
@@ -149,4 +161,106 @@ impl<'a> CreateBody<'a> {
 /// Returns the ordering key of a product. Spellings with the same case key have the same ordering key.
 pub(crate) fn product_key(sku: &Sku) -> String {
     format!("sku {}", sku.case_key())
+}
+
+/// Reads the products under the SKU. Products of the mirror with the same case key count too. The lookup may
+/// be exact where the platform's rule for a new SKU is not.
+///
+/// The SKUs in `known` are known to exist. `None` if the answer lacks one of them and also the SKU.
+async fn preflight_product(
+    change: &ProductCreate,
+    known: &[Sku],
+    origin: ReadOrigin<'_>,
+) -> Result<TimedRead<Option<Vec<FoundRecord>>>, JobError> {
+    let skus = [std::slice::from_ref(&change.sku), known].concat();
+    let seen = read_products(origin, &skus).await?;
+    let rest_came = known.iter().all(|sku| seen.records.iter().any(|product| product.sku == *sku));
+    let is_there = seen.records.iter().any(|product| product.sku.case_key() == change.sku.case_key());
+    let mut found: Vec<FoundRecord> =
+        seen.records.iter().map(|product| compare_product(change, product)).collect();
+    for (id, name) in origin.context.store.product_case_twins(&change.sku.case_key()).await? {
+        if !found.iter().any(|found| found.id == id) {
+            found.push(FoundRecord { id, name, equal: false });
+        }
+    }
+    Ok(seen.with_records((rest_came || is_there).then_some(found)))
+}
+
+/// Compares a product with the change. They are equal if SKU, UPC and units agree. A kit's units are not
+/// compared, because they follow from its components.
+fn compare_product(change: &ProductCreate, product: &LookupProduct) -> FoundRecord {
+    let upc = change.fields.get("Identifiers").and_then(|ids| ids.get("UPC")).and_then(Value::as_str);
+    let wanted = upc.map(str::trim).filter(|upc| !upc.is_empty());
+    let shown = product.shown_fields.get(UPC_FIELD).map(String::as_str);
+    let is_kit = change.fields.get("Type").and_then(Value::as_str) == Some("Kit");
+    let units_agree =
+        is_kit || product.total_units.is_none_or(|units| units == wanted_units(change, product.is_linked));
+    let equal = product.sku == change.sku && wanted == shown && units_agree;
+    FoundRecord { id: product.id, name: product.sku.to_string(), equal }
+}
+
+/// Returns the units that the change gives the product. With links to warehouses it is the sum over the
+/// links.
+fn wanted_units(change: &ProductCreate, is_linked: bool) -> i64 {
+    let whole = |value: Option<&Value>| value.and_then(Value::as_number).and_then(json_integer).unwrap_or(0);
+    if !is_linked {
+        return whole(change.fields.get("QuantityOnHand"));
+    }
+    let links = change.fields.get("Warehouses").and_then(Value::as_array);
+    links.into_iter().flatten().map(|link| whole(link.get("QuantityOnHand"))).sum()
+}
+
+async fn preflight_warehouse(
+    change: &WarehouseCreate,
+    origin: ReadOrigin<'_>,
+) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
+    let seen = read_warehouses(origin).await?;
+    Ok(seen.map(|found| found.iter().map(|warehouse| compare_warehouse(change, warehouse)).collect()))
+}
+
+/// Compares a warehouse with the change. They are equal if every field shown agrees with the change. A list
+/// may leave out type, note and contact; an absent field is not compared.
+fn compare_warehouse(change: &WarehouseCreate, there: &Warehouse) -> FoundRecord {
+    let name = there.name.clone().unwrap_or_default();
+    let wanted = |field: &str| change.fields.get(field).and_then(Value::as_str).unwrap_or_default().trim();
+    let shown = |text: &Option<String>| text.as_deref().unwrap_or_default().trim().to_owned();
+    let kind = if wanted("Type").is_empty() { DEFAULT_TYPE } else { wanted("Type") };
+    let equal = name == change.name
+        && shown(&there.account_number) == wanted("AccountNumber")
+        && there.kind.as_deref().is_none_or(|shown| shown == kind)
+        && there.note.as_deref().is_none_or(|shown| shown.trim() == wanted("Note"))
+        && is_contact_covered(there.contact.as_deref(), change.fields.get("ContactInformation"));
+    FoundRecord { id: there.id.0, name, equal }
+}
+
+/// Returns true if each text shown in a contact is in the change. Ids and telephone numbers are not compared:
+/// ids are the platform's own, and telephone numbers have other names in answers.
+fn is_contact_covered(shown: Option<&str>, wanted: Option<&Value>) -> bool {
+    let shown: Value = shown.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let is_covered = |shown: Option<&Value>, wanted: Option<&Value>, names: &[&str]| {
+        let text = |record: Option<&Value>, name: &str| {
+            let value = record.and_then(|record| record.get(name)).and_then(Value::as_str);
+            value.unwrap_or_default().trim().to_owned()
+        };
+        names.iter().all(|name| text(shown, name).is_empty() || text(shown, name) == text(wanted, name))
+    };
+    is_covered(Some(&shown), wanted, &CONTACT_TEXTS)
+        && is_covered(shown.get("Address"), wanted.and_then(|wanted| wanted.get("Address")), &ADDRESS_TEXTS)
+}
+
+/// Reads the storefront's templates whose name contains `name`, and compares each with the change.
+async fn preflight_templates(
+    change: &ListingTemplateCreate,
+    name: &str,
+    origin: ReadOrigin<'_>,
+) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
+    let seen = read_templates(origin, change.storefront_id, name).await?;
+    Ok(seen.map(|found| found.iter().map(|template| compare_template(change, template)).collect()))
+}
+
+fn compare_template(change: &ListingTemplateCreate, there: &ListingTemplate) -> FoundRecord {
+    let name = there.name.clone().unwrap_or_default();
+    let body = change.fields.get("Body").and_then(|body| body.as_str());
+    let equal = name == change.name && there.body.as_deref() == body;
+    FoundRecord { id: there.id, name, equal }
 }

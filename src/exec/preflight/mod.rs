@@ -4,9 +4,6 @@
 //! facts.
 
 mod creates;
-mod product;
-mod template;
-mod warehouse;
 
 pub(crate) use creates::{CreateBody, product_key};
 
@@ -21,14 +18,12 @@ use crate::model::{
 };
 use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
-use crate::reconcile::shipments::OrderFact;
 use crate::reconcile::tracking::ItemFact;
 use crate::store::PlatformList;
 
 /// Limit of pages of a list. It stops a platform that pages without an end.
 const PAGES_MAX: u32 = 100;
 
-/// Result of a read.
 #[derive(Clone, Debug)]
 pub(crate) struct TimedRead<T> {
     /// Exchange of the read; of several pages the first.
@@ -37,22 +32,24 @@ pub(crate) struct TimedRead<T> {
     pub(crate) sent_at: Timestamp,
     /// The time since boot of that request.
     pub(crate) sent_moment: Moment,
-    /// Records of the read.
     pub(crate) records: T,
 }
 
 impl<T> TimedRead<T> {
-    fn from_answer(answer: &AnsweredExchange, records: T) -> Self {
+    pub(crate) fn from_answer(answer: &AnsweredExchange, records: T) -> Self {
         Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, records }
     }
 
-    /// Converts the records.
+    /// Returns stored records, without an exchange or a time.
+    pub(crate) fn of_stored(records: T) -> Self {
+        Self { exchange: ExchangeId(0), sent_at: Timestamp(0), sent_moment: Moment(0), records }
+    }
+
     pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> TimedRead<U> {
         let Self { exchange, sent_at, sent_moment, records } = self;
         TimedRead { exchange, sent_at, sent_moment, records: convert(records) }
     }
 
-    /// Replaces the records.
     pub(crate) fn with_records<U>(self, records: U) -> TimedRead<U> {
         self.map(|_| records)
     }
@@ -66,25 +63,12 @@ pub(crate) struct ReadOrigin<'a> {
     pub(crate) lane: Lane,
 }
 
-/// Lines of an order.
 #[derive(Clone, Debug)]
 pub(crate) struct OrderSnapshot {
     pub(crate) lines: Vec<OrderLine>,
-    is_complete: bool,
+    pub(crate) is_complete: bool,
 }
 
-impl OrderSnapshot {
-    /// Returns the order as the fact for a plan.
-    pub(crate) fn order_fact(&self) -> OrderFact<'_> {
-        match (self.is_complete, self.lines.is_empty()) {
-            (false, _) => OrderFact::Incomplete,
-            (true, true) => OrderFact::Unknown,
-            (true, false) => OrderFact::Known(&self.lines),
-        }
-    }
-}
-
-/// Reads and records the lines of an order.
 pub(crate) async fn read_order(
     origin: ReadOrigin<'_>,
     order: OrderId,
@@ -118,7 +102,6 @@ pub(crate) async fn read_shipment(
     origin.read_pages(list, request, decode, |item| item.id.0, Some(project)).await
 }
 
-/// Returns the items as the facts for a tracking plan.
 pub(crate) fn tracking_items(items: &[wire::ShipmentItem]) -> Vec<ItemFact> {
     let item = |item: &wire::ShipmentItem| ItemFact {
         item_id: item.id,
@@ -129,15 +112,11 @@ pub(crate) fn tracking_items(items: &[wire::ShipmentItem]) -> Vec<ItemFact> {
     items.iter().map(item).collect()
 }
 
-/// Product of a lookup by SKU.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupProduct {
     pub(crate) id: i64,
     pub(crate) sku: Sku,
-    pub(crate) upc: Option<String>,
-    /// Units over all warehouses.
     pub(crate) total_units: Option<i64>,
-    /// True if the product is linked to a warehouse.
     pub(in crate::exec) is_linked: bool,
     /// All other fields that the lookup shows.
     pub(crate) shown_fields: ShownFields,
@@ -160,18 +139,15 @@ pub(crate) fn shown_fields(product: &wire::ProductBalance<'_>) -> ShownFields {
     fields.into_iter().filter_map(answer).collect()
 }
 
-/// Builds the request of [`read_products`].
 pub(super) fn products_request(skus: &[Sku]) -> Result<PlatformRequest, InvalidRequest> {
     let ids: Vec<String> = skus.iter().map(ToString::to_string).collect();
     wire::get_products(ProductKey::Sku, &ids)
 }
 
-/// Builds a request of [`read_templates`].
 pub(super) fn templates_request(storefront: StorefrontId, name: &str, page: PageParams) -> PlatformRequest {
     wire::list_listing_templates(storefront, Some(name.trim()), page)
 }
 
-/// Looks up products by SKU and records them.
 pub(crate) async fn read_products(
     origin: ReadOrigin<'_>,
     skus: &[Sku],
@@ -184,7 +160,6 @@ pub(crate) async fn read_products(
     let found = decoded.records.iter().map(|product| LookupProduct {
         id: product.id.map_or(0, |id| id.0),
         sku: product.sku.clone(),
-        upc: product.upc.as_deref().map(str::to_owned),
         total_units: total_units(product),
         is_linked: !product.warehouses.is_empty(),
         shown_fields: shown_fields(product),
@@ -197,7 +172,6 @@ pub(crate) async fn read_products(
     Ok(TimedRead::from_answer(&answer, found))
 }
 
-/// Returns the units of a product over all warehouses, if the answer shows them.
 fn total_units(product: &wire::ProductBalance<'_>) -> Option<i64> {
     let sum = product.warehouses.iter().map(|link| link.quantity_on_hand).sum();
     (!product.warehouses.is_empty()).then_some(sum).or(product.quantity_on_hand)

@@ -5,95 +5,79 @@
 //! stored with the claim, so that `settle` can tell a created thing from an older one (docs/rules.md 26). A
 //! call creates one thing.
 
-use super::{ApplyAnswer, DeliverableChange, DeliveryRun, refusal_outcome, unmatched_outcome};
+use super::{
+    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
+    unmatched_outcome,
+};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
-use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::{CreateBody, ReadOrigin};
-use crate::model::{ChangeId, Lane, Position};
+use crate::exec::preflight::CreateBody;
+use crate::exec::{JobContext, JobError};
+use crate::model::ChangeId;
 use crate::outbox::ChangeState;
 use crate::projection;
-use crate::push::summary::PushSummary;
 use crate::reconcile::creates::plan_create;
-use crate::store::{ChangeOutcome, ClaimEvidence, StoreError, WriteTransaction};
+use crate::store::{ChangeOutcome, StoreError, WriteTransaction};
 use serde_json::json;
 
-/// Thing that the platform created.
 enum CreatedRecord {
     Product(Box<wire::Product>),
     Warehouse(Box<wire::Warehouse>),
     Template(wire::ListingTemplate),
 }
 
-pub(super) async fn deliver_create(
-    deliver: &mut DeliveryRun<'_>,
-    lane: Lane,
-    changes: &[DeliverableChange],
-    summary: &mut PushSummary,
-) -> Result<bool, JobError> {
+pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<CreateBody<'_>>> {
     let of_kind = changes.iter().filter_map(|change| {
         let create = CreateBody::from_body(&change.body)?;
         Some((change.id, create.ordering_key(), create))
     });
-    let turn = deliver.ready_changes(of_kind.collect()).await?;
-    let Some((id, subject, create)) = deliver.take_for_call(turn, 1).pop() else { return Ok(false) };
-    let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
-    let result = create.preflight_named(origin).await;
-    let Some(seen) = deliver.preflight_result(id, result, summary).await? else { return Ok(true) };
-    let there = plan_create(create.name(), Some(&seen.records));
-    let Some(ids) = deliver.plan_content(id, there, summary).await? else { return Ok(true) };
-    let claim_evidence = ClaimEvidence {
-        id,
-        kind: create.kind().as_str(),
-        ordering_key: subject,
-        evidence: json!({ "seen": ids }),
-    };
-    let request = create.create_request();
-    if let Some(answer) =
-        deliver.claim_and_send(lane, request, &[claim_evidence], &[], seen.sent_moment, summary).await?
-    {
-        complete_create(deliver, id, create, &answer, summary).await?;
+    of_kind.collect()
+}
+
+pub(super) async fn deliver_create(
+    deliver: &mut DeliveryRun<'_>,
+    changes: &[DeliverableChange],
+) -> Result<bool, JobError> {
+    let turn = deliver.ready_changes(of_kind(changes)).await?;
+    let Some(change) = deliver.take_for_call(turn, 1).pop() else { return Ok(false) };
+    let Some(entry) = plan_entry(deliver, change).await? else { return Ok(true) };
+    let (id, create) = (entry.evidence.id, entry.content);
+    if let Some(answer) = deliver.send_entries(create.create_request(), &[entry], &[]).await? {
+        let parsed = create.parse_answer(&answer.reply.body);
+        let (context, named) = (deliver.context, (id, create.name()));
+        deliver.complete_answer(|| record_create(context, &answer, named, &parsed)).await?;
     }
     Ok(true)
 }
 
-async fn complete_create(
-    deliver: &mut DeliveryRun<'_>,
-    id: ChangeId,
-    create: CreateBody<'_>,
+pub(super) async fn plan_entry<'w>(
+    source: &mut impl PlanSource,
+    (id, key, create): KeyedChange<CreateBody<'w>>,
+) -> Result<Option<CallEntry<CreateBody<'w>>>, JobError> {
+    let Some(seen) = source.namesakes(id, create).await? else { return Ok(None) };
+    let plan = plan_create(create.name(), Some(&seen.records));
+    let Some(ids) = source.plan_content(id, plan, "the platform").await? else { return Ok(None) };
+    Ok(Some(CallEntry::new((id, key), create.kind(), json!({ "seen": ids }), seen.sent_moment, create)))
+}
+
+async fn record_create(
+    context: &JobContext,
     answer: &AnsweredExchange,
-    summary: &mut PushSummary,
-) -> Result<(), JobError> {
-    let parsed = create.parse_answer(&answer.reply.body);
-    deliver.complete_answer(answer, &ParsedCreateAnswer { id, create, answer: parsed }, summary).await
-}
-
-/// Parsed answer to a create.
-struct ParsedCreateAnswer<'a> {
-    id: ChangeId,
-    create: CreateBody<'a>,
-    answer: Result<WriteAnswer<CreatedRecord>, MalformedBody>,
-}
-
-impl ApplyAnswer for ParsedCreateAnswer<'_> {
-    async fn apply_answer(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        _: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let (id, name) = (self.id, self.create.name());
-        Ok(vec![match &self.answer {
-            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
-            Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
-                made.project_record(write, answer).await?;
-                write.delivery_created(id, made.id()).await?;
-                ChangeOutcome::new(id, ChangeState::Applied, None, format!("`{name}` with id {}", made.id()))
-            }
-            Ok(_) | Err(_) => unmatched_outcome(id),
-        }])
-    }
+    (id, name): (ChangeId, &str),
+    parsed: &Result<WriteAnswer<CreatedRecord>, MalformedBody>,
+) -> Result<Vec<ChangeOutcome>, StoreError> {
+    let mut record = AnswerRecord::begin(context, answer).await?;
+    let outcome = match parsed {
+        Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
+        Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
+            made.project_record(&mut record.write, answer).await?;
+            record.write.delivery_created(id, made.id()).await?;
+            ChangeOutcome::new(id, ChangeState::Applied, None, format!("`{name}` with id {}", made.id()))
+        }
+        Ok(_) | Err(_) => unmatched_outcome(id),
+    };
+    record.commit(vec![outcome]).await
 }
 
 impl CreateBody<'_> {

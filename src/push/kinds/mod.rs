@@ -5,7 +5,7 @@
 //!
 //! 1. order: one change at a time per order, shipment, SKU or name;
 //! 2. preflight: a fresh read, recorded like any other;
-//! 3. plan (pure);
+//! 3. plan (pure), from the facts of the preflight. A preview plans from the stored facts ([`facts`]);
 //! 4. claim and send. The preflight's result is stored with the claim as evidence for
 //!    [`settle`](crate::settle);
 //! 5. completion of the answer.
@@ -13,8 +13,8 @@
 //! A round gives each kind one call. Operators' changes go first, in rounds of their own. A change that
 //! cannot be sent now is skipped for the rest of the run; it does not block other changes.
 
-mod change_keys;
 mod creates;
+mod facts;
 mod preview;
 mod product_update;
 mod quarantine;
@@ -23,10 +23,7 @@ mod tracking;
 
 pub(super) use preview::preview_deliveries;
 
-use change_keys::{
-    absence_subject, first_per_key, order_key, previously_failed, refusal_outcome, shipment_key,
-    unmatched_outcome,
-};
+use facts::PlanSource;
 
 use super::claim::{self, CallOutcome, ClaimedCall, RECORD_ANSWER, store_wait_reasons};
 use super::summary::PushSummary;
@@ -38,12 +35,13 @@ use crate::exec::change_events::log_outcomes;
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
 use crate::model::{ChangeId, Lane, Moment, Operation, Position, RunId};
-use crate::outbox::{ChangeBody, ChangeState, Reason};
-use crate::reconcile::ChangePlan;
+use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
+use crate::reconcile::creates as create_plans;
 use crate::store::{
     ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, StoreError,
     WriteTransaction,
 };
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -57,16 +55,17 @@ const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(60);
 /// order.
 const QUANTITIES_LEAD: Duration = Duration::from_secs(1);
 
-/// Delivery of the changes other than quantities in a run of the push.
 pub(super) struct DeliveryRun<'a> {
     context: &'a JobContext,
     run: RunId,
-    /// Changes skipped for the rest of the run.
+    /// Lane of the changes that are sent now.
+    lane: Lane,
+    summary: PushSummary,
     skipped: BTreeSet<ChangeId>,
     /// Changes that failed together with others; each is sent in a call of its own. Halving would cost
     /// changes of unknown outcome another quiet time per step.
     isolated: BTreeSet<ChangeId>,
-    /// True if the last call had a change of `isolated`.
+    /// True if the last call had an isolated change.
     was_isolated: bool,
     /// Calls in a row that the platform refused as a whole with an undocumented status.
     consecutive_refusals: usize,
@@ -78,7 +77,6 @@ pub(super) struct DeliveryRun<'a> {
     is_cut_off: bool,
 }
 
-/// Pending change with a valid body.
 #[derive(Clone, Debug)]
 pub(super) struct DeliverableChange {
     id: ChangeId,
@@ -88,34 +86,52 @@ pub(super) struct DeliverableChange {
     body: ChangeBody,
 }
 
-/// Entry of a call, with the evidence to be stored with its claim.
+/// Change with its ordering key.
+type KeyedChange<T> = (ChangeId, String, T);
+
 struct CallEntry<T> {
     evidence: ClaimEvidence,
-    /// Content of the entry.
+    seen_at: Moment,
     content: T,
 }
 
-/// Application of an answer by its kind.
-trait ApplyAnswer: Sync {
-    /// Writes the facts of the answer and returns the moves of its changes. Idempotent, because it runs again
-    /// after a failed commit.
-    async fn apply_answer(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        ended: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError>;
+impl<T> CallEntry<T> {
+    /// Creates the entry of a change with its ordering key, its evidence and the time of its preflight.
+    fn new(
+        (id, ordering_key): (ChangeId, String),
+        kind: ChangeKind,
+        evidence: Value,
+        seen_at: Moment,
+        content: T,
+    ) -> Self {
+        let evidence = ClaimEvidence { id, kind: kind.as_str(), ordering_key, evidence };
+        Self { evidence, seen_at, content }
+    }
 }
 
-/// Answer without facts: only the moves.
-impl ApplyAnswer for Vec<ChangeOutcome> {
-    async fn apply_answer(
-        &self,
-        _: &mut WriteTransaction,
-        _: &AnsweredExchange,
-        _: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        Ok(self.clone())
+/// Transaction that records an answer with its facts and the moves of its changes.
+struct AnswerRecord<'a> {
+    context: &'a JobContext,
+    write: WriteTransaction,
+    ended: Position,
+    /// True if an earlier attempt was committed despite its error. This one then only returns the moves.
+    is_repeated: bool,
+}
+
+impl<'a> AnswerRecord<'a> {
+    async fn begin(context: &'a JobContext, answer: &AnsweredExchange) -> Result<Self, StoreError> {
+        let mut write = context.store.begin_write(Durability::Full).await?;
+        let is_repeated = write.exchange_has_ended(answer.id).await?;
+        let ended = context.exchange_end(&mut write, answer).await?;
+        Ok(Self { context, write, ended, is_repeated })
+    }
+
+    async fn commit(mut self, moves: Vec<ChangeOutcome>) -> Result<Vec<ChangeOutcome>, StoreError> {
+        self.write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
+        if !self.is_repeated {
+            self.write.commit().await?;
+        }
+        Ok(moves)
     }
 }
 
@@ -124,6 +140,8 @@ impl<'a> DeliveryRun<'a> {
         Self {
             context,
             run,
+            lane: Lane::Push,
+            summary: PushSummary::default(),
             skipped: BTreeSet::new(),
             isolated: BTreeSet::new(),
             was_isolated: false,
@@ -148,14 +166,14 @@ impl<'a> DeliveryRun<'a> {
         over: &CancellationToken,
         summary: &mut PushSummary,
     ) -> Result<(), JobError> {
-        let mut news = self.context.subscribe_changes();
+        let mut changes = self.context.subscribe_changes();
         let _ = timeout(QUANTITIES_LEAD, over.cancelled()).await;
         while !over.is_cancelled() {
             let shipments = self.context.store.outbox_shipments().await?;
             if !self.send_round_of(&shipments, summary).await? {
                 tokio::select! {
                     () = over.cancelled() => {}
-                    came = news.changed() => came.expect("the bell hangs as long as the context lives"),
+                    changed = changes.changed() => changed.expect("the context keeps the sender"),
                 }
             }
         }
@@ -167,56 +185,52 @@ impl<'a> DeliveryRun<'a> {
         pending: &[ChangeRow],
         summary: &mut PushSummary,
     ) -> Result<bool, JobError> {
-        if self.is_cut_off {
-            return Ok(false);
-        }
-        self.previously_failed = previously_failed(pending);
-        self.isolated.extend(quarantine::without_effect(pending));
+        let goes_on = if self.is_cut_off { Ok(false) } else { self.send_pending(pending).await };
+        summary.add_summary(std::mem::take(&mut self.summary));
+        goes_on
+    }
+
+    async fn send_pending(&mut self, pending: &[ChangeRow]) -> Result<bool, JobError> {
+        self.previously_failed = changes_with_reason(pending, Reason::NotSent);
+        // These shared a call of unknown outcome and had no effect.
+        self.isolated.extend(changes_with_reason(pending, Reason::NotLanded));
         let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
         let lacking = SuspectedAbsences::load(self.context).await?;
         let lacks = |change: &&DeliverableChange| lacking.is_suspected(&absence_subject(change.id));
         self.suspected_absent = changes.iter().filter(lacks).map(|change| change.id).collect();
         // A change that a person or a due time made pending again has no reason, and is not skipped here.
-        let unproved = pending.iter().filter(|row| row.has_reason(Reason::Unproved));
-        for id in unproved.map(|row| row.id) {
+        for id in changes_with_reason(pending, Reason::Unproved) {
             if let Some(what) = lacking.undue_absence(self.context, &absence_subject(id)) {
                 self.skipped.insert(id);
-                summary.note_failure(what.to_owned());
+                self.summary.note_failure(what.to_owned());
             }
         }
         for lane in [Lane::Operator, Lane::Push] {
+            self.lane = lane;
             let of_lane = |change: &&DeliverableChange| {
                 change.is_urgent == (lane == Lane::Operator) && !self.skipped.contains(&change.id)
             };
             let of_lane: Vec<DeliverableChange> = changes.iter().filter(of_lane).cloned().collect();
-            if self.send_lane(lane, &of_lane, summary).await? {
+            if self.send_lane(&of_lane).await? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    async fn send_lane(
-        &mut self,
-        lane: Lane,
-        changes: &[DeliverableChange],
-        summary: &mut PushSummary,
-    ) -> Result<bool, JobError> {
+    async fn send_lane(&mut self, changes: &[DeliverableChange]) -> Result<bool, JobError> {
         if changes.is_empty() {
             return Ok(false);
         }
-        let mut was_sent = shipment::deliver_shipments(self, lane, changes, summary).await?;
-        was_sent |= tracking::deliver_trackings(self, lane, changes, summary).await?;
-        was_sent |= creates::deliver_create(self, lane, changes, summary).await?;
-        was_sent |= product_update::deliver_update(self, lane, changes, summary).await?;
+        let mut was_sent = shipment::deliver_shipments(self, changes).await?;
+        was_sent |= tracking::deliver_trackings(self, changes).await?;
+        was_sent |= creates::deliver_create(self, changes).await?;
+        was_sent |= product_update::deliver_update(self, changes).await?;
         Ok(was_sent)
     }
 
     /// Returns the first change of each ordering key. Leaves out keys with a call in flight or in doubt.
-    async fn ready_changes<T>(
-        &self,
-        changes: Vec<(ChangeId, String, T)>,
-    ) -> Result<Vec<(ChangeId, String, T)>, JobError> {
+    async fn ready_changes<T>(&self, changes: Vec<KeyedChange<T>>) -> Result<Vec<KeyedChange<T>>, JobError> {
         if changes.is_empty() {
             return Ok(changes);
         }
@@ -225,11 +239,7 @@ impl<'a> DeliveryRun<'a> {
     }
 
     /// Returns the first `limit` changes for a call. Isolated changes and the others take turns.
-    fn take_for_call<T>(
-        &mut self,
-        changes: Vec<(ChangeId, String, T)>,
-        limit: usize,
-    ) -> Vec<(ChangeId, String, T)> {
+    fn take_for_call<T>(&mut self, changes: Vec<KeyedChange<T>>, limit: usize) -> Vec<KeyedChange<T>> {
         let (mut isolated, mut others): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|(id, ..)| self.isolated.contains(id));
         self.was_isolated = !isolated.is_empty() && (others.is_empty() || !self.was_isolated);
@@ -241,82 +251,20 @@ impl<'a> DeliveryRun<'a> {
         others
     }
 
-    /// Returns the result of a read. `None` after a failure: a refusal counts as an absence, and any other
-    /// failure skips the change.
-    async fn preflight_result<T>(
-        &mut self,
-        id: ChangeId,
-        result: Result<T, JobError>,
-        summary: &mut PushSummary,
-    ) -> Result<Option<T>, JobError> {
-        match result {
-            Ok(seen) => Ok(Some(seen)),
-            Err(JobError::Rejected { what, why, .. }) => {
-                let detail = format!("the platform refuses to show {what}: {why}");
-                self.note_absence(id, Reason::ServiceRefused, detail, summary).await?;
-                Ok(None)
-            }
-            Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
-                self.skipped.insert(id);
-                store_wait_reasons(self.context, vec![(id, Reason::NotSent, error.to_string())]).await?;
-                summary.note_failure(error.to_string());
-                Ok(None)
-            }
-            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => Err(error),
-        }
-    }
-
-    /// Returns the content of a plan that sends. Otherwise moves the change, or skips it.
-    async fn plan_content<T>(
-        &mut self,
-        id: ChangeId,
-        plan: ChangePlan<T>,
-        summary: &mut PushSummary,
-    ) -> Result<Option<T>, JobError> {
-        if !matches!(plan, ChangePlan::PartMissing { .. } | ChangePlan::ReadFirst)
-            && self.suspected_absent.remove(&id)
-        {
-            absence::end_absence(self.context, &absence_subject(id)).await?;
-        }
-        match plan {
-            ChangePlan::Send(what) => return Ok(Some(what)),
-            ChangePlan::Held { reason, detail } => {
-                self.finish_change(id, ChangeState::Held, reason, detail, summary).await?
-            }
-            ChangePlan::PartMissing { reason, detail } => {
-                self.note_absence(id, reason, detail, summary).await?
-            }
-            ChangePlan::Rejected { reason, detail } => {
-                self.finish_change(id, ChangeState::Rejected, reason, detail, summary).await?;
-            }
-            ChangePlan::ReadFirst => {
-                self.skipped.insert(id);
-                summary.note_failure(format!("what change {id} depends on moved while it was read"));
-            }
-        }
-        Ok(None)
-    }
-
     /// Handles an answer that lacks the thing a change names. The change waits for a second answer and is
     /// then held. It is rejected only if known facts contradict it.
-    async fn note_absence(
-        &mut self,
-        id: ChangeId,
-        reason: Reason,
-        detail: String,
-        summary: &mut PushSummary,
-    ) -> Result<(), JobError> {
+    async fn note_absence(&mut self, id: ChangeId, reason: Reason, detail: String) -> Result<(), JobError> {
         let subject = absence_subject(id);
         match absence::judge_absence(self.context, self.run, &subject, &detail).await? {
             AbsenceProof::Proved => {
                 let is_wrong = self.context.store.change_is_contradicted(id).await?;
                 let to = if is_wrong { ChangeState::Rejected } else { ChangeState::Held };
-                self.finish_change(id, to, reason, detail, summary).await
+                self.finish_change(id, to, reason, detail).await
             }
             AbsenceProof::NotProved(why) => {
                 self.skipped.insert(id);
                 store_wait_reasons(self.context, vec![(id, Reason::Unproved, why.clone())]).await?;
-                summary.note_failure(why);
+                self.summary.note_failure(why);
                 Ok(())
             }
         }
@@ -329,139 +277,86 @@ impl<'a> DeliveryRun<'a> {
         to: ChangeState,
         reason: Reason,
         detail: String,
-        summary: &mut PushSummary,
     ) -> Result<(), JobError> {
         let moves = [ChangeOutcome::new(id, to, Some(reason), detail)];
-        let mut write = self.context.store.begin_write(Durability::Full).await?;
-        if write.outbox_transition(ChangeState::Pending, &moves, self.context.now()).await? != 1 {
-            return Ok(());
-        }
-        write.commit().await?;
-        log_outcomes(self.context, &moves).await;
-        summary.count_outcomes(&moves);
+        claim::finish_pending(self.context, &moves, &mut self.summary).await?;
         Ok(())
     }
 
-    /// Sends entries in one call; see [`Self::claim_and_send`].
+    /// Claims the changes of these entries and sends their call, which writes these stock levels. Returns an
+    /// accepted answer, which the caller must complete. `None` if nothing was sent or the outcome needs no
+    /// parsing.
     async fn send_entries<T>(
         &mut self,
-        lane: Lane,
         request: Result<PlatformRequest, InvalidRequest>,
         entries: &[CallEntry<T>],
-        seen_at: Moment,
-        summary: &mut PushSummary,
-    ) -> Result<Option<AnsweredExchange>, JobError> {
-        let claims: Vec<ClaimEvidence> = entries.iter().map(|entry| entry.evidence.clone()).collect();
-        self.claim_and_send(lane, request, &claims, &[], seen_at, summary).await
-    }
-
-    /// Claims changes and sends their call. Returns an accepted answer, which the caller must complete.
-    /// `None` if nothing was sent or the outcome needs no parsing. `seen_at` is the time of the oldest
-    /// preflight.
-    async fn claim_and_send(
-        &mut self,
-        lane: Lane,
-        request: Result<PlatformRequest, InvalidRequest>,
-        claims: &[ClaimEvidence],
         levels: &[StockLevelWrite],
-        seen_at: Moment,
-        summary: &mut PushSummary,
     ) -> Result<Option<AnsweredExchange>, JobError> {
-        let request = request.map_err(|why| JobError::Implausible(why.to_string()))?;
+        let Some(seen_at) = entries.iter().map(|entry| entry.seen_at).min() else { return Ok(None) };
+        let evidence: Vec<ClaimEvidence> = entries.iter().map(|entry| entry.evidence.clone()).collect();
+        let request = request?;
         self.context.wait_until_claimable().await?;
-        let permit = self.context.reserve_call(request.operation, lane, PacePayment::Paid).await?;
+        let permit = self.context.reserve_call(request.operation, self.lane, PacePayment::Paid).await?;
         if self.context.moment().duration_since(seen_at) > PREFLIGHT_MAX_AGE || !permit.may_send() {
             permit.return_unused();
             return Ok(None);
         }
         let changes: Vec<ClaimedChange> =
-            claims.iter().map(|claim| ClaimedChange { id: claim.id, written: None }).collect();
+            evidence.iter().map(|claimed| ClaimedChange { id: claimed.id, written: None }).collect();
         let call_claim = ClaimedCall {
             run: self.run,
-            lane,
+            lane: self.lane,
             request: &request,
             changes: &changes,
             stock_levels: levels,
             planned: &[],
-            evidence: claims,
+            evidence: &evidence,
         };
         let Some(begun) = claim::claim_call(self.context, &call_claim).await? else {
             permit.return_unused();
             return Ok(None);
         };
         let answer = self.context.send_exchange(permit, begun, request).await;
-        summary.calls += 1;
-        let operation = answer.reply.operation;
-        let ids: Vec<ChangeId> = claims.iter().map(|claim| claim.id).collect();
+        self.summary.calls += 1;
+        let (operation, names) = (answer.reply.operation, quarantine::entry_names(&evidence));
+        let ids: Vec<ChangeId> = changes.iter().map(|claimed| claimed.id).collect();
         match claim::complete_unaccepted(self.context, &ids, &answer).await? {
             CallOutcome::Answered => {
                 self.consecutive_refusals = 0;
-                self.context.record_success(operation, &quarantine::entry_names(claims)).await?;
+                self.context.record_success(operation, &names).await?;
                 return Ok(Some(answer));
             }
             CallOutcome::InDoubt => {
                 // `settle` judges the update of a product, and also its repetition.
                 if operation != Operation::UpdateProduct {
-                    self.context
-                        .record_failure(
-                            operation,
-                            &quarantine::entry_names(claims),
-                            &reply_message(&answer.reply),
-                        )
-                        .await?;
+                    self.context.record_failure(operation, &names, &reply_message(&answer.reply)).await?;
                 }
-                summary.in_doubt += ids.len() as u64;
+                self.summary.in_doubt += ids.len() as u64;
             }
             CallOutcome::Throttled => {}
-            CallOutcome::NotSent(why) => self.stop_calls(why, summary),
+            CallOutcome::NotSent(why) => self.stop_calls(why),
             CallOutcome::Rejected { status, why } => {
-                self.handle_refusal(claims, (status, why), &answer, summary).await?
+                self.handle_refusal(&evidence, (status, why), &answer).await?
             }
         }
         Ok(None)
     }
 
-    fn stop_calls(&mut self, why: String, summary: &mut PushSummary) {
+    fn stop_calls(&mut self, why: String) {
         self.is_cut_off = true;
-        summary.note_failure(why);
+        self.summary.note_failure(why);
     }
 
-    /// Commits an answer with its facts and the moves of its changes. Retries the commit after a transient
-    /// error.
-    async fn complete_answer(
-        &self,
-        answer: &AnsweredExchange,
-        application: &impl ApplyAnswer,
-        summary: &mut PushSummary,
+    /// Records an answer by an [`AnswerRecord`], which `attempt` makes and commits. Repeats the attempt after a
+    /// transient error.
+    async fn complete_answer<F: Future<Output = Result<Vec<ChangeOutcome>, StoreError>>>(
+        &mut self,
+        attempt: impl Fn() -> F,
     ) -> Result<(), JobError> {
-        let mut retry = self.context.retry_commit(RECORD_ANSWER);
-        let moves = loop {
-            let attempt = self.try_complete_answer(answer, application).await;
-            if let Some(moves) = retry.check_attempt(attempt).await? {
-                break moves;
-            }
-        };
+        let moves = self.context.retry_commit(RECORD_ANSWER, attempt).await?;
         log_outcomes(self.context, &moves).await;
-        summary.count_outcomes(&moves);
+        self.summary.count_outcomes(&moves);
         Ok(())
-    }
-
-    async fn try_complete_answer(
-        &self,
-        answer: &AnsweredExchange,
-        application: &impl ApplyAnswer,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let mut write = self.context.store.begin_write(Durability::Full).await?;
-        let is_over = write.exchange_has_ended(answer.id).await?;
-        let position = self.context.exchange_end(&mut write, answer).await?;
-        let moves = application.apply_answer(&mut write, answer, position).await?;
-        write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
-        if !is_over {
-            // Otherwise the last attempt was committed despite its error, and this attempt only returns the
-            // moves.
-            write.commit().await?;
-        }
-        Ok(moves)
     }
 }
 
@@ -472,4 +367,38 @@ impl DeliverableChange {
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
         body.stock_level().is_none().then(|| Self { id: row.id, is_urgent, is_released, body: body.clone() })
     }
+}
+
+fn changes_with_reason(pending: &[ChangeRow], reason: Reason) -> BTreeSet<ChangeId> {
+    pending.iter().filter(|row| row.has_reason(reason)).map(|row| row.id).collect()
+}
+
+/// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
+/// flight or in doubt.
+fn first_per_key<T>(
+    changes: Vec<KeyedChange<T>>,
+    under_way: &BTreeSet<String>,
+    previously_failed: &BTreeSet<ChangeId>,
+) -> Vec<KeyedChange<T>> {
+    let subjects: Vec<String> = changes.iter().map(|(_, subject, _)| subject.clone()).collect();
+    let turn: BTreeSet<usize> = create_plans::first_per_key(&subjects, under_way).into_iter().collect();
+    let first = changes.into_iter().enumerate().filter(|(index, _)| turn.contains(index));
+    let mut first: Vec<_> = first.map(|(_, change)| change).collect();
+    first.sort_by_key(|(id, ..)| previously_failed.contains(id));
+    first
+}
+
+fn absence_subject(change: ChangeId) -> String {
+    format!("change {change}")
+}
+
+fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {
+    let message = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
+    let detail = format!("the platform refused it: {message}");
+    ChangeOutcome::new(id, ChangeState::Rejected, Some(Reason::ServiceRefused), detail)
+}
+
+fn unmatched_outcome(id: ChangeId) -> ChangeOutcome {
+    let detail = "the answer does not identify this change";
+    ChangeOutcome::new(id, ChangeState::InDoubt, Some(Reason::Unmatched), detail)
 }

@@ -1,47 +1,47 @@
 //! Preview of the changes other than quantities in the next push, by the known facts.
 //!
-//! It uses the order, decisions and requests of the push, without the preflights, claims and sends. A second
+//! It uses the order, plans and requests of the push, without the preflights, claims and sends. A second
 //! change of an order, shipment, SKU or name has no preview, because its plan depends on the result of the
 //! first one.
 
-use super::tracking::NamedShipment;
-use super::{DeliverableChange, order_key, product_update, shipment, shipment_key};
-use super::{first_per_key, previously_failed, tracking};
+use super::facts::{PlanRead, ProductFacts};
+use super::tracking::MissingShipment;
+use super::{CallEntry, DeliverableChange, KeyedChange, PlanSource, changes_with_reason, first_per_key};
+use super::{creates, product_update, shipment, tracking};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, PageParams};
 use crate::exec::JobError;
-use crate::exec::preflight::CreateBody;
-use crate::exec::preflight::product_key;
-use crate::model::{ChangeId, ShipmentId};
-use crate::outbox::{ChangeBody, ProductUpdate, ShipmentCreate, TrackingSubmit};
+use crate::exec::preflight::{CreateBody, OrderSnapshot, TimedRead};
+use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku, WarehouseId};
+use crate::outbox::{ProductUpdate, Reason};
 use crate::push::{PlannedRequest, PushPreview};
 use crate::reconcile::ChangePlan;
-use crate::reconcile::shipments::OrderFact;
-use crate::reconcile::{self, creates};
-use crate::store::{ProductStock, Store};
+use crate::reconcile::creates::FoundRecord;
+use crate::reconcile::product_update::ShownFields;
+use crate::reconcile::tracking::ItemFact;
+use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Adds the changes other than quantities to a preview.
 pub(in crate::push) async fn preview_deliveries(
     store: &Store,
     preview: &mut PushPreview,
 ) -> Result<(), JobError> {
     let pending = store.outbox_pending().await?;
-    let under_way = store.delivery_keys_in_flight().await?;
-    let previously_failed = previously_failed(&pending);
     let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
     let mut run_preview = DeliveryPreview {
         store,
         preview,
-        busy_keys: under_way,
-        previously_failed,
+        busy_keys: store.delivery_keys_in_flight().await?,
+        previously_failed: changes_with_reason(&pending, Reason::NotSent),
         first_by_key: BTreeMap::new(),
         covered: BTreeSet::new(),
     };
     for is_urgent in [true, false] {
-        let lane: Vec<DeliverableChange> =
+        let mut lane: Vec<DeliverableChange> =
             changes.iter().filter(|change| change.is_urgent == is_urgent).cloned().collect();
-        while run_preview.preview_round(&lane).await? {}
+        while run_preview.preview_round(&lane).await? {
+            lane.retain(|change| !run_preview.covered.contains(&change.id));
+        }
     }
     Ok(())
 }
@@ -51,9 +51,7 @@ struct DeliveryPreview<'a> {
     preview: &'a mut PushPreview,
     busy_keys: BTreeSet<String>,
     previously_failed: BTreeSet<ChangeId>,
-    /// First change of each ordering key in this preview.
     first_by_key: BTreeMap<String, ChangeId>,
-    /// Changes that the preview covers already.
     covered: BTreeSet<ChangeId>,
 }
 
@@ -61,30 +59,39 @@ impl DeliveryPreview<'_> {
     /// Adds a call of each kind. Returns false if nothing is left.
     async fn preview_round(&mut self, changes: &[DeliverableChange]) -> Result<bool, JobError> {
         let before = self.covered.len();
-        self.preview_shipments(changes).await?;
-        self.preview_trackings(changes).await?;
-        self.preview_creates(changes).await?;
-        self.preview_updates(changes).await?;
+        let mut entries = Vec::new();
+        for change in self.next_changes(shipment::of_kind(changes), shipment::ORDERS_MAX) {
+            entries.extend(shipment::plan_entry(self, change).await?);
+        }
+        self.add_call(&entries, shipment::shipments_request)?;
+        let mut entries = Vec::new();
+        for change in self.next_trackings(changes).await? {
+            entries.extend(tracking::plan_entry(self, change).await?);
+        }
+        self.add_call(&entries, tracking::trackings_request)?;
+        for change in self.next_changes(creates::of_kind(changes), 1) {
+            let entries: Vec<_> = creates::plan_entry(self, change).await?.into_iter().collect();
+            self.add_call(&entries, |entries| entries[0].content.create_request())?;
+        }
+        for (id, key, (change, _)) in self.next_changes(product_update::of_kind(changes), 1) {
+            let sku = product_update::current_sku(self.store, change).await?;
+            let entry = product_update::plan_entry(self, (id, key, change), &sku).await?;
+            let entries: Vec<_> = entry.into_iter().collect();
+            self.add_call(&entries, |entries| wire::update_product(&entries[0].content.0))?;
+        }
         Ok(self.covered.len() > before)
     }
 
     /// Returns the changes of the next call, at most `limit`. Notes the changes that are behind another with
     /// the same ordering key.
-    fn next_changes<T>(
-        &mut self,
-        changes: Vec<(ChangeId, String, T)>,
-        limit: usize,
-    ) -> Vec<(ChangeId, String, T)> {
+    fn next_changes<T>(&mut self, changes: Vec<KeyedChange<T>>, limit: usize) -> Vec<KeyedChange<T>> {
         let mut open = Vec::new();
         for (id, subject, change) in changes {
-            if self.covered.contains(&id) {
-                continue;
-            }
             if let Some(first) = self.first_by_key.get(&subject) {
                 let key = self.preview.change_keys.get(first).cloned().unwrap_or_default();
                 self.note_without_call(
                     id,
-                    format!("goes after the change `{key}` for the same {subject}, planned anew then"),
+                    format!("sent after the change `{key}` for the same {subject}; it is planned again then"),
                 );
             } else {
                 open.push((id, subject, change));
@@ -99,168 +106,103 @@ impl DeliveryPreview<'_> {
         next
     }
 
-    async fn preview_shipments(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
-        let of_kind = changes.iter().filter_map(|change| match &change.body {
-            ChangeBody::ShipmentCreate(create) => Some((change.id, order_key(create), create)),
-            _ => None,
-        });
-        let mut entries_to_send = Vec::new();
-        for (id, subject, change) in self.next_changes(of_kind.collect(), shipment::ORDERS_MAX) {
-            self.add_preflight(Ok(wire::get_order_line_items(change.order_id)), id)?;
-            let plan = self.plan_shipment(change).await?;
-            if let Some(lines) = self.planned_content(id, plan, "its order") {
-                entries_to_send.push(shipment::shipment_entry(id, subject, change, lines));
-            }
-        }
-        let ids = entries_to_send.iter().map(|entry| entry.evidence.id).collect();
-        self.add_request(|| shipment::shipments_request(&entries_to_send), ids)
-    }
-
-    async fn plan_shipment(
-        &self,
-        change: &ShipmentCreate,
-    ) -> Result<ChangePlan<Vec<reconcile::shipments::ClaimedLine>>, JobError> {
-        let known = self.store.order_cached_lines(change.order_id).await?;
-        let fact = match &known {
-            None => OrderFact::Unread,
-            Some((_, false)) => OrderFact::Incomplete,
-            Some((lines, true)) if lines.is_empty() => OrderFact::Unknown,
-            Some((lines, true)) => OrderFact::Known(lines),
-        };
-        Ok(reconcile::shipments::plan_shipment(change, fact))
-    }
-
-    async fn preview_trackings(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
-        let mut of_kind: Vec<(ChangeId, String, (ShipmentId, &TrackingSubmit))> = Vec::new();
-        for change in changes {
-            let ChangeBody::TrackingSubmit(submit) = &change.body else { continue };
-            if self.covered.contains(&change.id) {
-                continue;
-            }
-            match tracking::find_shipment(self.store, &submit.shipment).await? {
-                NamedShipment::Exists(shipment) => {
-                    of_kind.push((change.id, shipment_key(shipment), (shipment, submit)));
-                }
-                NamedShipment::Pending(why) => self.note_without_call(change.id, format!("waits: {why}")),
-                NamedShipment::Impossible(why) => {
-                    self.note_without_call(change.id, format!("rejected: {why}"))
-                }
-            }
-        }
-        let mut entries_to_send = Vec::new();
-        for (id, subject, (shipment, change)) in self.next_changes(of_kind, tracking::SHIPMENTS_MAX) {
-            self.add_preflight(Ok(wire::shipment_line_items(shipment, PageParams::FIRST)), id)?;
-            let items = self.store.shipment_cached_items(shipment).await?;
-            let plan = reconcile::tracking::plan_tracking(change, items.as_deref());
-            match self.planned_content(id, plan, "its shipment") {
-                Some(entries) if entries.is_empty() => {
-                    self.note_without_call(
-                        id,
-                        "applied without a call: the shipment carries this number already".into(),
-                    );
-                }
-                Some(entries) => {
-                    entries_to_send.push(tracking::tracking_entry(id, subject, shipment, change, &entries))
-                }
-                None => {}
-            }
-        }
-        let ids = entries_to_send.iter().map(|entry| entry.evidence.id).collect();
-        self.add_request(|| tracking::trackings_request(&entries_to_send), ids)
-    }
-
-    async fn preview_creates(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
-        let of_kind = changes.iter().filter_map(|change| {
-            let create = CreateBody::from_body(&change.body)?;
-            Some((change.id, create.ordering_key(), create))
-        });
-        for (id, _, create) in self.next_changes(of_kind.collect(), 1) {
-            self.add_preflight(create.first_preflight(), id)?;
-            let there = create.known_records(self.store).await?;
-            if self
-                .planned_content(id, creates::plan_create(create.name(), Some(&there)), "the platform")
-                .is_some()
-            {
-                self.add_request(|| create.create_request(), vec![id])?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn preview_updates(&mut self, changes: &[DeliverableChange]) -> Result<(), JobError> {
-        let of_kind = changes.iter().filter_map(|change| match &change.body {
-            ChangeBody::ProductUpdate(update) => Some((change.id, product_key(&update.sku), update)),
-            _ => None,
-        });
-        for (id, _, change) in self.next_changes(of_kind.collect(), 1) {
-            let sku = product_update::current_sku(self.store, change).await?;
-            self.add_preflight(wire::get_product_balances(std::slice::from_ref(&sku)), id)?;
-            let levels = self.store.product_stock(&sku).await?;
-            let plan = self.plan_update(change, sku.case_key(), levels);
-            if let Some(fields) = self.planned_content(id, plan, "its product") {
-                self.add_request(|| product_update::update_request(fields), vec![id])?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Plans an update with the quantities that the same push writes before it.
-    fn plan_update(
-        &self,
-        change: &ProductUpdate,
-        case_key: String,
-        mut levels: ProductStock,
-    ) -> ChangePlan<serde_json::Map<String, serde_json::Value>> {
-        if levels.read_exchange_id.is_none() {
-            return ChangePlan::ReadFirst;
-        }
-        for level in &mut levels.stock_levels {
-            let name = (case_key.clone(), crate::model::WarehouseId(level.warehouse_id));
-            if let Some((from, to)) = self.preview.written_levels.get(&name) {
-                level.quantity = to.0;
-                levels.total = levels.total.map(|total| total + to.0 - from.0);
-            }
-        }
-        product_update::plan_update(change, &levels, None)
-    }
-
-    fn add_preflight(
+    async fn next_trackings<'w>(
         &mut self,
-        request: Result<PlatformRequest, InvalidRequest>,
-        id: ChangeId,
-    ) -> Result<(), JobError> {
-        self.add_request(|| request, vec![id])
+        changes: &'w [DeliverableChange],
+    ) -> Result<Vec<KeyedChange<tracking::NamedTracking<'w>>>, JobError> {
+        let (of_kind, missing) = tracking::find_shipments(self.store, changes).await?;
+        for (id, shipment) in missing {
+            self.note_without_call(
+                id,
+                match shipment {
+                    MissingShipment::Pending(why) => format!("waits: {why}"),
+                    MissingShipment::Impossible(why) => format!("rejected: {why}"),
+                },
+            );
+        }
+        Ok(self.next_changes(of_kind, tracking::SHIPMENTS_MAX))
     }
 
-    /// Adds a request for these changes, if there are any.
-    fn add_request(
+    fn add_call<T>(
         &mut self,
-        request: impl FnOnce() -> Result<PlatformRequest, InvalidRequest>,
-        changes: Vec<ChangeId>,
+        entries: &[CallEntry<T>],
+        request: impl FnOnce(&[CallEntry<T>]) -> Result<PlatformRequest, InvalidRequest>,
     ) -> Result<(), JobError> {
-        if !changes.is_empty() {
-            let request = request().map_err(|why| JobError::Implausible(why.to_string()))?;
-            self.preview.requests.push(PlannedRequest { request, changes });
+        if !entries.is_empty() {
+            let changes = entries.iter().map(|entry| entry.evidence.id).collect();
+            self.preview.requests.push(PlannedRequest { request: request(entries)?, changes });
         }
         Ok(())
     }
 
-    /// Returns the content of a plan that sends. Otherwise notes the reason.
-    fn planned_content<T>(&mut self, id: ChangeId, plan: ChangePlan<T>, what: &str) -> Option<T> {
-        match plan {
-            ChangePlan::Send(what) => return Some(what),
-            ChangePlan::Held { detail, .. } => self.note_without_call(id, format!("held: {detail}")),
-            ChangePlan::PartMissing { detail, .. } => {
-                self.note_without_call(id, format!("waits for a second look: {detail}"))
-            }
-            ChangePlan::Rejected { detail, .. } => self.note_without_call(id, format!("rejected: {detail}")),
-            ChangePlan::ReadFirst => self.note_without_call(id, format!("decided once {what} was read")),
-        }
-        None
+    fn add_preflight(&mut self, request: PlatformRequest, id: ChangeId) {
+        self.preview.requests.push(PlannedRequest { request, changes: vec![id] });
     }
 
     fn note_without_call(&mut self, id: ChangeId, what: String) {
         self.covered.insert(id);
         self.preview.changes_without_call.push((id, what));
+    }
+}
+
+impl PlanSource for DeliveryPreview<'_> {
+    fn store(&self) -> &Store {
+        self.store
+    }
+
+    async fn order(&mut self, id: ChangeId, order: OrderId) -> PlanRead<Option<OrderSnapshot>> {
+        self.add_preflight(wire::get_order_line_items(order), id);
+        let known = self.store.order_cached_lines(order).await?;
+        let known = known.map(|(lines, is_complete)| OrderSnapshot { lines, is_complete });
+        Ok(Some(TimedRead::of_stored(known)))
+    }
+
+    async fn items(&mut self, id: ChangeId, shipment: ShipmentId) -> PlanRead<Option<Vec<ItemFact>>> {
+        self.add_preflight(wire::shipment_line_items(shipment, PageParams::FIRST), id);
+        Ok(Some(TimedRead::of_stored(self.store.shipment_cached_items(shipment).await?)))
+    }
+
+    async fn namesakes(&mut self, id: ChangeId, create: CreateBody<'_>) -> PlanRead<Vec<FoundRecord>> {
+        self.add_preflight(create.first_preflight()?, id);
+        Ok(Some(TimedRead::of_stored(create.known_records(self.store).await?)))
+    }
+
+    /// Returns the facts with the quantities that the same push writes before the update.
+    async fn product(&mut self, id: ChangeId, _: &ProductUpdate, sku: &Sku) -> PlanRead<ProductFacts> {
+        self.add_preflight(wire::get_product_balances(std::slice::from_ref(sku))?, id);
+        let mut levels = self.store.product_stock(sku).await?;
+        for level in &mut levels.stock_levels {
+            let name = (sku.case_key(), WarehouseId(level.warehouse_id));
+            if let Some((from, to)) = self.preview.written_levels.get(&name) {
+                level.quantity = to.0;
+                levels.total = levels.total.map(|total| total + to.0 - from.0);
+            }
+        }
+        Ok(Some(TimedRead::of_stored(ProductFacts { levels, read: None, shown: ShownFields::default() })))
+    }
+
+    async fn plan_content<T>(
+        &mut self,
+        id: ChangeId,
+        plan: ChangePlan<T>,
+        subject: &str,
+    ) -> Result<Option<T>, JobError> {
+        self.note_without_call(
+            id,
+            match plan {
+                ChangePlan::Send(content) => return Ok(Some(content)),
+                ChangePlan::Held { detail, .. } => format!("held: {detail}"),
+                ChangePlan::PartMissing { detail, .. } => format!("waits for a second check: {detail}"),
+                ChangePlan::Rejected { detail, .. } => format!("rejected: {detail}"),
+                ChangePlan::ReadFirst => format!("decided once {subject} was read"),
+            },
+        );
+        Ok(None)
+    }
+
+    async fn apply_agreed(&mut self, id: ChangeId, _: ExchangeId) -> Result<(), JobError> {
+        let note = "applied without a call: the shipment has this number already";
+        self.note_without_call(id, note.into());
+        Ok(())
     }
 }

@@ -4,99 +4,100 @@
 //! is in flight. Its quantities are facts just read, so it can undo only the sales since that read. A change
 //! that names other quantities is rejected.
 
-use super::{ApplyAnswer, DeliverableChange, DeliveryRun, refusal_outcome, unmatched_outcome};
-use crate::client::PlatformRequest;
-use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
-use crate::exec::JobError;
-use crate::exec::balances_reader::BalancesReader;
+use super::facts::ProductFacts;
+use super::{
+    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
+    unmatched_outcome,
+};
+use crate::client::wire::{self, MalformedBody, WriteAnswer, WriteOutcome};
+use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::product_key;
-use crate::exec::preflight::{self, ReadOrigin};
+use crate::exec::preflight::{self, ReadOrigin, TimedRead, product_key};
 use crate::exec::quarantine::EntryRoute;
-use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, Position, Quantity, Sku, WarehouseId};
+use crate::exec::{JobContext, JobError};
+use crate::model::{ChangeId, ExchangeId, Operation, Quantity, Sku, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeRejection, ChangeState, ProductUpdate, Reason};
 use crate::projection;
+use crate::push::brake::judge_update;
 use crate::push::claim::store_wait_reasons;
-use crate::push::summary::PushSummary;
-use crate::push::trips::judge_update;
 use crate::reconcile::product_update::{ShownFields, checkable_fields};
 use crate::reconcile::{ChangePlan, ProductLack};
-use crate::store::{
-    ChangeOutcome, ClaimEvidence, ProductStock, StockLevelWrite, Store, StoreError, WriteTransaction,
-};
+use crate::store::{ChangeOutcome, ProductStock, StockLevelWrite, Store, StoreError};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-const READ_OPERATION: Operation = Operation::GetProductBalances;
+/// Product of the call: the body, and the quantities that it writes.
+pub(super) type UpdateCallEntry = CallEntry<(Value, Vec<StockLevelWrite>)>;
 
-pub(super) async fn deliver_update(
-    deliver: &mut DeliveryRun<'_>,
-    lane: Lane,
-    changes: &[DeliverableChange],
-    summary: &mut PushSummary,
-) -> Result<bool, JobError> {
+/// Returns the changes of this kind with their ordering keys, and true if released from a brake.
+pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<(&ProductUpdate, bool)>> {
     let of_kind = changes.iter().filter_map(|change| match &change.body {
         ChangeBody::ProductUpdate(update) => {
             Some((change.id, product_key(&update.sku), (update, change.is_released)))
         }
         _ => None,
     });
-    let turn = deliver.ready_changes(of_kind.collect()).await?;
-    let turn =
-        deliver.select_ready(&[READ_OPERATION], turn, |(update, ..)| update.sku.to_string(), summary).await?;
+    of_kind.collect()
+}
+
+pub(super) async fn deliver_update(
+    deliver: &mut DeliveryRun<'_>,
+    changes: &[DeliverableChange],
+) -> Result<bool, JobError> {
+    let turn = deliver.ready_changes(of_kind(changes)).await?;
+    let operations = &[Operation::GetProductBalances];
+    let turn = deliver.select_ready(operations, turn, |(update, _)| update.sku.to_string()).await?;
     let quarantined = deliver.context.quarantined_entries(Operation::UpdateProduct).await?;
     let mut free = None;
-    for (id, subject, (change, is_released)) in turn {
+    for (id, key, (change, is_released)) in turn {
         let sku = current_sku(&deliver.context.store, change).await?;
         if let EntryRoute::Deferred(until, why) = quarantined.route_of(deliver.context, sku.as_str()) {
-            let why = format!("sent and not done ({why}); it is sent again at {until}");
+            let why = format!("sent without effect ({why}); it is sent again at {until}");
             store_wait_reasons(deliver.context, vec![(id, Reason::NotLanded, why.clone())]).await?;
             deliver.skipped.insert(id);
-            summary.note_retry(until);
-            summary.note_failure(format!("the update of {sku} was {why}"));
+            deliver.summary.note_retry(until);
+            deliver.summary.note_failure(format!("the update of {sku} was {why}"));
             continue;
         }
         if !deliver.context.store.product_stock(&sku).await?.is_busy() {
-            free = Some((id, subject, change, is_released, sku));
+            free = Some((id, key, change, is_released, sku));
             break;
         }
-        let why = format!("a write of {sku} is under way");
+        let why = format!("a write of {sku} is in flight or in doubt");
         store_wait_reasons(deliver.context, vec![(id, Reason::AwaitsOther, why)]).await?;
         deliver.skipped.insert(id);
     }
-    let Some((id, subject, change, is_released, sku)) = free else { return Ok(false) };
-    let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
-    let result = preflight_update(origin, change, &sku).await;
-    let Some((exchange, seen_at, before)) = deliver.preflight_result(id, result, summary).await? else {
-        return Ok(true);
-    };
-    let levels = deliver.context.store.product_stock(&sku).await?;
-    let Some(fields) =
-        deliver.plan_content(id, plan_update(change, &levels, Some(exchange)), summary).await?
-    else {
-        return Ok(true);
-    };
-    let checkable = checkable_fields(&fields, &before);
-    let claimed = json!({"sku": sku, "product_id": change.product_id, "before": before, "ours": checkable});
-    let evidence = ClaimEvidence {
-        id,
-        kind: ChangeKind::ProductUpdate.as_str(),
-        ordering_key: subject,
-        evidence: claimed,
-    };
-    let request = update_request(fields);
-    let writes = levels.unchanged_writes();
-    let held = judge_update(deliver.context, id, is_released, &sku, &writes).await?;
+    let Some((id, key, change, is_released, sku)) = free else { return Ok(false) };
+    let Some(entry) = plan_entry(deliver, (id, key, change), &sku).await? else { return Ok(true) };
+    let (body, writes) = &entry.content;
+    let held = judge_update(deliver.context, id, is_released, &sku, writes).await?;
+    deliver.summary.held += held;
     if held > 0 {
-        summary.held += held;
         return Ok(true);
     }
-    if let Some(answer) =
-        deliver.claim_and_send(lane, request, &[evidence], &writes, seen_at, summary).await?
-    {
-        complete_update(deliver, (id, &sku), &writes, &answer, summary).await?;
+    let request = wire::update_product(body);
+    if let Some(answer) = deliver.send_entries(request, std::slice::from_ref(&entry), writes).await? {
+        // In doubt, the stock levels stay occupied until the update can no longer take effect.
+        let parsed = wire::decode_product_answer(&answer.reply.body);
+        let (context, sent) = (deliver.context, (id, &sku, writes.as_slice()));
+        deliver.complete_answer(|| record_update(context, &answer, sent, &parsed)).await?;
     }
     Ok(true)
+}
+
+pub(super) async fn plan_entry(
+    source: &mut impl PlanSource,
+    (id, key, change): KeyedChange<&ProductUpdate>,
+    sku: &Sku,
+) -> Result<Option<UpdateCallEntry>, JobError> {
+    let Some(seen) = source.product(id, change, sku).await? else { return Ok(None) };
+    let ProductFacts { levels, read, shown } = seen.records;
+    let plan = plan_update(change, &levels, read);
+    let Some(fields) = source.plan_content(id, plan, "its product").await? else { return Ok(None) };
+    let checkable = checkable_fields(&fields, &shown);
+    let evidence = json!({"sku": sku, "product_id": change.product_id, "before": shown, "ours": checkable});
+    let content = (Value::Object(fields), levels.unchanged_writes());
+    Ok(Some(CallEntry::new((id, key), ChangeKind::ProductUpdate, evidence, seen.sent_moment, content)))
 }
 
 /// Returns the platform's present SKU of the product, because the update may change it.
@@ -105,23 +106,19 @@ pub(super) async fn current_sku(store: &Store, change: &ProductUpdate) -> Result
     Ok(known.and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| change.sku.clone()))
 }
 
-/// Builds the call that replaces the product.
-pub(super) fn update_request(fields: Map<String, Value>) -> Result<PlatformRequest, InvalidRequest> {
-    wire::update_product(&Value::Object(fields))
-}
-
 /// Reads the product's balances for this write, and its other fields. A product that was never seen is read
 /// twice, as proof of its absence. An absent link is read once more together with other SKUs, because an
 /// incomplete answer seldom leaves out the same record twice.
-async fn preflight_update(
+pub(super) async fn preflight_update(
     origin: ReadOrigin<'_>,
     change: &ProductUpdate,
     sku: &Sku,
-) -> Result<(ExchangeId, Moment, ShownFields), JobError> {
+) -> Result<TimedRead<ShownFields>, JobError> {
     let seen = read_product(origin, sku, false).await?;
     let levels = origin.context.store.product_stock(sku).await?;
     let is_unseen = levels.product_id.is_none() && !levels.is_missing;
-    let lacks_link = matches!(plan_update(change, &levels, Some(seen.0)), ChangePlan::PartMissing { .. });
+    let lacks_link =
+        matches!(plan_update(change, &levels, Some(seen.exchange)), ChangePlan::PartMissing { .. });
     if is_unseen || lacks_link { read_product(origin, sku, true).await } else { Ok(seen) }
 }
 
@@ -129,37 +126,33 @@ async fn read_product(
     origin: ReadOrigin<'_>,
     sku: &Sku,
     beside_others: bool,
-) -> Result<(ExchangeId, Moment, ShownFields), JobError> {
-    let ReadOrigin { context, run, lane } = origin;
-    let mut page = vec![sku.clone()];
-    let known = context.store.product_stock(sku).await?;
+) -> Result<TimedRead<ShownFields>, JobError> {
+    let (store, page) = (&origin.context.store, std::slice::from_ref(sku));
+    let known = store.product_stock(sku).await?;
+    let mut witnesses = Vec::new();
     if beside_others || known.product_id.is_none() || known.lack.is_some() {
-        page.extend(context.store.witness_skus(&page).await?);
+        witnesses = store.skus_beside(page).await?;
     }
-    let (page, witnesses) = page.split_at(1);
-    let mut parts = BalancesReader::new(context, run, lane, page, 1);
-    if !witnesses.is_empty() {
-        parts = parts.with_witnesses();
-    }
-    let Some((answer, _)) = parts.next_page().await? else {
-        let (what, why) = (format!("the balances of {sku}"), parts.unread_reason.unwrap_or_default());
-        return Err(JobError::GivenUp { what, why });
+    let answer = match read_page(origin, page, witnesses).await? {
+        PageRead::Recorded { answer, .. } => answer,
+        PageRead::Failed { why, .. } | PageRead::Unsent(why) => {
+            return Err(JobError::GivenUp { what: format!("the balances of {sku}"), why });
+        }
     };
-    let decoded = wire::decode_balances(&answer.reply.body);
-    let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
+    let decoded = wire::decode_balances(&answer.reply.body)?;
     let product = decoded.records.iter().find(|product| product.sku == *sku);
-    Ok((answer.id, answer.sent_moment, product.map(preflight::shown_fields).unwrap_or_default()))
+    Ok(TimedRead::from_answer(&answer, product.map(preflight::shown_fields).unwrap_or_default()))
 }
 
 /// Plans the body from the facts of `read`, or from the known facts without a read.
-pub(super) fn plan_update(
+fn plan_update(
     change: &ProductUpdate,
     levels: &ProductStock,
     read: Option<ExchangeId>,
 ) -> ChangePlan<Map<String, Value>> {
     let sku = &change.sku;
     let is_of_read = |exchange: Option<i64>| read.is_none_or(|read| exchange == Some(read.0));
-    if !is_of_read(levels.read_exchange_id) {
+    if levels.read_exchange_id.is_none() || !is_of_read(levels.read_exchange_id) {
         return ChangePlan::ReadFirst;
     }
     let unseen = levels.product_id.is_none().then_some(ProductLack::Silent);
@@ -176,7 +169,7 @@ pub(super) fn plan_update(
     let Some(product_id) = levels.product_id else { return ChangePlan::ReadFirst };
     if product_id != change.product_id.0 {
         let detail = format!(
-            "{sku} is product {product_id} at the platform and the update names {}",
+            "{sku} is product {product_id} at the platform, but the update names {}",
             change.product_id
         );
         return ChangePlan::Rejected { reason: Reason::BadBody, detail };
@@ -200,50 +193,26 @@ pub(super) fn plan_update(
     }
 }
 
-/// Completes an accepted answer. In doubt, the stock levels stay occupied until the update can no longer take
-/// effect.
-async fn complete_update(
-    deliver: &mut DeliveryRun<'_>,
-    (id, sku): (ChangeId, &Sku),
-    writes: &[StockLevelWrite],
+async fn record_update(
+    context: &JobContext,
     answer: &AnsweredExchange,
-    summary: &mut PushSummary,
-) -> Result<(), JobError> {
-    let parsed = wire::decode_product_answer(&answer.reply.body);
-    deliver.complete_answer(answer, &ParsedProductAnswer { id, sku, writes, answer: parsed }, summary).await
-}
-
-/// Parsed answer to an update.
-struct ParsedProductAnswer<'a> {
-    id: ChangeId,
-    sku: &'a Sku,
-    writes: &'a [StockLevelWrite],
-    answer: Result<WriteAnswer<wire::Product>, MalformedBody>,
-}
-
-impl ApplyAnswer for ParsedProductAnswer<'_> {
-    async fn apply_answer(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        ended: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let id = self.id;
-        if let Ok(parsed) = &self.answer {
-            let when = (ended, answer.sent_at);
-            projection::project_product_answer(write, answer.id, when, self.writes, parsed).await?;
-            write.quarantine_lift(Operation::UpdateProduct, self.sku.as_str()).await?;
-        }
-        Ok(vec![match &self.answer {
-            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
-            // No record is required, because an update creates no id.
-            Ok(parsed) if parsed.was_successful == Some(true) => ChangeOutcome::new(
-                id,
-                ChangeState::Applied,
-                None,
-                "the product was updated; its quantities stayed",
-            ),
-            Ok(_) | Err(_) => unmatched_outcome(id),
-        }])
+    (id, sku, writes): (ChangeId, &Sku, &[StockLevelWrite]),
+    parsed: &Result<WriteAnswer<wire::Product>, MalformedBody>,
+) -> Result<Vec<ChangeOutcome>, StoreError> {
+    let mut record = AnswerRecord::begin(context, answer).await?;
+    if let Ok(parsed) = parsed {
+        let when = (record.ended, answer.sent_at);
+        projection::project_product_answer(&mut record.write, answer.id, when, writes, parsed).await?;
+        record.write.quarantine_lift(Operation::UpdateProduct, sku.as_str()).await?;
     }
+    let outcome = match parsed {
+        Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
+        // No record is required, because an update creates no id.
+        Ok(parsed) if parsed.was_successful == Some(true) => {
+            let detail = "the product was updated; its quantities are unchanged";
+            ChangeOutcome::new(id, ChangeState::Applied, None, detail)
+        }
+        Ok(_) | Err(_) => unmatched_outcome(id),
+    };
+    record.commit(vec![outcome]).await
 }

@@ -1,15 +1,15 @@
 //! Orders, shipments and products for which calls fail. They do not block other changes.
 
-use super::{DeliveryRun, PushSummary};
+use super::{DeliveryRun, KeyedChange};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::exec::key_probe::{self, RefusalCause};
 use crate::exec::quarantine::EntryRoute;
-use crate::model::{ChangeId, Operation};
+use crate::model::Operation;
 use crate::outbox::{ChangeState, Reason};
 use crate::push::claim::store_wait_reasons;
-use crate::store::{ChangeRow, ClaimEvidence};
-use std::collections::BTreeSet;
+use crate::push::routes::deferral_detail;
+use crate::store::ClaimEvidence;
 
 /// Limit of calls refused in a row, with none accepted between them. More refusals mean that the fault is not
 /// in an entry.
@@ -21,10 +21,9 @@ impl DeliveryRun<'_> {
     pub(super) async fn select_ready<T>(
         &mut self,
         operations: &[Operation],
-        changes: Vec<(ChangeId, String, T)>,
+        changes: Vec<KeyedChange<T>>,
         entry: impl Fn(&T) -> String,
-        summary: &mut PushSummary,
-    ) -> Result<Vec<(ChangeId, String, T)>, JobError> {
+    ) -> Result<Vec<KeyedChange<T>>, JobError> {
         if changes.is_empty() {
             return Ok(changes);
         }
@@ -38,11 +37,9 @@ impl DeliveryRun<'_> {
             for quarantined in &quarantines {
                 match quarantined.route_of(self.context, &name) {
                     EntryRoute::Deferred(until, why) => {
-                        summary.note_retry(until);
+                        self.summary.note_retry(until);
                         self.skipped.insert(id);
-                        let detail = format!(
-                            "calls that name {subject} fail: {why}; it is tried again by itself at {until}"
-                        );
+                        let detail = deferral_detail(&subject, &why, until);
                         waiting.push((id, Reason::SetAside, detail));
                         continue 'changes;
                     }
@@ -64,12 +61,11 @@ impl DeliveryRun<'_> {
         claims: &[ClaimEvidence],
         (status, why): (u16, String),
         answer: &AnsweredExchange,
-        summary: &mut PushSummary,
     ) -> Result<(), JobError> {
         let operation = answer.reply.operation;
         let is_content = status == 400 || operation.path().contains('{');
         if !matches!(status, 400 | 403) {
-            return self.handle_undocumented_refusal(operation, claims, why, summary).await;
+            return self.handle_undocumented_refusal(operation, claims, why).await;
         }
         let [only] = claims else {
             self.isolated.extend(claims.iter().map(|claim| claim.id));
@@ -77,12 +73,11 @@ impl DeliveryRun<'_> {
         };
         match key_probe::judge_refusal(self.context, self.run, answer.sent_moment).await? {
             RefusalCause::Content | RefusalCause::Unproved if !is_content => {
-                self.handle_undocumented_refusal(operation, claims, why, summary).await
+                self.handle_undocumented_refusal(operation, claims, why).await
             }
             RefusalCause::Content => {
                 let detail = format!("the platform refused it: {why}");
-                self.finish_change(only.id, ChangeState::Rejected, Reason::ServiceRefused, detail, summary)
-                    .await
+                self.finish_change(only.id, ChangeState::Rejected, Reason::ServiceRefused, detail).await
             }
             RefusalCause::Unproved => {
                 self.isolated.insert(only.id);
@@ -91,12 +86,12 @@ impl DeliveryRun<'_> {
             RefusalCause::Refused => Err(self.context.key_refused(&answer.reply)),
             RefusalCause::NotKnown(unknown) => {
                 let detail = format!(
-                    "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: \
+                    "no effect: {why}; the refusal may mean the key, whose state is unknown: \
                      {unknown}"
                 );
                 self.skipped.insert(only.id);
                 store_wait_reasons(self.context, vec![(only.id, Reason::OperationHeld, detail)]).await?;
-                summary.note_failure(unknown);
+                self.summary.note_failure(unknown);
                 Ok(())
             }
         }
@@ -109,18 +104,17 @@ impl DeliveryRun<'_> {
         operation: Operation,
         claims: &[ClaimEvidence],
         why: String,
-        summary: &mut PushSummary,
     ) -> Result<(), JobError> {
         self.context.record_failure(operation, &entry_names(claims), &why).await?;
         self.consecutive_refusals += 1;
         if self.consecutive_refusals >= REFUSED_MAX {
-            self.stop_calls(why, summary);
+            self.stop_calls(why);
             return Ok(());
         }
         match claims {
             [only] => {
                 self.skipped.insert(only.id);
-                summary.note_failure(why);
+                self.summary.note_failure(why);
             }
             several => self.isolated.extend(several.iter().map(|claim| claim.id)),
         }
@@ -130,14 +124,6 @@ impl DeliveryRun<'_> {
 
 /// Returns the orders, shipments or products of a call: the ordering keys without their prefix.
 pub(super) fn entry_names(claims: &[ClaimEvidence]) -> Vec<&str> {
-    claims
-        .iter()
-        .map(|claim| claim.ordering_key.split_once(' ').map_or(claim.ordering_key.as_str(), |(_, name)| name))
-        .collect()
-}
-
-/// Returns the changes that shared a call of unknown outcome and had no effect.
-pub(super) fn without_effect(pending: &[ChangeRow]) -> BTreeSet<ChangeId> {
-    let rows = pending.iter().filter(|row| row.has_reason(Reason::NotLanded));
-    rows.map(|row| row.id).collect()
+    let keys = claims.iter().map(|claim| claim.ordering_key.as_str());
+    keys.map(|key| key.split_once(' ').map_or(key, |(_, name)| name)).collect()
 }

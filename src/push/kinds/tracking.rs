@@ -4,240 +4,197 @@
 //! A change that names its shipment by key waits until that shipment exists, without a call.
 
 use super::{
-    CallEntry, DeliverableChange, DeliveryRun, log_outcomes, refusal_outcome, shipment_key, unmatched_outcome,
+    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
+    unmatched_outcome,
 };
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, InvalidRequest, TrackingAnswer, WriteOutcome};
+use crate::client::wire::{self, InvalidRequest, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::{self, ReadOrigin};
-use crate::model::{ChangeId, ExchangeId, Lane, Moment, Operation, ShipmentId, ShipmentItemId};
+use crate::model::{ChangeId, Operation, ShipmentId, ShipmentItemId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentRef, TrackingSubmit};
 use crate::push::claim::store_wait_reasons;
-use crate::push::summary::PushSummary;
 use crate::reconcile::ChangePlan;
 use crate::reconcile::tracking::{ItemFact, TrackingItem, plan_tracking};
-use crate::store::{
-    ChangeOutcome, ClaimEvidence, ClaimedChange, Durability, ReferencedChange, Store, StoreError,
-};
+use crate::store::{ChangeOutcome, ReferencedChange, Store, StoreError};
 use serde_json::json;
 
 /// Limit of shipments per call; each costs a read.
 pub(super) const SHIPMENTS_MAX: usize = 10;
 
-/// Operations that may fail for a shipment.
 const ENTRY_OPERATIONS: &[Operation] = &[Operation::ShipmentLineItems, Operation::SubmitTracking];
 
-/// Shipment of the call.
 pub(super) type TrackingCallEntry = CallEntry<wire::TrackingSubmission>;
 
-/// State of the shipment that a change names.
-pub(super) enum NamedShipment {
-    Exists(ShipmentId),
+/// Shipment that does not exist, with the reason.
+pub(super) enum MissingShipment {
     Pending(String),
     Impossible(String),
 }
 
+pub(super) type NamedTracking<'w> = (ShipmentId, &'w TrackingSubmit);
+/// Tracking without a shipment.
+pub(super) type UnsentTracking = (ChangeId, MissingShipment);
+
 pub(super) async fn deliver_trackings(
     deliver: &mut DeliveryRun<'_>,
-    lane: Lane,
     changes: &[DeliverableChange],
-    summary: &mut PushSummary,
 ) -> Result<bool, JobError> {
-    let (of_kind, mut was_sent) = with_shipment(deliver, changes, summary).await?;
-    let turn = deliver.ready_changes(of_kind).await?;
-    let turn =
-        deliver.select_ready(ENTRY_OPERATIONS, turn, |(shipment, _)| shipment.to_string(), summary).await?;
-    let turn = deliver.take_for_call(turn, SHIPMENTS_MAX);
-    let (mut call_entries, mut seen_at) = (Vec::new(), None::<Moment>);
-    for (id, subject, (shipment, change)) in turn {
-        was_sent = true;
-        let origin = ReadOrigin { context: deliver.context, run: deliver.run, lane };
-        let result = preflight::read_shipment(origin, shipment).await;
-        let Some(seen) = deliver.preflight_result(id, result, summary).await? else { continue };
-        let plan = plan_from_store(
-            &deliver.context.store,
-            (shipment, change),
-            &preflight::tracking_items(&seen.records),
-        )
-        .await?;
-        let Some(entries) = deliver.plan_content(id, plan, summary).await? else { continue };
-        if entries.is_empty() {
-            apply_agreed(deliver, id, seen.exchange, summary).await?;
-            continue;
-        }
-        seen_at.get_or_insert(seen.sent_moment);
-        call_entries.push(tracking_entry(id, subject, shipment, change, &entries));
-    }
-    if let Some(seen_at) = seen_at
-        && let Some(answer) = deliver
-            .send_entries(lane, trackings_request(&call_entries), &call_entries, seen_at, summary)
-            .await?
-    {
-        complete_trackings(deliver, &call_entries, &answer, summary).await?;
-    }
-    Ok(was_sent)
-}
-
-/// Plans a tracking on an answer. A change without lines covers all items. An answer that lacks a known item
-/// does not serve such a change, because that item would get no number.
-async fn plan_from_store(
-    store: &Store,
-    (shipment, change): (ShipmentId, &TrackingSubmit),
-    items: &[ItemFact],
-) -> Result<ChangePlan<Vec<TrackingItem>>, StoreError> {
-    let shown: Vec<ShipmentItemId> = items.iter().map(|item| item.item_id).collect();
-    if change.lines.is_none()
-        && !shown.is_empty()
-        && let Some(item) = store.shipment_item_unshown(shipment, &shown).await?
-    {
-        let detail = format!(
-            "the platform does not show item {item} of shipment {shipment}; name the items if it is no more"
-        );
-        return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
-    }
-    Ok(plan_tracking(change, Some(items)))
-}
-
-/// Returns the changes whose shipment exists. The flag is true if a change was rejected because its shipment
-/// will never exist.
-async fn with_shipment<'w>(
-    deliver: &mut DeliveryRun<'_>,
-    changes: &'w [DeliverableChange],
-    summary: &mut PushSummary,
-) -> Result<(Vec<(ChangeId, String, (ShipmentId, &'w TrackingSubmit))>, bool), JobError> {
-    let (mut ready, mut waiting, mut was_sent) = (Vec::new(), Vec::new(), false);
-    for change in changes {
-        let ChangeBody::TrackingSubmit(submit) = &change.body else { continue };
-        match find_shipment(&deliver.context.store, &submit.shipment).await? {
-            NamedShipment::Exists(id) => ready.push((change.id, shipment_key(id), (id, submit))),
-            NamedShipment::Pending(why) => waiting.push((change.id, Reason::AwaitsShipment, why)),
-            NamedShipment::Impossible(why) => {
-                deliver
-                    .finish_change(change.id, ChangeState::Rejected, Reason::NoShipment, why, summary)
-                    .await?;
+    let (of_kind, others) = find_shipments(&deliver.context.store, changes).await?;
+    let (mut waiting, mut was_sent) = (Vec::new(), false);
+    for (id, shipment) in others {
+        match shipment {
+            MissingShipment::Pending(why) => waiting.push((id, Reason::AwaitsShipment, why)),
+            MissingShipment::Impossible(why) => {
+                deliver.finish_change(id, ChangeState::Rejected, Reason::NoShipment, why).await?;
                 was_sent = true;
             }
         }
     }
     store_wait_reasons(deliver.context, waiting).await?;
-    Ok((ready, was_sent))
+    let turn = deliver.ready_changes(of_kind).await?;
+    let turn = deliver.select_ready(ENTRY_OPERATIONS, turn, |(shipment, _)| shipment.to_string()).await?;
+    let turn = deliver.take_for_call(turn, SHIPMENTS_MAX);
+    was_sent |= !turn.is_empty();
+    let mut entries = Vec::new();
+    for change in turn {
+        entries.extend(plan_entry(deliver, change).await?);
+    }
+    if let Some(answer) = deliver.send_entries(trackings_request(&entries), &entries, &[]).await? {
+        complete_trackings(deliver, &entries, &answer).await?;
+    }
+    Ok(was_sent)
+}
+
+pub(super) async fn plan_entry(
+    source: &mut impl PlanSource,
+    (id, key, (shipment, change)): KeyedChange<NamedTracking<'_>>,
+) -> Result<Option<TrackingCallEntry>, JobError> {
+    let Some(seen) = source.items(id, shipment).await? else { return Ok(None) };
+    let plan = plan_items(source.store(), (shipment, change), seen.records.as_deref()).await?;
+    let Some(items) = source.plan_content(id, plan, "its shipment").await? else { return Ok(None) };
+    if items.is_empty() {
+        source.apply_agreed(id, seen.exchange).await?;
+        return Ok(None);
+    }
+    let numbers: Vec<_> = items.iter().map(|item| json!([item.item_id, item.info.tracking_number])).collect();
+    let evidence = json!({"shipment_id": shipment, "items": numbers});
+    let content = tracking_submission(shipment, change, &items);
+    Ok(Some(CallEntry::new((id, key), ChangeKind::TrackingSubmit, evidence, seen.sent_moment, content)))
+}
+
+/// Plans a tracking on an answer. A change without lines covers all items. An answer that lacks a known item
+/// does not serve such a change, because that item would get no number.
+async fn plan_items(
+    store: &Store,
+    (shipment, change): NamedTracking<'_>,
+    items: Option<&[ItemFact]>,
+) -> Result<ChangePlan<Vec<TrackingItem>>, StoreError> {
+    let shown: Vec<ShipmentItemId> = items.into_iter().flatten().map(|item| item.item_id).collect();
+    if change.lines.is_none()
+        && !shown.is_empty()
+        && let Some(item) = store.shipment_item_unshown(shipment, &shown).await?
+    {
+        let detail = format!(
+            "the platform does not show item {item} of shipment {shipment}; if the item was removed, name the items"
+        );
+        return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
+    }
+    Ok(plan_tracking(change, items))
+}
+
+/// Returns the changes of this kind whose shipment exists, with their ordering keys, and the others.
+pub(super) async fn find_shipments<'w>(
+    store: &Store,
+    changes: &'w [DeliverableChange],
+) -> Result<(Vec<KeyedChange<NamedTracking<'w>>>, Vec<UnsentTracking>), JobError> {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for change in changes {
+        let ChangeBody::TrackingSubmit(submit) = &change.body else { continue };
+        match find_shipment(store, &submit.shipment).await? {
+            Ok(shipment) => found.push((change.id, format!("shipment {shipment}"), (shipment, submit))),
+            Err(why) => missing.push((change.id, why)),
+        }
+    }
+    Ok((found, missing))
 }
 
 /// Returns the shipment of a change: by id, or by the change that creates it.
-pub(super) async fn find_shipment(store: &Store, shipment: &ShipmentRef) -> Result<NamedShipment, JobError> {
+async fn find_shipment(
+    store: &Store,
+    shipment: &ShipmentRef,
+) -> Result<Result<ShipmentId, MissingShipment>, JobError> {
     let key = match shipment {
-        ShipmentRef::Id(id) => return Ok(NamedShipment::Exists(*id)),
+        ShipmentRef::Id(id) => return Ok(Ok(*id)),
         ShipmentRef::Key(key) => key,
     };
-    let Some(named) = store.delivery_by_key(key).await? else {
-        return Ok(NamedShipment::Pending(format!("no change has the key `{key}` yet")));
-    };
-    Ok(judge_named_change(key, &named))
+    Ok(match store.delivery_by_key(key).await? {
+        Some(named) => judge_named_change(key, &named),
+        None => Err(MissingShipment::Pending(format!("no change has the key `{key}` yet"))),
+    })
 }
 
-fn judge_named_change(key: &str, named: &ReferencedChange) -> NamedShipment {
-    if named.kind != ChangeKind::ShipmentCreate.as_str() {
-        return NamedShipment::Impossible(format!(
-            "the change `{key}` is a {} and makes no shipment",
-            named.kind
-        ));
+fn judge_named_change(key: &str, named: &ReferencedChange) -> Result<ShipmentId, MissingShipment> {
+    let (kind, state) = (&named.kind, &named.state);
+    if *kind != ChangeKind::ShipmentCreate.as_str() {
+        let why = format!("the change `{key}` is a {kind}, which creates no shipment");
+        return Err(MissingShipment::Impossible(why));
     }
-    let state = named.state.parse::<ChangeState>();
-    match (state, named.created_id) {
-        (Ok(ChangeState::Applied), Some(id)) => NamedShipment::Exists(ShipmentId(id)),
-        (Ok(ChangeState::Rejected | ChangeState::Cancelled), _) => NamedShipment::Impossible(format!(
-            "the change `{key}` that was to make its shipment is {}",
-            named.state
+    Err(match (state.parse::<ChangeState>(), named.created_id) {
+        (Ok(ChangeState::Applied), Some(id)) => return Ok(ShipmentId(id)),
+        (Ok(ChangeState::Rejected | ChangeState::Cancelled), _) => MissingShipment::Impossible(format!(
+            "the change `{key}`, which was to create its shipment, is {state}"
         )),
         (Ok(ChangeState::Applied), None) => {
-            NamedShipment::Impossible(format!("the answer to the change `{key}` did not name its shipment"))
+            MissingShipment::Impossible(format!("the shipment that the change `{key}` created is unknown"))
         }
-        _ => NamedShipment::Pending(format!("the change `{key}` that makes its shipment is {}", named.state)),
-    }
-}
-
-/// Applies a change whose items all have their number already. The exchange of the claim is the read that
-/// showed them.
-async fn apply_agreed(
-    deliver: &mut DeliveryRun<'_>,
-    id: ChangeId,
-    exchange: ExchangeId,
-    summary: &mut PushSummary,
-) -> Result<(), JobError> {
-    let mut write = deliver.context.store.begin_write(Durability::Full).await?;
-    let claims = [ClaimedChange { id, written: None }];
-    if write.outbox_claim(exchange, &claims, deliver.context.now()).await? != 1 {
-        // The change is no longer pending; the next round reads its new state.
-        return Ok(());
-    }
-    let detail = "the shipment carried this number already";
-    let moves = [ChangeOutcome::new(id, ChangeState::Applied, None, detail)];
-    write.outbox_transition(ChangeState::Sending, &moves, deliver.context.now()).await?;
-    write.commit().await?;
-    log_outcomes(deliver.context, &moves).await;
-    summary.count_outcomes(&moves);
-    Ok(())
+        _ => MissingShipment::Pending(format!("the change `{key}`, which creates its shipment, is {state}")),
+    })
 }
 
 /// Builds the entry of a shipment. Each line has its own carrier and number, so those of the entry never
 /// apply.
-pub(super) fn tracking_entry(
-    id: ChangeId,
-    subject: String,
+fn tracking_submission(
     shipment_id: ShipmentId,
     change: &TrackingSubmit,
-    entries: &[TrackingItem],
-) -> TrackingCallEntry {
-    let line = |entry: &TrackingItem| wire::ShipmentItemTracking {
-        item_id: entry.item_id,
-        carrier_id: entry.info.carrier_id,
-        tracking_number: entry.info.tracking_number.clone(),
-        tracking_url: entry.info.tracking_url.clone(),
-        estimated_delivery_date: entry.info.estimated_delivery_date.clone(),
+    items: &[TrackingItem],
+) -> wire::TrackingSubmission {
+    let line = |item: &TrackingItem| wire::ShipmentItemTracking {
+        item_id: item.item_id,
+        carrier_id: item.info.carrier_id,
+        tracking_number: item.info.tracking_number.clone(),
+        tracking_url: item.info.tracking_url.clone(),
+        estimated_delivery_date: item.info.estimated_delivery_date.clone(),
     };
-    let submission = wire::TrackingSubmission {
+    wire::TrackingSubmission {
         shipment_id,
         carrier_id: change.info.carrier_id,
         tracking_number: None,
         tracking_url: None,
         shipped_date: change.shipped_date.clone(),
-        lines: entries.iter().map(line).collect(),
-    };
-    let items: Vec<_> = entries.iter().map(|e| json!([e.item_id, e.info.tracking_number])).collect();
-    let claimed = json!({"shipment_id": shipment_id, "items": items});
-    let evidence = ClaimEvidence {
-        id,
-        kind: ChangeKind::TrackingSubmit.as_str(),
-        ordering_key: subject,
-        evidence: claimed,
-    };
-    CallEntry { evidence, content: submission }
+        lines: items.iter().map(line).collect(),
+    }
 }
 
-/// Builds the call that submits these numbers.
-pub(super) fn trackings_request(
-    call_entries: &[TrackingCallEntry],
-) -> Result<PlatformRequest, InvalidRequest> {
-    wire::submit_tracking(&call_entries.iter().map(|load| load.content.clone()).collect::<Vec<_>>())
+pub(super) fn trackings_request(entries: &[TrackingCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
+    wire::submit_tracking(&entries.iter().map(|entry| entry.content.clone()).collect::<Vec<_>>())
 }
 
 /// Completes each shipment by the request that its record echoes. A shipment with no record, or with two, is
 /// in doubt then.
 async fn complete_trackings(
     deliver: &mut DeliveryRun<'_>,
-    call_entries: &[TrackingCallEntry],
+    entries: &[TrackingCallEntry],
     answer: &AnsweredExchange,
-    summary: &mut PushSummary,
 ) -> Result<(), JobError> {
-    let records = wire::decode_tracking_answers(&answer.reply.body).map(|decoded| decoded.records);
-    let records: Vec<TrackingAnswer> = records.unwrap_or_default();
-    let moves = call_entries.iter().map(|load| {
-        let (id, shipment) = (load.evidence.id, load.content.shipment_id);
+    let decoded = wire::decode_tracking_answers(&answer.reply.body);
+    let records = decoded.map(|decoded| decoded.records).unwrap_or_default();
+    let moves = entries.iter().map(|entry| {
+        let (id, shipment) = (entry.evidence.id, entry.content.shipment_id);
         let mut of_shipment = records.iter().filter(|record| record.shipment_id() == Some(shipment));
         match (of_shipment.next(), of_shipment.next()) {
             (Some(only), None) if only.outcome() == WriteOutcome::Done => {
-                let detail = format!("{} item(s) of shipment {shipment}", load.content.lines.len());
+                let detail = format!("{} item(s) of shipment {shipment}", entry.content.lines.len());
                 ChangeOutcome::new(id, ChangeState::Applied, None, detail)
             }
             (Some(only), None) if only.outcome() == WriteOutcome::Refused => {
@@ -246,6 +203,7 @@ async fn complete_trackings(
             _ => unmatched_outcome(id),
         }
     });
-    let moves: Vec<ChangeOutcome> = moves.collect();
-    deliver.complete_answer(answer, &moves, summary).await
+    let (context, moves) = (deliver.context, moves.collect::<Vec<_>>());
+    let attempt = || async { AnswerRecord::begin(context, answer).await?.commit(moves.clone()).await };
+    deliver.complete_answer(attempt).await
 }

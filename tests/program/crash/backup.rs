@@ -82,9 +82,8 @@ async fn the_job_keeps_the_newest_and_removes_nothing_it_did_not_make() {
     other.backup_create(&foreign, moved.now(), |_, _| {}).await.unwrap();
     for _ in 0..4 {
         moved.later(1_000);
-        let finished = tallyd::daemon::run_job::run_job(daemon.context(), JobKind::Backup, RunTrigger::Once)
-            .await
-            .unwrap();
+        let finished =
+            tallyd::daemon::run_job(daemon.context(), JobKind::Backup, RunTrigger::Once).await.unwrap();
         assert!(finished.summary.contains("rows compared"), "{}", finished.summary);
     }
     let names = std::fs::read_dir(&folder).unwrap();

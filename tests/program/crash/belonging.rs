@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tallyd::client::{HttpTransport, PlatformRequest, SendFuture, Transport};
 use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::model::Operation;
+use tallyd::store::StoreOptions;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -131,8 +132,8 @@ async fn a_call_that_has_its_place_when_another_companys_key_comes_goes_out_with
     let http = rig::transport(&world.config());
     let (leaving, mut asking) = mpsc::unbounded_channel();
     let way = Arc::new(Held { http: Arc::clone(&http), is_first: AtomicBool::new(true), leaving });
-    let daemon =
-        Daemon::start_with_transport(world.config(), Arc::new(SystemClock), way, Some(http)).await.unwrap();
+    let (clock, options) = (Arc::new(SystemClock), StoreOptions::default());
+    let daemon = Daemon::start_with_transport(world.config(), clock, way, Some(http), options).await.unwrap();
     let (stop, (reload, changed)) = (CancellationToken::new(), mpsc::channel(1));
     let working = tokio::spawn(daemon.run(stop.clone(), changed));
     let open = asking.recv().await.unwrap();

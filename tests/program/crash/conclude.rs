@@ -95,7 +95,7 @@ async fn a_stop_does_not_wait_for_somebody_elses_lock_and_the_next_start_finds_o
     let clock = Moved::new();
     let daemon = rig::daemon(&world, "", &clock).await;
     assert_eq!(world.fate("a").await.0, "in_doubt");
-    tallyd::daemon::run_job::run_job(daemon.context(), JobKind::Settle, tallyd::model::RunTrigger::Once)
+    tallyd::daemon::run_job(daemon.context(), JobKind::Settle, tallyd::model::RunTrigger::Once)
         .await
         .unwrap();
     assert_eq!(world.fate("a").await.0, "applied");
@@ -113,9 +113,7 @@ async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above
     let wide = context.settings();
     context.reconfigure(tallyd::exec::JobSettings { free_floor_bytes: u64::MAX, ..(*wide).clone() });
     let push = async || {
-        tallyd::daemon::run_job::run_job(context, JobKind::Push, tallyd::model::RunTrigger::Once)
-            .await
-            .unwrap()
+        tallyd::daemon::run_job(context, JobKind::Push, tallyd::model::RunTrigger::Once).await.unwrap()
     };
     let summary = push().await.summary;
     assert!(summary.contains("MiB are free on the disk of") && summary.contains("Free space"), "{summary}");

@@ -17,7 +17,7 @@ const QUIET_MS: i64 = 601_000;
 const LOOKS_APART_MS: i64 = 6_000;
 
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
-    run_job::run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap().summary
+    run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap().summary
 }
 
 async fn end(daemon: Daemon) {
@@ -46,7 +46,7 @@ async fn dies_while_shipping(world: &World, clock: &Arc<Moved>) {
         }),
     };
     let daemon = rig::daemon_over(config, clock, Arc::new(wire)).await;
-    let push = run_job::run_job(daemon.context(), JobKind::Push, RunTrigger::Once);
+    let push = run_job(daemon.context(), JobKind::Push, RunTrigger::Once);
     tokio::select! {
         _ = push => panic!("the create is answered by nobody"),
         _ = dead.recv() => {}

@@ -54,7 +54,7 @@ impl Shop {
         let world = World::new().await;
         let daemon = rig::daemon(&world, "", clock).await;
         for kind in [JobKind::Warehouses, JobKind::Storefronts] {
-            run_job::run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap();
+            run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap();
         }
         daemon.context().store.clone().close().await.unwrap();
         drop(daemon);

@@ -78,7 +78,7 @@ impl Scene {
         let context = life.context.clone();
         let work = async {
             for kind in [JobKind::Push, JobKind::Settle] {
-                if run_job::run_job(&context, kind, RunTrigger::Once).await.is_err() {
+                if run_job(&context, kind, RunTrigger::Once).await.is_err() {
                     return;
                 }
             }
@@ -100,7 +100,7 @@ impl Scene {
         assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'sending'").await, 0);
         for _ in 0..4 {
             for kind in [JobKind::Push, JobKind::Settle] {
-                run_job::run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap();
+                run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap();
             }
             self.clock.later(LONG_MS);
         }

@@ -12,7 +12,7 @@ use tallyd::outbox::ChangeKind;
 use tallyd::store::Store;
 
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
-    run_job::run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap().summary
+    run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap().summary
 }
 
 /// Ends a daemon as a kill would, and releases its connections.

@@ -66,7 +66,8 @@ pub async fn daemon(world: &World, more: &str, clock: &Arc<Moved>) -> Daemon {
 }
 
 pub async fn daemon_over(config: Config, clock: &Arc<Moved>, transport: Arc<dyn Transport>) -> Daemon {
-    Daemon::start_with_transport(config, Arc::<Moved>::clone(clock), transport, None).await.unwrap()
+    let options = StoreOptions::default();
+    Daemon::start_with_transport(config, Arc::<Moved>::clone(clock), transport, None, options).await.unwrap()
 }
 
 /// The state of a call.
@@ -136,7 +137,7 @@ impl Life {
     }
 
     pub async fn run(&self, kind: JobKind) -> String {
-        run_job::run_job(&self.context, kind, RunTrigger::Once).await.unwrap().summary
+        run_job(&self.context, kind, RunTrigger::Once).await.unwrap().summary
     }
 }
 

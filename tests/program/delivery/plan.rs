@@ -156,7 +156,7 @@ async fn what_cannot_be_known_without_a_call_is_named_and_not_guessed() {
     };
     assert!(answer("unread").starts_with("decided once"), "{}", answer("unread"));
     assert_eq!(answer("first"), "decided once its order was read");
-    assert!(answer("second").starts_with("goes after the change `first`"), "{}", answer("second"));
+    assert!(answer("second").starts_with("sent after the change `first`"), "{}", answer("second"));
     assert!(answer("number").starts_with("waits: the change `first`"), "{}", answer("number"));
     assert!(answer("nonsense").starts_with("rejected: `warehouse_id` is missing"), "{}", answer("nonsense"));
     assert_eq!(preview.reads.len(), 1);

@@ -16,6 +16,7 @@ use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::model::{Clock, JobKind, Moment, RunTrigger, Timestamp};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
+use tallyd::store::StoreOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
@@ -161,7 +162,9 @@ impl Dock {
         drop(self.daemon.take());
         let (config, clock) = (self.config(), self.clock());
         let daemon = match self.between.clone() {
-            Some(between) => Daemon::start_with_transport(config, clock, between, None).await,
+            Some(between) => {
+                Daemon::start_with_transport(config, clock, between, None, StoreOptions::default()).await
+            }
             None => Daemon::start(config, clock).await,
         };
         self.daemon = Some(daemon.unwrap());
@@ -255,7 +258,7 @@ impl Dock {
 
     /// Runs a job once; returns its summary.
     pub async fn run(&self, kind: JobKind) -> String {
-        run_job::run_job(self.daemon().context(), kind, RunTrigger::Once).await.unwrap().summary
+        run_job(self.daemon().context(), kind, RunTrigger::Once).await.unwrap().summary
     }
 
     pub async fn push(&self) -> String {

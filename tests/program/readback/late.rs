@@ -100,21 +100,15 @@ async fn a_poll_that_ends_a_doubt_wakes_the_push_whose_changes_waited_for_it() {
     assert_eq!(scene.state("next").await, "pending", "nothing is decided on it");
     scene.show_all();
     scene.later(A_MOMENT);
-    let poll = tallyd::daemon::run_job::run_job(
-        scene.daemon().context(),
-        JobKind::Balances,
-        tallyd::model::RunTrigger::Once,
-    );
+    let poll =
+        tallyd::daemon::run_job(scene.daemon().context(), JobKind::Balances, tallyd::model::RunTrigger::Once);
     assert_eq!(poll.await.unwrap().wakes, Some(JobKind::Push));
     scene.push().await;
     assert_eq!(
         (scene.state("next").await, scene.holds(&level).await),
         ("applied".into(), level.quantity - 5)
     );
-    let poll = tallyd::daemon::run_job::run_job(
-        scene.daemon().context(),
-        JobKind::Balances,
-        tallyd::model::RunTrigger::Once,
-    );
+    let poll =
+        tallyd::daemon::run_job(scene.daemon().context(), JobKind::Balances, tallyd::model::RunTrigger::Once);
     assert_eq!(poll.await.unwrap().wakes, None, "nobody waits");
 }

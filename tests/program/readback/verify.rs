@@ -3,7 +3,7 @@
 use super::between::{Level, Odd, Scene};
 use super::support::{BALANCES, Dock, UPDATE};
 use serde_json::json;
-use tallyd::daemon;
+use tallyd::daemon::{ControlError, ControlRequest, send_control_request};
 use tallyd::model::{JobKind, RunId, RunTrigger};
 use tallyd::store::Durability;
 use tallyd::sync;
@@ -26,20 +26,20 @@ async fn read_once() -> (Dock, Vec<Level>) {
     (dock, levels)
 }
 
-async fn verify(dock: &Dock, calls: usize) -> VerifyReport {
-    daemon::verify_mirror(dock.config(), dock.clock(), calls).await.unwrap()
+async fn verify(dock: &Dock, calls: usize) -> Result<VerifyReport, ControlError> {
+    send_control_request(dock.config(), dock.clock(), &ControlRequest::Verify { calls }).await
 }
 
 #[tokio::test]
 async fn what_was_sold_since_the_last_read_is_a_difference_and_stays_one() {
     let (dock, levels) = read_once().await;
-    assert!(verify(&dock, 3).await.drift.is_empty());
+    assert!(verify(&dock, 3).await.unwrap().drift.is_empty());
     let sold = levels.iter().find(|level| level.quantity >= 5).unwrap();
     dock.sandbox.sell_units(&sold.sku, sold.warehouse, 2).await.unwrap();
     let facts = "SELECT sum(quantity * 31 + warehouse_id) FROM stock";
     let before = dock.number(facts).await;
     for _ in 0..2 {
-        let verified = verify(&dock, 3).await;
+        let verified = verify(&dock, 3).await.unwrap();
         assert_eq!(
             (verified.calls, verified.unexplained_count()),
             (1, 1),
@@ -69,7 +69,7 @@ async fn a_change_that_is_on_its_way_explains_its_stock_level() {
     dock.push().await;
     assert_eq!(dock.state("lost").await, "in_doubt");
     dock.leave();
-    let verified = verify(&dock, 1).await;
+    let verified = verify(&dock, 1).await.unwrap();
     assert_eq!((verified.drift.len(), verified.unexplained_count()), (1, 0));
     assert!(verified.drift[0].explained_by.as_ref().unwrap().contains("lost"));
     assert_eq!(dock.state("lost").await, "in_doubt", "verify settles nothing");
@@ -80,7 +80,7 @@ async fn a_service_that_does_not_answer_costs_no_more_than_the_calls_allowed() {
     let (dock, _) = read_once().await;
     let reads = dock.calls(BALANCES);
     dock.faults(json!([{"Operation": BALANCES, "Status": 500}])).await;
-    let refused = daemon::verify_mirror(dock.config(), dock.clock(), 3).await.unwrap_err().to_string();
+    let refused = verify(&dock, 3).await.unwrap_err().to_string();
     assert!(refused.contains("the balances to compare"), "{refused}");
     assert_eq!(dock.calls(BALANCES), reads + 3);
 }
@@ -90,7 +90,7 @@ async fn beside_a_daemon_the_daemon_compares() {
     let mut dock = Dock::open().await;
     let levels = dock.number("SELECT count(*) FROM balance").await;
     let _at_work = dock.work();
-    let verified = daemon::verify_mirror(dock.config(), dock.clock(), 3).await.unwrap();
+    let verified = verify(&dock, 3).await.unwrap();
     assert_eq!((verified.cells_known, verified.unexplained_count()), (levels, 0), "{verified:?}");
     let sessions = dock.number("SELECT count(*) FROM session WHERE ended_ms IS NULL").await;
     assert_eq!(sessions, 1, "by the one that holds the lock");

@@ -15,7 +15,7 @@ use tallyd::client::{PlatformRequest, SendFuture, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::model::JobKind;
-use tallyd::store::{DatabaseLock, Store};
+use tallyd::store::{DatabaseLock, Store, StoreOptions};
 
 const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
 const SHIP: &str = "POST /api/Shipments/Create";
@@ -74,7 +74,8 @@ async fn start(database: &Path) {
          [database]\npath = {database:?}\n"
     );
     let config = Config::from_toml(&toml).unwrap();
-    let started = Daemon::start_with_transport(config, Arc::new(SystemClock), Arc::new(Offline), None);
+    let (clock, transport, options) = (Arc::new(SystemClock), Arc::new(Offline), StoreOptions::default());
+    let started = Daemon::start_with_transport(config, clock, transport, None, options);
     drop(started.await.unwrap());
 }
 

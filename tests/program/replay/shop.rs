@@ -16,6 +16,7 @@ use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::exec;
 use tallyd::model::{CallEffect, Clock, JobKind, Moment, RunTrigger, Timestamp};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
+use tallyd::store::StoreOptions;
 
 /// The jobs that read the platform, those first on whose facts others depend.
 const READS: [JobKind; 11] = [
@@ -142,7 +143,9 @@ impl Shop {
             HttpSettings { timeout: Duration::from_secs(1), ..HttpSettings::new(&config.service.base_url) };
         let inner = HttpTransport::new(&settings, &keys).unwrap();
         let transport = Arc::new(Shrinking { inner, answers: Arc::clone(&self.shrinking) });
-        self.daemon = Some(Daemon::start_with_transport(config, clock, transport, None).await.unwrap());
+        let options = StoreOptions::default();
+        let started = Daemon::start_with_transport(config, clock, transport, None, options).await;
+        self.daemon = Some(started.unwrap());
     }
 
     /// Ends the daemon, so that commands can take the lock.
@@ -173,7 +176,7 @@ impl Shop {
     }
 
     pub async fn run(&self, kind: JobKind) {
-        run_job::run_job(self.daemon.as_ref().unwrap().context(), kind, RunTrigger::Once).await.unwrap();
+        run_job(self.daemon.as_ref().unwrap().context(), kind, RunTrigger::Once).await.unwrap();
     }
 
     /// Runs every reading job once.

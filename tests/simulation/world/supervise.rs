@@ -8,12 +8,12 @@ use super::{World, config};
 use crate::timetable::Timetable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tallyd::daemon::run_job;
+use tallyd::daemon::{StartError, run_job};
 use tallyd::exec::FinishedRun;
 use tallyd::journal::RunOutcome;
 use tallyd::model::{Clock, JobKind, RetryDelays, RunTrigger, Timestamp};
 use tallyd::settle;
-use tallyd::store::{Durability, StoreError};
+use tallyd::store::Durability;
 use tokio::task::JoinHandle;
 
 /// Time between two runs of settle, and after a run that could not check.
@@ -32,7 +32,7 @@ pub(super) struct Slot {
 pub(super) struct Refused {
     delays: RetryDelays,
     probe_at: Option<i64>,
-    pub(super) probing: Option<JoinHandle<Result<bool, StoreError>>>,
+    pub(super) probing: Option<JoinHandle<Result<bool, StartError>>>,
     /// Jobs that the refusal stopped.
     jobs: BTreeSet<JobKind>,
 }
@@ -55,7 +55,7 @@ impl World {
             return;
         }
         let context = self.daemon().context().clone();
-        let run = tokio::spawn(async move { run_job::run_job(&context, kind, trigger).await.unwrap() });
+        let run = tokio::spawn(async move { run_job(&context, kind, trigger).await.unwrap() });
         self.slots.insert(kind, Slot { run, again: None });
     }
 
@@ -66,7 +66,7 @@ impl World {
     /// order of two answers would be random while a job runs beside them.
     async fn begin_jobs(&mut self, kinds: Vec<JobKind>, trigger: RunTrigger) {
         if kinds.contains(&JobKind::Prune) {
-            let finished = run_job::run_job(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
+            let finished = run_job(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
             self.try_again(&finished);
         }
         for kind in kinds.into_iter().filter(|kind| *kind != JobKind::Prune) {

@@ -8,8 +8,7 @@ use super::create::{self, BodyFileArgs};
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, cells, plain_line, print_error};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::client::wire::ProductKey;
-use crate::daemon::{self, ControlError};
+use crate::daemon::{ControlError, ControlRequest, send_control_request};
 use crate::store::ProductRow;
 use clap::{Args, Subcommand};
 use std::sync::Arc;
@@ -62,17 +61,19 @@ pub(in crate::cli) async fn product_command(context: &CliContext, command: Comma
 }
 
 async fn find_products(context: &CliContext, args: &ProductFindArgs) -> CommandResult {
-    let (by, ids) =
-        if args.upc.is_empty() { (ProductKey::Sku, &args.skus) } else { (ProductKey::Upc, &args.upc) };
-    let answer = daemon::find_products(context.config()?, Arc::new(context.clock()), by, ids).await;
+    let by_upc = !args.upc.is_empty();
+    let ids = if by_upc { &args.upc } else { &args.skus };
+    let request = ControlRequest::FindProducts { by_upc, ids: ids.clone() };
+    let answer: Result<Vec<String>, _> =
+        send_control_request(context.config()?, Arc::new(context.clock()), &request).await;
     let store = context.open_store().await?;
     let rows = match answer {
         Ok(found) => store.product_list(&found).await?,
         Err(error @ ControlError::ReplyTimeout) => {
             print_error(&format!("tallyd: {}; showing the mirror instead", plain_line(&error.to_string())));
-            match by {
-                ProductKey::Sku => store.product_list(ids).await?,
-                ProductKey::Upc => store.product_list_by_upc(ids).await?,
+            match by_upc {
+                true => store.product_list_by_upc(ids).await?,
+                false => store.product_list(ids).await?,
             }
         }
         Err(error) => return Err(error.into()),
@@ -104,7 +105,8 @@ async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) ->
         }
     }
     if rows.is_empty() {
-        let kit = daemon::read_components(context.config()?, Arc::new(context.clock()), sku).await?;
+        let request = ControlRequest::Components { sku: sku.to_owned() };
+        let kit = send_control_request(context.config()?, Arc::new(context.clock()), &request).await?;
         rows = context.open_store().await?.kit_components(kit).await?;
     }
     output.list(

@@ -5,7 +5,7 @@ use crate::cli::context::CliContext;
 use crate::cli::output::TextTable;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::Config;
-use crate::daemon::{self, JobCalls, job_calls};
+use crate::daemon::{ControlRequest, JobCalls, job_calls, send_control_request};
 use crate::exec::KeyStatus;
 use crate::model::{JobKind, format_elapsed};
 use crate::reconcile::proof::KeyState;
@@ -41,7 +41,8 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
     }
     if args.online && keys.is_ok() {
         let base_url = config.service.base_url.clone();
-        let KeyStatus { key, why } = daemon::check_keys(config, Arc::new(context.clock())).await?;
+        let (clock, request) = (Arc::new(context.clock()), ControlRequest::Keys {});
+        let KeyStatus { key, why } = send_control_request(config, clock, &request).await?;
         code = u8::from(key != KeyState::Works);
         text.push_str(&match key {
             KeyState::Works => "keys: the platform accepts them\n".to_owned(),

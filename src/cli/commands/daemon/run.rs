@@ -64,7 +64,7 @@ async fn on_runtime_thread<T: Send + 'static>(work: impl Future<Output = T> + Se
 }
 
 async fn run_once(daemon: Daemon) -> CommandResult {
-    let base_url = daemon.base_url().to_owned();
+    let base_url = daemon.config.service.base_url.clone();
     let once = daemon.run_once().await?;
     let runs = once.runs.iter().map(|run| [run.kind.as_str(), run.outcome.as_str(), &run.summary]);
     let mut text = TextTable::new(["job", "outcome", "summary"], runs).to_text("no job is enabled");

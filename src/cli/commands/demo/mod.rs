@@ -63,13 +63,11 @@ impl From<SandboxError> for CommandFailure {
 pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
     logging::init_logging(LogFormat::Text, "warn")?;
     let folder = DemoFolder::create(args.keep)?;
-    let result = run_and_compare(&folder, Duration::from_secs(args.seconds)).await;
-    let next_steps = folder.next_steps_text();
-    folder.remove_temporary();
-    let (text, is_good) = result?;
-    Ok(CommandOutput { text: text + &next_steps, exit_code: u8::from(!is_good) })
+    let (text, is_good) = run_and_compare(&folder, Duration::from_secs(args.seconds)).await?;
+    Ok(CommandOutput { text: text + &folder.next_steps_text(), exit_code: u8::from(!is_good) })
 }
 
+/// The directory of the demonstration's files. A temporary one is removed with this value.
 struct DemoFolder {
     path: PathBuf,
     is_permanent: bool,
@@ -111,8 +109,10 @@ impl DemoFolder {
             false => "\nto keep the database for inspection: tallyd demo --keep DIR\n".into(),
         }
     }
+}
 
-    fn remove_temporary(self) {
+impl Drop for DemoFolder {
+    fn drop(&mut self) {
         if !self.is_permanent {
             // The host removes a temporary directory that cannot be removed here.
             drop(std::fs::remove_dir_all(&self.path));

@@ -3,7 +3,7 @@
 use crate::cli::context::CliContext;
 use crate::cli::output::{TableCell, TextTable, cells, parse_json, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
-use crate::daemon::run_job;
+use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
 use crate::model::{JobKind, RunId, Timestamp};
 use crate::store::{ExchangeRow, JournalEvent, RunChange, RunRow};
@@ -84,7 +84,9 @@ async fn run_job_now(context: &CliContext, kind: &str, input: Option<&str>) -> C
     let kind = parse_job_kind(kind)?;
     let input = input.map(|text| RunArgs::parse(kind, text)).transpose();
     let input = input.map_err(|error| CommandFailure::usage(error.to_string()))?.unwrap_or_default();
-    let done = run_job(context.config()?, Arc::new(context.clock()), kind, &input).await?;
+    let request = ControlRequest::RunJob { job: kind.as_str().into(), input };
+    let done: RunResult =
+        send_control_request(context.config()?, Arc::new(context.clock()), &request).await?;
     let text = format!("{kind}: {}: {}\n", done.outcome, plain_line(&done.summary));
     Ok(CommandOutput { text, exit_code: u8::from(!done.is_good) })
 }

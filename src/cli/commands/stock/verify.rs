@@ -5,7 +5,7 @@
 use crate::cli::context::CliContext;
 use crate::cli::output::{TableCell, TextTable, cells, format_age, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
-use crate::daemon;
+use crate::daemon::{ControlRequest, send_control_request};
 use crate::sync::{VERIFY_CALLS, VerifyReport};
 use clap::Args;
 use serde_json::json;
@@ -22,7 +22,8 @@ pub(in crate::cli) struct VerifyArgs {
 
 pub(in crate::cli) async fn verify_command(context: &CliContext, args: VerifyArgs) -> CommandResult {
     let calls = usize::try_from(args.calls).unwrap_or(usize::MAX);
-    let report = daemon::verify_mirror(context.config()?, Arc::new(context.clock()), calls).await?;
+    let (clock, request) = (Arc::new(context.clock()), ControlRequest::Verify { calls });
+    let report: VerifyReport = send_control_request(context.config()?, clock, &request).await?;
     let unexplained = report.unexplained_count();
     let json = || {
         let mut all = json!(report);

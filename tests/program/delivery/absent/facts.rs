@@ -42,7 +42,7 @@ async fn missing(scene: &Scene) -> i64 {
 
 /// Runs a job and returns its outcome.
 async fn outcome(scene: &Scene, kind: JobKind) -> RunOutcome {
-    tallyd::daemon::run_job::run_job(scene.daemon().context(), kind, RunTrigger::Once).await.unwrap().outcome
+    tallyd::daemon::run_job(scene.daemon().context(), kind, RunTrigger::Once).await.unwrap().outcome
 }
 
 #[tokio::test]
