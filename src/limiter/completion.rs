@@ -28,8 +28,8 @@ pub enum QuotaOutcome {
     /// 403 without `Retry-After`: the key is refused at once, unless path or body name an id or a SKU
     /// ([`Operation::carries_id`]).
     ///
-    /// The id or SKU may be at fault instead (docs/rules.md 34). The caller then makes a work-queue call and reports
-    /// with [`refuse_key`](super::Limiter::refuse_key).
+    /// The id or SKU may be at fault instead (docs/rules.md 34). The caller then makes a work-queue call and
+    /// reports with [`refuse_key`](super::Limiter::refuse_key).
     RefusedKey,
     /// Proved not sent.
     ///
