@@ -188,8 +188,8 @@ fn every_reference_leads_to_a_page_a_section_or_a_rule() {
 }
 
 /// Returns the files, folders, tests, constants and macros in a page's code spans that do not exist. A path
-/// counts from the root, from `src`, or from the folder of the tests of crashes. A name in capitals exists if a
-/// source has it.
+/// counts from the root, from `src`, or from the folder of the tests of crashes. A name in capitals exists if
+/// a source has it.
 fn unknown_names(page: &str, [functions, macros, words]: &[BTreeSet<&str>; 3]) -> Vec<String> {
     let spans = page.split('`').skip(1).step_by(2);
     let is_name = |span: &str, more: &str| {
