@@ -187,9 +187,10 @@ fn every_reference_leads_to_a_page_a_section_or_a_rule() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Returns the files, folders and tests in a page's code spans that do not exist. A path counts from the root,
-/// from `src`, or from the folder of the tests of crashes.
-fn unknown_names(page: &str, functions: &BTreeSet<&str>) -> Vec<String> {
+/// Returns the files, folders, tests, constants and macros in a page's code spans that do not exist. A path
+/// counts from the root, from `src`, or from the folder of the tests of crashes. A name in capitals exists if
+/// a source has it.
+fn unknown_names(page: &str, [functions, macros, words]: &[BTreeSet<&str>; 3]) -> Vec<String> {
     let spans = page.split('`').skip(1).step_by(2);
     let is_name = |span: &str, more: &str| {
         span.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || more.contains(c))
@@ -201,24 +202,38 @@ fn unknown_names(page: &str, functions: &BTreeSet<&str>) -> Vec<String> {
     let exists =
         |path: &str| ["", "src", "tests/program/crash"].iter().any(|at| root().join(at).join(path).exists());
     let is_test = |span: &str| span.matches('_').count() >= 4 && is_name(span, "_");
-    spans
-        .filter(|span| (is_path(span) && !exists(span)) || (is_test(span) && !functions.contains(span)))
-        .map(str::to_owned)
-        .collect()
+    let is_constant = |span: &str| {
+        span.len() > 1 && span.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    };
+    let is_macro = |span: &str| span.strip_suffix('!').is_some_and(|name| is_name(name, "_"));
+    let is_unknown = |span: &&str| {
+        (is_path(span) && !exists(span))
+            || (is_test(span) && !functions.contains(span))
+            || (is_constant(span) && !words.contains(span))
+            || (is_macro(span) && !macros.contains(span.trim_end_matches('!')))
+    };
+    spans.filter(is_unknown).map(str::to_owned).collect()
 }
 
 #[test]
 fn the_architecture_names_files_and_tests_that_exist() {
     let files = files();
-    let sources = files.iter().filter(|(name, _)| name.ends_with(".rs"));
-    let functions: BTreeSet<&str> = sources
-        .flat_map(|(_, text)| text.split("fn ").skip(1))
-        .filter_map(|rest| rest.split('(').next())
-        .collect();
+    let ends = |end: &'static str| files.iter().filter(move |(name, _)| name.ends_with(end));
+    let sources = || ends(".rs").map(|(_, text)| text.as_str());
+    let functions =
+        sources().flat_map(|text| text.split("fn ").skip(1)).filter_map(|rest| rest.split('(').next());
+    let macros = sources()
+        .flat_map(|text| text.split("macro_rules! ").skip(1))
+        .filter_map(|rest| rest.split(' ').next());
+    let statements = ends(".sql").map(|(_, text)| text.as_str());
+    let words =
+        sources().chain(statements).flat_map(|text| text.split(|c: char| !(c.is_alphanumeric() || c == '_')));
+    let names = [functions.collect(), macros.collect(), words.collect()];
     let (_, page) = files.iter().find(|(name, _)| name == "docs/architecture.md").unwrap();
-    assert_eq!(unknown_names(page, &functions), Vec::<String>::new());
-    let planted = "In ```\ncode\n``` `push/foresee.rs`, `store/nowhere`, `a_test_that_is_not_there`; `push/brake.rs`, `/etc/x`";
-    assert_eq!(unknown_names(planted, &functions).len(), 3);
+    assert_eq!(unknown_names(page, &names), Vec::<String>::new());
+    let planted = "In ```\ncode\n``` `push/foresee.rs`, `store/nowhere`, `a_test_that_is_not_there`, \
+                   `NO_SUCH_CONSTANT`, `no_such_macro!`; `push/brake.rs`, `/etc/x`, `JOBS`, `events!`";
+    assert_eq!(unknown_names(planted, &names).len(), 5);
 }
 
 #[test]

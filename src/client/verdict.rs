@@ -22,6 +22,9 @@ use chrono::DateTime;
 use std::time::Duration;
 
 /// Shortest wait for a `Retry-After`, because a date just passed must not cause a tight loop.
+///
+/// `limiter/holds.rs` (`ORDERED_WAIT`) has the same two limits, because the limiter does not rely on its
+/// caller.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 /// Longest wait: no window of the platform is longer than a day.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -45,7 +48,8 @@ pub enum Verdict {
     Throttled(ThrottleKind),
     /// The key was not accepted. The call had no effect.
     Refused {
-        /// True if the id in the path may be at fault instead of the key (docs/rules.md 34).
+        /// True if an id or a SKU of the path or the body may be at fault instead of the key
+        /// ([`Operation::carries_id`], docs/rules.md 34).
         may_be_id: bool,
     },
     /// A read without a usable answer. It may be sent again.

@@ -46,10 +46,10 @@ impl HealthMonitor {
     pub(super) async fn check_health(&mut self, context: &JobContext) -> Result<(), StoreError> {
         let (health, now) = self.judge_health(context).await?;
         self.log_findings(&health, now);
-        let verdict = health.status_line();
-        if verdict != self.summary {
-            systemd::notify_status(&verdict);
-            self.summary = verdict;
+        let line = health.status_line();
+        if line != self.summary {
+            systemd::notify_status(&line);
+            self.summary = line;
         }
         self.write_metrics(context, &health).await
     }

@@ -98,5 +98,5 @@ impl<T: Copy + Ord> JobSlots<T> {
 /// Returns the delays between retries: short for a push, longer for a poll, because a failed poll costs
 /// quota.
 fn first_delays(kind: JobKind) -> RetryDelays {
-    if kind == JobKind::Push { RetryDelays::slot_wait() } else { RetryDelays::key_probe() }
+    if kind == JobKind::Push { RetryDelays::push_retry() } else { RetryDelays::slow_retry() }
 }

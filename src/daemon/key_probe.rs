@@ -63,7 +63,7 @@ impl KeyProbe {
                  the key, `systemctl restart` applies it"
             );
         }
-        let (mut delays, now) = (RetryDelays::key_probe(), Instant::now());
+        let (mut delays, now) = (RetryDelays::slow_retry(), Instant::now());
         let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
         self.refusal =
             Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });

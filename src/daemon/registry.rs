@@ -5,7 +5,8 @@
 //! name SKUs. A push plans from balances.
 //!
 //! A new job needs a kind, a row here, its name in the CHECK `run_job`, and a schedule in `config`. A test
-//! compares them; it reads the CHECK from the migration that made the table last. The default schedules stand in `config`, which may not import the jobs.
+//! compares them; it reads the CHECK from the newest migration that has it. The default schedules stand in
+//! `config`, which may not import the jobs.
 
 use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunReport, run_recorded};
 use crate::model::{JobKind, RunId, RunTrigger};
@@ -116,14 +117,22 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    /// Returns the text of all migrations, oldest first.
+    fn migrations() -> String {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/mirror");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let files: BTreeSet<_> = files.collect();
+        files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    }
+
     #[test]
     fn the_schema_and_the_packaged_configuration_name_the_jobs_of_the_registry() {
         let rows: BTreeSet<&str> = JOBS.iter().map(|row| row.kind.as_str()).collect();
         let kinds: BTreeSet<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
         assert_eq!((rows.len(), &rows), (JOBS.len(), &kinds));
 
-        let schema = include_str!("../../migrations/mirror/0001_journal.sql");
-        let (_, check) = schema.split_once("CONSTRAINT run_job CHECK (job IN (").unwrap();
+        let schema = migrations();
+        let (_, check) = schema.rsplit_once("CONSTRAINT run_job CHECK (job IN (").unwrap();
         let (names, _) = check.split_once("))").unwrap();
         let checked: BTreeSet<&str> = names.split(',').map(|name| name.trim().trim_matches('\'')).collect();
         assert_eq!(checked, rows);

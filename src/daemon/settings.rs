@@ -22,10 +22,10 @@ pub(super) fn http_settings(config: &Config) -> HttpSettings {
     }
 }
 
-/// Returns the changed keys that need a restart.
+/// Returns the changed config keys that need a restart.
 ///
-/// The client, the database and the log format are set up once. Everything else is applied while running. A
-/// key that is no file needs a restart too (`KeySource::needs_restart`).
+/// The client, the database and the log format are set up once. Everything else is applied while running. An
+/// API key that is not read from a file needs a restart too (`KeySource::needs_restart`).
 pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
     let (was, is) = (&old.service, &new.service);
     let changed = [

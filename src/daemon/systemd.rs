@@ -6,13 +6,13 @@ use sd_notify::NotifyState;
 use std::time::Duration;
 
 pub(super) fn notify_ready(status: &str) {
-    send_states(&[NotifyState::Ready, NotifyState::Status(&status_line(status))]);
+    send_states(&[NotifyState::Ready, NotifyState::Status(&without_control_chars(status))]);
 }
 
 /// Reports the reason of a wait, and extends the start time-out by one minute.
 pub(super) fn notify_waiting(status: &str) {
     let minute = NotifyState::ExtendTimeoutUsec(60_000_000);
-    send_states(&[minute, NotifyState::Status(&status_line(status))]);
+    send_states(&[minute, NotifyState::Status(&without_control_chars(status))]);
 }
 
 /// Reports that a reload began; [`notify_ready`] ends it, in success and failure.
@@ -33,7 +33,7 @@ pub(super) fn notify_stopping() {
 }
 
 pub(super) fn notify_status(line: &str) {
-    send_states(&[NotifyState::Status(&status_line(line))]);
+    send_states(&[NotifyState::Status(&without_control_chars(line))]);
 }
 
 /// Notifies the watchdog. Only the supervising loop calls this, so that a hanging loop is detected.
@@ -52,6 +52,6 @@ fn send_states(states: &[NotifyState<'_>]) {
 }
 
 /// Replaces control characters, because a newline would begin another assignment.
-fn status_line(text: &str) -> String {
+fn without_control_chars(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -9,8 +9,7 @@
 //! Results that can be read or planned again are not retried here; their next run does that.
 
 use super::{JobContext, JobError};
-use crate::model::Clock;
-use crate::outbox::RetryDelays;
+use crate::model::{Clock, RetryDelays};
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::sync::Arc;

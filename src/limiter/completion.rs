@@ -25,10 +25,11 @@ pub enum QuotaOutcome {
     /// 403 with `Retry-After`: the account waits for that time, and the bad-request budget is exhausted for a
     /// day.
     BadRequestThrottled(Duration),
-    /// 403 without `Retry-After`: the key is refused at once, unless the path carries an id.
+    /// 403 without `Retry-After`: the key is refused at once, unless path or body name an id or a SKU
+    /// ([`Operation::carries_id`]).
     ///
-    /// The id may be at fault instead (docs/rules.md 34). The caller then makes a work-queue call and reports
-    /// with [`refuse_key`](super::Limiter::refuse_key).
+    /// The id or SKU may be at fault instead (docs/rules.md 34). The caller then makes a work-queue call and
+    /// reports with [`refuse_key`](super::Limiter::refuse_key).
     RefusedKey,
     /// Proved not sent.
     ///

@@ -22,6 +22,7 @@ use std::time::Duration;
 /// Shortest and longest wait that the platform can order (docs/rules.md 31).
 ///
 /// A wait under a second would be none. A header that asks for more than a day is more likely a mistake.
+/// `client/verdict.rs` (`WAIT_MIN`, `WAIT_MAX`) keeps the same limits for the waits that it reads.
 const ORDERED_WAIT: (Duration, Duration) = (Duration::from_secs(1), DAY);
 /// First and longest wait while another program has the slots (docs/rules.md 31).
 const SHARED_SLOTS_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));

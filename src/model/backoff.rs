@@ -22,11 +22,11 @@ impl RetryDelays {
         Self::doubling_from(Duration::from_millis(200), Duration::from_secs(5))
     }
 
-    /// Returns delays between probes of a refused key: 30 s, growing to 15 min.
+    /// Returns delays between failed runs of all jobs but `push`, and between probes of a refused key: 30 s,
+    /// growing to 15 min.
     ///
-    /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key. The
-    /// daemon also uses these delays between failed runs of all jobs but `push`.
-    pub fn key_probe() -> Self {
+    /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key.
+    pub fn slow_retry() -> Self {
         Self::doubling_from(Duration::from_secs(30), Duration::from_secs(15 * 60))
     }
 
@@ -34,7 +34,7 @@ impl RetryDelays {
     ///
     /// They equal the waits of `limiter/holds.rs` after a 429 without `Retry-After` and without calls in
     /// flight (docs/rules.md 31).
-    pub fn slot_wait() -> Self {
+    pub fn push_retry() -> Self {
         Self::doubling_from(Duration::from_secs(1), Duration::from_secs(30))
     }
 
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn delays_double_up_to_their_longest_and_never_end() {
         assert_eq!(seconds(RetryDelays::page_retry(), 7), [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]);
-        assert_eq!(seconds(RetryDelays::slot_wait(), 7), [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
-        assert_eq!(seconds(RetryDelays::key_probe(), 7), [30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 900.0]);
-        assert_eq!(RetryDelays::slot_wait().nth(10_000), Some(Duration::from_secs(30)));
+        assert_eq!(seconds(RetryDelays::push_retry(), 7), [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
+        assert_eq!(seconds(RetryDelays::slow_retry(), 7), [30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 900.0]);
+        assert_eq!(RetryDelays::push_retry().nth(10_000), Some(Duration::from_secs(30)));
     }
 }

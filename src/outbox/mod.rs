@@ -16,7 +16,6 @@ mod template;
 mod unique_json;
 mod warehouse;
 
-pub use crate::model::RetryDelays;
 pub use body::{BODY_MAX_BYTES, ChangeBody, ChangeRejection, StoredBody, parse_body, read_stored_body};
 pub use kind::{ChangeKind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};

@@ -10,8 +10,9 @@ use std::path::Path;
 /// Positions projected in one transaction. More would cost memory for their bodies, fewer would cost commits.
 const STEP_POSITIONS: i64 = 200;
 
-/// Columns with the exchange and time of a fact's last read, which change with every read.
-const READ_COLUMNS: &[&str] =
+/// Exchange and time of a fact's last read, which change with every read. Left out between two positions
+/// (`current_facts`); `compare_mirrors` compares them.
+const DIFF_IGNORED_COLUMNS: &[&str] =
     &["exchange_id", "observed_ms", "read_batch_id", "fact_exchange_id", "fact_ms", "changed_ms"];
 
 /// All facts of a mirror, table by table in the order of [`FACT_TABLES`].
@@ -106,7 +107,7 @@ impl JournalReplay {
         let mut mirror = JournalReader::open(into).await?;
         let mut facts = Vec::with_capacity(FACT_TABLES.len());
         for table in FACT_TABLES {
-            facts.push(mirror.fact_rows(table, READ_COLUMNS).await?);
+            facts.push(mirror.fact_rows(table, DIFF_IGNORED_COLUMNS).await?);
         }
         Ok(facts)
     }

@@ -6,7 +6,7 @@
 
 use super::summary::PushSummary;
 use crate::client::wire::ParsedRequest;
-use crate::client::{PlatformRequest, Verdict as Answered};
+use crate::client::{PlatformRequest, Verdict};
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::change_events::{ids_and_keys, log_outcomes, outcomes_to};
 use crate::exec::{JobContext, JobError};
@@ -44,8 +44,8 @@ pub(super) enum CallOutcome {
     Throttled,
     /// Not sent; its changes are pending again. Another attempt at once is useless.
     NotSent(String),
-    /// Refused without effect; its changes are pending again until the caller has judged the refusal.
-    Refused { status: u16, why: String },
+    /// Rejected without effect; its changes are pending again until the caller has judged the refusal.
+    Rejected { status: u16, why: String },
 }
 
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
@@ -89,19 +89,19 @@ pub(super) async fn complete_unaccepted(
 ) -> Result<CallOutcome, JobError> {
     let why = reply_message(&answer.reply);
     let outcome = match answer.reply.verdict {
-        Answered::Accepted => return Ok(CallOutcome::Answered),
-        Answered::Transient | Answered::InDoubt => {
+        Verdict::Accepted => return Ok(CallOutcome::Answered),
+        Verdict::Transient | Verdict::InDoubt => {
             complete_in_doubt(context, changes, answer, &why).await?;
             return Ok(CallOutcome::InDoubt);
         }
-        Answered::Throttled(_) => Ok(CallOutcome::Throttled),
-        Answered::NotSent => Ok(CallOutcome::NotSent(why.clone())),
-        Answered::Rejected { status } => Ok(CallOutcome::Refused { status, why: why.clone() }),
-        // The refusal may mean the id in the path, so the sender of the call judges the key.
-        Answered::Refused { may_be_id: true } => {
-            Ok(CallOutcome::Refused { status: answer.reply.status.unwrap_or(403), why: why.clone() })
+        Verdict::Throttled(_) => Ok(CallOutcome::Throttled),
+        Verdict::NotSent => Ok(CallOutcome::NotSent(why.clone())),
+        Verdict::Rejected { status } => Ok(CallOutcome::Rejected { status, why: why.clone() }),
+        // The refusal may mean an id or a SKU of path or body, so the sender of the call judges the key.
+        Verdict::Refused { may_be_id: true } => {
+            Ok(CallOutcome::Rejected { status: answer.reply.status.unwrap_or(403), why: why.clone() })
         }
-        Answered::Refused { may_be_id: false } => Err(()),
+        Verdict::Refused { may_be_id: false } => Err(()),
     };
     let moves =
         outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &format!("no effect: {why}"));

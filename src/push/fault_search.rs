@@ -4,8 +4,7 @@
 //! changes are delivered, and new ones are read at the same time.
 
 use crate::exec::{JobError, call};
-use crate::model::{Moment, Sku, StockLevel};
-use crate::outbox::RetryDelays;
+use crate::model::{Moment, RetryDelays, Sku, StockLevel};
 use crate::reconcile::isolation::FailedGroups;
 use std::collections::{BTreeMap, BTreeSet};
 

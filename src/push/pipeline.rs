@@ -133,7 +133,7 @@ impl PushRun<'_> {
                 }
                 else => return broken.map_or(Ok(()), Err),
             };
-            let done = match join_result(finished) {
+            let done = match resume_result(finished) {
                 Ok(finished) => self.handle_finished(finished),
                 Err(error) => Err(error),
             };
@@ -433,7 +433,7 @@ impl PushRun<'_> {
     }
 }
 
-fn join_result<T>(result: Result<T, tokio::task::JoinError>) -> T {
+fn resume_result<T>(result: Result<T, tokio::task::JoinError>) -> T {
     match result {
         Ok(value) => value,
         // The calls are never cancelled, so a join error is a panic; it is passed on.

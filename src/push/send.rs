@@ -83,19 +83,19 @@ pub(super) async fn send_update(
             plans = load_plans(&context, &call).await?;
         }
     }
-    let (lines, begun, request) = loop {
-        let lines: Vec<QuantityEntry> = if needs_read(&plans) {
+    let (entries, begun, request) = loop {
+        let entries: Vec<QuantityEntry> = if needs_read(&plans) {
             Vec::new()
         } else {
             plans.into_iter().filter_map(QuantityEntry::from_level).collect()
         };
         // Another call may have been throttled in the meantime. Then the next batch makes a new reservation.
-        if lines.is_empty() || !permit.may_send() || context.key_proofs.update_hold().is_some() {
+        if entries.is_empty() || !permit.may_send() || context.key_proofs.update_hold().is_some() {
             permit.return_unused();
             return Ok(UpdateOutcome::Nothing);
         }
-        match claim_update(&context, &call, &lines).await? {
-            (Some(begun), request) => break (lines, begun, request),
+        match claim_update(&context, &call, &entries).await? {
+            (Some(begun), request) => break (entries, begun, request),
             (None, _) if !is_new => (is_new, plans) = (true, load_plans(&context, &call).await?),
             (None, _) => {
                 permit.return_unused();
@@ -104,20 +104,20 @@ pub(super) async fn send_update(
         }
     };
     let answer = context.send_exchange(permit, begun, request).await;
-    AnsweredUpdate { context, run: call.run, lines, answer }.complete().await
+    AnsweredUpdate { context, run: call.run, entries, answer }.complete().await
 }
 
 /// Commits the claim of a call; `None` if something moved since the plan.
 async fn claim_update(
     context: &JobContext,
     call: &UpdateCall,
-    lines: &[QuantityEntry],
+    entries: &[QuantityEntry],
 ) -> Result<(Option<BegunExchange>, PlatformRequest), JobError> {
-    let entries: Vec<wire::QuantityUpdate> = lines.iter().map(QuantityEntry::wire_update).collect();
-    let request = update_request(&entries)?;
-    let changes: Vec<ClaimedChange> = lines.iter().flat_map(QuantityEntry::change_claims).collect();
-    let writes: Vec<StockLevelWrite> = lines.iter().map(|line| line.stock_level_write.clone()).collect();
-    let planned: Vec<&PlannedStockLevel> = lines.iter().map(|line| &line.level.read_rows).collect();
+    let updates: Vec<wire::QuantityUpdate> = entries.iter().map(QuantityEntry::wire_update).collect();
+    let request = update_request(&updates)?;
+    let changes: Vec<ClaimedChange> = entries.iter().flat_map(QuantityEntry::change_claims).collect();
+    let writes: Vec<StockLevelWrite> = entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
+    let planned: Vec<&PlannedStockLevel> = entries.iter().map(|entry| &entry.level.read_rows).collect();
     let claim = ClaimedCall {
         run: call.run,
         lane: call.lane,
@@ -229,13 +229,13 @@ impl QuantityEntry {
 struct AnsweredUpdate {
     context: JobContext,
     run: RunId,
-    lines: Vec<QuantityEntry>,
+    entries: Vec<QuantityEntry>,
     answer: AnsweredExchange,
 }
 
 impl AnsweredUpdate {
     async fn complete(self) -> Result<UpdateOutcome, JobError> {
-        let changes: Vec<ChangeId> = self.lines.iter().flat_map(QuantityEntry::change_ids).collect();
+        let changes: Vec<ChangeId> = self.entries.iter().flat_map(QuantityEntry::change_ids).collect();
         match claim::complete_unaccepted(&self.context, &changes, &self.answer).await? {
             CallOutcome::Answered => self.complete_accepted().await,
             CallOutcome::InDoubt => {
@@ -245,10 +245,10 @@ impl AnsweredUpdate {
             }
             CallOutcome::Throttled => Ok(UpdateOutcome::NoEffect(None)),
             CallOutcome::NotSent(why) => Ok(UpdateOutcome::NoEffect(Some(why))),
-            CallOutcome::Refused { status: status @ (400 | 403), why } => {
+            CallOutcome::Rejected { status: status @ (400 | 403), why } => {
                 self.handle_refusal(status, why).await
             }
-            CallOutcome::Refused { why, .. } => self.split_undocumented(why).await,
+            CallOutcome::Rejected { why, .. } => self.split_undocumented(why).await,
         }
     }
 
@@ -257,11 +257,11 @@ impl AnsweredUpdate {
     }
 
     fn sku_names(&self) -> Vec<&str> {
-        self.lines.iter().map(|line| line.level.stock_level.sku.as_str()).collect()
+        self.entries.iter().map(|entry| entry.level.stock_level.sku.as_str()).collect()
     }
 
     fn stock_levels(&self) -> Vec<StockLevel> {
-        self.lines.iter().map(|line| line.level.stock_level.clone()).collect()
+        self.entries.iter().map(|entry| entry.level.stock_level.clone()).collect()
     }
 
     /// Returns the halves of the call.
@@ -276,7 +276,7 @@ impl AnsweredUpdate {
     /// then quarantined.
     async fn split_undocumented(&self, why: String) -> Result<UpdateOutcome, JobError> {
         self.record_failure(&why).await?;
-        let parts = if self.lines.len() > 1 { self.halves() } else { Vec::new() };
+        let parts = if self.entries.len() > 1 { self.halves() } else { Vec::new() };
         Ok(UpdateOutcome::Refused { parts, why })
     }
 
@@ -298,16 +298,16 @@ impl AnsweredUpdate {
             RefusalCause::Content | RefusalCause::Unproved if status == 403 => {
                 return self.split_undocumented(why).await;
             }
-            RefusalCause::Content | RefusalCause::Unproved if self.lines.len() > 1 => {
+            RefusalCause::Content | RefusalCause::Unproved if self.entries.len() > 1 => {
                 return Ok(UpdateOutcome::Split(self.halves()));
             }
             RefusalCause::Unproved => return Ok(UpdateOutcome::Split(vec![self.stock_levels()])),
             RefusalCause::Content => {}
         }
         let detail = format!("the platform refused it: {why}");
-        let lines = self.lines.iter();
-        let moves =
-            lines.flat_map(|line| line.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
+        let entries = self.entries.iter();
+        let moves = entries
+            .flat_map(|entry| entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
         let moves: Vec<ChangeOutcome> = moves.collect();
         let mut counts = PushSummary::default();
         if !finish_pending(context, &moves, &mut counts).await? {
@@ -326,7 +326,7 @@ impl AnsweredUpdate {
             "no effect: {why}; the refusal may mean the key, whose state is unknown: {unknown}; \
              the key is probed with growing delays, and then the change is sent"
         );
-        let changes = self.lines.iter().flat_map(QuantityEntry::change_ids);
+        let changes = self.entries.iter().flat_map(QuantityEntry::change_ids);
         let reasons = changes.map(|id| (id, Reason::OperationHeld, detail.clone()));
         claim::store_wait_reasons(&self.context, reasons.collect()).await
     }
@@ -335,24 +335,25 @@ impl AnsweredUpdate {
     /// levels are read back at once. `settle` makes the second check if one is needed; this call does not wait
     /// for it.
     async fn complete_accepted(&self) -> Result<UpdateOutcome, JobError> {
-        let Self { context, lines, answer, .. } = self;
-        let skus: Vec<Sku> = lines.iter().map(|line| line.level.stock_level.sku.clone()).collect();
+        let Self { context, entries, answer, .. } = self;
+        let skus: Vec<Sku> = entries.iter().map(|entry| entry.level.stock_level.sku.clone()).collect();
         let parsed = ParsedQuantityAnswer::parse(&answer.reply.body, &skus);
         let mut moves = Vec::new();
-        for (index, line) in lines.iter().enumerate() {
+        for (index, entry) in entries.iter().enumerate() {
             match (&parsed, parsed.refusal_of(index)) {
                 (ParsedQuantityAnswer::Unclear(message), _) => {
                     let detail = format!("the platform's answer does not identify its entries: {message}");
-                    moves.extend(line.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
+                    moves.extend(entry.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
                 }
                 (ParsedQuantityAnswer::Refused(_), Some(why)) => {
                     let detail = format!("the platform refused it: {why}");
-                    moves.extend(line.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
+                    moves.extend(entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
                 }
-                (ParsedQuantityAnswer::Refused(_), None) => moves.extend(line.applied_outcomes()),
+                (ParsedQuantityAnswer::Refused(_), None) => moves.extend(entry.applied_outcomes()),
             }
         }
-        let written: Vec<StockLevelWrite> = lines.iter().map(|line| line.stock_level_write.clone()).collect();
+        let written: Vec<StockLevelWrite> =
+            entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
         let levels = StockLevelOutcome::Answered(&written, &parsed);
         claim::complete_call(context, answer, &moves, levels).await?;
         context.record_success(UPDATE_OPERATION, &self.sku_names()).await?;
@@ -372,25 +373,25 @@ impl AnsweredUpdate {
     ///
     /// `window_ms` is the age of the oldest fact: a sale at the platform within that time was not visible.
     async fn log_call(&self, moves: &[ChangeOutcome]) {
-        let Self { context, lines, answer, .. } = self;
-        let oldest = lines.iter().filter_map(|line| line.level.fact_at).min();
+        let Self { context, entries, answer, .. } = self;
+        let oldest = entries.iter().filter_map(|entry| entry.level.fact_at).min();
         let window = oldest.map(|at| context.moment().duration_since(at));
         let window_ms = window.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
-        let writes = lines.iter().map(|line| &line.stock_level_write);
+        let writes = entries.iter().map(|entry| &entry.stock_level_write);
         let units = writes.map(|write| (write.written.0 - write.before.unwrap_or(Quantity(0)).0).abs());
         let changes: Vec<ChangeId> = moves.iter().map(|verdict| verdict.id).collect();
         let (ids, keys) = change_events::ids_and_keys(context, &changes).await;
         tracing::info!(
             event = event::OUTBOX_FINISHED,
             exchange = answer.id.0,
-            entries = lines.len(),
+            entries = entries.len(),
             changes = changes.len(),
             ids,
             keys,
             units_moved = units.sum::<i64>(),
             window_ms,
             "{} entries answered",
-            lines.len()
+            entries.len()
         );
         let others = moves.iter().filter(|verdict| verdict.to != ChangeState::Applied);
         change_events::log_outcomes(context, &others.cloned().collect::<Vec<_>>()).await;

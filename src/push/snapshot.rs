@@ -401,7 +401,7 @@ impl<'a> SnapshotInputs<'a> {
                     Some(_) if set.seen.is_none() => {
                         base_at_count(mark.counted_time(), &past_facts(row), self.settings.max_base_age)
                     }
-                    _ => self.count_base(queued, created_at, set.seen.is_some(), row),
+                    _ => self.stored_base(queued, created_at, set.seen.is_some(), row),
                 };
                 let quantity = set.quantity;
                 let applied_after = applied_after(&mark, row)?;
@@ -428,7 +428,7 @@ impl<'a> SnapshotInputs<'a> {
 
     /// Returns the fact that a count is measured against. The database stored it at the insertion, or with
     /// the first read after it. A fact that was too old at the insertion does not serve (docs/rules.md 3).
-    fn count_base(
+    fn stored_base(
         &self,
         change: &ChangeRow,
         created_at: Timestamp,

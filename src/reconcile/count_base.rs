@@ -4,9 +4,10 @@
 //! `outbox_after_insert` stores it at the insertion. `outbox_fix_bases_and_commit` stores it with the first
 //! read after the insertion, if no recent fact was known.
 //!
-//! A base is fixed once, because a base chosen later would hide sales. A daemon that was down over the
-//! weekend would measure Friday's count against Monday's stock, and the weekend's 30 sold units would be for
-//! sale again.
+//! The database fixes a base once, because a base chosen later would hide sales. A daemon that was down over
+//! the weekend would measure Friday's count against Monday's stock, and the weekend's 30 sold units would be
+//! for sale again. With `counted_at` nothing is stored: [`base_at_count`] gives the base again at each plan,
+//! from `balance_history`.
 
 use super::{CountBase, QuantityState};
 use crate::model::Timestamp;

@@ -11,6 +11,7 @@ use crate::store::{ChangeOutcome, Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
 use serde_json::{Value, json};
 
+/// Event of the journal for a decision; the log event of this name is another one (`telemetry/mod.rs`).
 const SETTLED_EVENT: &str = "outbox.finished";
 
 const UPDATE_WITHOUT_EFFECT: &str =

@@ -31,8 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, StartError};
-use tallyd::model::{Clock, JobKind, RunTrigger};
-use tallyd::outbox::RetryDelays;
+use tallyd::model::{Clock, JobKind, RetryDelays, RunTrigger};
 use tallyd::sandbox::{self, SandboxCore, SandboxOptions};
 use tallyd::store::{Store, StoreOptions};
 

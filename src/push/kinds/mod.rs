@@ -335,7 +335,7 @@ impl<'a> DeliveryRun<'a> {
             }
             CallOutcome::Throttled => {}
             CallOutcome::NotSent(why) => self.stop_calls(why),
-            CallOutcome::Refused { status, why } => {
+            CallOutcome::Rejected { status, why } => {
                 self.handle_refusal(&evidence, (status, why), &answer).await?
             }
         }

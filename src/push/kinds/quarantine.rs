@@ -68,7 +68,7 @@ impl DeliveryRun<'_> {
             return self.handle_undocumented_refusal(operation, claims, why).await;
         }
         let [only] = claims else {
-            self.isolated.extend(claims.iter().map(|claims| claims.id));
+            self.isolated.extend(claims.iter().map(|claim| claim.id));
             return Ok(());
         };
         match key_probe::judge_refusal(self.context, self.run, answer.sent_moment).await? {
@@ -116,7 +116,7 @@ impl DeliveryRun<'_> {
                 self.skipped.insert(only.id);
                 self.summary.note_failure(why);
             }
-            several => self.isolated.extend(several.iter().map(|claims| claims.id)),
+            several => self.isolated.extend(several.iter().map(|claim| claim.id)),
         }
         Ok(())
     }
@@ -124,6 +124,6 @@ impl DeliveryRun<'_> {
 
 /// Returns the orders, shipments or products of a call: the ordering keys without their prefix.
 pub(super) fn entry_names(claims: &[ClaimEvidence]) -> Vec<&str> {
-    let keys = claims.iter().map(|claims| claims.ordering_key.as_str());
+    let keys = claims.iter().map(|claim| claim.ordering_key.as_str());
     keys.map(|key| key.split_once(' ').map_or(key, |(_, name)| name)).collect()
 }

@@ -3,8 +3,7 @@
 //! An entry is quarantined when a call that holds only this entry fails. It is released when such a call
 //! succeeds. The quarantine is no fact: a replay builds the same mirror without it.
 
-use crate::model::{Operation, Timestamp, cut_reason};
-use crate::outbox::RetryDelays;
+use crate::model::{Operation, RetryDelays, Timestamp, cut_reason};
 use crate::store::journal::event::ENTRY_RETRIED;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;

@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 const ROWS_PER_STATEMENT: [usize; 4] = [1000, 250, 50, 10];
 
 /// Insertion of rows whose first column is equal in all of them and is bound once. The last statement repeats
-/// its last row until it is full, so `tail` must make a repeated row change nothing. The repeated rows cost
-/// less than another round trip to the connection's thread.
+/// its last row until it is full, so `conflict_clause` must make a repeated row change nothing. The repeated
+/// rows cost less than another round trip to the connection's thread.
 pub(in crate::store) struct BulkInsert {
     pub(in crate::store) target: &'static str,
     /// Number of columns besides the first.

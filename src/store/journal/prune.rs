@@ -10,7 +10,8 @@ use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{PROJECTION_CHANGED, Result, SnapshotRow, Store, WriteTransaction};
 use std::time::Duration;
 
-/// Age up to which exchanges are kept: the day of the bad-request budget (*Limits*) and one hour more.
+/// Age up to which exchanges of reads are kept: the day of the bad-request budget (*Limits*) and one hour
+/// more.
 const READ_RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
 /// Number of deleted rows.
@@ -27,7 +28,7 @@ pub struct PrunedRows {
 }
 
 impl PrunedRows {
-    /// Returns the sum of both.
+    /// Returns the sums of the counts.
     pub fn plus(self, more: Self) -> Self {
         Self {
             bodies: self.bodies + more.bodies,

@@ -133,7 +133,7 @@ async fn no_command_lets_text_of_others_act_on_the_terminal() {
         vec!["storefront", "list"],
         vec!["template", "list"],
         vec!["report", "top-selling"],
-        vec!["report", "health"],
+        vec!["report", "business-health"],
         vec!["explain", &sku],
         vec!["plan"],
         vec!["verify", "--calls", "1"],

@@ -11,8 +11,7 @@ use std::time::Duration;
 use tallyd::daemon::{StartError, run_job};
 use tallyd::exec::FinishedRun;
 use tallyd::journal::RunOutcome;
-use tallyd::model::{Clock, JobKind, RunTrigger, Timestamp};
-use tallyd::outbox::RetryDelays;
+use tallyd::model::{Clock, JobKind, RetryDelays, RunTrigger, Timestamp};
 use tallyd::settle;
 use tallyd::store::Durability;
 use tokio::task::JoinHandle;
@@ -217,7 +216,7 @@ impl World {
         let (kind, now) = (finished.kind, self.clock.now_ms());
         if finished.is_key_refused {
             let refused = self.refused.get_or_insert_with(|| Refused {
-                delays: RetryDelays::key_probe(),
+                delays: RetryDelays::slow_retry(),
                 probe_at: None,
                 probing: None,
                 jobs: BTreeSet::new(),
@@ -231,7 +230,7 @@ impl World {
             self.retries.remove(&kind);
             return;
         }
-        let first = if kind == JobKind::Push { RetryDelays::slot_wait } else { RetryDelays::key_probe };
+        let first = if kind == JobKind::Push { RetryDelays::push_retry } else { RetryDelays::slow_retry };
         let delay = self.retries.entry(kind).or_insert_with(first).next();
         if let Some(delay) = delay {
             self.plan_job(kind, now + millis(delay), RunTrigger::Retry);
