@@ -96,7 +96,7 @@ async fn status_knows_at_once_whether_a_daemon_runs() {
     let host = Host::of(&world);
     let (code, first, codes) = host.status().await;
     assert_eq!((code, &codes[..]), (Some(3), &["no_daemon".to_owned()][..]), "{first}");
-    assert!(first.starts_with("tallyd does not run, and never worked"), "{first}");
+    assert!(first.starts_with("tallyd does not run, and has never run"), "{first}");
 
     let daemon = host.daemon().await;
     world.until("it is well", async |_| host.status().await.0 == Some(0)).await;

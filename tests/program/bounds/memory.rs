@@ -49,7 +49,7 @@ async fn forty_bodies_of_10_mb_are_rejected_without_being_loaded() {
         for key in ["set", "adjust", "product", "text"] {
             let (state, reason, detail) = world.fate(&format!("{key}-{n}")).await;
             assert_eq!((state.as_str(), reason.as_str()), ("rejected", "bad_body"), "{key}: {detail}");
-            assert!(detail.starts_with("the body is 1048") && detail.contains("limit is 262144"), "{detail}");
+            assert!(detail.starts_with("the body is 1048") && detail.contains("at most 262144"), "{detail}");
         }
     }
     assert!(peak < MOST, "the daemon needed {peak} MiB");
