@@ -1,5 +1,8 @@
 //! The scripts of benches/ run against today's program, small. Their figures are for docs/performance.md.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
+
+use crate::support::tool;
 use std::process::Command;
 
 /// Ports of the scripts' sandboxes, which no other suite uses.
@@ -8,11 +11,8 @@ const START_PORT: &str = "18792";
 
 /// Runs a script; `None` where a tool it needs is not installed.
 fn output(script: &str, port: &str, args: &[&str]) -> Option<String> {
-    for tool in ["sqlite3", "curl"] {
-        if Command::new(tool).arg("--version").output().is_err() {
-            eprintln!("{tool} is not installed: benches/{script} is left out");
-            return None;
-        }
+    if !(tool("sqlite3") && tool("curl")) {
+        return None;
     }
     let work = tempfile::tempdir().unwrap();
     let script = format!("{}/benches/{script}", env!("CARGO_MANIFEST_DIR"));

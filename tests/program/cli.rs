@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-use crate::support::World;
+use crate::support::{World, tool};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -317,7 +317,7 @@ async fn a_product_that_says_a_field_twice_is_refused_and_a_good_one_kept_as_it_
 /// statements.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hosts_own_sqlite_inserts_and_reads() {
-    if Command::new("sqlite3").arg("--version").output().is_err() {
+    if !tool("sqlite3") {
         return;
     }
     let desk = Desk::new().await;

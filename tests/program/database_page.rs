@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
-use crate::support::World;
+use crate::support::{World, tool};
 use std::process::{Command, Output};
 use tallyd::outbox::ChangeKind;
 
@@ -44,15 +44,6 @@ fn run(world: &World, language: &str, text: &str) -> Output {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "a test that skips says so")]
-fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok();
-    if !found {
-        println!("skipped: this host has no {tool}");
-    }
-    found
-}
-
 #[test]
 fn the_page_has_every_kind_of_change() {
     let page = include_str!("../../docs/database.md");
@@ -65,7 +56,7 @@ fn the_page_has_every_kind_of_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_the_page_works_beside_a_running_daemon() {
-    if !has("sqlite3") || !has("python3") {
+    if !tool("sqlite3") || !tool("python3") {
         return;
     }
     let world = World::new().await;

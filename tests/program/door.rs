@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
+use crate::support::tool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
 use std::process::Command;
@@ -147,7 +148,7 @@ async fn our_own_moves_are_counted_and_told() {
 /// The host's own `sqlite3` obeys the same rules; Debian 12 has version 3.40.
 #[tokio::test]
 async fn the_hosts_own_sqlite3_inserts_and_is_refused_like_anybody() {
-    if Command::new("sqlite3").arg("--version").output().is_err() {
+    if !tool("sqlite3") {
         return;
     }
     let house = House::new().await;

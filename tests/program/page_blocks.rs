@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
+use crate::support::tool;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -290,15 +291,6 @@ fn outside<'a>(script: &'a str, root: &Path) -> Option<&'a str> {
     words.find(|word| is_path(word) && *word != "/dev/stdin" && !Path::new(word).starts_with(root))
 }
 
-#[allow(clippy::print_stdout, reason = "a test that skips says so")]
-fn has(tool: &str) -> bool {
-    let found = std::process::Command::new(tool).arg("--version").output().is_ok();
-    if !found {
-        println!("skipped: this host has no {tool}");
-    }
-    found
-}
-
 #[test]
 fn every_reason_to_leave_a_block_out_has_its_block() {
     for (page, begin, _) in LEFT_OUT {
@@ -359,7 +351,7 @@ async fn an_unknown_option_of_a_block_that_does_not_run_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_blocks_of_the_readme_run_on_a_fresh_host() {
-    if !has("curl") {
+    if !tool("curl") {
         return;
     }
     let host = Host::new().await;
@@ -403,7 +395,7 @@ async fn the_blocks_of_backup_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_blocks_of_journal_run() {
-    if !has("sqlite3") {
+    if !tool("sqlite3") {
         return;
     }
     let host = Host::new().await;
@@ -421,7 +413,7 @@ async fn the_blocks_of_journal_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_blocks_of_logging_find_their_lines() {
-    if !has("jq") || !has("curl") {
+    if !tool("jq") || !tool("curl") {
         return;
     }
     let host = Host::new().await;

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
-use crate::support::{UPDATE, World};
+use crate::support::{UPDATE, World, tool};
 use serde_json::json;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -275,15 +275,6 @@ async fn a_second_daemon_refuses_in_one_line_and_the_first_works_on() {
 fn units() -> [PathBuf; 2] {
     ["tallyd.service", "tallyd@.service"]
         .map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(name))
-}
-
-#[allow(clippy::print_stdout, reason = "a test that skips says so")]
-fn tool(name: &str) -> bool {
-    let found = Command::new(name).arg("--version").output().is_ok();
-    if !found {
-        println!("skipped: this host has no {name}");
-    }
-    found
 }
 
 #[test]

@@ -244,3 +244,13 @@ impl Working {
 
 pub const BALANCES: &str = "POST /api/product/getProductBalances";
 pub const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
+
+/// Returns true if the host has the tool; prints its name if not.
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
+pub fn tool(name: &str) -> bool {
+    let found = std::process::Command::new(name).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: this host has no {name}");
+    }
+    found
+}
