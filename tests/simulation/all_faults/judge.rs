@@ -132,7 +132,7 @@ impl Trial {
             let is_it = |why: &String| why.contains(&count.to_string()) && why.contains(word);
             count == 0 || troubles.iter().any(is_it)
         };
-        if !(named(held, "held") && named(doubt, "in doubt") && named(unshown, "do not show")) {
+        if !(named(held, "held") && named(doubt, "in doubt") && named(unshown, "does not show")) {
             self.broken(format!(
                 "{held} held, {doubt} in doubt, {unshown} unshown, and status says: {troubles:?}"
             ));
