@@ -213,7 +213,7 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.p
        EXISTS (SELECT 1 FROM product t JOIN outbox w ON w.sku = t.sku AND w.sku IS NOT NULL
                        AND w.state IN ('pending', 'sending', 'held', 'in_doubt')
                WHERE t.case_key = k.case_key AND t.sku <> k.spelling AND t.product_id IS NULL AND t.alias_of IS NULL
-                 AND t.missing_since_ms IS NULL) AS twin_is_awaited,
+                 AND t.missing_since_ms IS NULL AND t.absent <= 1) AS twin_is_awaited,
        o.missing_since_ms IS NOT NULL AS is_missing,
        p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity,
        b.own_delta, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,

@@ -342,6 +342,44 @@ async fn a_spelling_is_not_unknown_before_a_tracked_one_of_it_is_decided() {
     }
 }
 
+/// A program names a product in a spelling that answers showed to be no product of its own. Then the product
+/// is gone.
+#[tokio::test]
+async fn a_decided_spelling_does_not_keep_the_changes_of_a_gone_product_waiting() {
+    let (dock, rules) = told().await;
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let gone = Arc::clone(&is_gone);
+    rules.say(Operation::GetProductBalances, move |request, response| {
+        let asked: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
+        let is_asked = |sku: &Value| asked["skus"].as_array().unwrap().contains(sku);
+        let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+        let is_shown = |product: &Value| !(gone.load(Ordering::SeqCst) && product["Sku"] == "ÉTÉ-1");
+        products.retain(|product| is_asked(&product["Sku"]) && is_shown(product));
+        // An answer that lacks another SKU too proves nothing missing, but decides the spelling.
+        if is_asked(&json!("été-1 ")) {
+            products.pop();
+        }
+        response.body = serde_json::to_vec(&products).unwrap();
+    });
+    let (_, warehouse, _) = levels(&dock).await.remove(0);
+    changes(&dock, warehouse, &[("first", "été-1 ", 0, json!({"delta": 5}))]).await;
+    dock.push().await;
+    product(&dock, "ÉTÉ-1", warehouse).await;
+    changes(&dock, warehouse, &[("right", "ÉTÉ-1", 0, json!({"delta": 5}))]).await;
+    dock.push().await;
+    dock.settle().await;
+    dock.push().await;
+    assert_eq!(dock.state("first").await, "applied", "{:?}", dock.fate("first").await);
+    is_gone.store(true, Ordering::SeqCst);
+    changes(&dock, warehouse, &[("later", "été-1 ", 0, json!({"delta": 5}))]).await;
+    for _ in 0..4 {
+        dock.later(Duration::from_secs(125));
+        dock.push().await;
+        dock.settle().await;
+    }
+    assert_eq!(dock.reason("later").await, "unknown_sku", "{:?}", dock.fate("later").await);
+}
+
 #[tokio::test]
 async fn an_empty_answer_takes_no_spelling_for_another_product() {
     let (dock, is_sick, warehouse) = hiding("TWIN-1").await;
