@@ -112,7 +112,7 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
         tokio::select! {
             biased;
             () = wait_until(context, Some(end)) => {}
-            came = news.changed() => came.expect("the bell hangs as long as the context lives"),
+            came = news.changed() => came.expect("the context owns the sender"),
         }
         has_waited = end <= context.moment();
     };
@@ -141,7 +141,7 @@ async fn push_beside<T>(
                 biased;
                 () = done.cancelled() => return Ok(()),
                 () = wait_until(push.context, push.wait_end), if push.wait_end.is_some() && broken.is_none() => {}
-                came = news.changed() => came.expect("the bell hangs as long as the context lives"),
+                came = news.changed() => came.expect("the context owns the sender"),
             }
         }
     };

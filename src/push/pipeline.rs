@@ -7,7 +7,7 @@
 //!   platform takes at once is started. Most stock levels thus stay available for operators' changes.
 //! - When an operator's change arrives, queued calls are put back and planned again behind it.
 //! - The pipeline takes in new changes also while nothing completes, because a full window blocks calls for
-//!   seconds.
+//!   seconds. After [`INTAKE_TIME`] it takes in operators' changes only, so that it ends.
 //! - While an operator's stock level is read, one slot of the updates stays free for the write that follows.
 //!   Such a change waits for one answer only: that of its read. If its fact is fresh, it waits at most for
 //!   the call that holds its slot.
@@ -58,6 +58,7 @@ pub(super) struct PushPipeline {
     pub(super) fault_search: FaultSearch,
     pub(super) own_reads: OwnReads,
     pub(super) latency: Duration,
+    /// Part of the outbox that is taken in.
     pub(super) seen: OutboxMark,
     /// End of the intake of programs' changes; `None` before the first.
     pub(super) intake_end: Option<Moment>,
@@ -128,7 +129,7 @@ impl PushRun<'_> {
                 Some(finished) = self.pipeline.in_flight.join_next() => finished,
                 () = wait_until(context, pause), if pause.is_some() => continue,
                 came = news.changed(), if pause.is_some() || !self.pipeline.in_flight.is_empty() => {
-                    came.expect("the bell hangs as long as the context lives");
+                    came.expect("the context owns the sender");
                     continue;
                 }
                 else => return broken.map_or(Ok(()), Err),
