@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::{AccountKeys, HttpSettings, HttpTransport, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock};
+use tallyd::model::time::{SleepFuture, whole_millis};
 use tallyd::model::{Clock, JobKind, Moment, RunTrigger, Timestamp};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
 use tallyd::store::StoreOptions;
@@ -43,8 +44,9 @@ pub type AtNow = Box<dyn FnMut() + Send>;
 /// The host's clock, advanced by hand.
 #[derive(Default)]
 pub struct Moved {
-    ahead_ms: AtomicI64,
+    ahead_ms: Arc<AtomicI64>,
     at_now: Mutex<Option<AtNow>>,
+    skips_pauses: AtomicBool,
 }
 
 impl Clock for Moved {
@@ -57,6 +59,16 @@ impl Clock for Moved {
 
     fn moment(&self) -> Moment {
         Moment(SystemClock.moment().0 + self.ahead_ms.load(Ordering::SeqCst))
+    }
+
+    fn sleep(&self, duration: Duration) -> SleepFuture {
+        if !self.skips_pauses.load(Ordering::SeqCst) {
+            return Box::pin(tokio::time::sleep(duration));
+        }
+        let ahead_ms = Arc::clone(&self.ahead_ms);
+        Box::pin(async move {
+            ahead_ms.fetch_add(whole_millis(duration), Ordering::SeqCst);
+        })
     }
 }
 
@@ -244,7 +256,13 @@ impl Dock {
     }
 
     pub fn later(&self, by: Duration) {
-        self.clock.ahead_ms.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+        self.clock.ahead_ms.fetch_add(whole_millis(by), Ordering::SeqCst);
+    }
+
+    /// Lets each pause of the daemon end at once; the clock advances by it. For jobs that pause between
+    /// attempts.
+    pub fn skip_pauses(&self) {
+        self.clock.skips_pauses.store(true, Ordering::SeqCst);
     }
 
     /// Sets the callback at each read of the daemon's clock.
