@@ -6,9 +6,10 @@
 //! and every exchange in order; the mirror is a projection of it.
 //!
 //! The rooms follow in the order of the flow. Imports point one way: a room uses those above it. `tests/tidy` checks
-//! that. A change of a quantity takes this way: `outbox` → `push::snapshot` (plans it by `reconcile`) →
-//! `push::pipeline` → `push::send` → `push::claim` → `projection`. All other kinds take `push::kinds` → `push::claim`
-//! → `projection`.
+//! that. A change of a quantity takes this way: `outbox` → `push::pipeline`, which plans it (`push::snapshot`, by
+//! `reconcile`), reads a stale fact (`exec::balances_reader`) and plans it again → `push::send` → `push::claim`, which
+//! makes the call (`exec::call`) and records its answer (`projection`) → `push::finished_calls`. All other kinds take
+//! `push::kinds` → `push::claim`.
 //!
 //! | room | subject |
 //! | --- | --- |

@@ -62,11 +62,11 @@ pub(crate) async fn record_balances(
     if record_if_unchanged(context, answer, requested).await? {
         return Ok(BalancesOutcome::Recorded(BalancesRecorded::default()));
     }
-    record_first_balances(context, answer, requested).await
+    record_new_balances(context, answer, requested).await
 }
 
-/// Records a page of SKUs that were never asked for, so that the answer cannot equal a stored one.
-pub(crate) async fn record_first_balances(
+/// Records a page whose answer equals no stored one, for example because its SKUs were never asked for.
+pub(crate) async fn record_new_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
     requested: &[Sku],

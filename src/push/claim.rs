@@ -1,8 +1,9 @@
-//! Claim, send and completion of a call, as far as all kinds of change have them in common.
+//! A call with changes: claim (commit) → send → completion (commit), for all kinds of change.
 //!
-//! The claim is committed before the first byte is sent, so a crash leaves its changes in doubt. Each kind
-//! parses its accepted answers. This module handles calls without an answer, and answers that prove that the
-//! call had no effect (docs/rules.md 16, 17).
+//! The claim is committed before the first byte is sent, so a crash leaves its changes in doubt. A call
+//! completes only the changes of its own claim; a change inserted after the claim waits for the next call. The
+//! sender of a call records its accepted answer. This module handles calls without an answer, and answers
+//! that prove that the call had no effect (docs/rules.md 16, 17).
 
 use super::summary::PushSummary;
 use crate::client::wire::ParsedRequest;
@@ -10,21 +11,23 @@ use crate::client::{PlatformRequest, Verdict};
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::change_events::{ids_and_keys, log_outcomes, outcomes_to};
 use crate::exec::{JobContext, JobError};
-use crate::model::{ChangeId, Lane, RunId};
+use crate::limiter::Permit;
+use crate::model::{ChangeId, Lane, Position, RunId};
 use crate::outbox::{ChangeState, Reason};
-use crate::projection::{self, ParsedQuantityAnswer};
+use crate::projection;
 use crate::store::{
     ChangeOutcome, ClaimEvidence, ClaimedChange, Durability, PlannedStockLevel, StockLevelWrite, StoreError,
+    WriteTransaction,
 };
 use crate::telemetry::event;
 
 /// Name of the commit that is retried after an answer, as in "cannot …".
-pub(super) const RECORD_ANSWER: &str = "record an answer";
+const RECORD_ANSWER: &str = "record an answer";
 
 pub(super) struct ClaimedCall<'a> {
     pub(super) run: RunId,
     pub(super) lane: Lane,
-    pub(super) request: &'a PlatformRequest,
+    pub(super) request: PlatformRequest,
     pub(super) changes: &'a [ClaimedChange],
     pub(super) stock_levels: &'a [StockLevelWrite],
     /// Stock levels and changes as the plan saw them; empty for changes other than quantities.
@@ -33,12 +36,17 @@ pub(super) struct ClaimedCall<'a> {
     pub(super) evidence: &'a [ClaimEvidence],
 }
 
-/// Outcome of a call before its answer is parsed.
-#[derive(Debug)]
 pub(super) enum CallOutcome {
-    /// Accepted; the end of the exchange is not recorded yet.
-    Answered,
-    /// Sent with unknown outcome; its changes are in doubt.
+    /// Not sent, because the claim gate is closed, or because a change or a stock level moved since the plan.
+    NotClaimed(Permit),
+    /// Sent, or refused by the transport; the outcome is committed.
+    Ended(AnsweredExchange, CallEnd),
+}
+
+pub(super) enum CallEnd {
+    /// Accepted and recorded; the outcomes of its changes.
+    Accepted(Vec<ChangeOutcome>),
+    /// Sent with unknown outcome; its changes are in doubt, and its stock levels stay claimed.
     InDoubt,
     /// Throttled; its changes are pending again, and the limiter has the delay.
     Throttled,
@@ -48,9 +56,62 @@ pub(super) enum CallOutcome {
     Rejected { status: u16, why: String },
 }
 
+/// Recording of a call's answer within the transaction that completes the call.
+pub(super) trait RecordAnswer: Sync {
+    /// Writes the facts of the answer, whose exchange ended at a position, and returns the outcomes of the
+    /// changes. Repeated if the commit fails with a transient error.
+    fn record(
+        &self,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        ended: Position,
+    ) -> impl Future<Output = Result<Vec<ChangeOutcome>, StoreError>> + Send;
+}
+
+/// Outcomes of the changes of a call that was not accepted.
+struct Unaccepted {
+    moves: Vec<ChangeOutcome>,
+    /// True if the call certainly had no effect. Otherwise its stock levels stay claimed until a check
+    /// decides.
+    had_no_effect: bool,
+}
+
+impl RecordAnswer for Unaccepted {
+    async fn record(
+        &self,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        ended: Position,
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
+        if self.had_no_effect {
+            write.stock_level_writes_complete(answer.id, ended, answer.sent_at, &[]).await?;
+        }
+        Ok(self.moves.clone())
+    }
+}
+
+/// Claims the changes of a call, sends it and completes it; `accepted` records an accepted answer.
+///
+/// # Errors
+/// [`JobError::KeyRefused`] if the answer refuses the key, after the commit.
+pub(super) async fn send_call(
+    context: &JobContext,
+    permit: Permit,
+    claim: ClaimedCall<'_>,
+    accepted: &impl RecordAnswer,
+) -> Result<CallOutcome, JobError> {
+    let Some(begun) = claim_call(context, &claim).await? else {
+        return Ok(CallOutcome::NotClaimed(permit));
+    };
+    let changes: Vec<ChangeId> = claim.changes.iter().map(|claimed| claimed.id).collect();
+    let answer = context.send_exchange(permit, begun, claim.request).await;
+    let end = end_call(context, &changes, &answer, accepted).await?;
+    Ok(CallOutcome::Ended(answer, end))
+}
+
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
-/// level moved since the plan. Then nothing is sent, and the changes are planned again.
-pub(super) async fn claim_call(
+/// level moved since the plan.
+async fn claim_call(
     context: &JobContext,
     claim: &ClaimedCall<'_>,
 ) -> Result<Option<BegunExchange>, JobError> {
@@ -61,7 +122,7 @@ pub(super) async fn claim_call(
     if !claim.planned.is_empty() && !write.stock_levels_unchanged(claim.planned).await? {
         return Ok(None);
     }
-    let begin = context.exchange_start(claim.run, claim.lane, claim.request);
+    let begin = context.exchange_start(claim.run, claim.lane, &claim.request);
     let begun = BegunExchange::new(write.exchange_begin(context.session_id, &begin).await?, &begin);
     let claimed = write.outbox_claim(begun.id, claim.changes, context.now()).await?;
     if claimed != claim.changes.len() as u64 {
@@ -78,38 +139,35 @@ pub(super) async fn claim_call(
     Ok(Some(begun))
 }
 
-/// Commits the outcome of a call that was not accepted. Leaves an accepted answer to its kind.
-///
-/// # Errors
-/// [`JobError::KeyRefused`] if the answer refuses the key, after the commit.
-pub(super) async fn complete_unaccepted(
+async fn end_call(
     context: &JobContext,
     changes: &[ChangeId],
     answer: &AnsweredExchange,
-) -> Result<CallOutcome, JobError> {
+    accepted: &impl RecordAnswer,
+) -> Result<CallEnd, JobError> {
     let why = reply_message(&answer.reply);
-    let outcome = match answer.reply.verdict {
-        Verdict::Accepted => return Ok(CallOutcome::Answered),
+    let end = match answer.reply.verdict {
+        Verdict::Accepted => return Ok(CallEnd::Accepted(complete_call(context, answer, accepted).await?)),
         Verdict::Transient | Verdict::InDoubt => {
             complete_in_doubt(context, changes, answer, &why).await?;
-            return Ok(CallOutcome::InDoubt);
+            return Ok(CallEnd::InDoubt);
         }
-        Verdict::Throttled(_) => Ok(CallOutcome::Throttled),
-        Verdict::NotSent => Ok(CallOutcome::NotSent(why.clone())),
-        Verdict::Rejected { status } => Ok(CallOutcome::Rejected { status, why: why.clone() }),
+        Verdict::Throttled(_) => Ok(CallEnd::Throttled),
+        Verdict::NotSent => Ok(CallEnd::NotSent(why.clone())),
+        Verdict::Rejected { status } => Ok(CallEnd::Rejected { status, why: why.clone() }),
         // The refusal may mean an id or a SKU of path or body, so the sender of the call judges the key.
         Verdict::Refused { may_be_id: true } => {
-            Ok(CallOutcome::Rejected { status: answer.reply.status.unwrap_or(403), why: why.clone() })
+            Ok(CallEnd::Rejected { status: answer.reply.status.unwrap_or(403), why: why.clone() })
         }
         Verdict::Refused { may_be_id: false } => Err(()),
     };
     let moves =
         outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &format!("no effect: {why}"));
-    complete_call(context, answer, &moves, StockLevelOutcome::NoEffect).await?;
-    outcome.map_err(|()| context.key_refused(&answer.reply))
+    complete_call(context, answer, &Unaccepted { moves, had_no_effect: true }).await?;
+    end.map_err(|()| context.key_refused(&answer.reply))
 }
 
-/// Commits that the outcome is unknown. The stock levels stay claimed until a check decides.
+/// Commits that the outcome is unknown.
 async fn complete_in_doubt(
     context: &JobContext,
     changes: &[ChangeId],
@@ -118,7 +176,7 @@ async fn complete_in_doubt(
 ) -> Result<(), JobError> {
     let detail = format!("sent, but its outcome is unknown: {why}");
     let moves = outcomes_to(changes, ChangeState::InDoubt, Some(Reason::NoAnswer), &detail);
-    complete_call(context, answer, &moves, StockLevelOutcome::Unknown).await?;
+    complete_call(context, answer, &Unaccepted { moves, had_no_effect: false }).await?;
     let (ids, keys) = ids_and_keys(context, changes).await;
     tracing::warn!(
         event = event::OUTBOX_IN_DOUBT,
@@ -133,51 +191,31 @@ async fn complete_in_doubt(
     Ok(())
 }
 
-#[derive(Clone, Copy)]
-pub(super) enum StockLevelOutcome<'a> {
-    Unknown,
-    NoEffect,
-    /// Accepted: the writes in the order of the entries, and the parsed answer.
-    Answered(&'a [StockLevelWrite], &'a ParsedQuantityAnswer),
-}
-
-/// Commits the outcome of a call.
-///
-/// This covers the exchange, the states of the changes and the stock levels. Retries the commit after a
-/// transient error; nothing else is claimed until it succeeds.
-pub(super) async fn complete_call(
+/// Commits the outcome of a call: the exchange, the facts of its answer, and the states of its changes.
+/// Retries the commit after a transient error; nothing else is claimed until it succeeds.
+async fn complete_call(
     context: &JobContext,
     answer: &AnsweredExchange,
-    moves: &[ChangeOutcome],
-    ending: StockLevelOutcome<'_>,
-) -> Result<(), StoreError> {
-    context.retry_commit(RECORD_ANSWER, || try_complete_call(context, answer, moves, ending)).await
+    recorder: &impl RecordAnswer,
+) -> Result<Vec<ChangeOutcome>, StoreError> {
+    context.retry_commit(RECORD_ANSWER, || try_complete_call(context, answer, recorder)).await
 }
 
 async fn try_complete_call(
     context: &JobContext,
     answer: &AnsweredExchange,
-    moves: &[ChangeOutcome],
-    ending: StockLevelOutcome<'_>,
-) -> Result<(), StoreError> {
+    recorder: &impl RecordAnswer,
+) -> Result<Vec<ChangeOutcome>, StoreError> {
     let mut write = context.store.begin_write(Durability::Full).await?;
-    if write.exchange_has_ended(answer.id).await? {
-        // The last attempt was committed despite its error.
-        return Ok(());
+    // True if the last attempt was committed despite its error. This one then only returns the outcomes.
+    let is_repeated = write.exchange_has_ended(answer.id).await?;
+    let ended = context.exchange_end(&mut write, answer).await?;
+    let moves = recorder.record(&mut write, answer, ended).await?;
+    write.outbox_transition(ChangeState::Sending, &moves, context.now()).await?;
+    if !is_repeated {
+        write.commit().await?;
     }
-    let position = context.exchange_end(&mut write, answer).await?;
-    write.outbox_transition(ChangeState::Sending, moves, context.now()).await?;
-    let when = (position, answer.sent_at);
-    match ending {
-        StockLevelOutcome::Unknown => {}
-        StockLevelOutcome::NoEffect => {
-            write.stock_level_writes_complete(answer.id, position, answer.sent_at, &[]).await?
-        }
-        StockLevelOutcome::Answered(written, parsed) => {
-            projection::project_quantity_answer(&mut write, answer.id, when, written, parsed).await?;
-        }
-    }
-    write.commit().await
+    Ok(moves)
 }
 
 pub(super) async fn store_wait_reasons(

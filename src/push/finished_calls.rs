@@ -34,6 +34,7 @@ impl PushRun<'_> {
                     self.pipeline.fault_search.given_up.extend(levels.iter().map(|level| level.sku.clone()));
                 }
                 self.handle_sent(sent);
+                // A change that was taken in during the call waits for its stock level.
                 let free = levels.into_iter().filter(|level| !self.pipeline.reserved_levels.contains(level));
                 let free: Vec<(StockLevel, bool)> = free.map(|level| (level, false)).collect();
                 self.pipeline.backlog.put_back(free);

@@ -291,7 +291,7 @@ impl PushRun<'_> {
         }
         let batch = self.delay_few(&routes, &begun, batch);
         self.read_stale(&batch).await?;
-        self.pack_writes(&batch, &routes);
+        self.queue_writes(&batch, &routes);
         let is_left = |work: &&&PendingStockLevel| {
             work.plan.step == StockLevelStep::ReadFirst
                 && !self.pipeline.reserved_levels.contains(&work.stock_level)
@@ -366,8 +366,8 @@ impl PushRun<'_> {
         skus_to_read(&stale[..stale.len().min(calls.saturating_mul(ENTRIES_MAX))])
     }
 
-    /// Packs the writes of a batch into calls. Those that failed before go apart from the rest.
-    fn pack_writes(&mut self, batch: &[&PendingStockLevel], routes: &BatchRoutes) {
+    /// Packs the writes of a batch into calls and queues them. Those that failed before go apart from the rest.
+    fn queue_writes(&mut self, batch: &[&PendingStockLevel], routes: &BatchRoutes) {
         let writes =
             batch.iter().copied().filter(|work| matches!(work.plan.step, StockLevelStep::Write { .. }));
         let (separate, together): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =

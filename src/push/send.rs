@@ -1,9 +1,6 @@
-//! Update call: reservation → plan checked → claim (commit) → send → complete (commit).
-//!
-//! The call completes only the changes of its own claim. A change inserted after the claim waits for the next
-//! call.
+//! Update call: reservation → plan checked → call ([`claim::send_call`]) → judgement of a refusal.
 
-use super::claim::{self, CallOutcome, ClaimedCall, StockLevelOutcome, finish_pending};
+use super::claim::{self, CallEnd, CallOutcome, ClaimedCall, RecordAnswer, finish_pending};
 use super::snapshot::{
     OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
 };
@@ -11,17 +8,19 @@ use super::summary::PushSummary;
 use crate::client::PlatformRequest;
 use crate::client::wire;
 use crate::exec::balances_reader::{PageRead, read_page};
-use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
+use crate::exec::call::{AnsweredExchange, reply_message};
 use crate::exec::key_probe::{self, RefusalCause};
 use crate::exec::preflight::ReadOrigin;
 use crate::exec::{JobContext, JobError, change_events};
-use crate::limiter::PacePayment;
-use crate::model::{ChangeId, Lane, Operation, Quantity, RunId, Sku, StockLevel};
+use crate::limiter::{PacePayment, Permit};
+use crate::model::{ChangeId, Lane, Operation, Position, Quantity, RunId, Sku, StockLevel};
 use crate::outbox::{ChangeState, Reason};
-use crate::projection::ParsedQuantityAnswer;
+use crate::projection::{self, ParsedQuantityAnswer};
 use crate::reconcile::{ChangeDecision, StockLevelStep};
 use crate::settle;
-use crate::store::{ChangeOutcome, ClaimedChange, PlannedStockLevel, StockLevelWrite, StoreError};
+use crate::store::{
+    ChangeOutcome, ClaimedChange, PlannedStockLevel, StockLevelWrite, StoreError, WriteTransaction,
+};
 use crate::telemetry::event;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -71,7 +70,7 @@ pub(super) async fn send_update(
     mut call: UpdateCall,
 ) -> Result<UpdateOutcome, JobError> {
     context.wait_until_claimable().await?;
-    let permit = context.reserve_call(UPDATE_OPERATION, call.lane, call.pace).await?;
+    let mut permit = context.reserve_call(UPDATE_OPERATION, call.lane, call.pace).await?;
     let mut plans = std::mem::take(&mut call.plans);
     let mut is_new = plans.is_empty() || !are_current(&context, &call, &plans);
     if is_new {
@@ -83,7 +82,7 @@ pub(super) async fn send_update(
             plans = load_plans(&context, &call).await?;
         }
     }
-    let (entries, begun, request) = loop {
+    loop {
         let entries: Vec<QuantityEntry> = if needs_read(&plans) {
             Vec::new()
         } else {
@@ -94,41 +93,83 @@ pub(super) async fn send_update(
             permit.return_unused();
             return Ok(UpdateOutcome::Nothing);
         }
-        match claim_update(&context, &call, &entries).await? {
-            (Some(begun), request) => break (entries, begun, request),
-            (None, _) if !is_new => (is_new, plans) = (true, load_plans(&context, &call).await?),
-            (None, _) => {
-                permit.return_unused();
+        match send_entries(&context, &call, permit, &entries).await? {
+            CallOutcome::Ended(answer, end) => {
+                return AnsweredUpdate { context, run: call.run, entries, answer }.complete(end).await;
+            }
+            CallOutcome::NotClaimed(unused) if !is_new => {
+                permit = unused;
+                (is_new, plans) = (true, load_plans(&context, &call).await?);
+            }
+            CallOutcome::NotClaimed(unused) => {
+                unused.return_unused();
                 return Ok(UpdateOutcome::Nothing);
             }
         }
-    };
-    let answer = context.send_exchange(permit, begun, request).await;
-    AnsweredUpdate { context, run: call.run, entries, answer }.complete().await
+    }
 }
 
-/// Commits the claim of a call; `None` if something moved since the plan.
-async fn claim_update(
+/// Makes the call. An accepted answer completes each entry by its status and messages.
+async fn send_entries(
     context: &JobContext,
     call: &UpdateCall,
+    permit: Permit,
     entries: &[QuantityEntry],
-) -> Result<(Option<BegunExchange>, PlatformRequest), JobError> {
+) -> Result<CallOutcome, JobError> {
     let updates: Vec<wire::QuantityUpdate> = entries.iter().map(QuantityEntry::wire_update).collect();
-    let request = update_request(&updates)?;
     let changes: Vec<ClaimedChange> = entries.iter().flat_map(QuantityEntry::change_claims).collect();
     let writes: Vec<StockLevelWrite> = entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
     let planned: Vec<&PlannedStockLevel> = entries.iter().map(|entry| &entry.level.read_rows).collect();
     let claim = ClaimedCall {
         run: call.run,
         lane: call.lane,
-        request: &request,
+        request: update_request(&updates)?,
         changes: &changes,
         stock_levels: &writes,
         planned: &planned,
         evidence: &[],
     };
-    let begun = claim::claim_call(context, &claim).await?;
-    Ok((begun, request))
+    claim::send_call(context, permit, claim, &AcceptedQuantities { entries, writes: &writes }).await
+}
+
+/// Accepted answer to the call of these entries.
+struct AcceptedQuantities<'a> {
+    entries: &'a [QuantityEntry],
+    writes: &'a [StockLevelWrite],
+}
+
+impl RecordAnswer for AcceptedQuantities<'_> {
+    async fn record(
+        &self,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        ended: Position,
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
+        let skus: Vec<Sku> = self.entries.iter().map(|entry| entry.level.stock_level.sku.clone()).collect();
+        let parsed = ParsedQuantityAnswer::parse(&answer.reply.body, &skus);
+        let when = (ended, answer.sent_at);
+        projection::project_quantity_answer(write, answer.id, when, self.writes, &parsed).await?;
+        Ok(accepted_outcomes(self.entries, &parsed))
+    }
+}
+
+/// Returns the outcome of each change. If the answer does not identify its entries, all are in doubt.
+fn accepted_outcomes(entries: &[QuantityEntry], parsed: &ParsedQuantityAnswer) -> Vec<ChangeOutcome> {
+    let mut moves = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        match (parsed, parsed.refusal_of(index)) {
+            (ParsedQuantityAnswer::Unclear(message), _) => {
+                let detail = format!("the platform's answer does not identify its entries: {message}");
+                moves.extend(entry.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
+            }
+            (ParsedQuantityAnswer::Refused(_), Some(why)) => {
+                let detail = format!("the platform refused it: {why}");
+                moves.extend(entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
+            }
+            (ParsedQuantityAnswer::Refused(_), None) => moves.extend(entry.applied_outcomes()),
+        }
+    }
+    moves
 }
 
 /// Returns true if facts age while a write waits for its reservation, because the quota is small. Then the
@@ -234,21 +275,19 @@ struct AnsweredUpdate {
 }
 
 impl AnsweredUpdate {
-    async fn complete(self) -> Result<UpdateOutcome, JobError> {
-        let changes: Vec<ChangeId> = self.entries.iter().flat_map(QuantityEntry::change_ids).collect();
-        match claim::complete_unaccepted(&self.context, &changes, &self.answer).await? {
-            CallOutcome::Answered => self.complete_accepted().await,
-            CallOutcome::InDoubt => {
+    async fn complete(self, end: CallEnd) -> Result<UpdateOutcome, JobError> {
+        match end {
+            CallEnd::Accepted(moves) => self.finish_accepted(&moves).await,
+            CallEnd::InDoubt => {
                 self.record_failure(&reply_message(&self.answer.reply)).await?;
-                let counts = PushSummary { in_doubt: changes.len() as u64, ..PushSummary::default() };
+                let in_doubt = self.entries.iter().flat_map(QuantityEntry::change_ids).count() as u64;
+                let counts = PushSummary { in_doubt, ..PushSummary::default() };
                 Ok(UpdateOutcome::Completed { stock_levels: self.stock_levels(), counts })
             }
-            CallOutcome::Throttled => Ok(UpdateOutcome::NoEffect(None)),
-            CallOutcome::NotSent(why) => Ok(UpdateOutcome::NoEffect(Some(why))),
-            CallOutcome::Rejected { status: status @ (400 | 403), why } => {
-                self.handle_refusal(status, why).await
-            }
-            CallOutcome::Rejected { why, .. } => self.split_undocumented(why).await,
+            CallEnd::Throttled => Ok(UpdateOutcome::NoEffect(None)),
+            CallEnd::NotSent(why) => Ok(UpdateOutcome::NoEffect(Some(why))),
+            CallEnd::Rejected { status: status @ (400 | 403), why } => self.handle_refusal(status, why).await,
+            CallEnd::Rejected { why, .. } => self.split_undocumented(why).await,
         }
     }
 
@@ -331,37 +370,16 @@ impl AnsweredUpdate {
         claim::store_wait_reasons(&self.context, reasons.collect()).await
     }
 
-    /// Completes each entry by the answer's status and messages. If they do not identify the entries, the stock
-    /// levels are read back at once. `settle` makes the second check if one is needed; this call does not wait
-    /// for it.
-    async fn complete_accepted(&self) -> Result<UpdateOutcome, JobError> {
-        let Self { context, entries, answer, .. } = self;
-        let skus: Vec<Sku> = entries.iter().map(|entry| entry.level.stock_level.sku.clone()).collect();
-        let parsed = ParsedQuantityAnswer::parse(&answer.reply.body, &skus);
-        let mut moves = Vec::new();
-        for (index, entry) in entries.iter().enumerate() {
-            match (&parsed, parsed.refusal_of(index)) {
-                (ParsedQuantityAnswer::Unclear(message), _) => {
-                    let detail = format!("the platform's answer does not identify its entries: {message}");
-                    moves.extend(entry.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
-                }
-                (ParsedQuantityAnswer::Refused(_), Some(why)) => {
-                    let detail = format!("the platform refused it: {why}");
-                    moves.extend(entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
-                }
-                (ParsedQuantityAnswer::Refused(_), None) => moves.extend(entry.applied_outcomes()),
-            }
-        }
-        let written: Vec<StockLevelWrite> =
-            entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
-        let levels = StockLevelOutcome::Answered(&written, &parsed);
-        claim::complete_call(context, answer, &moves, levels).await?;
+    /// Reads the stock levels back at once if their changes are in doubt. `settle` makes the second check if
+    /// one is needed; this call does not wait for it.
+    async fn finish_accepted(&self, moves: &[ChangeOutcome]) -> Result<UpdateOutcome, JobError> {
+        let context = &self.context;
         context.record_success(UPDATE_OPERATION, &self.sku_names()).await?;
-        self.log_call(&moves).await;
+        self.log_call(moves).await;
         let mut counts = PushSummary::default();
-        counts.count_outcomes(&moves);
-        if let ParsedQuantityAnswer::Unclear(_) = parsed {
-            let checked = settle::check_call(context, self.run, answer.id).await?;
+        counts.count_outcomes(moves);
+        if counts.in_doubt > 0 {
+            let checked = settle::check_call(context, self.run, self.answer.id).await?;
             counts.applied += checked.took_effect;
             counts.held += checked.held;
             counts.in_doubt = counts.in_doubt.saturating_sub(checked.took_effect + checked.held);

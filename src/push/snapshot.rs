@@ -141,6 +141,7 @@ pub(super) async fn load_snapshot(
     levels: &[StockLevel],
 ) -> Result<PushSnapshot, StoreError> {
     let mut snapshot = PushSnapshot::default();
+    // Read before the rows: a product that is created in between is awaited or has its row.
     let awaited = awaited_products(store).await?;
     let mut changes = open_changes(store, levels, &mut snapshot.rejected).await?;
     let rows = store.stock_level_rows(levels).await?;

@@ -285,7 +285,7 @@ impl<'a> BalancesPass<'a> {
         let is_first = page.origin == PageOrigin::Due && is_new;
         self.recording.spawn(async move {
             let checked = if is_first {
-                balances::record_first_balances(&context, &answer, &requested).await
+                balances::record_new_balances(&context, &answer, &requested).await
             } else {
                 balances::record_balances(&context, &answer, &requested).await
             };

@@ -6,17 +6,17 @@
 //! call creates one thing.
 
 use super::{
-    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
-    unmatched_outcome,
+    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
+use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::CreateBody;
-use crate::exec::{JobContext, JobError};
-use crate::model::ChangeId;
+use crate::model::{ChangeId, Position};
 use crate::outbox::ChangeState;
 use crate::projection;
+use crate::push::claim::RecordAnswer;
 use crate::reconcile::creates::plan_create;
 use crate::store::{ChangeOutcome, StoreError, WriteTransaction};
 use serde_json::json;
@@ -43,11 +43,7 @@ pub(super) async fn deliver_create(
     let Some(change) = deliver.take_for_call(turn, 1).pop() else { return Ok(false) };
     let Some(entry) = plan_entry(deliver, change).await? else { return Ok(true) };
     let (id, create) = (entry.evidence.id, entry.content);
-    if let Some(answer) = deliver.send_entries(create.create_request(), &[entry], &[]).await? {
-        let parsed = create.parse_answer(&answer.reply.body);
-        let (context, named) = (deliver.context, (id, create.name()));
-        deliver.complete_answer(|| record_create(context, &answer, named, &parsed)).await?;
-    }
+    deliver.send_entries(create.create_request(), &[entry], &[], &AcceptedCreate { id, create }).await?;
     Ok(true)
 }
 
@@ -61,23 +57,33 @@ pub(super) async fn plan_entry<'w>(
     Ok(Some(CallEntry::new((id, key), create.kind(), json!({ "seen": ids }), seen.sent_moment, create)))
 }
 
-async fn record_create(
-    context: &JobContext,
-    answer: &AnsweredExchange,
-    (id, name): (ChangeId, &str),
-    parsed: &Result<WriteAnswer<CreatedRecord>, MalformedBody>,
-) -> Result<Vec<ChangeOutcome>, StoreError> {
-    let mut record = AnswerRecord::begin(context, answer).await?;
-    let outcome = match parsed {
-        Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
-        Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
-            made.project_record(&mut record.write, answer).await?;
-            record.write.delivery_created(id, made.id()).await?;
-            ChangeOutcome::new(id, ChangeState::Applied, None, format!("`{name}` with id {}", made.id()))
-        }
-        Ok(_) | Err(_) => unmatched_outcome(id),
-    };
-    record.commit(vec![outcome]).await
+/// Accepted answer to a create.
+struct AcceptedCreate<'a> {
+    id: ChangeId,
+    create: CreateBody<'a>,
+}
+
+impl RecordAnswer for AcceptedCreate<'_> {
+    async fn record(
+        &self,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        _: Position,
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
+        let outcome = match self.create.parse_answer(&answer.reply.body) {
+            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => {
+                refusal_outcome(self.id, &parsed.messages)
+            }
+            Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
+                made.project_record(write, answer).await?;
+                write.delivery_created(self.id, made.id()).await?;
+                let detail = format!("`{}` with id {}", self.create.name(), made.id());
+                ChangeOutcome::new(self.id, ChangeState::Applied, None, detail)
+            }
+            Ok(_) | Err(_) => unmatched_outcome(self.id),
+        };
+        Ok(vec![outcome])
+    }
 }
 
 impl CreateBody<'_> {

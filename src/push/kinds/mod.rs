@@ -25,22 +25,19 @@ pub(super) use preview::preview_deliveries;
 
 use facts::PlanSource;
 
-use super::claim::{self, CallOutcome, ClaimedCall, RECORD_ANSWER, store_wait_reasons};
+use super::claim::{self, CallEnd, CallOutcome, ClaimedCall, RecordAnswer, store_wait_reasons};
 use super::summary::PushSummary;
 use crate::client::PlatformRequest;
 use crate::client::wire::InvalidRequest;
 use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};
-use crate::exec::call::{AnsweredExchange, reply_message};
+use crate::exec::call::reply_message;
 use crate::exec::change_events::log_outcomes;
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
-use crate::model::{ChangeId, Lane, Moment, Operation, Position, RunId};
+use crate::model::{ChangeId, Lane, Moment, Operation, RunId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::reconcile::creates as create_plans;
-use crate::store::{
-    ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, StoreError,
-    WriteTransaction,
-};
+use crate::store::{ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, StockLevelWrite};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -106,32 +103,6 @@ impl<T> CallEntry<T> {
     ) -> Self {
         let evidence = ClaimEvidence { id, kind: kind.as_str(), ordering_key, evidence };
         Self { evidence, seen_at, content }
-    }
-}
-
-/// Transaction that records an answer with its facts and the moves of its changes.
-struct AnswerRecord<'a> {
-    context: &'a JobContext,
-    write: WriteTransaction,
-    ended: Position,
-    /// True if an earlier attempt was committed despite its error. This one then only returns the moves.
-    is_repeated: bool,
-}
-
-impl<'a> AnswerRecord<'a> {
-    async fn begin(context: &'a JobContext, answer: &AnsweredExchange) -> Result<Self, StoreError> {
-        let mut write = context.store.begin_write(Durability::Full).await?;
-        let is_repeated = write.exchange_has_ended(answer.id).await?;
-        let ended = context.exchange_end(&mut write, answer).await?;
-        Ok(Self { context, write, ended, is_repeated })
-    }
-
-    async fn commit(mut self, moves: Vec<ChangeOutcome>) -> Result<Vec<ChangeOutcome>, StoreError> {
-        self.write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
-        if !self.is_repeated {
-            self.write.commit().await?;
-        }
-        Ok(moves)
     }
 }
 
@@ -283,80 +254,69 @@ impl<'a> DeliveryRun<'a> {
         Ok(())
     }
 
-    /// Claims the changes of these entries and sends their call, which writes these stock levels. Returns an
-    /// accepted answer, which the caller must complete. `None` if nothing was sent or the outcome needs no
-    /// parsing.
+    /// Makes the call of these entries, which writes these stock levels.
     async fn send_entries<T>(
         &mut self,
         request: Result<PlatformRequest, InvalidRequest>,
         entries: &[CallEntry<T>],
         levels: &[StockLevelWrite],
-    ) -> Result<Option<AnsweredExchange>, JobError> {
-        let Some(seen_at) = entries.iter().map(|entry| entry.seen_at).min() else { return Ok(None) };
+        accepted: &impl RecordAnswer,
+    ) -> Result<(), JobError> {
+        let Some(seen_at) = entries.iter().map(|entry| entry.seen_at).min() else { return Ok(()) };
         let evidence: Vec<ClaimEvidence> = entries.iter().map(|entry| entry.evidence.clone()).collect();
         let request = request?;
         self.context.wait_until_claimable().await?;
         let permit = self.context.reserve_call(request.operation, self.lane, PacePayment::Paid).await?;
         if self.context.moment().duration_since(seen_at) > PREFLIGHT_MAX_AGE || !permit.may_send() {
             permit.return_unused();
-            return Ok(None);
+            return Ok(());
         }
         let changes: Vec<ClaimedChange> =
             evidence.iter().map(|claimed| ClaimedChange { id: claimed.id, written: None }).collect();
         let call_claim = ClaimedCall {
             run: self.run,
             lane: self.lane,
-            request: &request,
+            request,
             changes: &changes,
             stock_levels: levels,
             planned: &[],
             evidence: &evidence,
         };
-        let Some(begun) = claim::claim_call(self.context, &call_claim).await? else {
-            permit.return_unused();
-            return Ok(None);
+        let (answer, end) = match claim::send_call(self.context, permit, call_claim, accepted).await? {
+            CallOutcome::Ended(answer, end) => (answer, end),
+            CallOutcome::NotClaimed(unused) => {
+                unused.return_unused();
+                return Ok(());
+            }
         };
-        let answer = self.context.send_exchange(permit, begun, request).await;
         self.summary.calls += 1;
         let (operation, names) = (answer.reply.operation, quarantine::entry_names(&evidence));
-        let ids: Vec<ChangeId> = changes.iter().map(|claimed| claimed.id).collect();
-        match claim::complete_unaccepted(self.context, &ids, &answer).await? {
-            CallOutcome::Answered => {
+        match end {
+            CallEnd::Accepted(moves) => {
                 self.consecutive_refusals = 0;
                 self.context.record_success(operation, &names).await?;
-                return Ok(Some(answer));
+                log_outcomes(self.context, &moves).await;
+                self.summary.count_outcomes(&moves);
             }
-            CallOutcome::InDoubt => {
+            CallEnd::InDoubt => {
                 // `settle` judges the update of a product, and also its repetition.
                 if operation != Operation::UpdateProduct {
                     self.context.record_failure(operation, &names, &reply_message(&answer.reply)).await?;
                 }
-                self.summary.in_doubt += ids.len() as u64;
+                self.summary.in_doubt += changes.len() as u64;
             }
-            CallOutcome::Throttled => {}
-            CallOutcome::NotSent(why) => self.stop_calls(why),
-            CallOutcome::Rejected { status, why } => {
+            CallEnd::Throttled => {}
+            CallEnd::NotSent(why) => self.stop_calls(why),
+            CallEnd::Rejected { status, why } => {
                 self.handle_refusal(&evidence, (status, why), &answer).await?
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     fn stop_calls(&mut self, why: String) {
         self.is_cut_off = true;
         self.summary.note_failure(why);
-    }
-
-    /// Records an answer by an [`AnswerRecord`], which `attempt` makes and commits. Repeats the attempt after a
-    /// transient error.
-    async fn complete_answer<F: Future<Output = Result<Vec<ChangeOutcome>, StoreError>>>(
-        &mut self,
-        attempt: impl Fn() -> F,
-    ) -> Result<(), JobError> {
-        let moves = self.context.retry_commit(RECORD_ANSWER, attempt).await?;
-        log_outcomes(self.context, &moves).await;
-        self.summary.count_outcomes(&moves);
-        Ok(())
     }
 }
 

@@ -6,23 +6,22 @@
 
 use super::facts::ProductFacts;
 use super::{
-    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
-    unmatched_outcome,
+    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
 };
-use crate::client::wire::{self, MalformedBody, WriteAnswer, WriteOutcome};
+use crate::client::wire::{self, WriteOutcome};
+use crate::exec::JobError;
 use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::{self, ReadOrigin, TimedRead, product_key};
 use crate::exec::quarantine::EntryRoute;
-use crate::exec::{JobContext, JobError};
-use crate::model::{ChangeId, ExchangeId, Operation, Quantity, Sku, WarehouseId};
+use crate::model::{ChangeId, ExchangeId, Operation, Position, Quantity, Sku, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeRejection, ChangeState, ProductUpdate, Reason};
 use crate::projection;
 use crate::push::brake::judge_update;
-use crate::push::claim::store_wait_reasons;
+use crate::push::claim::{RecordAnswer, store_wait_reasons};
 use crate::reconcile::product_update::{ShownFields, checkable_fields};
 use crate::reconcile::{ChangePlan, ProductLack};
-use crate::store::{ChangeOutcome, ProductStock, StockLevelWrite, Store, StoreError};
+use crate::store::{ChangeOutcome, ProductStock, StockLevelWrite, Store, StoreError, WriteTransaction};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -76,12 +75,9 @@ pub(super) async fn deliver_update(
         return Ok(true);
     }
     let request = wire::update_product(body);
-    if let Some(answer) = deliver.send_entries(request, std::slice::from_ref(&entry), writes).await? {
-        // In doubt, the stock levels stay occupied until the update can no longer take effect.
-        let parsed = wire::decode_product_answer(&answer.reply.body);
-        let (context, sent) = (deliver.context, (id, &sku, writes.as_slice()));
-        deliver.complete_answer(|| record_update(context, &answer, sent, &parsed)).await?;
-    }
+    // In doubt, the stock levels stay occupied until the update can no longer take effect.
+    let accepted = AcceptedProductUpdate { id, sku: &sku, writes };
+    deliver.send_entries(request, std::slice::from_ref(&entry), writes, &accepted).await?;
     Ok(true)
 }
 
@@ -193,26 +189,37 @@ fn plan_update(
     }
 }
 
-async fn record_update(
-    context: &JobContext,
-    answer: &AnsweredExchange,
-    (id, sku, writes): (ChangeId, &Sku, &[StockLevelWrite]),
-    parsed: &Result<WriteAnswer<wire::Product>, MalformedBody>,
-) -> Result<Vec<ChangeOutcome>, StoreError> {
-    let mut record = AnswerRecord::begin(context, answer).await?;
-    if let Ok(parsed) = parsed {
-        let when = (record.ended, answer.sent_at);
-        projection::project_product_answer(&mut record.write, answer.id, when, writes, parsed).await?;
-        record.write.quarantine_lift(Operation::UpdateProduct, sku.as_str()).await?;
-    }
-    let outcome = match parsed {
-        Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
-        // No record is required, because an update creates no id.
-        Ok(parsed) if parsed.was_successful == Some(true) => {
-            let detail = "the product was updated; its quantities are unchanged";
-            ChangeOutcome::new(id, ChangeState::Applied, None, detail)
+/// Accepted answer to the update of a product, whose stock levels keep their quantities.
+struct AcceptedProductUpdate<'a> {
+    id: ChangeId,
+    sku: &'a Sku,
+    writes: &'a [StockLevelWrite],
+}
+
+impl RecordAnswer for AcceptedProductUpdate<'_> {
+    async fn record(
+        &self,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        ended: Position,
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
+        let parsed = wire::decode_product_answer(&answer.reply.body);
+        if let Ok(parsed) = &parsed {
+            let when = (ended, answer.sent_at);
+            projection::project_product_answer(write, answer.id, when, self.writes, parsed).await?;
+            write.quarantine_lift(Operation::UpdateProduct, self.sku.as_str()).await?;
         }
-        Ok(_) | Err(_) => unmatched_outcome(id),
-    };
-    record.commit(vec![outcome]).await
+        let outcome = match parsed {
+            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => {
+                refusal_outcome(self.id, &parsed.messages)
+            }
+            // No record is required, because an update creates no id.
+            Ok(parsed) if parsed.was_successful == Some(true) => {
+                let detail = "the product was updated; its quantities are unchanged";
+                ChangeOutcome::new(self.id, ChangeState::Applied, None, detail)
+            }
+            Ok(_) | Err(_) => unmatched_outcome(self.id),
+        };
+        Ok(vec![outcome])
+    }
 }

@@ -2,20 +2,20 @@
 //! explicit.
 
 use super::{
-    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
-    unmatched_outcome,
+    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, CreatedShipment, InvalidRequest, WriteOutcome};
+use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::OrderSnapshot;
-use crate::exec::{JobContext, JobError};
-use crate::model::{LineItemId, Operation, OrderId};
+use crate::model::{LineItemId, Operation, OrderId, Position};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentCreate};
 use crate::projection;
+use crate::push::claim::RecordAnswer;
 use crate::reconcile::ChangePlan;
 use crate::reconcile::shipments::{ClaimedLine, OrderFact, plan_shipment};
-use crate::store::{ChangeOutcome, Store, StoreError};
+use crate::store::{ChangeOutcome, Store, StoreError, WriteTransaction};
 use serde_json::json;
 
 /// Limit of orders per call. Each order costs a read, so more orders would save few calls and delay the first
@@ -48,9 +48,7 @@ pub(super) async fn deliver_shipments(
     for change in turn {
         entries.extend(plan_entry(deliver, change).await?);
     }
-    if let Some(answer) = deliver.send_entries(shipments_request(&entries), &entries, &[]).await? {
-        complete_shipments(deliver, &entries, &answer).await?;
-    }
+    deliver.send_entries(shipments_request(&entries), &entries, &[], &AcceptedShipments(&entries)).await?;
     Ok(true)
 }
 
@@ -106,43 +104,37 @@ fn wire_order(entry: &ShipmentCallEntry) -> wire::ShipmentOrder {
     wire::ShipmentOrder { order_id: *order_id, lines: lines.iter().map(line).collect() }
 }
 
-/// Completes each order by the request that its record echoes. An order with no record, or with two, is in
-/// doubt then.
-async fn complete_shipments(
-    deliver: &mut DeliveryRun<'_>,
-    entries: &[ShipmentCallEntry],
-    answer: &AnsweredExchange,
-) -> Result<(), JobError> {
-    let decoded = wire::decode_created_shipments(&answer.reply.body);
-    let records = decoded.map(|decoded| decoded.records).unwrap_or_default();
-    let context = deliver.context;
-    deliver.complete_answer(|| record_shipments(context, answer, entries, &records)).await
-}
+/// Accepted answer to the call of these entries. Each order is completed by the request that its record echoes.
+/// An order with no record, or with two, is in doubt then.
+struct AcceptedShipments<'a>(&'a [ShipmentCallEntry]);
 
-async fn record_shipments(
-    context: &JobContext,
-    answer: &AnsweredExchange,
-    entries: &[ShipmentCallEntry],
-    records: &[CreatedShipment],
-) -> Result<Vec<ChangeOutcome>, StoreError> {
-    let mut record = AnswerRecord::begin(context, answer).await?;
-    let write = &mut record.write;
-    let orders: Vec<OrderId> = entries.iter().map(|entry| entry.content.0).collect();
-    projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, records).await?;
-    let mut moves = Vec::new();
-    for CallEntry { evidence, content: (order_id, _), .. } in entries {
-        let created = projection::shipment_record(records, *order_id);
-        if let Some(refused) = created.filter(|created| created.outcome() == WriteOutcome::Refused) {
-            moves.push(refusal_outcome(evidence.id, &refused.messages));
-            continue;
+impl RecordAnswer for AcceptedShipments<'_> {
+    async fn record(
+        &self,
+        write: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        _: Position,
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
+        let decoded = wire::decode_created_shipments(&answer.reply.body);
+        let records: &[CreatedShipment] = &decoded.map(|decoded| decoded.records).unwrap_or_default();
+        let orders: Vec<OrderId> = self.0.iter().map(|entry| entry.content.0).collect();
+        projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, records).await?;
+        let mut moves = Vec::new();
+        for CallEntry { evidence, content: (order_id, _), .. } in self.0 {
+            let created = projection::shipment_record(records, *order_id);
+            if let Some(refused) = created.filter(|created| created.outcome() == WriteOutcome::Refused) {
+                moves.push(refusal_outcome(evidence.id, &refused.messages));
+                continue;
+            }
+            let Some(made) = created.and_then(|created| projection::created_shipment(created, *order_id))
+            else {
+                moves.push(unmatched_outcome(evidence.id));
+                continue;
+            };
+            write.delivery_created(evidence.id, made.id.0).await?;
+            let detail = format!("shipment {}", made.id);
+            moves.push(ChangeOutcome::new(evidence.id, ChangeState::Applied, None, detail));
         }
-        let Some(made) = created.and_then(|created| projection::created_shipment(created, *order_id)) else {
-            moves.push(unmatched_outcome(evidence.id));
-            continue;
-        };
-        write.delivery_created(evidence.id, made.id.0).await?;
-        let detail = format!("shipment {}", made.id);
-        moves.push(ChangeOutcome::new(evidence.id, ChangeState::Applied, None, detail));
+        Ok(moves)
     }
-    record.commit(moves).await
 }

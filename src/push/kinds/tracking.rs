@@ -4,19 +4,18 @@
 //! A change that names its shipment by key waits until that shipment exists, without a call.
 
 use super::{
-    AnswerRecord, CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome,
-    unmatched_outcome,
+    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
 };
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
-use crate::model::{ChangeId, Operation, ShipmentId, ShipmentItemId};
+use crate::model::{ChangeId, Operation, Position, ShipmentId, ShipmentItemId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentRef, TrackingSubmit};
-use crate::push::claim::store_wait_reasons;
+use crate::push::claim::{RecordAnswer, store_wait_reasons};
 use crate::reconcile::ChangePlan;
 use crate::reconcile::tracking::{ItemFact, TrackingItem, plan_tracking};
-use crate::store::{ChangeOutcome, ReferencedChange, Store, StoreError};
+use crate::store::{ChangeOutcome, ReferencedChange, Store, StoreError, WriteTransaction};
 use serde_json::json;
 
 /// Limit of shipments per call; each costs a read.
@@ -60,9 +59,7 @@ pub(super) async fn deliver_trackings(
     for change in turn {
         entries.extend(plan_entry(deliver, change).await?);
     }
-    if let Some(answer) = deliver.send_entries(trackings_request(&entries), &entries, &[]).await? {
-        complete_trackings(deliver, &entries, &answer).await?;
-    }
+    deliver.send_entries(trackings_request(&entries), &entries, &[], &AcceptedTrackings(&entries)).await?;
     Ok(was_sent)
 }
 
@@ -180,30 +177,33 @@ pub(super) fn trackings_request(entries: &[TrackingCallEntry]) -> Result<Platfor
     wire::submit_tracking(&entries.iter().map(|entry| entry.content.clone()).collect::<Vec<_>>())
 }
 
-/// Completes each shipment by the request that its record echoes. A shipment with no record, or with two, is
-/// in doubt then.
-async fn complete_trackings(
-    deliver: &mut DeliveryRun<'_>,
-    entries: &[TrackingCallEntry],
-    answer: &AnsweredExchange,
-) -> Result<(), JobError> {
-    let decoded = wire::decode_tracking_answers(&answer.reply.body);
-    let records = decoded.map(|decoded| decoded.records).unwrap_or_default();
-    let moves = entries.iter().map(|entry| {
-        let (id, shipment) = (entry.evidence.id, entry.content.shipment_id);
-        let mut of_shipment = records.iter().filter(|record| record.shipment_id() == Some(shipment));
-        match (of_shipment.next(), of_shipment.next()) {
-            (Some(only), None) if only.outcome() == WriteOutcome::Done => {
-                let detail = format!("{} item(s) of shipment {shipment}", entry.content.lines.len());
-                ChangeOutcome::new(id, ChangeState::Applied, None, detail)
+/// Accepted answer to the call of these entries. Each shipment is completed by the request that its record
+/// echoes. A shipment with no record, or with two, is in doubt then.
+struct AcceptedTrackings<'a>(&'a [TrackingCallEntry]);
+
+impl RecordAnswer for AcceptedTrackings<'_> {
+    async fn record(
+        &self,
+        _: &mut WriteTransaction,
+        answer: &AnsweredExchange,
+        _: Position,
+    ) -> Result<Vec<ChangeOutcome>, StoreError> {
+        let decoded = wire::decode_tracking_answers(&answer.reply.body);
+        let records = decoded.map(|decoded| decoded.records).unwrap_or_default();
+        let moves = self.0.iter().map(|entry| {
+            let (id, shipment) = (entry.evidence.id, entry.content.shipment_id);
+            let mut of_shipment = records.iter().filter(|record| record.shipment_id() == Some(shipment));
+            match (of_shipment.next(), of_shipment.next()) {
+                (Some(only), None) if only.outcome() == WriteOutcome::Done => {
+                    let detail = format!("{} item(s) of shipment {shipment}", entry.content.lines.len());
+                    ChangeOutcome::new(id, ChangeState::Applied, None, detail)
+                }
+                (Some(only), None) if only.outcome() == WriteOutcome::Refused => {
+                    refusal_outcome(id, &only.messages)
+                }
+                _ => unmatched_outcome(id),
             }
-            (Some(only), None) if only.outcome() == WriteOutcome::Refused => {
-                refusal_outcome(id, &only.messages)
-            }
-            _ => unmatched_outcome(id),
-        }
-    });
-    let (context, moves) = (deliver.context, moves.collect::<Vec<_>>());
-    let attempt = || async { AnswerRecord::begin(context, answer).await?.commit(moves.clone()).await };
-    deliver.complete_answer(attempt).await
+        });
+        Ok(moves.collect())
+    }
 }

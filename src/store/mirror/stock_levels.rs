@@ -120,6 +120,9 @@ impl Store {
     /// Returns these stock levels in their order, some maybe equal, under the platform's spelling where it is
     /// known.
     pub async fn stock_levels_resolve(&self, levels: &[StockLevel]) -> Result<Vec<StockLevel>> {
+        if levels.is_empty() {
+            return Ok(Vec::new());
+        }
         let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m \
                                     WHERE m.spelling = value->>0), value->>0) \
                    FROM json_each(?1) ORDER BY key";

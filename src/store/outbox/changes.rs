@@ -243,6 +243,9 @@ impl Store {
 
     /// Returns those of these changes that are pending, by id.
     pub async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
         let sql = concat!(
             change_rows!(),
             " WHERE state = 'pending' AND id IN (SELECT value FROM json_each(?1)) ORDER BY id"
@@ -319,6 +322,9 @@ impl Store {
 
     /// Returns the keys of these changes.
     pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>> {
+        if changes.is_empty() {
+            return Ok(BTreeMap::new());
+        }
         let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
         let rows: Vec<(ChangeId, LossyText)> =
             self.fetch_all(sql, (json_rows(changes),), "read the keys of changes").await?;
