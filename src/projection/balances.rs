@@ -42,9 +42,9 @@ fn unreadable_skus(decoded: &DecodedAnswer<BalanceFact<'_>>) -> (Vec<Sku>, bool)
     let came: BTreeSet<&str> = decoded.records.iter().map(|record| record.sku.as_str()).collect();
     let (mut skus, mut hides) = (Vec::new(), false);
     for parked in &decoded.parked {
-        match parked.sku.as_ref().and_then(|sku| Sku::new(sku.as_str()).ok()) {
+        match &parked.sku {
             Some(sku) if came.contains(sku.as_str()) => {}
-            Some(sku) => skus.push(sku),
+            Some(sku) => skus.push(sku.clone()),
             None => hides = true,
         }
     }

@@ -125,7 +125,8 @@ impl VerifyReport {
     /// is no difference: a record that is unreadable in whole or part, and an empty answer.
     fn compare_answer(&mut self, mirror: &[VerifyRow], decoded: &DecodedAnswer<ProductBalance<'_>>) {
         let is_empty = decoded.records.is_empty() && decoded.parked.is_empty();
-        let unread: BTreeSet<&str> = decoded.parked.iter().filter_map(|p| p.sku.as_deref()).collect();
+        let unread: BTreeSet<&str> =
+            decoded.parked.iter().filter_map(|p| p.sku.as_ref().map(Sku::as_str)).collect();
         let hides = is_empty || decoded.parked.iter().any(|parked| parked.sku.is_none());
         let mut service: BTreeMap<(String, i64), i64> = BTreeMap::new();
         for product in &decoded.records {

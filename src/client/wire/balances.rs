@@ -140,11 +140,11 @@ fn hold_duplicates(records: &[ProductBalance<'_>]) -> bool {
 fn read_one_by_one<'a>(what: &'static str, list: &'a str) -> Result<BalanceRecords<'a>, MalformedBody> {
     let raws = raw_records(what, list)?;
     let mut parked = Vec::new();
-    let mut of_sku: BTreeMap<String, Vec<(usize, Option<ProductBalance<'a>>)>> = BTreeMap::new();
+    let mut of_sku: BTreeMap<Sku, Vec<(usize, Option<ProductBalance<'a>>)>> = BTreeMap::new();
     for (index, raw) in raws.iter().enumerate() {
         let (record, parts) = read_balance(index, raw);
         let named = parts.first().and_then(|part| part.sku.clone());
-        if let Some(sku) = record.as_ref().map(|record| record.sku.to_string()).or(named) {
+        if let Some(sku) = record.as_ref().map(|record| record.sku.clone()).or(named) {
             of_sku.entry(sku).or_default().push((index, record));
         }
         parked.extend(parts);
@@ -160,7 +160,7 @@ fn read_one_by_one<'a>(what: &'static str, list: &'a str) -> Result<BalanceRecor
         for (index, record) in same_sku {
             let why = "the answer holds this SKU twice, and the records differ";
             if let Some(record) = record {
-                let sku = Some(record.sku.to_string());
+                let sku = Some(record.sku);
                 parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, raws[index]) });
             }
         }
@@ -205,7 +205,7 @@ fn read_balance<'a>(index: usize, raw: &'a RawValue) -> (Option<ProductBalance<'
             },
             Err(error) => format!("Warehouses[{at}]: {error}"),
         };
-        let sku = Some(product.sku.to_string());
+        let sku = Some(product.sku.clone());
         parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, entry) });
     }
     let balance = ProductBalance {
@@ -359,7 +359,10 @@ mod tests {
                 assert_eq!((found.as_slice(), decoded.parked.len()), (*read, *parked), "{list}");
                 let partly = decoded.records.iter().filter(|r| r.warehouses_parked > 0).count();
                 assert_eq!(partly, usize::from(*parked > 0 && read.len() == 1 && read[0].0 == "A"), "{list}");
-                assert!(decoded.parked.iter().all(|parked| parked.sku.as_deref() == Some("A")), "{list}");
+                assert!(
+                    decoded.parked.iter().all(|parked| parked.sku.as_ref().map(Sku::as_str) == Some("A")),
+                    "{list}"
+                );
             }
         }
     }
@@ -369,7 +372,7 @@ mod tests {
         let body = br#"[{"Sku":"A","Warehouses":[{"WarehouseId":7}]}]"#;
         let decoded = decode_balances(body).unwrap();
         let parked = &decoded.parked[0];
-        assert_eq!(parked.sku.as_deref(), Some("A"));
+        assert_eq!(parked.sku.as_ref().map(Sku::as_str), Some("A"));
         assert!(parked.why.starts_with("Warehouses[0]: missing field"), "{}", parked.why);
         assert_eq!(decoded.records[0].warehouses_parked, 1);
     }

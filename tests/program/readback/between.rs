@@ -15,6 +15,8 @@ pub enum Odd {
     Lacks(String),
     /// The record of a SKU is unreadable.
     Unreadable(String),
+    /// The record of a SKU has a number as its SKU.
+    Numbered(String),
     /// The quantity of one stock level is null.
     Null(String, i64),
     /// One warehouse is missing in the record of a SKU.
@@ -139,6 +141,7 @@ impl Odd {
             Odd::Silent(most) if asked <= *most => products.clear(),
             Odd::Silent(_) => {}
             Odd::Unreadable(sku)
+            | Odd::Numbered(sku)
             | Odd::Null(sku, _)
             | Odd::Unlinked(sku, _)
             | Odd::Twice(sku, _)
@@ -163,6 +166,7 @@ impl Odd {
         };
         match self {
             Odd::Unreadable(_) => product["QuantityOnHand"] = json!("many"),
+            Odd::Numbered(_) => product["Sku"] = json!(17),
             Odd::Null(_, warehouse) => {
                 let level = place(product, *warehouse);
                 product["Warehouses"][level]["QuantityOnHand"] = Value::Null;

@@ -4,7 +4,7 @@
 //! unreadable record is parked alone and the others are kept.
 
 use super::lenient::{self, LenientObject};
-use crate::model::cut_reason;
+use crate::model::{Sku, cut_reason};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -73,8 +73,8 @@ pub struct PageInfo {
 pub struct ParkedRecord {
     /// Position of the record in the answer, from 0.
     pub index: usize,
-    /// The SKU of the record, if readable.
-    pub sku: Option<String>,
+    /// The SKU of the record, if readable. It may be any SKU otherwise.
+    pub sku: Option<Sku>,
     /// The unreadable part and the reason.
     pub why: String,
     /// The record as received, truncated to 2,000 characters.
@@ -99,16 +99,16 @@ impl ParkedRecord {
                 Some(format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)))
             })
         };
-        self.sku.clone().or_else(id)
+        self.sku.as_ref().map(Sku::to_string).or_else(id)
     }
 }
 
 #[derive(Deserialize)]
 struct NamedRecord {
     #[serde(rename = "Sku", default, deserialize_with = "lenient::opt")]
-    sku: Option<String>,
+    sku: Option<Sku>,
     #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
-    sku_number: Option<String>,
+    sku_number: Option<Sku>,
 }
 
 /// The records of an answer.
@@ -292,10 +292,15 @@ mod tests {
         for (raw, sku, subject) in [
             (r#"{"SkuNumber":"A"}"#, Some("A"), Some("A")),
             (r#"{"Id":7,"OrderId":"x","Quantity":{}}"#, None, Some("OrderId x")),
+            (r#"{"Id":7,"Sku":17}"#, None, Some("Id 7")),
             ("[1]", None, None),
         ] {
             let parked = ParkedRecord::new(0, "odd", serde_json::from_str(raw).unwrap());
-            assert_eq!((parked.sku.as_deref(), parked.subject().as_deref()), (sku, subject), "{raw}");
+            assert_eq!(
+                (parked.sku.as_ref().map(Sku::as_str), parked.subject().as_deref()),
+                (sku, subject),
+                "{raw}"
+            );
         }
     }
 }

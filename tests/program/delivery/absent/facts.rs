@@ -177,6 +177,25 @@ async fn an_unreadable_record_is_not_absence_and_refuses_nothing() {
 }
 
 #[tokio::test]
+async fn a_record_whose_sku_is_a_number_proves_the_absence_of_no_sku() {
+    let scene = Scene::open().await;
+    let level = scene.some_levels(8).await.remove(0);
+    scene.odd(Odd::Numbered(level.sku.clone()), ALWAYS);
+    scene.run(JobKind::Balances).await;
+    scene.later(MINUTES);
+    scene.adjust("ours", &level, -1).await;
+    scene.push().await;
+    assert_eq!(missing(&scene).await, 0);
+    assert_eq!(scene.state("ours").await, "held", "{:?}", scene.fate("ours").await);
+    scene.even();
+    scene.later(A_MOMENT);
+    scene.settle().await;
+    scene.push().await;
+    assert_eq!(scene.state("ours").await, "applied", "{:?}", scene.fate("ours").await);
+    assert_eq!(scene.holds(&level).await, level.quantity - 1);
+}
+
+#[tokio::test]
 async fn an_answer_that_is_empty_where_all_were_known_decides_nothing_in_a_small_shop() {
     let scene = Scene::open().await;
     let levels = scene.some_levels(8).await;
