@@ -40,7 +40,7 @@ pub(super) enum CallOutcome {
     /// Not sent, because the claim gate is closed, or because a change or a stock level moved since the plan.
     NotClaimed(Permit),
     /// Sent, or refused by the transport; the outcome is committed.
-    Ended(AnsweredExchange, CallEnd),
+    Ended(Box<AnsweredExchange>, CallEnd),
 }
 
 pub(super) enum CallEnd {
@@ -106,7 +106,7 @@ pub(super) async fn send_call(
     let changes: Vec<ChangeId> = claim.changes.iter().map(|claimed| claimed.id).collect();
     let answer = context.send_exchange(permit, begun, claim.request).await;
     let end = end_call(context, &changes, &answer, accepted).await?;
-    Ok(CallOutcome::Ended(answer, end))
+    Ok(CallOutcome::Ended(Box::new(answer), end))
 }
 
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock

@@ -271,7 +271,7 @@ struct AnsweredUpdate {
     context: JobContext,
     run: RunId,
     entries: Vec<QuantityEntry>,
-    answer: AnsweredExchange,
+    answer: Box<AnsweredExchange>,
 }
 
 impl AnsweredUpdate {
