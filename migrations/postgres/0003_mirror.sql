@@ -375,7 +375,7 @@ SELECT year, month, CAST(payload->>'total_revenue' AS DOUBLE PRECISION),
 FROM report_month
 WHERE report = 'business_health';
 
--- Once for each statement, because a page updates 1000 products: a trigger of each row took 10 ms for them and
+-- Once for each statement, because a page updates 1000 products: a trigger for each row took 10 ms for them,
 -- this one takes 2 ms.
 CREATE FUNCTION product_after_update() RETURNS TRIGGER
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$

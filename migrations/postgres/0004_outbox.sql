@@ -6,8 +6,8 @@
 -- The search_path of the functions below, as in 0002_journal.sql.
 SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', FALSE);
 
--- The trigger `outbox_insert_guard` assigns the id. A default would hide an id that a program gives, and would
--- take the value before the lock.
+-- The trigger `outbox_insert_guard` assigns the id. A default would hide an id that a program gives, and it
+-- would take the value before the lock.
 CREATE TABLE outbox (
     id BIGINT PRIMARY KEY,
     key TEXT COLLATE "C" NOT NULL CONSTRAINT outbox_key UNIQUE
