@@ -139,6 +139,7 @@ async fn claim_call(
     Ok(Some(begun))
 }
 
+/// Commits the outcome of a call by the verdict on its answer.
 async fn end_call(
     context: &JobContext,
     changes: &[ChangeId],
