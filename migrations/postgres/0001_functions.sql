@@ -35,7 +35,8 @@ RETURN CASE WHEN ms BETWEEN -62135596800000 AND 253402300799999 THEN to_char(
     'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END;
 
 -- Text as milliseconds; NULL for text that is no date with an optional time and zone. Without a zone it is
--- UTC.
+-- UTC. EXCEPTION needs a subtransaction, which no parallel query may start: neither this function nor those
+-- that call it are PARALLEL SAFE.
 CREATE FUNCTION time_ms(written TEXT) RETURNS BIGINT LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
     IF written !~ ('^[0-9]{4}-[0-9]{2}-[0-9]{2}'
@@ -51,10 +52,10 @@ $$;
 
 -- The Julian day as SQLite rounds it to a double. Equal doubles lead both engines to equal decisions on the
 -- age of a count.
-CREATE FUNCTION julianday(written TEXT) RETURNS DOUBLE PRECISION LANGUAGE sql IMMUTABLE PARALLEL SAFE
+CREATE FUNCTION julianday(written TEXT) RETURNS DOUBLE PRECISION LANGUAGE sql IMMUTABLE
 RETURN (time_ms(written) + 210866760000000)::DOUBLE PRECISION / 86400000;
 
-CREATE FUNCTION unixepoch(written TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE
+CREATE FUNCTION unixepoch(written TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE
 RETURN floor(time_ms(written) / 1000.0)::BIGINT;
 
 -- The two forms of strftime in the statements; NULL for every other form.
@@ -64,7 +65,7 @@ RETURN CASE WHEN format = '%Y-%m-%dT%H:%M:%fZ' AND modifier = 'unixepoch'
        THEN time_text(round(seconds * 1000)::BIGINT) END;
 
 CREATE FUNCTION strftime(format TEXT, written TEXT, modifier TEXT) RETURNS TEXT
-LANGUAGE sql STABLE PARALLEL SAFE
+LANGUAGE sql STABLE
 RETURN CASE WHEN format = '%Y-%m-%dT%H:%M:%fZ' AND modifier = '-1 second'
        THEN time_text(time_ms(written) - 1000) END;
 
@@ -148,3 +149,11 @@ CREATE AGGREGATE group_concat(TEXT, TEXT) (SFUNC = group_concat_next, STYPE = TE
 
 CREATE FUNCTION iif(condition BOOLEAN, yes anycompatible, no anycompatible) RETURNS anycompatible
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT CASE WHEN $1 THEN $2 ELSE $3 END $$;
+
+-- Text as upper-case hexadecimal digits of its bytes, and back. SQLite reads text of other programs that is no
+-- UTF-8 by them.
+CREATE FUNCTION hex(written TEXT) RETURNS TEXT LANGUAGE sql STABLE PARALLEL SAFE
+RETURN upper(encode(convert_to(written, 'UTF8'), 'hex'));
+
+CREATE FUNCTION unhex(digits TEXT) RETURNS TEXT LANGUAGE sql STABLE PARALLEL SAFE
+RETURN convert_from(decode(digits, 'hex'), 'UTF8');

@@ -83,6 +83,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("croner", &["src/schedule/rule.rs"]),
     ("reqwest", &["src/client/"]),
     ("sqlx", &["src/store/", "src/sandbox/"]),
+    ("sqlx::sqlite", &["src/store/engine/", "src/sandbox/"]),
     ("axum", &["src/sandbox/"]),
     ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
@@ -449,6 +450,7 @@ fn planted_violations_are_found() {
     let crates = |path: &str, text: &str| check_crates(&Source::new(path, text)).len();
     assert_eq!(crates("src/exec/mod.rs", "let pool: sqlx::Pool<Sqlite>;"), 1);
     assert_eq!(crates("src/limiter/window.rs", "use governor::Quota;"), 1);
+    assert_eq!(crates("src/store/outbox/changes.rs", "use sqlx::sqlite::SqliteRow;"), 1);
     assert_eq!(crates("src/limiter/pacer.rs", "use governor::Quota;\nuse my_sqlx::X;"), 0);
 
     let shape = |text: &str| check_shape(&Source::new("src/model/x.rs", text)).len();

@@ -54,7 +54,7 @@ impl WriteTransaction {
         integration_key: Option<&str>,
     ) -> Result<()> {
         let digest = integration_key.map(|key| binding.salted_digest(key));
-        let sql = "UPDATE account_binding SET base_url = ?1, key_digest = coalesce(?2, key_digest)";
+        let sql = "UPDATE account_binding SET base_url = $1, key_digest = coalesce($2, key_digest)";
         self.execute(sql, (base_url, digest), "store the account binding").await
     }
 }

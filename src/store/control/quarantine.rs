@@ -59,7 +59,7 @@ impl Store {
 
     /// Returns the quarantined entries of one operation.
     pub async fn quarantine_by_operation(&self, operation: Operation) -> Result<Vec<QuarantineRow>> {
-        let sql = concat!(quarantine_rows!(), " WHERE operation = ?1 ORDER BY subject");
+        let sql = concat!(quarantine_rows!(), " WHERE operation = $1 ORDER BY subject");
         self.fetch_all(sql, (operation.as_str(),), "read the quarantine").await
     }
 }
@@ -74,15 +74,15 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<()> {
         let sql = "INSERT INTO quarantine (operation, subject, since_ms, tried_ms, failures, why) \
-                   VALUES (?1, ?2, ?3, ?3, 1, ?4) \
+                   VALUES ($1, $2, $3, $3, 1, $4) \
                    ON CONFLICT (operation, subject) DO UPDATE SET \
-                       tried_ms = excluded.tried_ms, failures = failures + 1, why = excluded.why";
+                       tried_ms = excluded.tried_ms, failures = quarantine.failures + 1, why = excluded.why";
         self.execute(sql, (operation.as_str(), subject, at.0, cut_reason(why)), "quarantine an entry").await
     }
 
     /// Makes an attempt due for an entry, under every operation; returns false if it is not quarantined.
     pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool> {
-        let sql = concat!(quarantine_rows!(), " WHERE subject = ?1");
+        let sql = concat!(quarantine_rows!(), " WHERE subject = $1");
         let rows = self.fetch_all(sql, (subject,), "find a quarantined entry").await?;
         if rows.is_empty() {
             return Ok(false);
@@ -94,7 +94,7 @@ impl WriteTransaction {
 
     /// Makes an attempt due for all quarantined entries of an operation, because one of them succeeded.
     pub async fn quarantine_retry_all(&mut self, operation: Operation, at: Timestamp) -> Result<()> {
-        let sql = concat!(quarantine_rows!(), " WHERE operation = ?1");
+        let sql = concat!(quarantine_rows!(), " WHERE operation = $1");
         let rows = self.fetch_all(sql, (operation.as_str(),), "find the quarantined entries").await?;
         self.quarantine_make_due(&rows, at).await
     }
@@ -103,7 +103,7 @@ impl WriteTransaction {
     async fn quarantine_make_due(&mut self, rows: &[QuarantineRow], at: Timestamp) -> Result<()> {
         for row in rows {
             let tried = at.minus(row.next_try().duration_since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
-            let sql = "UPDATE quarantine SET tried_ms = ?3 WHERE operation = ?1 AND subject = ?2";
+            let sql = "UPDATE quarantine SET tried_ms = $3 WHERE operation = $1 AND subject = $2";
             let values = (&row.operation, &row.subject, tried);
             self.execute(sql, values, "schedule an attempt for a quarantined entry").await?;
         }
@@ -112,7 +112,7 @@ impl WriteTransaction {
 
     /// Releases an entry and returns true if it was quarantined.
     pub async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool> {
-        let sql = "DELETE FROM quarantine WHERE operation = ?1 AND subject = ?2";
+        let sql = "DELETE FROM quarantine WHERE operation = $1 AND subject = $2";
         Ok(self.execute_counting(sql, (operation.as_str(), subject), "release a quarantined entry").await?
             > 0)
     }

@@ -75,7 +75,7 @@ impl Store {
         let mut copying = connect_file(self.path(), false).await?;
         let into = partial.display().to_string();
         let mut copying = tokio::spawn(async move {
-            let done = sqlx::query("VACUUM INTO ?1").bind(into).execute(&mut copying).await;
+            let done = sqlx::query("VACUUM INTO $1").bind(into).execute(&mut copying).await;
             done.map(drop).context("write the copy")
         });
         loop {
@@ -162,7 +162,7 @@ async fn verify_copy(
     }
     let position = sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut copy).await;
     let position: Position = position.context("read the copy's position")?;
-    let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
+    let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, $1, $2)";
     let marked = sqlx::query(sql).bind(at.0).bind(position).execute(&mut copy).await;
     marked.context("mark the copy")?;
     copy.close().await.context("close the copy")?;

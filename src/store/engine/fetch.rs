@@ -1,4 +1,4 @@
-//! Statements with their values as a tuple, in the order of `?1`, `?2` and so on.
+//! Statements with their values as a tuple, in the order of `$1`, `$2` and so on.
 //!
 //! Rows come as structs or tuples. `action` names the statement in an error, to follow "cannot".
 
@@ -6,6 +6,9 @@ use super::error::SqlContext;
 use crate::store::{JournalReader, Result, Store, WriteTransaction};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments as _, Encode, FromRow, SqlSafeStr, Sqlite, Type};
+
+/// Connection of a statement.
+pub(in crate::store) type Connection = SqliteConnection;
 
 pub(in crate::store) trait SqlValues<'q> {
     fn into_arguments(self) -> sqlx::Result<SqliteArguments>;
@@ -38,13 +41,15 @@ sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E);
 sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F);
 sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G);
 sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H);
+sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H, i: I);
+sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H, i: I, j: J);
 
 pub(in crate::store) trait SqlRow: for<'r> FromRow<'r, SqliteRow> + Send + Unpin {}
 
 impl<R: for<'r> FromRow<'r, SqliteRow> + Send + Unpin> SqlRow for R {}
 
 pub(in crate::store) async fn all<R: SqlRow>(
-    from: &mut SqliteConnection,
+    from: &mut Connection,
     sql: impl SqlSafeStr,
     values: impl SqlValues<'_>,
     action: &'static str,
@@ -54,7 +59,7 @@ pub(in crate::store) async fn all<R: SqlRow>(
 }
 
 async fn first<R: SqlRow>(
-    from: &mut SqliteConnection,
+    from: &mut Connection,
     sql: impl SqlSafeStr,
     values: impl SqlValues<'_>,
     action: &'static str,
@@ -149,5 +154,45 @@ impl WriteTransaction {
     ) -> Result<u64> {
         let statement = sqlx::query_with(sql, values.into_arguments().context(action)?);
         Ok(statement.execute(&mut *self.tx).await.context(action)?.rows_affected())
+    }
+
+    /// Runs a text that ends with `COMMIT`.
+    ///
+    /// That saves one round trip to the connection's thread. Only for
+    /// [`Durability::Normal`](crate::store::Durability::Normal), whose commits are not noted in the position
+    /// file.
+    pub(in crate::store) async fn commit_with(
+        self,
+        sql: &'static str,
+        values: impl SqlValues<'_>,
+        action: &'static str,
+    ) -> Result<()> {
+        self.commit_rows(sql, values, action).await.map(drop)
+    }
+
+    /// Runs a text as [`Self::commit_with`] does and returns the value of its first row.
+    pub(in crate::store) async fn commit_with_value<T>(
+        self,
+        sql: &'static str,
+        values: impl SqlValues<'_>,
+        action: &'static str,
+    ) -> Result<T>
+    where
+        (T,): SqlRow,
+    {
+        let rows = self.commit_rows(sql, values, action).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| <(T,)>::from_row(row));
+        row.map(|(value,)| value).context(action)
+    }
+
+    async fn commit_rows(
+        self,
+        sql: &'static str,
+        values: impl SqlValues<'_>,
+        action: &'static str,
+    ) -> Result<Vec<SqliteRow>> {
+        debug_assert!(!self.notes_position(), "a Full commit must note its position");
+        let statement = sqlx::query_with(sql, values.into_arguments().context(action)?);
+        self.tx.commit_with(statement).await.context(action)
     }
 }

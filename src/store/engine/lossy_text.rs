@@ -4,9 +4,7 @@
 //! whole query fail, so invalid UTF-8 is read as U+FFFD. A change that contains U+FFFD is rejected.
 
 use crate::outbox::StoredBody;
-use sqlx::error::BoxDynError;
-use sqlx::sqlite::{SqliteTypeInfo, SqliteValueRef};
-use sqlx::{Decode, Sqlite, Type, TypeInfo as _, ValueRef as _};
+use sqlx::{FromRow, Type};
 
 /// Text from arbitrary bytes.
 #[derive(Type)]
@@ -19,33 +17,27 @@ impl From<LossyText> for String {
     }
 }
 
-/// SQL: the column `body` of a change; a body over the limit is replaced by its size.
+/// SQL: the body of a change as the columns of [`StoredBodyRow`].
 ///
-/// SQLite reads the size without loading the text. The limit is [`crate::outbox::BODY_MAX_BYTES`].
-macro_rules! body_column {
+/// The database reads the size without loading the text.
+macro_rules! body_columns {
     () => {
-        "iif(octet_length(body) > 262144, octet_length(body), body) AS body"
+        "CASE WHEN octet_length(body) <= 262144 THEN body END AS body, \
+         CAST(octet_length(body) AS BIGINT) AS body_size"
     };
 }
-pub(in crate::store) use body_column;
+pub(in crate::store) use body_columns;
 
-impl Type<Sqlite> for StoredBody {
-    fn type_info() -> SqliteTypeInfo {
-        <str as Type<Sqlite>>::type_info()
-    }
-
-    fn compatible(info: &SqliteTypeInfo) -> bool {
-        <str as Type<Sqlite>>::compatible(info) || <i64 as Type<Sqlite>>::compatible(info)
-    }
+/// Body of a change; no text above [`crate::outbox::BODY_MAX_BYTES`].
+#[derive(FromRow)]
+pub(in crate::store) struct StoredBodyRow {
+    body: Option<LossyText>,
+    body_size: i64,
 }
 
-impl<'r> Decode<'r, Sqlite> for StoredBody {
-    fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
-        if value.type_info().name() == "INTEGER" {
-            let size = i64::decode(value)?;
-            return Ok(Self::TooLong(u64::try_from(size)?));
-        }
-        Ok(Self::Text(LossyText::decode(value)?.into()))
+impl From<StoredBodyRow> for StoredBody {
+    fn from(row: StoredBodyRow) -> Self {
+        row.body.map_or(Self::TooLong(row.body_size.unsigned_abs()), |body| Self::Text(body.into()))
     }
 }
 
@@ -53,6 +45,6 @@ impl<'r> Decode<'r, Sqlite> for StoredBody {
 mod tests {
     #[test]
     fn the_limit_in_the_queries_is_the_limit_of_bodies() {
-        assert!(body_column!().contains(&format!("> {},", crate::outbox::BODY_MAX_BYTES)));
+        assert!(body_columns!().contains(&format!("<= {} ", crate::outbox::BODY_MAX_BYTES)));
     }
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod backup;
 pub(super) mod bulk;
+pub(super) mod catalog;
 mod columns;
 pub(super) mod connection;
 pub(super) mod error;

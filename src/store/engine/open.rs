@@ -2,14 +2,14 @@
 
 use super::connection::{BUSY_TIMEOUT, ConnectionGuard, ConnectionSlot, StoreOptions, TransactionGuard};
 use super::error::SqlContext;
+use super::fetch::Connection;
 use super::files::{create_for_group, parent_folder, resolve_path};
 use super::migrations::{self, MIGRATIONS};
 use super::position_file::PositionFile;
 use crate::model::Position;
 use crate::store::{DatabaseLock, FileId, Result, StoreError};
-use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow};
-use sqlx::{ConnectOptions as _, Executor as _, Row as _, Sqlite};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+use sqlx::{ConnectOptions as _, Executor as _, Row as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -241,15 +241,9 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Commits with a query that ends with `COMMIT`, which saves one round trip to the connection's thread.
-    /// Only for [`Durability::Normal`], whose commits are not noted in the position file.
-    pub(in crate::store) async fn commit_with(
-        self,
-        query: Query<'static, Sqlite, SqliteArguments>,
-        action: &'static str,
-    ) -> Result<Vec<SqliteRow>> {
-        debug_assert!(self.position_file.is_none(), "a Full commit must note its position");
-        self.tx.commit_with(query).await.context(action)
+    /// Returns true if the commit's position goes into the position file.
+    pub(super) fn notes_position(&self) -> bool {
+        self.position_file.is_some()
     }
 
     /// Commits the transaction.
@@ -282,8 +276,15 @@ fn connect_options(path: &Path, holder: bool) -> SqliteConnectOptions {
         .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(1))
 }
 
-/// Opens a read-only connection beside the holder of the lock.
-pub(in crate::store) async fn open_reader(path: &Path) -> Result<SqliteConnection> {
+/// Opens a read-only connection beside the holder of the lock and begins a transaction that sees the present
+/// state.
+pub(in crate::store) async fn open_snapshot(path: &Path) -> Result<Connection> {
+    let mut reader = open_reader(path).await?;
+    reader.execute("BEGIN").await.context("begin to read the journal")?;
+    Ok(reader)
+}
+
+async fn open_reader(path: &Path) -> Result<Connection> {
     if !path.exists() {
         return Err(StoreError::Missing { path: path.to_owned() });
     }
@@ -309,7 +310,7 @@ mod tests {
         (dir, Store::open(&path, &lock).await.unwrap())
     }
 
-    async fn pragma(connection: &mut SqliteConnection, name: &'static str) -> i64 {
+    async fn pragma(connection: &mut Connection, name: &'static str) -> i64 {
         sqlx::query_scalar(name).fetch_one(connection).await.unwrap()
     }
 
@@ -400,7 +401,7 @@ mod tests {
         let mut number = 0;
         let mut fill = async || {
             let mut write = store.begin_write(Durability::Normal).await.unwrap();
-            let sql = "INSERT INTO body (digest, size, packed) VALUES (?1, 1, zeroblob(8000000))";
+            let sql = "INSERT INTO body (digest, size, packed) VALUES ($1, 1, zeroblob(8000000))";
             number += 1;
             let insert = sqlx::query(sql).bind(format!("{number:016}").into_bytes());
             write.tx.execute(insert).await.unwrap();

@@ -44,7 +44,7 @@ impl Store {
         let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') \
                               FROM backup_marker), \
                           EXISTS (SELECT 1 FROM backup_marker m JOIN event e ON e.position = m.position \
-                              AND e.kind = ?1), \
+                              AND e.kind = $1), \
                           (SELECT host FROM session ORDER BY id DESC LIMIT 1), EXISTS (SELECT 1 FROM session)";
         let (copied_at, is_declared, last_host, is_used): (Option<String>, bool, Option<String>, bool) =
             self.fetch_one(sql, (RESTORE_DECLARED,), "read the backup marker").await?;
@@ -80,7 +80,7 @@ impl WriteTransaction {
     /// Marks the database as restored by a person's declaration; the next start holds doubtful changes.
     pub async fn restore_declare(&mut self, at: Timestamp) -> Result<()> {
         let position = self.event_append(at, RESTORE_DECLARED, "database", None).await?;
-        let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
+        let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, $1, $2)";
         self.execute(sql, (at.0, position.0), "store the backup marker").await
     }
 
@@ -89,7 +89,7 @@ impl WriteTransaction {
     /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over
     /// the lost positions and deletes the backup marker.
     pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64> {
-        let sql = "UPDATE journal_sequence SET position = max(position, ?1)";
+        let sql = "UPDATE journal_sequence SET position = max(position, $1)";
         self.execute(sql, (restored.reached_position.0,), "skip the lost positions").await?;
         self.execute("DELETE FROM backup_marker", (), "delete the backup marker").await?;
         self.requeue_adjusts_in_doubt(at).await?;
@@ -110,7 +110,7 @@ impl WriteTransaction {
     /// since.
     async fn requeue_adjusts_in_doubt(&mut self, at: Timestamp) -> Result<()> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', \
-                   state_changed_ms = ?1 \
+                   state_changed_ms = $1 \
                    WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
         self.execute(sql, (at.0,), "hold the adjusts in doubt").await?;
         self.stock_level_writes_end_orphaned(at).await

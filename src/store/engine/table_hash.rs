@@ -28,7 +28,7 @@ pub(super) async fn table_hashes(connection: &mut SqliteConnection) -> Result<BT
         sqlx::query_as(sql).fetch_all(&mut *connection).await.context("list the tables")?;
     let mut hashes = BTreeMap::new();
     for (table, has_no_rowid) in tables {
-        let sql = "SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid";
+        let sql = "SELECT name, pk FROM pragma_table_info($1) ORDER BY cid";
         let columns: Vec<(String, i64)> =
             sqlx::query_as(sql).bind(&table).fetch_all(&mut *connection).await.context("list the columns")?;
         let mut key: Vec<&(String, i64)> = columns.iter().filter(|(_, rank)| *rank > 0).collect();

@@ -46,7 +46,7 @@ impl Store {
     /// follows every commit.
     pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
-                          coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS decision,
+                          coalesce((SELECT max(position) FROM event WHERE position > $1 AND kind IN ($2, $3, $4, $5)), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
                           coalesce((SELECT max(id) FROM order_read_request), 0) AS order_read_request";
         let values = (last_seen.0, OUTBOX_RESOLVED, BRAKE_RELEASED, ENTRY_RETRIED, QUOTA_LIFTED);

@@ -74,14 +74,14 @@ macro_rules! exchange_details {
 impl Store {
     /// Returns the exchanges that began after one position, up to another, in order.
     pub async fn exchange_details(&self, after: Position, to: Position) -> Result<Vec<ExchangeDetail>> {
-        let sql = concat!(exchange_details!(), " WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id");
+        let sql = concat!(exchange_details!(), " WHERE e.id > $1 AND e.id <= $2 ORDER BY e.id");
         let rows = self.fetch_all(sql, (after.0, to.0), "read the journal's exchanges").await?;
         rows.into_iter().map(ExchangeDetail::from_row).collect()
     }
 
     /// Returns the exchange that began or ended at a position.
     pub async fn exchange_detail(&self, at: Position) -> Result<Option<ExchangeDetail>> {
-        let sql = concat!(exchange_details!(), " WHERE e.id = ?1 OR e.ended = ?1");
+        let sql = concat!(exchange_details!(), " WHERE e.id = $1 OR e.ended = $1");
         let row = self.fetch_optional(sql, (at.0,), "read an exchange").await?;
         row.map(ExchangeDetail::from_row).transpose()
     }
@@ -89,7 +89,7 @@ impl Store {
     /// Returns the events after one position, up to another, in order.
     pub async fn event_list(&self, after: Position, to: Position) -> Result<Vec<JournalEvent>> {
         let sql = "SELECT position, at_ms, kind, subject, detail FROM event \
-                   WHERE position > ?1 AND position <= ?2 ORDER BY position";
+                   WHERE position > $1 AND position <= $2 ORDER BY position";
         self.fetch_all(sql, (after.0, to.0), "read the journal's events").await
     }
 
@@ -97,17 +97,17 @@ impl Store {
     pub async fn journal_tail_start(&self, count: u32) -> Result<Position> {
         let sql = "SELECT coalesce(min(position) - 1, 0) FROM ( \
                        SELECT position FROM ( \
-                           SELECT position FROM (SELECT id AS position FROM exchange ORDER BY id DESC LIMIT ?1) \
+                           SELECT position FROM (SELECT id AS position FROM exchange ORDER BY id DESC LIMIT $1) x \
                            UNION ALL \
-                           SELECT position FROM (SELECT position FROM event ORDER BY position DESC LIMIT ?1)) \
-                       ORDER BY position DESC LIMIT ?1)";
+                           SELECT position FROM (SELECT position FROM event ORDER BY position DESC LIMIT $1) v) entry \
+                       ORDER BY position DESC LIMIT $1) newest";
         self.fetch_value(sql, (count,), "find the newest entries").await
     }
 
     /// Returns the changes that the exchanges of a run carried, with their current state.
     pub async fn run_changes(&self, run: RunId) -> Result<Vec<RunChange>> {
         let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
-                   JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = ?1 ORDER BY e.id, o.id";
+                   JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = $1 ORDER BY e.id, o.id";
         self.fetch_all(sql, (run.0,), "read the changes of a run").await
     }
 
@@ -115,7 +115,7 @@ impl Store {
     pub async fn run_events(&self, run: RunId) -> Result<Vec<JournalEvent>> {
         let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM run r JOIN event e \
                        ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \
-                   WHERE r.id = ?1 ORDER BY e.position";
+                   WHERE r.id = $1 ORDER BY e.position";
         self.fetch_all(sql, (run.0,), "read the events of a run").await
     }
 }

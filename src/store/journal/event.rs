@@ -19,7 +19,7 @@ pub const QUOTA_LIFTED: &str = "quota.lifted";
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.
     pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > ?1 AND kind = ?2)";
+        let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > $1 AND kind = $2)";
         self.fetch_value(sql, (after, kind), "check for a decision").await
     }
 }
@@ -34,7 +34,7 @@ impl WriteTransaction {
         detail: Option<&str>,
     ) -> Result<Position> {
         let position = self.position_next().await?;
-        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES ($1, $2, $3, $4, $5)";
         self.execute(sql, (position.0, at.0, kind, subject, detail), "store an event").await.map(|_| position)
     }
 }

@@ -4,21 +4,18 @@
 
 use crate::journal::{DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, cut_reason, time};
-use crate::store::engine::error::SqlContext;
+use crate::store::engine::fetch::SqlValues;
 use crate::store::{Result, Store, WriteTransaction};
-use sqlx::query::Query;
-use sqlx::sqlite::SqliteArguments;
-use sqlx::{Arguments as _, Row as _, Sqlite};
 use std::time::Duration;
 
 /// Size in bytes above which an answer is packed only if its body is not stored yet. Packing takes longer
 /// than the lookup, and most pages of a quiet account are unchanged.
 const LARGE_BODY_BYTES: usize = 16 * 1024;
 
-/// SQL: stores a body once. ?1 is its digest, ?2 its size, ?3 its packed bytes, or NULL if it may be stored.
+/// SQL: stores a body once. $1 is its digest, $2 its size, $3 its packed bytes, or NULL if it may be stored.
 macro_rules! insert_body {
     () => {
-        "INSERT INTO body (digest, size, packed) SELECT ?1, ?2, ?3 WHERE ?3 IS NOT NULL \
+        "INSERT INTO body (digest, size, packed) SELECT $1, $2, $3 WHERE $3 IS NOT NULL \
          ON CONFLICT (digest) DO NOTHING; "
     };
 }
@@ -35,7 +32,7 @@ macro_rules! begin_exchange {
         concat!(
             next_position_and_body!(),
             "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
-             SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 \
+             SELECT position, (SELECT id FROM body WHERE digest = $1), $4, $5, $6, $7, $8, $9, $10 \
              FROM journal_sequence RETURNING id",
             $end
         )
@@ -44,30 +41,25 @@ macro_rules! begin_exchange {
 
 const BEGIN_ACTION: &str = "store a call before it is sent";
 
-fn begin_query(
-    sql: &'static str,
-    session_id: i64,
-    begun: &ExchangeBegin<'_>,
-) -> Result<Query<'static, Sqlite, SqliteArguments>> {
-    let body = bind_body(begun.body.map(DigestedBody::from), true)?;
-    let query = sqlx::query_with(sql, body).bind(begun.run_id.0).bind(session_id);
-    let query = query.bind(begun.operation.as_str()).bind(begun.target.clone()).bind(begun.lane.as_str());
-    Ok(query.bind(begun.sent_at.0).bind(begun.sent_moment.0))
-}
+/// Values of a text with `next_position_and_body!`, from `$1`: digest, size and packed bytes of a body.
+type BodyValues = (Option<Vec<u8>>, i64, Option<Vec<u8>>);
 
-/// Binds digest, size and packed bytes of a body; without `with_bytes` the digest only.
-fn bind_body(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<SqliteArguments> {
+/// Returns the values of a body; without `with_bytes` the digest only.
+fn body_values(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<BodyValues> {
     let packed = body.filter(|_| with_bytes).map(|body| match body.packed {
         Some(packed) => Ok(packed.clone()),
         None => PackedBody::pack(body.bytes),
     });
     let (size, packed) = packed.transpose()?.map_or((0, None), |body| (body.size, Some(body.packed)));
-    let mut bound = SqliteArguments::default();
-    let added = bound
-        .add(body.map(|body| body.digest.to_vec()))
-        .and_then(|()| bound.add(i64::try_from(size)?))
-        .and_then(|()| bound.add(packed));
-    added.map(|()| bound).map_err(sqlx::Error::Encode).context("store a body")
+    Ok((body.map(|body| body.digest.to_vec()), i64::try_from(size).unwrap_or(i64::MAX), packed))
+}
+
+/// Returns the values of [`begin_exchange`].
+fn begin_values<'a>(session_id: i64, begun: &'a ExchangeBegin<'_>) -> Result<impl SqlValues<'a>> {
+    let (digest, size, packed) = body_values(begun.body.map(DigestedBody::from), true)?;
+    let (run, sent_at, sent_moment) = (begun.run_id, begun.sent_at, begun.sent_moment);
+    let (operation, target, lane) = (begun.operation.as_str(), &*begun.target, begun.lane.as_str());
+    Ok((digest, size, packed, run, session_id, operation, target, lane, sent_at, sent_moment))
 }
 
 /// Call whose reservation in the quota may still count.
@@ -87,11 +79,11 @@ impl Store {
     /// Returns the newest `limit` calls, answered or not.
     pub async fn exchange_reservations(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedReservation>> {
         // The newest are selected before the join; otherwise SQLite may sort the whole journal.
-        let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1, \
+        let sql = "SELECT e.operation, e.answered_moment, s.boot_id = $1, \
                           e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted') \
                    FROM (SELECT id, operation, answered_moment, session_id, status, verdict FROM exchange \
-                         ORDER BY id DESC LIMIT ?2) e \
-                   CROSS JOIN session s ON s.id = e.session_id ORDER BY e.id DESC";
+                         ORDER BY id DESC LIMIT $2) e \
+                   CROSS JOIN session s WHERE s.id = e.session_id ORDER BY e.id DESC";
         let rows: Vec<(String, Option<i64>, bool, Option<bool>)> =
             self.fetch_all(sql, (boot_id, limit), "read the last calls").await?;
         let known = rows.into_iter().filter_map(|(operation, answered, is_same_boot, given_up)| {
@@ -115,9 +107,11 @@ impl Store {
         now: (Timestamp, Moment),
         within: Duration,
     ) -> Result<Vec<(Duration, Operation)>> {
-        let sql = "SELECT iif(s.boot_id = ?1, ?3 - e.answered_moment, ?2 - e.answered_ms) AS ago, e.operation \
-                   FROM exchange e JOIN session s ON s.id = e.session_id \
-                   WHERE e.status = 400 AND ago < ?4 ORDER BY ago DESC";
+        let sql = "SELECT ago, operation FROM ( \
+                       SELECT CASE WHEN s.boot_id = $1 THEN $3 - e.answered_moment ELSE $2 - e.answered_ms END \
+                              AS ago, e.operation \
+                       FROM exchange e JOIN session s ON s.id = e.session_id WHERE e.status = 400) bad_request \
+                   WHERE ago < $4 ORDER BY ago DESC";
         let values = (boot_id, now.0.0, now.1.0, time::whole_millis(within));
         let rows: Vec<(i64, String)> = self.fetch_all(sql, values, "read the bad-request budget").await?;
         let known = rows.into_iter().filter_map(|(ago, operation)| {
@@ -142,14 +136,12 @@ impl WriteTransaction {
 
     /// Sets the position during a replay of the journal.
     pub async fn position_set(&mut self, position: Position) -> Result<()> {
-        self.execute("UPDATE journal_sequence SET position = ?1", (position.0,), "set the position").await
+        self.execute("UPDATE journal_sequence SET position = $1", (position.0,), "set the position").await
     }
 
     /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
     pub async fn exchange_begin(&mut self, session_id: i64, begun: &ExchangeBegin<'_>) -> Result<ExchangeId> {
-        let query = begin_query(begin_exchange!(""), session_id, begun)?;
-        let id = query.fetch_one(&mut *self.tx).await.and_then(|row| row.try_get(0));
-        id.map(ExchangeId).context(BEGIN_ACTION)
+        self.fetch_value(begin_exchange!(""), begin_values(session_id, begun)?, BEGIN_ACTION).await
     }
 
     /// Stores an exchange before it is sent, and commits; for reads, which claim nothing.
@@ -158,49 +150,47 @@ impl WriteTransaction {
         session_id: i64,
         begun: &ExchangeBegin<'_>,
     ) -> Result<ExchangeId> {
-        let query = begin_query(begin_exchange!("; COMMIT"), session_id, begun)?;
-        let rows = self.commit_with(query, BEGIN_ACTION).await?;
-        let id = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| row.try_get(0));
-        id.map(ExchangeId).context(BEGIN_ACTION)
+        let values = begin_values(session_id, begun)?;
+        self.commit_with_value(begin_exchange!("; COMMIT"), values, BEGIN_ACTION).await
     }
 
     /// Returns true if the outcome of an exchange is stored.
     pub async fn exchange_has_ended(&mut self, id: ExchangeId) -> Result<bool> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = ?1 AND ended IS NOT NULL)";
+        let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = $1 AND ended IS NOT NULL)";
         self.fetch_value(sql, (id,), "check that an answer was stored").await
     }
 
     /// Stores the outcome of an exchange and returns the position at which it ended.
     pub async fn exchange_end(&mut self, id: ExchangeId, ended: &ExchangeEnd<'_>) -> Result<Position> {
         let is_large = |body: DigestedBody<'_>| body.packed.is_none() && body.bytes.len() > LARGE_BODY_BYTES;
-        let body = bind_body(ended.body, !ended.body.is_some_and(is_large))?;
+        let (digest, size, packed) = body_values(ended.body, !ended.body.is_some_and(is_large))?;
         let sql = concat!(
             next_position_and_body!(),
-            "UPDATE exchange SET ended = (SELECT position FROM journal_sequence), verdict = ?5, status = ?6, \
-                 response_body_id = (SELECT id FROM body WHERE digest = ?1), message = ?7, answered_ms = ?8, \
-                 answered_moment = ?9 \
-             WHERE id = ?4 AND ended IS NULL; \
-             SELECT position, EXISTS (SELECT 1 FROM body WHERE digest = ?1) FROM journal_sequence"
+            "UPDATE exchange SET ended = (SELECT position FROM journal_sequence), verdict = $5, status = $6, \
+                 response_body_id = (SELECT id FROM body WHERE digest = $1), message = $7, answered_ms = $8, \
+                 answered_moment = $9 \
+             WHERE id = $4 AND ended IS NULL; \
+             SELECT position, EXISTS (SELECT 1 FROM body WHERE digest = $1) FROM journal_sequence"
         );
-        let query = sqlx::query_as_with(sql, body).bind(id.0).bind(ended.outcome.as_str());
-        let query = query.bind(ended.status).bind(ended.message.map(cut_reason));
-        let query = query.bind(ended.answered_at.0).bind(ended.answered_moment.0);
-        let stored = query.fetch_one(&mut *self.tx).await;
-        let (position, is_stored): (i64, bool) = stored.context("store an answer")?;
+        let (verdict, message) = (ended.outcome.as_str(), ended.message.map(cut_reason));
+        let status = ended.status.map(i64::from);
+        let (answered_at, moment) = (ended.answered_at, ended.answered_moment);
+        let values = (digest, size, packed, id, verdict, status, message, answered_at, moment);
+        let (position, is_stored): (Position, bool) = self.fetch_one(sql, values, "store an answer").await?;
         if let Some(body) = ended.body.filter(|_| !is_stored) {
             let sql = concat!(
                 insert_body!(),
-                "UPDATE exchange SET response_body_id = (SELECT id FROM body WHERE digest = ?1) WHERE id = ?4"
+                "UPDATE exchange SET response_body_id = (SELECT id FROM body WHERE digest = $1) WHERE id = $4"
             );
-            let query = sqlx::query_with(sql, bind_body(Some(body), true)?).bind(id.0);
-            query.execute(&mut *self.tx).await.context("store a body")?;
+            let (digest, size, packed) = body_values(Some(body), true)?;
+            self.execute(sql, (digest, size, packed, id), "store a body").await?;
         }
-        Ok(Position(position))
+        Ok(position)
     }
 
     /// Marks an accepted answer as not applied, so that a replay does not apply it either.
     pub async fn exchange_ignore(&mut self, id: ExchangeId) -> Result<()> {
-        let sql = "UPDATE exchange SET is_ignored = 1 WHERE id = ?1";
+        let sql = "UPDATE exchange SET is_ignored = TRUE WHERE id = $1";
         self.execute(sql, (id.0,), "mark an answer as ignored").await
     }
 
@@ -223,23 +213,25 @@ impl WriteTransaction {
     /// Parks a record that could not be read, with its exchange.
     pub async fn exchange_park(&mut self, id: ExchangeId, record: usize, why: &str, raw: &str) -> Result<()> {
         let record = i64::try_from(record).unwrap_or(i64::MAX);
-        let sql = "INSERT OR IGNORE INTO parked (exchange_id, record, why, raw) VALUES (?1, ?2, ?3, ?4)";
+        let sql = "INSERT INTO parked (exchange_id, record, why, raw) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         self.execute(sql, (id.0, record, cut_reason(why), raw), "park a record").await?;
-        let sql = "UPDATE exchange SET parked = parked + 1 WHERE id = ?1";
+        let sql = "UPDATE exchange SET parked = parked + 1 WHERE id = $1";
         self.execute(sql, (id.0,), "count a parked record").await
     }
 
     /// Stores the name of a parked record, with which an operator finds it at the platform.
     pub async fn parked_name(&mut self, id: ExchangeId, record: usize, subject: &str) -> Result<()> {
-        let sql = "INSERT OR IGNORE INTO parked_subject (exchange_id, record, subject) VALUES (?1, ?2, ?3)";
+        let sql = "INSERT INTO parked_subject (exchange_id, record, subject) VALUES ($1, $2, $3) \
+                   ON CONFLICT DO NOTHING";
         let record = i64::try_from(record).unwrap_or(i64::MAX);
         self.execute(sql, (id.0, record, cut_reason(subject)), "name a parked record").await
     }
 
     /// Stores the limiter's state.
     pub async fn limiter_state_store(&mut self, state: &str) -> Result<()> {
-        let sql = "INSERT INTO limiter_state (id, state) VALUES (1, ?1) \
-                   ON CONFLICT (id) DO UPDATE SET state = excluded.state WHERE state IS NOT excluded.state";
+        let sql = "INSERT INTO limiter_state (id, state) VALUES (1, $1) \
+                   ON CONFLICT (id) DO UPDATE SET state = excluded.state \
+                   WHERE limiter_state.state IS DISTINCT FROM excluded.state";
         self.execute(sql, (state,), "store the limiter's state").await
     }
 }

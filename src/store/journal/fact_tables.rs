@@ -4,7 +4,7 @@
 //! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. The list, and that of all other
 //! tables, is compared with the schema by the test `every_table_is_a_fact_or_has_a_reason_not_to_be`.
 
-use super::snapshot::table_columns;
+use crate::store::engine::catalog::table_columns;
 use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -184,8 +184,10 @@ impl JournalReader {
         let pairs: Vec<String> = compared.map(|(column, sql)| format!("'{column}', {sql}")).collect();
         let key: Vec<&str> = table.key.iter().map(|column| table.compared_sql(column)).collect();
         let (key, pairs, name) = (key.join(", "), pairs.join(", "), table.name);
-        let sql =
-            format!("SELECT json_array({key}) AS key, json_object({pairs}) AS row FROM {name} ORDER BY 1, 2");
+        let sql = format!(
+            "SELECT CAST(json_array({key}) AS TEXT) AS key, CAST(json_object({pairs}) AS TEXT) AS row FROM {name} \
+             ORDER BY 1, 2"
+        );
         self.fetch_all(AssertSqlSafe(sql), (), "read the rows of a table").await
     }
 }

@@ -42,7 +42,7 @@ impl JournalReader {
     /// Refuses a position before the last change of the projection version. This version reads the journal
     /// before that change differently.
     pub(super) async fn projection_reaches(&mut self, to: Position) -> Result<()> {
-        let sql = "SELECT max(position) FROM event WHERE kind = ?1";
+        let sql = "SELECT max(position) FROM event WHERE kind = $1";
         let values = (PROJECTION_CHANGED,);
         match self.fetch_value(sql, values, "check for a change of the projection version").await? {
             Some(first) if to < first => Err(StoreError::OtherProjection { requested: to, first }),
@@ -58,18 +58,22 @@ impl JournalReader {
         let excluded: Vec<&str> = excluded.map(|operation| operation.as_str()).collect();
         let sql = "WITH odd AS (SELECT DISTINCT exchange_id AS id FROM parked), \
                        asked AS (SELECT DISTINCT e.operation, e.target FROM odd JOIN exchange e USING (id) \
-                                 WHERE e.operation NOT IN (SELECT value FROM json_each(?1))) \
-                   SELECT max(e.id) AS newest FROM exchange e JOIN asked USING (operation, target) \
-                   WHERE EXISTS (SELECT 1 FROM odd) AND e.verdict = 'accepted' AND NOT e.is_ignored \
-                   GROUP BY e.operation, e.target, e.request_body_id \
-                   HAVING newest IN (SELECT id FROM odd) AND e.response_body_id IS NOT NULL ORDER BY newest";
+                                 WHERE e.operation NOT IN (SELECT atom FROM json_each($1))) \
+                   SELECT n.id FROM exchange n JOIN ( \
+                       SELECT max(e.id) AS id FROM exchange e JOIN asked USING (operation, target) \
+                       WHERE EXISTS (SELECT 1 FROM odd) AND e.verdict = 'accepted' AND NOT e.is_ignored \
+                       GROUP BY e.operation, e.target, e.request_body_id \
+                       HAVING max(e.id) IN (SELECT id FROM odd)) newest ON newest.id = n.id \
+                   WHERE n.response_body_id IS NOT NULL ORDER BY n.id";
         self.fetch_column(sql, (json_rows(&excluded),), "find exchanges to apply again").await
     }
 
     /// Returns the exchanges with these ids, a JSON list, in order.
     pub async fn exchanges_by_ids(&mut self, ids: &str) -> Result<Vec<(RecordedRequest, RecordedEnd)>> {
-        let sql =
-            concat!(recorded_exchanges!(), " WHERE e.id IN (SELECT value FROM json_each(?1)) ORDER BY e.id");
+        let sql = concat!(
+            recorded_exchanges!(),
+            " WHERE e.id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) ORDER BY e.id"
+        );
         let rows = self.recorded_exchanges(sql, (ids,)).await?;
         rows.iter().map(|row| Ok((row.to_request()?, row.to_end()?))).collect()
     }
@@ -78,11 +82,11 @@ impl JournalReader {
 impl WriteTransaction {
     /// Deletes and returns the parked records of an exchange that is applied again.
     pub async fn parked_remove(&mut self, id: ExchangeId) -> Result<Vec<ParkedRow>> {
-        let sql = "DELETE FROM parked WHERE exchange_id = ?1 RETURNING record, why, raw";
+        let sql = "DELETE FROM parked WHERE exchange_id = $1 RETURNING record, why, raw";
         let removed = self.fetch_all(sql, (id.0,), "delete parked records").await?;
-        let sql = "UPDATE exchange SET parked = 0 WHERE id = ?1";
+        let sql = "UPDATE exchange SET parked = 0 WHERE id = $1";
         self.execute(sql, (id.0,), "reset the count of parked records").await?;
-        let sql = "DELETE FROM parked_subject WHERE exchange_id = ?1";
+        let sql = "DELETE FROM parked_subject WHERE exchange_id = $1";
         self.execute(sql, (id.0,), "delete the names of parked records").await?;
         Ok(removed)
     }

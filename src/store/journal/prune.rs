@@ -49,7 +49,7 @@ impl Store {
 
     /// Returns true if exchanges that ended between two positions hold bodies.
     pub async fn exchange_has_bodies(&self, after: Position, to: Position) -> Result<bool> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > ?1 AND ended <= ?2 \
+        let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > $1 AND ended <= $2 \
                        AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
         self.fetch_value(sql, (after, to), "check for bodies to delete").await
     }
@@ -63,39 +63,33 @@ impl Store {
                        SELECT CASE WHEN session_id = lag(session_id) OVER after_each \
                                    THEN (sent_ms - lag(sent_ms) OVER after_each) \
                                         - (sent_moment - lag(sent_moment) OVER after_each) \
-                                   ELSE min(sent_ms - lag(sent_ms) OVER after_each, 0) END AS jump \
+                                   WHEN sent_ms < lag(sent_ms) OVER after_each \
+                                   THEN sent_ms - lag(sent_ms) OVER after_each END AS jump \
                        FROM exchange WHERE id > coalesce((SELECT max(position) FROM snapshot), 0) \
-                       WINDOW after_each AS (ORDER BY id))";
+                       WINDOW after_each AS (ORDER BY id)) step";
         self.fetch_value(sql, (), "check for a jump of the clock").await
     }
 }
 
 impl WriteTransaction {
-    /// Returns the number of bytes in use in the database file.
-    pub async fn database_used_bytes(&mut self) -> Result<u64> {
-        let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
-                   FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
-        self.fetch_value(sql, (), "measure the database").await
-    }
-
     /// Deletes bodies of exchanges that ended up to `to`, and those exchanges of reads that may be deleted.
     pub async fn journal_prune(&mut self, to: Position, now: Timestamp) -> Result<PrunedRows> {
         let sql = "UPDATE exchange SET request_body_id = NULL, response_body_id = NULL \
-                   WHERE ended <= ?1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
+                   WHERE ended <= $1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
                      AND id NOT IN (SELECT o.exchange_id FROM outbox o \
                                     WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.exchange_id IS NOT NULL \
                                     UNION ALL SELECT l.exchange_id FROM in_doubt_check l \
                                     JOIN outbox o ON o.id = l.change_id \
                                     WHERE o.state IN ('sending', 'held', 'in_doubt') \
-                                    UNION ALL SELECT n.value FROM event f, json_each(f.detail, '$.exchanges') n \
-                                    WHERE f.position > ?1 AND f.kind = ?2)";
+                                    UNION ALL SELECT CAST(n.atom AS BIGINT) FROM event f, json_each(f.detail, '$.exchanges') n \
+                                    WHERE f.position > $1 AND f.kind = $2)";
         self.execute(sql, (to.0, PROJECTION_CHANGED), "detach bodies from exchanges").await?;
         let exchanges = self.prune_exchanges(to, now).await?;
         let sql = "DELETE FROM body WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE request_body_id = body.id) \
                    AND NOT EXISTS (SELECT 1 FROM exchange WHERE response_body_id = body.id)";
         let bodies = self.execute_counting(sql, (), "delete bodies").await?;
-        let sql = "DELETE FROM run WHERE outcome <> 'running' AND started_ms < ?1 \
-                   AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > ?2), 0) \
+        let sql = "DELETE FROM run WHERE outcome <> 'running' AND started_ms < $1 \
+                   AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > $2), 0) \
                    AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
         let values = (now.minus(READ_RETENTION).0, to.0);
         let runs = self.execute_counting(sql, values, "delete runs without exchanges").await?;
@@ -105,10 +99,10 @@ impl WriteTransaction {
     async fn prune_exchanges(&mut self, to: Position, now: Timestamp) -> Result<u64> {
         let writes = Operation::ALL.iter().filter(|operation| operation.effect() == CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
-        let sql = "DELETE FROM exchange WHERE ended <= ?1 AND answered_ms < ?2 \
+        let sql = "DELETE FROM exchange WHERE ended <= $1 AND answered_ms < $2 \
                      AND ended <= coalesce((SELECT position FROM snapshot ORDER BY position DESC LIMIT 1 OFFSET 1), 0) \
                      AND request_body_id IS NULL AND response_body_id IS NULL \
-                     AND operation NOT IN (SELECT value FROM json_each(?3)) \
+                     AND operation NOT IN (SELECT atom FROM json_each($3)) \
                      AND NOT EXISTS (SELECT 1 FROM parked p WHERE p.exchange_id = exchange.id) \
                      AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.exchange_id = exchange.id)";
         let values = (to.0, now.minus(READ_RETENTION).0, json_rows(&writes));

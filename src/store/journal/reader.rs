@@ -5,18 +5,16 @@
 
 use crate::journal::PackedBody;
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
-use crate::store::engine::error::SqlContext;
-use crate::store::engine::fetch::SqlValues;
-use crate::store::engine::open::open_reader;
+use crate::store::engine::fetch::{Connection, SqlValues};
+use crate::store::engine::open::open_snapshot;
 use crate::store::{PROJECTION_CHANGED, Result, StoreError};
 use sqlx::FromRow;
-use sqlx::sqlite::SqliteConnection;
 use std::path::Path;
 
 /// Read-only database.
 #[derive(Debug)]
 pub struct JournalReader {
-    pub(in crate::store) connection: SqliteConnection,
+    pub(in crate::store) connection: Connection,
 }
 
 /// Journal entry that may have changed facts.
@@ -118,9 +116,7 @@ impl JournalEntry {
 impl JournalReader {
     /// Opens a database for reading, as of now.
     pub async fn open(path: &Path) -> Result<Self> {
-        let mut connection = open_reader(path).await?;
-        sqlx::query("BEGIN").execute(&mut connection).await.context("begin to read the journal")?;
-        Ok(Self { connection })
+        Ok(Self { connection: open_snapshot(path).await? })
     }
 
     /// Returns the journal's last position.
@@ -134,8 +130,8 @@ impl JournalReader {
     /// not count.
     pub async fn position_at(&mut self, at: Timestamp) -> Result<Position> {
         let sql = "SELECT min(position) FROM ( \
-                       SELECT min(ended) AS position FROM exchange WHERE answered_ms > ?1 \
-                       UNION ALL SELECT min(position) FROM event WHERE at_ms > ?1)";
+                       SELECT min(ended) AS position FROM exchange WHERE answered_ms > $1 \
+                       UNION ALL SELECT min(position) FROM event WHERE at_ms > $1) later";
         match self.fetch_value(sql, (at,), "find a position").await? {
             Some(Position(later)) => Ok(Position(later - 1)),
             None => self.last_position().await,
@@ -148,17 +144,17 @@ impl JournalReader {
         let [stock, product] =
             [Operation::UpdateQuantityOnHand, Operation::UpdateProduct].map(Operation::as_str);
         let sql =
-            concat!(recorded_exchanges!(), " WHERE e.id > ?1 AND e.id <= ?2 AND e.operation IN (?3, ?4)");
+            concat!(recorded_exchanges!(), " WHERE e.id > $1 AND e.id <= $2 AND e.operation IN ($3, $4)");
         for row in self.recorded_exchanges(sql, (after, to, stock, product)).await? {
             entries.push(JournalEntry::Begun(row.to_request()?));
         }
         let sql =
-            concat!(recorded_exchanges!(), " WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.is_ignored");
+            concat!(recorded_exchanges!(), " WHERE e.ended > $1 AND e.ended <= $2 AND NOT e.is_ignored");
         for row in self.recorded_exchanges(sql, (after, to)).await? {
             entries.push(JournalEntry::Ended(row.to_request()?, row.to_end()?));
         }
         let sql =
-            "SELECT position, at_ms, kind, subject, detail FROM event WHERE position > ?1 AND position <= ?2";
+            "SELECT position, at_ms, kind, subject, detail FROM event WHERE position > $1 AND position <= $2";
         let events: Vec<JournalEvent> = self.fetch_all(sql, (after, to), "read the journal's events").await?;
         for event in events {
             let (position, reapplied) = (Position(event.position), event.reapplied_exchanges()?);

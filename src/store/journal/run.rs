@@ -77,6 +77,9 @@ pub struct ExchangeRow {
     pub parked: i64,
 }
 
+/// Reason of a change whose call a crash interrupted.
+const INTERRUPTED: &str = "tallyd ended before the answer came; the platform may or may not have applied it";
+
 macro_rules! run_rows {
     () => {
         "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
@@ -87,40 +90,40 @@ macro_rules! run_rows {
 impl Store {
     /// Returns the newest runs of one job or of all, newest first.
     pub async fn run_list(&self, job: Option<JobKind>, limit: u32) -> Result<Vec<RunRow>> {
-        let sql = concat!(run_rows!(), " WHERE ?1 IS NULL OR r.job = ?1 ORDER BY r.id DESC LIMIT ?2");
+        let sql = concat!(run_rows!(), " WHERE $1 IS NULL OR r.job = $1 ORDER BY r.id DESC LIMIT $2");
         self.fetch_all(sql, (job.map(JobKind::as_str), limit), "list the runs").await
     }
 
     /// Returns a run.
     pub async fn run_show(&self, id: RunId) -> Result<Option<RunRow>> {
-        let sql = concat!(run_rows!(), " WHERE r.id = ?1");
+        let sql = concat!(run_rows!(), " WHERE r.id = $1");
         self.fetch_optional(sql, (id.0,), "read a run").await
     }
 
     /// Returns true if a run made calls and none of them left this host.
     pub async fn run_left_nothing_sent(&self, id: RunId) -> Result<bool> {
-        let sql = "SELECT count(*) > 0 AND count(*) = sum(verdict IS 'not_sent' AND status IS NULL) \
-                   FROM exchange WHERE run_id = ?1";
+        let sql = "SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE verdict = 'not_sent' AND status IS NULL) \
+                   FROM exchange WHERE run_id = $1";
         self.fetch_value(sql, (id,), "read the verdicts of a run").await
     }
 
     /// Returns the exchanges of a run, in order.
     pub async fn run_exchanges(&self, id: RunId) -> Result<Vec<ExchangeRow>> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
-                   FROM exchange WHERE run_id = ?1 ORDER BY id";
+                   FROM exchange WHERE run_id = $1 ORDER BY id";
         self.fetch_all(sql, (id.0,), "read the exchanges of a run").await
     }
 
     /// Returns the end of a job's last `ok` run; without one, the start of the first session.
     pub async fn job_last_ok_or_start(&self, job: JobKind) -> Result<Option<Timestamp>> {
-        let sql = "SELECT coalesce((SELECT max(ended_ms) FROM run WHERE job = ?1 AND outcome = 'ok'), \
+        let sql = "SELECT coalesce((SELECT max(ended_ms) FROM run WHERE job = $1 AND outcome = 'ok'), \
                                    (SELECT min(started_ms) FROM session))";
         self.fetch_value(sql, (job.as_str(),), "read the last good run of a job").await
     }
 
     /// Returns the time at which a job last fired.
     pub async fn job_last_fired(&self, job: JobKind) -> Result<Option<Timestamp>> {
-        let sql = "SELECT last_fired_ms FROM job_state WHERE job = ?1";
+        let sql = "SELECT last_fired_ms FROM job_state WHERE job = $1";
         Ok(self.fetch_column(sql, (job.as_str(),), "read when a job last fired").await?.pop().flatten())
     }
 }
@@ -136,7 +139,7 @@ impl WriteTransaction {
         moment: Moment,
     ) -> Result<SessionStart> {
         let sql = "INSERT INTO session (boot_id, version, started_ms, started_moment) \
-                   VALUES (?1, ?2, ?3, ?4) RETURNING id";
+                   VALUES ($1, $2, $3, $4) RETURNING id";
         let session_id = self.fetch_value(sql, (boot_id, version, at, moment), "begin a session").await?;
         let (in_doubt, interrupted_runs) = self.recover_interrupted(at, moment).await?;
         Ok(SessionStart { session_id, interrupted_runs, in_doubt })
@@ -149,7 +152,7 @@ impl WriteTransaction {
         projection_version: i64,
         host: Option<&str>,
     ) -> Result<()> {
-        let sql = "UPDATE session SET projection_version = ?2, host = ?3 WHERE id = ?1";
+        let sql = "UPDATE session SET projection_version = $2, host = $3 WHERE id = $1";
         let values = (session_id, projection_version, host);
         self.execute(sql, values, "store the version and machine of a session").await
     }
@@ -158,11 +161,12 @@ impl WriteTransaction {
     /// changes and runs.
     async fn recover_interrupted(&mut self, at: Timestamp, moment: Moment) -> Result<(u64, u64)> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'no_answer', \
-                          state_changed_ms = ?1, \
-                          detail = 'tallyd ended before the answer came; the platform may or may not have applied it' \
+                          state_changed_ms = $1, detail = $2 \
                    WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'sending'";
-        let in_doubt = self.execute_counting(sql, (at.0,), "put interrupted changes in doubt").await?;
-        let sql = "UPDATE run SET outcome = 'interrupted', ended_ms = max(started_ms, ?1), \
+        let values = (at, INTERRUPTED);
+        let in_doubt = self.execute_counting(sql, values, "put interrupted changes in doubt").await?;
+        let sql = "UPDATE run SET outcome = 'interrupted', \
+                          ended_ms = CASE WHEN started_ms > $1 THEN started_ms ELSE $1 END, \
                           summary = 'tallyd ended during the run' WHERE outcome = 'running'";
         let runs = self.execute_counting(sql, (at.0,), "close interrupted runs").await?;
         self.exchange_interrupt_all(at, moment).await?;
@@ -172,16 +176,17 @@ impl WriteTransaction {
     /// Ends a session; open changes, runs and exchanges are closed as after a crash.
     pub async fn session_end(&mut self, session_id: i64, at: Timestamp, moment: Moment) -> Result<()> {
         self.recover_interrupted(at, moment).await?;
-        let sql = "UPDATE session SET ended_ms = ?2 WHERE id = ?1";
+        let sql = "UPDATE session SET ended_ms = $2 WHERE id = $1";
         self.execute(sql, (session_id, at.0), "end the session").await
     }
 
     /// Stores the schedule of each job.
     pub async fn job_schedules_store(&mut self, plans: &[JobSchedule], at: Timestamp) -> Result<()> {
         let sql = "INSERT INTO job_state (job, enabled, since_ms, interval_ms, next_due_ms) \
-                   VALUES (?1, ?2, ?3, ?4, ?5) \
+                   VALUES ($1, $2, $3, $4, $5) \
                    ON CONFLICT (job) DO UPDATE SET \
-                       since_ms = iif(enabled = excluded.enabled, since_ms, excluded.since_ms), \
+                       since_ms = CASE WHEN job_state.enabled = excluded.enabled THEN job_state.since_ms \
+                                  ELSE excluded.since_ms END, \
                        enabled = excluded.enabled, interval_ms = excluded.interval_ms, \
                        next_due_ms = excluded.next_due_ms";
         for plan in plans {
@@ -193,7 +198,7 @@ impl WriteTransaction {
 
     /// Records that a schedule came due, and its next due time.
     pub async fn job_fired(&mut self, job: JobKind, due: Timestamp, next: Option<Timestamp>) -> Result<()> {
-        let sql = "UPDATE job_state SET last_fired_ms = ?2, next_due_ms = ?3 WHERE job = ?1";
+        let sql = "UPDATE job_state SET last_fired_ms = $2, next_due_ms = $3 WHERE job = $1";
         self.execute(sql, (job.as_str(), due.0, next.map(|next| next.0)), "store that a schedule fired").await
     }
 
@@ -206,14 +211,14 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<RunId> {
         let sql =
-            "INSERT INTO run (session_id, job, trigger, started_ms) VALUES (?1, ?2, ?3, ?4) RETURNING id";
+            "INSERT INTO run (session_id, job, trigger, started_ms) VALUES ($1, $2, $3, $4) RETURNING id";
         let values = (session_id, job.as_str(), trigger.as_str(), at.0);
         self.fetch_value(sql, values, "begin a run").await
     }
 
     /// Stores the input of a run.
     pub async fn run_input_store(&mut self, run: RunId, input: &serde_json::Value) -> Result<()> {
-        let sql = "UPDATE run SET input = ?2 WHERE id = ?1";
+        let sql = "UPDATE run SET input = $2 WHERE id = $1";
         self.execute(sql, (run.0, input.to_string()), "store the input of a run").await
     }
 
@@ -226,7 +231,7 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<()> {
         let sql =
-            "UPDATE run SET outcome = ?2, summary = ?3, ended_ms = ?4 WHERE id = ?1 AND outcome = 'running'";
+            "UPDATE run SET outcome = $2, summary = $3, ended_ms = $4 WHERE id = $1 AND outcome = 'running'";
         self.execute(sql, (run.0, outcome.as_str(), cut_reason(summary), at.0), "end a run").await
     }
 
@@ -240,14 +245,14 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<()> {
         self.run_close(run, outcome, summary, at).await?;
-        let sql = "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES (?1, 0, ?3, ?2) \
+        let sql = "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES ($1, FALSE, $3, $2) \
                    ON CONFLICT (job) DO UPDATE SET last_outcome = excluded.last_outcome";
         self.execute(sql, (job.as_str(), outcome.as_str(), at.0), "store the outcome of a job").await?;
         if outcome != RunOutcome::Ok {
             return Ok(());
         }
         let sql =
-            "UPDATE job_state SET last_good_ms = (SELECT started_ms FROM run WHERE id = ?2) WHERE job = ?1";
+            "UPDATE job_state SET last_good_ms = (SELECT started_ms FROM run WHERE id = $2) WHERE job = $1";
         self.execute(sql, (job.as_str(), run.0), "store the last good run of a job").await
     }
 }

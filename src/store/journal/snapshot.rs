@@ -6,9 +6,8 @@
 use super::reader::unpack_text;
 use crate::journal::PackedBody;
 use crate::model::{Position, Timestamp};
-use crate::store::engine::error::SqlContext;
+use crate::store::engine::catalog::table_columns;
 use crate::store::{FACT_TABLES, JournalReader, Result, StoreError, WriteTransaction};
-use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, FromRow};
 
 /// Tables of a replayed mirror at a position.
@@ -67,16 +66,10 @@ impl JournalReader {
 
     /// Returns name and rows of each table of a snapshot, the rows as JSON.
     pub async fn snapshot_tables(&mut self, at: Position) -> Result<Vec<(String, String)>> {
-        let sql = "SELECT name, size, packed FROM snapshot_table WHERE position = ?1";
+        let sql = "SELECT name, size, packed FROM snapshot_table WHERE position = $1";
         let rows: Vec<(String, i64, Vec<u8>)> = self.fetch_all(sql, (at,), "read a snapshot").await?;
         rows.into_iter().map(|(name, size, packed)| Ok((name, unpack_text(&packed, Some(size))?))).collect()
     }
-}
-
-pub(super) async fn table_columns(connection: &mut SqliteConnection, table: &str) -> Result<Vec<String>> {
-    let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
-    let columns = sqlx::query_scalar(sql).bind(table).fetch_all(connection).await;
-    columns.context("read the columns of a table")
 }
 
 impl WriteTransaction {
@@ -88,20 +81,20 @@ impl WriteTransaction {
         let columns = table_columns(&mut self.tx, name).await?;
         let values: Vec<String> = (0..columns.len()).map(|column| format!("value->>{column}")).collect();
         let (columns, values) = (columns.join(", "), values.join(", "));
-        let sql = format!("INSERT INTO {name} ({columns}) SELECT {values} FROM json_each(?1)");
+        let sql = format!("INSERT INTO {name} ({columns}) SELECT {values} FROM json_each($1)");
         self.execute(AssertSqlSafe(sql), (rows,), "restore a table of a snapshot").await
     }
 
     /// Stores a snapshot at the journal's current position; of the older ones only the last stays.
     pub async fn snapshot_store(&mut self, snapshot: &MirrorSnapshot, at: Timestamp) -> Result<Position> {
         let sql = "INSERT INTO snapshot (position, taken_ms, pruned_to, by_size) \
-                   SELECT position, ?1, coalesce((SELECT max(pruned_to) FROM snapshot), 0), \
-                          coalesce((SELECT by_size FROM snapshot ORDER BY position DESC LIMIT 1), 0) \
+                   SELECT position, $1, coalesce((SELECT max(pruned_to) FROM snapshot), 0), \
+                          coalesce((SELECT by_size FROM snapshot ORDER BY position DESC LIMIT 1), FALSE) \
                    FROM journal_sequence RETURNING position";
         let position: Position = self.fetch_value(sql, (at,), "store a snapshot").await?;
         for (name, body) in &snapshot.tables {
             let size = i64::try_from(body.size).unwrap_or(i64::MAX);
-            let sql = "INSERT INTO snapshot_table (position, name, size, packed) VALUES (?1, ?2, ?3, ?4)";
+            let sql = "INSERT INTO snapshot_table (position, name, size, packed) VALUES ($1, $2, $3, $4)";
             self.execute(sql, (position, name, size, &body.packed), "store a table of a snapshot").await?;
         }
         let sql = "DELETE FROM snapshot WHERE position NOT IN \
@@ -117,7 +110,7 @@ impl WriteTransaction {
         to: Position,
         by_size: bool,
     ) -> Result<()> {
-        let sql = "UPDATE snapshot SET pruned_to = ?2, by_size = ?3 WHERE position = ?1";
+        let sql = "UPDATE snapshot SET pruned_to = $2, by_size = $3 WHERE position = $1";
         self.execute(sql, (snapshot.0, to.0, by_size), "store the pruned position").await
     }
 }

@@ -71,8 +71,8 @@ impl Store {
                    JOIN order_line_item l ON l.order_id = t.order_id \
                    LEFT JOIN allocation_read r ON r.order_id = l.order_id \
                    AND r.line_item_id = l.line_item_id \
-                   WHERE l.missing_since_ms IS NULL AND (?3 IS NULL OR t.order_id = ?3) \
-                     AND (r.order_id IS NULL OR (NOT r.is_found AND ?1 - r.observed_ms >= ?2)) \
+                   WHERE l.missing_since_ms IS NULL AND (CAST($3 AS BIGINT) IS NULL OR t.order_id = $3) \
+                     AND (r.order_id IS NULL OR (NOT r.is_found AND $1 - r.observed_ms >= $2)) \
                    ORDER BY l.order_id, l.line_item_id";
         let values = (now, time::whole_millis(QUIET_READ_INTERVAL), only);
         self.fetch_all(sql, values, "find the lines whose allocation is not known").await
@@ -85,7 +85,7 @@ impl Store {
                    FROM order_line_allocation a \
                    JOIN allocation_read r ON r.order_id = a.order_id AND r.line_item_id = a.line_item_id \
                    LEFT JOIN warehouse w ON w.id = a.warehouse_id \
-                   WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.ordinal";
+                   WHERE a.order_id = $1 ORDER BY a.line_item_id, a.ordinal";
         self.fetch_all(sql, (order.0,), "read the allocations of an order").await
     }
 }
@@ -93,19 +93,21 @@ impl Store {
 impl WriteTransaction {
     /// Records the allocation of a line.
     pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<()> {
-        let sql = "DELETE FROM order_line_allocation WHERE order_id = ?1 AND line_item_id = ?2";
+        let sql = "DELETE FROM order_line_allocation WHERE order_id = $1 AND line_item_id = $2";
         self.execute(sql, (page.order_id.0, page.line_item_id.0), "clear the allocation of a line").await?;
         let sql = "INSERT INTO order_line_allocation \
                        (order_id, line_item_id, ordinal, allocation_id, product_id, sku, warehouse_id, \
                            quantity) \
-                   SELECT ?2, ?3, key, value->>'allocation_id', value->>'product_id', value->>'sku', \
-                          value->>'warehouse_id', value->>'quantity' FROM json_each(?1)";
+                   SELECT $2, $3, key, CAST(value->>'allocation_id' AS BIGINT), \
+                          CAST(value->>'product_id' AS BIGINT), value->>'sku', \
+                          CAST(value->>'warehouse_id' AS BIGINT), CAST(value->>'quantity' AS BIGINT) \
+                   FROM json_each($1)";
         let rows = json_rows(page.allocations.unwrap_or_default());
         let values = (rows, page.order_id.0, page.line_item_id.0);
         self.execute(sql, values, "record the allocation of a line").await?;
         let sql = "INSERT INTO allocation_read \
                        (order_id, line_item_id, exchange_id, observed_ms, is_found, is_complete) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
+                   VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        is_found = excluded.is_found, is_complete = excluded.is_complete";
         let &AllocationPage { order_id, line_item_id, exchange_id, observed_at, allocations, is_complete } =
@@ -121,7 +123,7 @@ impl WriteTransaction {
         order: OrderId,
         line: LineItemId,
     ) -> Result<(Option<String>, Option<ProductId>)> {
-        let sql = "SELECT sku, product_id FROM order_line_item WHERE order_id = ?1 AND line_item_id = ?2";
+        let sql = "SELECT sku, product_id FROM order_line_item WHERE order_id = $1 AND line_item_id = $2";
         let row = self.fetch_optional(sql, (order, line), "read the product of an order line").await?;
         Ok(row.unwrap_or_default())
     }

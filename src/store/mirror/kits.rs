@@ -83,22 +83,23 @@ pub struct ComponentRow {
 impl Store {
     /// Returns the known and suggested kits, those whose components were read longest ago first.
     pub async fn kit_ids(&self) -> Result<Vec<ProductId>> {
-        let sql = "SELECT DISTINCT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
+        let sql = "SELECT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
                    WHERE (p.type = 'Kit' OR p.kit_guess_id IS NOT NULL) AND p.product_id IS NOT NULL \
-                     AND p.missing_since_ms IS NULL ORDER BY k.exchange_id, p.product_id";
+                     AND p.missing_since_ms IS NULL GROUP BY k.exchange_id, p.product_id \
+                   ORDER BY k.exchange_id NULLS FIRST, p.product_id";
         self.fetch_column(sql, (), "find the kits").await
     }
 
     /// Returns the platform's id of a product, by its SKU or by a spelling under which it was requested.
     pub async fn product_id_by_sku(&self, sku: &str) -> Result<Option<ProductId>> {
         let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
-                   LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = ?1";
+                   LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = $1";
         Ok(self.fetch_column(sql, (sku,), "find a product").await?.pop().flatten())
     }
 
     /// Returns a run's last exchange about the components of a product.
     pub async fn kit_last_exchange(&self, run: RunId, product: ProductId) -> Result<Option<ExchangeId>> {
-        let sql = "SELECT max(id) FROM exchange WHERE run_id = ?1 AND operation = ?2 AND target = ?3";
+        let sql = "SELECT max(id) FROM exchange WHERE run_id = $1 AND operation = $2 AND target = $3";
         let target = Operation::KitComponents.path().replace("{productid}", &product.to_string());
         let values = (run.0, Operation::KitComponents.as_str(), target);
         self.fetch_value(sql, values, "find the last exchange about a kit").await
@@ -110,7 +111,7 @@ impl Store {
                        strftime('%Y-%m-%dT%H:%M:%fZ', k.observed_ms / 1000.0, 'unixepoch') AS observed_at \
                    FROM kit_component c JOIN kit k ON k.product_id = c.kit_id \
                    LEFT JOIN product p ON p.sku = c.sku \
-                   WHERE c.kit_id = ?1 AND c.missing_since_ms IS NULL ORDER BY c.component_id";
+                   WHERE c.kit_id = $1 AND c.missing_since_ms IS NULL ORDER BY c.component_id";
         self.fetch_all(sql, (kit.0,), "read the components of a kit").await
     }
 }
@@ -121,18 +122,21 @@ impl WriteTransaction {
     /// Absent fields leave the stored values unchanged. A spelling that balances resolved to another product
     /// is not changed.
     pub async fn mirror_products(&mut self, exchange: ExchangeId, products: &[ProductFact]) -> Result<u64> {
+        // DISTINCT, because components may share a product, and PostgreSQL updates no row twice in a statement.
         let sql = "INSERT INTO product (sku, case_key, product_id, name, upc, type, type_exchange_id) \
-                   SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, \
-                          iif(value->>5 IS NULL, NULL, ?2) \
-                   FROM json_each(?1) WHERE true \
-                   ON CONFLICT (sku) DO UPDATE SET product_id = coalesce(excluded.product_id, product_id), \
-                       name = coalesce(excluded.name, name), upc = coalesce(excluded.upc, upc), \
-                       type = coalesce(excluded.type, type), digest = NULL, \
-                       type_exchange_id = coalesce(excluded.type_exchange_id, type_exchange_id), \
-                       kit_guess_id = iif(excluded.type IS NULL, kit_guess_id, NULL) \
-                   WHERE alias_of IS NULL AND (excluded.type IS NOT NULL OR (product_id, name, upc) IS NOT ( \
-                       coalesce(excluded.product_id, product_id), coalesce(excluded.name, name), \
-                       coalesce(excluded.upc, upc)))";
+                   SELECT DISTINCT value->>0, value->>1, CAST(value->>2 AS BIGINT), value->>3, value->>4, value->>5, \
+                          CASE WHEN value->>5 IS NOT NULL THEN CAST($2 AS BIGINT) END \
+                   FROM json_each($1) WHERE true \
+                   ON CONFLICT (sku) DO UPDATE SET \
+                       product_id = coalesce(excluded.product_id, product.product_id), \
+                       name = coalesce(excluded.name, product.name), upc = coalesce(excluded.upc, product.upc), \
+                       type = coalesce(excluded.type, product.type), digest = NULL, \
+                       type_exchange_id = coalesce(excluded.type_exchange_id, product.type_exchange_id), \
+                       kit_guess_id = CASE WHEN excluded.type IS NULL THEN product.kit_guess_id END \
+                   WHERE product.alias_of IS NULL AND (excluded.type IS NOT NULL \
+                       OR (product.product_id, product.name, product.upc) IS DISTINCT FROM ( \
+                           coalesce(excluded.product_id, product.product_id), \
+                           coalesce(excluded.name, product.name), coalesce(excluded.upc, product.upc)))";
         let row = |p: &ProductFact| value!([p.sku, p.sku.case_key(), p.product_id, p.name, p.upc, p.kind]);
         let rows: Vec<Value> = products.iter().map(row).collect();
         self.execute_counting(sql, (json_rows(&rows), exchange.0), "record products that answers mention")
@@ -141,8 +145,8 @@ impl WriteTransaction {
 
     /// Marks a product as a possible kit.
     pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<()> {
-        let sql =
-            "UPDATE product SET kit_guess_id = ?2 WHERE sku = ?1 AND alias_of IS NULL AND type IS NOT 'Kit'";
+        let sql = "UPDATE product SET kit_guess_id = $2 \
+                   WHERE sku = $1 AND alias_of IS NULL AND type IS DISTINCT FROM 'Kit'";
         self.execute(sql, (sku.as_str(), exchange.0), "mark a product as a possible kit").await
     }
 
@@ -156,7 +160,7 @@ impl WriteTransaction {
         product: ProductId,
         at: Timestamp,
     ) -> Result<bool> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM product WHERE product_id = ?1 \
+        let sql = "SELECT EXISTS (SELECT 1 FROM product WHERE product_id = $1 \
                    AND (type = 'Kit' OR kit_guess_id IS NOT NULL))";
         let was_kit = self.fetch_value(sql, (product,), "read the kit state of a product").await?;
         if was_kit {
@@ -177,11 +181,11 @@ impl WriteTransaction {
     }
 
     async fn kit_deny_apply(&mut self, exchange: i64, product: ProductId, at: Timestamp) -> Result<()> {
-        let sql = "UPDATE product SET type = iif(type = 'Kit', NULL, type), type_exchange_id = ?2, \
-                       kit_guess_id = NULL WHERE product_id = ?1";
+        let sql = "UPDATE product SET type = nullif(type, 'Kit'), type_exchange_id = $2, \
+                       kit_guess_id = NULL WHERE product_id = $1";
         self.execute(sql, (product.0, exchange), "record that a product is no kit").await?;
         let sql =
-            "UPDATE kit_component SET missing_since_ms = ?2 WHERE kit_id = ?1 AND missing_since_ms IS NULL";
+            "UPDATE kit_component SET missing_since_ms = $2 WHERE kit_id = $1 AND missing_since_ms IS NULL";
         self.execute(sql, (product.0, at.0), "mark the components of a product that is no kit").await
     }
 
@@ -192,16 +196,16 @@ impl WriteTransaction {
         let missing = self.components_missing(page, &rows).await?;
         let is_empty = page.components.is_empty() && page.is_complete;
         let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete, empty_ms) \
-                   VALUES (?1, ?2, ?3, ?4, iif(?5, ?3, NULL)) \
+                   VALUES ($1, $2, $3, $4, CASE WHEN $5 THEN CAST($3 AS BIGINT) END) \
                    ON CONFLICT (product_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms, is_complete = excluded.is_complete, \
-                       empty_ms = iif(?5, coalesce(empty_ms, excluded.empty_ms), NULL) \
+                       empty_ms = CASE WHEN $5 THEN coalesce(kit.empty_ms, excluded.empty_ms) END \
                    RETURNING empty_ms";
         let values = (page.kit.0, page.exchange_id.0, page.observed_at.0, page.is_complete, is_empty);
         let empty_since = self.fetch_value(sql, values, "record a kit").await?;
         if !page.components.is_empty() {
-            let sql = "UPDATE product SET type = 'Kit', type_exchange_id = ?2, kit_guess_id = NULL \
-                       WHERE product_id = ?1";
+            let sql = "UPDATE product SET type = 'Kit', type_exchange_id = $2, kit_guess_id = NULL \
+                       WHERE product_id = $1";
             self.execute(sql, (page.kit.0, page.exchange_id.0), "record that a product is a kit").await?;
         } else if proof::is_absent(empty_since, page.observed_at, is_empty) {
             // If this is wrong, it costs one write, which the readback then finds missing.
@@ -211,7 +215,7 @@ impl WriteTransaction {
     }
 
     async fn components_write(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64> {
-        let (key, columns) = ("kit_id, component_id", "product_id, sku, quantity");
+        let (key, columns) = ("kit_id, component_id", "product_id BIGINT, sku, quantity DOUBLE PRECISION");
         let sql = upsert_records("kit_component", "kit_id", key, columns);
         let values = (rows, page.exchange_id, page.kit);
         self.execute_counting(sql, values, "record the components of a kit").await
@@ -221,9 +225,9 @@ impl WriteTransaction {
         if !page.is_complete || page.components.is_empty() {
             return Ok(0);
         }
-        let sql = "UPDATE kit_component SET missing_since_ms = ?3 \
-                   WHERE kit_id = ?2 AND missing_since_ms IS NULL \
-                     AND component_id NOT IN (SELECT value->>'component_id' FROM json_each(?1))";
+        let sql = "UPDATE kit_component SET missing_since_ms = $3 \
+                   WHERE kit_id = $2 AND missing_since_ms IS NULL \
+                     AND component_id NOT IN (SELECT CAST(value->>'component_id' AS BIGINT) FROM json_each($1))";
         let values = (rows, page.kit.0, page.observed_at.0);
         self.execute_counting(sql, values, "mark the missing components of a kit").await
     }

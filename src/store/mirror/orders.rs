@@ -2,13 +2,11 @@
 
 use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
-use crate::model::{ExchangeId, OrderId, OrderLine, Sku, Timestamp};
+use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, Sku, Timestamp, WarehouseId};
 use crate::reconcile::proof;
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
-use sqlx::sqlite::SqliteRow;
 use sqlx::types::Json;
-use sqlx::{FromRow, Row as _};
 
 /// An answer to *Get line items of a sales order*.
 #[derive(Clone, Copy, Debug)]
@@ -25,31 +23,53 @@ pub struct OrderPage<'a> {
     pub is_complete: bool,
 }
 
-impl FromRow<'_, SqliteRow> for OrderLine {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            order_id: row.try_get("order_id")?,
-            line_item_id: row.try_get("line_item_id")?,
-            sku: row.try_get::<Option<String>, _>("sku")?.and_then(|sku| Sku::new(sku).ok()),
-            product_id: row.try_get("product_id")?,
-            quantity_sold: row.try_get("quantity_sold")?,
-            quantity_left: row.try_get("quantity_left")?,
-            unit_price: row.try_get("unit_price")?,
-            warehouse_id: row.try_get("warehouse_id")?,
-        })
-    }
-}
+/// Columns of an order's line; the SKU as it is stored.
+type OrderLineColumns = (
+    OrderId,
+    LineItemId,
+    Option<String>,
+    Option<ProductId>,
+    i64,
+    Option<i64>,
+    Option<f64>,
+    Option<WarehouseId>,
+);
 
 impl Store {
     /// Returns an order's stored lines for a preview, and true if they are all; `None`: the order was never
     /// read. A push reads the order again just before it sends.
     pub async fn order_cached_lines(&self, order: OrderId) -> Result<Option<(Vec<OrderLine>, bool)>> {
-        let sql = "SELECT is_complete FROM sales_order WHERE id = ?1";
+        let sql = "SELECT is_complete FROM sales_order WHERE id = $1";
         let known = self.fetch_column(sql, (order,), "read an order").await?.pop();
         let Some(is_complete) = known else { return Ok(None) };
-        let sql = "SELECT * FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
-                   ORDER BY line_item_id";
-        Ok(Some((self.fetch_all(sql, (order.0,), "read an order's lines").await?, is_complete)))
+        let sql = "SELECT order_id, line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, \
+                          warehouse_id FROM order_line_item \
+                   WHERE order_id = $1 AND missing_since_ms IS NULL ORDER BY line_item_id";
+        let lines: Vec<OrderLineColumns> = self.fetch_all(sql, (order,), "read an order's lines").await?;
+        let line = |columns: OrderLineColumns| {
+            let (
+                order_id,
+                line_item_id,
+                sku,
+                product_id,
+                quantity_sold,
+                quantity_left,
+                unit_price,
+                warehouse_id,
+            ) = columns;
+            let sku = sku.and_then(|sku| Sku::new(sku).ok());
+            OrderLine {
+                order_id,
+                line_item_id,
+                sku,
+                product_id,
+                quantity_sold,
+                quantity_left,
+                unit_price,
+                warehouse_id,
+            }
+        };
+        Ok(Some((lines.into_iter().map(line).collect(), is_complete)))
     }
 
     /// Returns the lines of an order, as the view `order_line` shows them.
@@ -57,7 +77,7 @@ impl Store {
         let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
                        'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
                        'unit_price', unit_price, 'warehouse_id', warehouse_id, 'observed_at', observed_at) \
-                   FROM order_line WHERE order_id = ?1 ORDER BY line_item_id";
+                   FROM order_line WHERE order_id = $1 ORDER BY line_item_id";
         let lines = self.fetch_column(sql, (order,), "read the lines of an order").await?;
         Ok(lines.into_iter().map(|Json(line)| line).collect())
     }
@@ -79,11 +99,12 @@ impl WriteTransaction {
             && !self.order_has_open_shipment(page.order_id).await?;
         let closed = is_over.then_some(page.observed_at.0);
         let sql = "INSERT INTO sales_order (id, exchange_id, observed_ms, changed_ms, is_complete, closed_ms) \
-                   VALUES (?1, ?2, ?3, ?3, ?4, ?5) \
+                   VALUES ($1, $2, $3, $3, $4, $5) \
                    ON CONFLICT (id) DO UPDATE SET exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms, is_complete = excluded.is_complete, \
-                       changed_ms = iif(?6, excluded.changed_ms, changed_ms), \
-                       closed_ms = iif(excluded.closed_ms IS NULL, NULL, coalesce(closed_ms, excluded.closed_ms))";
+                       changed_ms = CASE WHEN $6 THEN excluded.changed_ms ELSE sales_order.changed_ms END, \
+                       closed_ms = CASE WHEN excluded.closed_ms IS NOT NULL \
+                                        THEN coalesce(sales_order.closed_ms, excluded.closed_ms) END";
         let values =
             (page.order_id.0, page.exchange_id.0, page.observed_at.0, page.is_complete, closed, changed > 0);
         self.execute(sql, values, "record an order").await?;
@@ -91,7 +112,8 @@ impl WriteTransaction {
     }
 
     async fn order_lines_write(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64> {
-        let columns = "sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id";
+        let columns = "sku, product_id BIGINT, quantity_sold BIGINT, quantity_left BIGINT, \
+                       unit_price DOUBLE PRECISION, warehouse_id BIGINT";
         let sql = upsert_records("order_line_item", "order_id", "order_id, line_item_id", columns);
         let values = (rows, page.exchange_id, page.order_id);
         self.execute_counting(sql, values, "record the lines of an order").await
@@ -100,20 +122,20 @@ impl WriteTransaction {
     /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment
     /// that was read before its order is assigned to the order here, by its items.
     async fn order_has_open_shipment(&mut self, order: OrderId) -> Result<bool> {
-        let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
+        let sql = "UPDATE shipment SET order_id = $1 WHERE order_id IS NULL AND EXISTS ( \
                        SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
-                       WHERE i.shipment_id = shipment.id AND l.order_id = ?1)";
+                       WHERE i.shipment_id = shipment.id AND l.order_id = $1)";
         self.execute(sql, (order.0,), "find the shipments of an order").await?;
         let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
-                   WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
+                   WHERE order_id = $1 AND NOT (is_cancelled OR is_shipped))";
         self.fetch_value(sql, (order,), "find the open shipments of an order").await
     }
 
     /// Gives the lines of this answer the age of the order's last answer again.
     async fn order_lines_returned(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<()> {
         let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
-                   WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
-                     AND line_item_id IN (SELECT value->>'line_item_id' FROM json_each(?1))";
+                   WHERE order_id = $2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
+                     AND line_item_id IN (SELECT CAST(value->>'line_item_id' AS BIGINT) FROM json_each($1))";
         self.execute(sql, (rows, page.order_id.0), "reset the age of order lines").await
     }
 
@@ -122,8 +144,8 @@ impl WriteTransaction {
     /// any of them.
     async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64> {
         let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
-                   WHERE order_id = ?2 AND missing_since_ms IS NULL \
-                     AND line_item_id NOT IN (SELECT value->>'line_item_id' FROM json_each(?1))";
+                   WHERE order_id = $2 AND missing_since_ms IS NULL \
+                     AND line_item_id NOT IN (SELECT CAST(value->>'line_item_id' AS BIGINT) FROM json_each($1))";
         let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
             self.fetch_all(sql, (rows, page.order_id.0), "find the lines that are not in the answer").await?;
         if lacking.is_empty() {
@@ -131,10 +153,12 @@ impl WriteTransaction {
         }
         let lines: Vec<i64> = lacking.iter().map(|(line, ..)| *line).collect();
         let sql = "UPDATE order_line_item \
-                   SET observed_ms = coalesce(observed_ms, (SELECT o.observed_ms FROM sales_order o WHERE o.id = ?2)), \
-                       absent_ms = iif(?5, coalesce(absent_ms, ?3), absent_ms), \
-                       absent_exchange_id = iif(?5, coalesce(absent_exchange_id, ?4), absent_exchange_id) \
-                   WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
+                   SET observed_ms = coalesce(observed_ms, (SELECT o.observed_ms FROM sales_order o WHERE o.id = $2)), \
+                       absent_ms = CASE WHEN $5 THEN coalesce(absent_ms, $3) ELSE absent_ms END, \
+                       absent_exchange_id = CASE WHEN $5 THEN coalesce(absent_exchange_id, $4) \
+                                                 ELSE absent_exchange_id END \
+                   WHERE order_id = $2 \
+                     AND line_item_id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))";
         let values =
             (json_rows(&lines), page.order_id.0, page.observed_at.0, page.exchange_id.0, page.is_complete);
         self.execute(sql, values, "keep the age of absent lines").await?;
@@ -157,8 +181,9 @@ impl WriteTransaction {
             .iter()
             .filter(|(_, first, _)| proof::is_absent(first.map(Timestamp), page.observed_at, others_came));
         let absent: Vec<i64> = absent.map(|(line, ..)| *line).collect();
-        let sql = "UPDATE order_line_item SET missing_since_ms = ?3 \
-                   WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
+        let sql = "UPDATE order_line_item SET missing_since_ms = $3 \
+                   WHERE order_id = $2 \
+                     AND line_item_id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))";
         let values = (json_rows(&absent), page.order_id.0, page.observed_at.0);
         self.execute_counting(sql, values, "mark the missing lines of an order").await
     }
@@ -166,7 +191,7 @@ impl WriteTransaction {
     /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
     /// works.
     async fn orders_returned_since(&mut self, first: i64, order: OrderId) -> Result<bool> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
+        let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > $1 AND o.id <> $2 AND EXISTS ( \
                        SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
                          AND l.missing_since_ms IS NULL))";
         self.fetch_value(sql, (first, order), "read the answers about other orders").await
@@ -174,8 +199,9 @@ impl WriteTransaction {
 
     /// Returns true if the order has lines and none of those not missing has units left.
     async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool> {
-        let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
-                   FROM order_line_item WHERE order_id = ?1";
+        let sql = "SELECT count(*) > 0 AND count(*) FILTER ( \
+                       WHERE missing_since_ms IS NULL AND quantity_left IS DISTINCT FROM 0) = 0 \
+                   FROM order_line_item WHERE order_id = $1";
         self.fetch_value(sql, (order,), "read the units left of an order").await
     }
 }

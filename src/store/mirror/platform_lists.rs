@@ -33,7 +33,7 @@ pub enum PlatformList {
 struct ListTable {
     table: &'static str,
     id: &'static str,
-    /// SQL condition that selects the list's records; `?1` is the id of their owner, NULL without one.
+    /// SQL condition that selects the list's records; `$1` is the id of their owner, NULL without one.
     scope: &'static str,
     owner: Option<i64>,
 }
@@ -63,40 +63,46 @@ impl PlatformList {
     }
 
     fn list_table(self) -> ListTable {
-        const ALL: &str = "missing_since_ms IS NULL AND ?1 IS NULL";
+        const ALL: &str = "missing_since_ms IS NULL AND CAST($1 AS BIGINT) IS NULL";
         let (table, id, scope, owner) = match self {
             Self::Warehouses => ("warehouse", "id", ALL, None),
             Self::Suppliers => ("supplier", "id", ALL, None),
             Self::Storefronts => ("storefront", "id", ALL, None),
             Self::Templates(StorefrontId(owner)) => {
-                ("listing_template", "id", "missing_since_ms IS NULL AND storefront_id = ?1", Some(owner))
+                ("listing_template", "id", "missing_since_ms IS NULL AND storefront_id = $1", Some(owner))
             }
             Self::ShipmentItems(ShipmentId(owner)) => {
-                ("shipment_line", "item_id", "missing_since_ms IS NULL AND shipment_id = ?1", Some(owner))
+                ("shipment_line", "item_id", "missing_since_ms IS NULL AND shipment_id = $1", Some(owner))
             }
-            Self::HealthMonths => ("business_health", "month", "?1 IS NULL", None),
+            Self::HealthMonths => ("business_health", "month", "CAST($1 AS BIGINT) IS NULL", None),
         };
         ListTable { table, id, scope, owner }
     }
 }
 
-/// Returns SQL that records the JSON list `?1` of the exchange `?2` in a table and writes only new and
+/// Returns SQL that records the JSON list `$1` of the exchange `$2` in a table and writes only new and
 /// different rows.
 ///
-/// The columns are keys of the JSON objects, except `owner`, which is `?3` in all rows.
+/// The columns are keys of the JSON objects, except `owner`, which is `$3` in all rows. A column that is no
+/// text is followed by its type, as in `quantity BIGINT`; those of the key are integers.
 pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str) -> AssertSqlSafe<String> {
-    let value = |column: &str| match column == owner {
-        true => "?3".to_owned(),
-        false => format!("value->>'{column}'"),
+    let columns: Vec<(&str, &str)> =
+        columns.split(", ").map(|column| column.split_once(' ').unwrap_or((column, "TEXT"))).collect();
+    let value = |(column, kind): (&str, &str)| match column == owner {
+        true => "$3".to_owned(),
+        false => format!("CAST(value->>'{column}' AS {kind})"),
     };
-    let values: Vec<String> = key.split(", ").chain(columns.split(", ")).map(value).collect();
-    let excluded: Vec<String> = columns.split(", ").map(|column| format!("excluded.{column}")).collect();
-    let (values, excluded) = (values.join(", "), excluded.join(", "));
+    let typed = key.split(", ").map(|column| (column, "BIGINT")).chain(columns.iter().copied());
+    let values = typed.map(value).collect::<Vec<_>>().join(", ");
+    let list_of = |row: &str| -> String {
+        columns.iter().map(|(column, _)| format!("{row}{column}")).collect::<Vec<_>>().join(", ")
+    };
+    let (names, stored, excluded) = (list_of(""), list_of(&format!("{table}.")), list_of("excluded."));
     AssertSqlSafe(format!(
-        "INSERT INTO {table} ({key}, {columns}, exchange_id) SELECT {values}, ?2 FROM json_each(?1) WHERE true \
-         ON CONFLICT ({key}) DO UPDATE SET ({columns}) = ({excluded}), exchange_id = excluded.exchange_id, \
+        "INSERT INTO {table} ({key}, {names}, exchange_id) SELECT {values}, $2 FROM json_each($1) WHERE true \
+         ON CONFLICT ({key}) DO UPDATE SET ({names}) = ({excluded}), exchange_id = excluded.exchange_id, \
              missing_since_ms = NULL \
-         WHERE ({columns}) IS NOT ({excluded}) OR missing_since_ms IS NOT NULL"
+         WHERE ({stored}) IS DISTINCT FROM ({excluded}) OR {table}.missing_since_ms IS NOT NULL"
     ))
 }
 
@@ -120,7 +126,7 @@ impl WriteTransaction {
         let ListTable { table, id, scope, owner } = list.list_table();
         let sql = format!(
             "SELECT {id} FROM {table} WHERE {scope} AND {id} \
-             NOT IN (SELECT value FROM json_each(?2)) ORDER BY {id}"
+             NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($2)) ORDER BY {id}"
         );
         let values = (owner, json_rows(listed));
         let missing: Vec<i64> =
@@ -153,15 +159,15 @@ impl WriteTransaction {
     async fn list_mark_missing(&mut self, list: PlatformList, missing: &str, at: Timestamp) -> Result<()> {
         let ListTable { table, id, scope, owner } = list.list_table();
         let sql = format!(
-            "UPDATE {table} SET missing_since_ms = ?3 \
-             WHERE {scope} AND {id} IN (SELECT value FROM json_each(?2))"
+            "UPDATE {table} SET missing_since_ms = $3 \
+             WHERE {scope} AND {id} IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))"
         );
         self.execute(AssertSqlSafe(sql), (owner, missing, at.0), "mark the missing records of a list").await
     }
 
     /// Records that all items of the shipment are known, with an event if that is new.
     async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<()> {
-        let sql = "SELECT is_complete FROM shipment WHERE id = ?1";
+        let sql = "SELECT is_complete FROM shipment WHERE id = $1";
         let is_complete: Vec<bool> = self.fetch_column(sql, (shipment,), "read a shipment").await?;
         if is_complete != [false] {
             return Ok(());
@@ -172,7 +178,7 @@ impl WriteTransaction {
     }
 
     async fn shipment_complete_apply(&mut self, shipment: ShipmentId) -> Result<()> {
-        let sql = "UPDATE shipment SET is_complete = 1 WHERE id = ?1";
+        let sql = "UPDATE shipment SET is_complete = TRUE WHERE id = $1";
         self.execute(sql, (shipment.0,), "record that all items of a shipment are known").await
     }
 }

@@ -43,12 +43,13 @@ pub struct WarehouseQuantity {
 const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product_id, 'name', p.name, 'upc', p.upc, \
     'type', p.type, 'quantity', p.total, 'warehouses', json(( \
         SELECT json_group_array(json_object('warehouse_id', b.warehouse_id, 'quantity', b.quantity)) \
-        FROM balance b WHERE b.product = p.id AND b.unlinked_ms IS NULL)), \
-    'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', iif(p.lack IS NULL, r.observed_ms, \
-        (SELECT max(b.fact_ms) FROM balance b WHERE b.product = p.id)) / 1000.0, 'unixepoch')) \
+        FROM (SELECT l.warehouse_id, l.quantity FROM balance l \
+              WHERE l.product = p.id AND l.unlinked_ms IS NULL ORDER BY l.warehouse_id) b)), \
+    'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', CASE WHEN p.lack IS NULL THEN r.observed_ms \
+        ELSE (SELECT max(b.fact_ms) FROM balance b WHERE b.product = p.id) END / 1000.0, 'unixepoch')) \
     FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
-    WHERE p.product_id IS NOT NULL AND (CASE ?2 WHEN 'upc' THEN p.upc ELSE p.sku END) \
-        IN (SELECT value FROM json_each(?1)) ORDER BY p.sku";
+    WHERE p.product_id IS NOT NULL AND (CASE $2 WHEN 'upc' THEN p.upc ELSE p.sku END) \
+        IN (SELECT atom FROM json_each($1)) ORDER BY p.sku";
 
 impl ProductRow {
     /// Returns true if `id` has the product's case key or equals its UPC.
@@ -127,14 +128,14 @@ impl Store {
     /// Returns the SKU of a product by the platform's id.
     pub async fn product_sku_by_id(&self, product: ProductId) -> Result<Option<String>> {
         let sql =
-            "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
+            "SELECT sku FROM product WHERE product_id = $1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
         Ok(self.fetch_column(sql, (product,), "find a product by its id").await?.pop())
     }
 
     /// Returns id and spelling of each product that the platform returned under this case key.
     pub async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>> {
         let sql = "SELECT product_id, sku FROM product \
-                   WHERE case_key = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
+                   WHERE case_key = $1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
         self.fetch_all(sql, (case_key,), "find products by case key").await
     }
 
@@ -144,7 +145,7 @@ impl Store {
                           p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
-                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = ?1";
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = $1";
         let found: Option<ProductStock> = self.fetch_optional(sql, (sku.as_str(),), "read a product").await?;
         let Some(mut product) = found else { return Ok(ProductStock::default()) };
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
@@ -154,7 +155,7 @@ impl Store {
                                     AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy \
                    FROM product q JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    JOIN balance b ON b.product = p.id LEFT JOIN read_batch r ON r.id = p.read_batch_id \
-                   WHERE q.sku = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
+                   WHERE q.sku = $1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
         let values = (sku.as_str(),);
         product.stock_levels = self.fetch_all(sql, values, "read the stock levels of a product").await?;
         Ok(product)
@@ -170,13 +171,13 @@ impl WriteTransaction {
         at: Timestamp,
         fact: &ProductFact,
     ) -> Result<()> {
-        let sql = "UPDATE product SET missing_since_ms = ?3, digest = NULL \
-                   WHERE product_id = ?1 AND sku <> ?2 AND missing_since_ms IS NULL AND alias_of IS NULL";
+        let sql = "UPDATE product SET missing_since_ms = $3, digest = NULL \
+                   WHERE product_id = $1 AND sku <> $2 AND missing_since_ms IS NULL AND alias_of IS NULL";
         let values = (fact.product_id.map(|id| id.0), fact.sku.as_str(), at.0);
         self.execute(sql, values, "mark the old SKU of a renamed product").await?;
-        let sql = "UPDATE product SET name = coalesce(?2, name), type = coalesce(?3, type), \
-                       type_exchange_id = iif(?3 IS NULL, type_exchange_id, ?4), \
-                       kit_guess_id = iif(?3 IS NULL, kit_guess_id, NULL) WHERE sku = ?1";
+        let sql = "UPDATE product SET name = coalesce($2, name), type = coalesce($3, type), \
+                       type_exchange_id = CASE WHEN $3 IS NULL THEN type_exchange_id ELSE $4 END, \
+                       kit_guess_id = CASE WHEN $3 IS NULL THEN kit_guess_id END WHERE sku = $1";
         let values = (fact.sku.as_str(), &fact.name, &fact.kind, exchange.0);
         self.execute(sql, values, "record a product's name and type").await
     }

@@ -104,10 +104,10 @@ impl Store {
     /// Returns the time of the next check of an accepted write, without the SKUs in `left_out`; `None`: there
     /// is none.
     pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>> {
-        let sql = "SELECT min(iif(first_mismatch_ms IS NULL, check_due_ms + ?1, check_due_ms)) \
+        let sql = "SELECT min(CASE WHEN first_mismatch_ms IS NULL THEN check_due_ms + $1 ELSE check_due_ms END) \
                    FROM stock_level_write \
                    WHERE check_due_ms IS NOT NULL AND product NOT IN \
-                       (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?2)))";
+                       (SELECT id FROM product WHERE sku IN (SELECT atom FROM json_each($2)))";
         let values = (time::whole_millis(SHARED_CHECK_DELAY), json_rows(left_out));
         self.fetch_value(sql, values, "read the time of the next check of accepted writes").await
     }
@@ -115,9 +115,9 @@ impl Store {
     /// Returns the SKUs with a check due by `now`; those for which a change may wait have true and come
     /// first.
     pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>> {
-        let sql = "SELECT p.sku, max(w.first_mismatch_ms IS NOT NULL) AS is_urgent FROM stock_level_write w \
+        let sql = "SELECT p.sku, count(w.first_mismatch_ms) > 0 AS is_urgent FROM stock_level_write w \
                    JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
-                   AND w.check_due_ms <= ?1 \
+                   AND w.check_due_ms <= $1 \
                    GROUP BY p.id ORDER BY is_urgent DESC, min(w.check_due_ms), p.sku";
         let rows: Vec<(String, bool)> =
             self.fetch_all(sql, (now.0,), "read the accepted writes to check").await?;
@@ -186,8 +186,8 @@ impl WriteTransaction {
         let sql = "SELECT w.product, w.warehouse_id, p.sku, w.exchange_id, w.before, w.written, w.ended, \
                           w.is_unconfirmed, w.is_proven, w.first_mismatch_ms, w.check_due_ms \
                    FROM stock_level_write w JOIN product p ON p.id = w.product \
-                   WHERE p.sku IN (SELECT value FROM json_each(?1)) \
-                     AND (w.ended IS NULL OR w.ended > ?2 OR w.is_unconfirmed)";
+                   WHERE p.sku IN (SELECT atom FROM json_each($1)) \
+                     AND (w.ended IS NULL OR w.ended > $2 OR w.is_unconfirmed)";
         let values = (json_rows(&skus), page.exchange_id.0);
         self.fetch_all(sql, values, "read the writes to the stock levels of a page").await
     }
@@ -196,9 +196,11 @@ impl WriteTransaction {
         if rows.is_empty() {
             return Ok(());
         }
-        let sql = "UPDATE stock_level_write SET is_unconfirmed = m.value->>2, is_proven = m.value->>3, \
-                       first_mismatch_ms = m.value->>4, check_due_ms = m.value->>5 FROM json_each(?1) m \
-                   WHERE product = m.value->>0 AND warehouse_id = m.value->>1";
+        let sql = "UPDATE stock_level_write SET is_unconfirmed = CAST(m.value->>2 AS BOOLEAN), \
+                       is_proven = CAST(m.value->>3 AS BOOLEAN), \
+                       first_mismatch_ms = CAST(m.value->>4 AS BIGINT), \
+                       check_due_ms = CAST(m.value->>5 AS BIGINT) FROM json_each($1) m \
+                   WHERE product = CAST(m.value->>0 AS BIGINT) AND warehouse_id = CAST(m.value->>1 AS BIGINT)";
         self.execute(sql, (json_rows(rows),), "store the checks of accepted writes").await
     }
 
@@ -208,8 +210,10 @@ impl WriteTransaction {
         shown: Option<Quantity>,
         at: Timestamp,
     ) -> Result<MismatchRow> {
-        let sql = "INSERT OR REPLACE INTO mismatch (product, warehouse_id, exchange_id, written, shown, since_ms) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let sql = "INSERT INTO mismatch (product, warehouse_id, exchange_id, written, shown, since_ms) \
+                   VALUES ($1, $2, $3, $4, $5, $6) \
+                   ON CONFLICT (product, warehouse_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
+                       written = excluded.written, shown = excluded.shown, since_ms = excluded.since_ms";
         let shown = shown.map(|shown| shown.0);
         let values = (row.product, row.warehouse_id, row.exchange_id, row.written, shown, at.0);
         self.execute(sql, values, "open a conflict").await?;
@@ -226,14 +230,15 @@ impl WriteTransaction {
         let levels = page.products.iter().flat_map(|p| p.stock_levels.iter().map(move |c| (p, c)));
         let levels: Vec<Value> = levels.map(|(p, c)| value!([p.sku, c.warehouse_id, c.quantity])).collect();
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id, written) IN ( \
-                       SELECT p.id, value->>1, value->>2 FROM json_each(?1) JOIN product p ON p.sku = value->>0)";
+                       SELECT p.id, CAST(value->>1 AS BIGINT), CAST(value->>2 AS BIGINT) \
+                       FROM json_each($1) JOIN product p ON p.sku = value->>0)";
         self.execute_counting(sql, (json_rows(&levels),), "close conflicts that the platform resolved").await
     }
 
     /// Closes the conflicts of stock levels (product, warehouse) that a later change decided.
     pub async fn mismatch_close(&mut self, levels: &[(i64, i64)]) -> Result<()> {
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id) IN ( \
-                       SELECT value->>0, value->>1 FROM json_each(?1))";
+                       SELECT CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT) FROM json_each($1))";
         self.execute(sql, (json_rows(levels),), "close conflicts that a later change resolved").await
     }
 
@@ -251,7 +256,7 @@ impl WriteTransaction {
             return Ok(());
         }
         let sql = "SELECT product, warehouse_id FROM stock_level_write \
-                   WHERE exchange_id = ?1 AND ended IS NULL AND is_proven";
+                   WHERE exchange_id = $1 AND ended IS NULL AND is_proven";
         let proven: BTreeSet<(i64, i64)> =
             self.fetch_all(sql, (exchange.0,), "read the proven stock levels").await?.into_iter().collect();
         let row = |write: &&StockLevelWrite| {
@@ -265,8 +270,11 @@ impl WriteTransaction {
         // Counted from the send time, which a replay knows too. Two checks decide, at least [`READS_APART`]
         // apart.
         let sql = "UPDATE stock_level_write \
-                   SET is_unconfirmed = 1, check_due_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
-                   WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
+                   SET is_unconfirmed = TRUE, \
+                       check_due_ms = CASE WHEN CAST(m.value->>2 AS BOOLEAN) THEN CAST($3 AS BIGINT) END \
+                   FROM json_each($1) m \
+                   WHERE product = CAST(m.value->>0 AS BIGINT) AND warehouse_id = CAST(m.value->>1 AS BIGINT) \
+                     AND exchange_id = $2";
         let values = (json_rows(&rows), exchange.0, sent_at.plus(READS_APART).0);
         self.execute(sql, values, "schedule checks of accepted writes").await
     }

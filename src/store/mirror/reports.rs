@@ -117,7 +117,7 @@ pub struct BusinessHealthRow {
 impl Store {
     /// Returns those of `months` whose report is agreed.
     pub async fn report_agreed(&self, report: MonthlyReport, months: &[Month]) -> Result<Vec<Month>> {
-        let sql = "SELECT year, month FROM report_month WHERE report = ?1 AND is_agreed";
+        let sql = "SELECT year, month FROM report_month WHERE report = $1 AND is_agreed";
         let values = (report.as_str(),);
         let rows: Vec<(u16, u8)> = self.fetch_all(sql, values, "find the months that are agreed").await?;
         let known: Vec<Month> =
@@ -128,14 +128,14 @@ impl Store {
     /// Returns the top sellers of the newest `months` months that have any, newest month first.
     pub async fn top_sellers(&self, months: u32) -> Result<Vec<TopSellerRow>> {
         let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
-                       SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT ?1) \
+                       SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT $1) \
                    ORDER BY year DESC, month DESC, rank";
         self.fetch_all(sql, (months,), "read the top sellers").await
     }
 
     /// Returns the business health of the newest `months` months, newest first.
     pub async fn business_health(&self, months: u32) -> Result<Vec<BusinessHealthRow>> {
-        let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT ?1";
+        let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT $1";
         self.fetch_all(sql, (months,), "read the business health").await
     }
 }
@@ -154,17 +154,21 @@ impl WriteTransaction {
             json!([month.year(), month.number(), payload.to_string(), month.end()])
         };
         let rows = json_rows(&months.iter().map(row).collect::<Vec<_>>());
-        let sql = "SELECT count(*) FROM json_each(?1) LEFT JOIN report_month m \
-                       ON m.report = ?2 AND m.year = value->>0 AND m.month = value->>1 \
-                   WHERE m.payload IS NOT value->>2";
+        let sql = "SELECT count(*) FROM json_each($1) LEFT JOIN report_month m \
+                       ON m.report = $2 AND m.year = CAST(value->>0 AS BIGINT) \
+                           AND m.month = CAST(value->>1 AS BIGINT) \
+                   WHERE m.payload IS DISTINCT FROM value->>2";
         let values = (&rows, report.as_str());
         let changed = self.fetch_value(sql, values, "compare a report with its previous values").await?;
         let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
                    observed_ms) \
-                   SELECT ?2, value->>0, value->>1, value->>2, 0, ?3, ?4 FROM json_each(?1) WHERE true \
+                   SELECT $2, CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT), value->>2, FALSE, $3, $4 \
+                   FROM json_each($1) WHERE true \
                    ON CONFLICT (report, year, month) DO UPDATE SET \
-                       is_agreed = (payload = excluded.payload AND observed_ms >= \
-                           (SELECT value->>3 FROM json_each(?1) WHERE (value->>0, value->>1) = (year, month))), \
+                       is_agreed = (report_month.payload = excluded.payload AND report_month.observed_ms >= \
+                           (SELECT CAST(value->>3 AS BIGINT) FROM json_each($1) \
+                            WHERE CAST(value->>0 AS BIGINT) = report_month.year \
+                              AND CAST(value->>1 AS BIGINT) = report_month.month LIMIT 1)), \
                        payload = excluded.payload, exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms";
         self.execute(sql, (&rows, report.as_str(), exchange.0, observed_at.0), "record a report").await?;

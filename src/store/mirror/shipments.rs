@@ -107,7 +107,7 @@ impl Store {
     pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>> {
         let sql = "SELECT s.id FROM shipment s JOIN shipment_progress p ON p.shipment_id = s.id \
                    WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
-                     AND (?1 - coalesce(s.changed_ms, s.observed_ms) < ?2 OR ?1 - s.observed_ms >= ?3) \
+                     AND ($1 - coalesce(s.changed_ms, s.observed_ms) < $2 OR $1 - s.observed_ms >= $3) \
                    ORDER BY s.exchange_id, s.id";
         let values = (now.0, time::whole_millis(QUIET_AFTER), time::whole_millis(QUIET_READ_INTERVAL));
         self.fetch_column(sql, values, "find the open shipments").await
@@ -116,9 +116,9 @@ impl Store {
     /// Returns a shipment's stored items for a preview; `None`: they were never all read. A push reads the
     /// shipment again just before it sends.
     pub async fn shipment_cached_items(&self, shipment: ShipmentId) -> Result<Option<Vec<ItemFact>>> {
-        let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, 0), i.tracking_number \
+        let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, FALSE), i.tracking_number \
                    FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id \
-                   WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
+                   WHERE s.id = $1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
         let rows = self.fetch_all(sql, (shipment,), "read the items of a shipment").await?;
         let item = |(item_id, line_item_id, is_shipped, tracking_number)| ItemFact {
             item_id,
@@ -134,7 +134,7 @@ impl Store {
     pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>> {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
                           tracking_number, tracking_url, observed_at \
-                   FROM shipment_item WHERE order_id = ?1 ORDER BY shipment_id, item_id";
+                   FROM shipment_item WHERE order_id = $1 ORDER BY shipment_id, item_id";
         self.fetch_all(sql, (order.0,), "read the shipments of an order").await
     }
 }
@@ -149,13 +149,15 @@ impl WriteTransaction {
         self.shipment_items_age(page.shipment_id, &rows).await?;
         let changed = self.shipment_items_write(page, &rows).await?;
         let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
-                   SELECT ?2, (SELECT order_id FROM order_line_item \
-                               WHERE line_item_id IN (SELECT value->>'line_item_id' FROM json_each(?1)) LIMIT 1), \
-                          ?3, ?4, ?4, 0 \
-                   WHERE json_array_length(?1) > 0 OR EXISTS (SELECT 1 FROM shipment WHERE id = ?2) \
-                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(order_id, excluded.order_id), \
+                   SELECT $2, (SELECT order_id FROM order_line_item \
+                               WHERE line_item_id IN ( \
+                                   SELECT CAST(value->>'line_item_id' AS BIGINT) FROM json_each($1)) LIMIT 1), \
+                          $3, $4, $4, FALSE \
+                   WHERE json_array_length($1) > 0 OR EXISTS (SELECT 1 FROM shipment WHERE id = $2) \
+                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(shipment.order_id, excluded.order_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
-                       changed_ms = iif(?5, excluded.changed_ms, coalesce(changed_ms, observed_ms))";
+                       changed_ms = CASE WHEN $5 THEN excluded.changed_ms \
+                                         ELSE coalesce(shipment.changed_ms, shipment.observed_ms) END";
         let values = (&rows, page.shipment_id.0, page.exchange_id.0, page.observed_at.0, changed > 0);
         self.execute(sql, values, "record a shipment").await?;
         Ok(changed)
@@ -170,10 +172,11 @@ impl WriteTransaction {
     ) -> Result<()> {
         self.shipment_items_age(fact.id, &json_rows(&fact.items)).await?;
         let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms, \
-                       is_complete) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
-                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(excluded.order_id, order_id), \
-                       number = coalesce(excluded.number, number), status = coalesce(excluded.status, status), \
-                       warehouse_id = coalesce(excluded.warehouse_id, warehouse_id), \
+                       is_complete) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(excluded.order_id, shipment.order_id), \
+                       number = coalesce(excluded.number, shipment.number), \
+                       status = coalesce(excluded.status, shipment.status), \
+                       warehouse_id = coalesce(excluded.warehouse_id, shipment.warehouse_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        is_complete = excluded.is_complete";
         let ShipmentFact { id, order_id, number, status, warehouse_id, is_complete, .. } = fact;
@@ -187,17 +190,18 @@ impl WriteTransaction {
     /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
     /// the age of the shipment's answer; the others keep their age.
     async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<()> {
-        let sql = "UPDATE shipment_line SET observed_ms = iif( \
-                       item_id IN (SELECT value->>'item_id' FROM json_each(?1)), NULL, \
-                       coalesce(observed_ms, (SELECT s.observed_ms FROM shipment s WHERE s.id = ?2))) \
-                   WHERE shipment_id = ?2 AND (observed_ms IS NOT NULL \
-                       OR item_id NOT IN (SELECT value->>'item_id' FROM json_each(?1)))";
+        let sql = "UPDATE shipment_line SET observed_ms = CASE WHEN item_id NOT IN ( \
+                           SELECT CAST(value->>'item_id' AS BIGINT) FROM json_each($1)) \
+                       THEN coalesce(observed_ms, (SELECT s.observed_ms FROM shipment s WHERE s.id = $2)) END \
+                   WHERE shipment_id = $2 AND (observed_ms IS NOT NULL \
+                       OR item_id NOT IN (SELECT CAST(value->>'item_id' AS BIGINT) FROM json_each($1)))";
         self.execute(sql, (rows, shipment.0), "keep the age of shipment items").await
     }
 
     async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64> {
-        let columns = "line_item_id, sku, product_id, quantity, is_shipped, is_confirmed, carrier_id, \
-                       carrier_name, tracking_number, tracking_url, estimated_delivery_ms";
+        let columns = "line_item_id BIGINT, sku, product_id BIGINT, quantity BIGINT, is_shipped BOOLEAN, \
+                       is_confirmed BOOLEAN, carrier_id BIGINT, carrier_name, tracking_number, tracking_url, \
+                       estimated_delivery_ms BIGINT";
         let sql = upsert_records("shipment_line", "shipment_id", "shipment_id, item_id", columns);
         let values = (rows, page.exchange_id, page.shipment_id);
         self.execute_counting(sql, values, "record the items of a shipment").await

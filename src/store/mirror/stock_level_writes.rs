@@ -47,10 +47,10 @@ impl WriteTransaction {
         &mut self,
         entries: &[(&Sku, WarehouseId, Quantity)],
     ) -> Result<Vec<StockLevelWrite>> {
-        let sql = "SELECT p.id AS product, CAST(e.value->>1 AS INTEGER) AS warehouse_id, b.quantity AS before, \
-                       e.value->>2 AS written \
-                   FROM json_each(?1) e JOIN product p ON p.sku = e.value->>0 \
-                   LEFT JOIN balance b ON b.product = p.id AND b.warehouse_id = CAST(e.value->>1 AS INTEGER) \
+        let sql = "SELECT p.id AS product, CAST(e.value->>1 AS BIGINT) AS warehouse_id, b.quantity AS before, \
+                       CAST(e.value->>2 AS BIGINT) AS written \
+                   FROM json_each($1) e JOIN product p ON p.sku = e.value->>0 \
+                   LEFT JOIN balance b ON b.product = p.id AND b.warehouse_id = CAST(e.value->>1 AS BIGINT) \
                        AND b.unlinked_ms IS NULL ORDER BY e.key";
         self.fetch_all(sql, (json_rows(entries),), "find the stock levels that a call writes").await
     }
@@ -63,15 +63,15 @@ impl WriteTransaction {
     ) -> Result<Vec<StockLevelWrite>> {
         let sql = "SELECT b.product, b.warehouse_id, b.quantity AS before, b.quantity AS written FROM product q \
                    JOIN balance b ON b.product = coalesce(q.alias_of, q.id) AND b.unlinked_ms IS NULL \
-                   WHERE q.sku = coalesce((SELECT sku FROM product WHERE product_id = ?1 \
-                       AND missing_since_ms IS NULL ORDER BY id LIMIT 1), ?2) ORDER BY b.warehouse_id";
+                   WHERE q.sku = coalesce((SELECT sku FROM product WHERE product_id = $1 \
+                       AND missing_since_ms IS NULL ORDER BY id LIMIT 1), $2) ORDER BY b.warehouse_id";
         self.fetch_all(sql, (id.0, sku.as_str()), "find the stock levels that an update writes").await
     }
 
     /// Returns the open writes of a call.
     pub async fn stock_level_writes_open(&mut self, exchange: ExchangeId) -> Result<Vec<StockLevelWrite>> {
         let sql = "SELECT product, warehouse_id, before, written FROM stock_level_write \
-                   WHERE exchange_id = ?1 AND ended IS NULL ORDER BY product, warehouse_id";
+                   WHERE exchange_id = $1 AND ended IS NULL ORDER BY product, warehouse_id";
         self.fetch_all(sql, (exchange.0,), "read the open writes of a call").await
     }
 
@@ -126,11 +126,12 @@ impl WriteTransaction {
 
     /// Applies the event of a stock level in a replay.
     pub async fn apply_write_event(&mut self, kind: &str, detail: &str, position: Position) -> Result<()> {
-        let sql = "SELECT w.exchange_id, d.value->>'sent_ms' AS sent_ms, w.product, w.warehouse_id, w.before, w.written \
-                   FROM (SELECT json(?1) AS value) d JOIN product p ON p.sku = d.value->>'sku' \
-                   JOIN stock_level_write w ON w.product = p.id \
-                   AND w.warehouse_id = d.value->>'warehouse_id' \
-                   WHERE w.exchange_id = d.value->>'exchange_id' AND w.ended IS NULL";
+        let sql = "SELECT w.exchange_id, CAST($1->>'sent_ms' AS BIGINT) AS sent_ms, w.product, w.warehouse_id, \
+                       w.before, w.written \
+                   FROM product p JOIN stock_level_write w ON w.product = p.id \
+                   AND w.warehouse_id = CAST($1->>'warehouse_id' AS BIGINT) \
+                   WHERE p.sku = $1->>'sku' AND w.exchange_id = CAST($1->>'exchange_id' AS BIGINT) \
+                     AND w.ended IS NULL";
         let found: Option<OpenWriteRow> =
             self.fetch_optional(sql, (detail,), "find the stock level of an event").await?;
         let Some(OpenWriteRow { exchange_id, sent_ms, write }) = found else { return Ok(()) };
@@ -156,8 +157,8 @@ impl WriteTransaction {
         write: &StockLevelWrite,
         ended: Position,
     ) -> Result<()> {
-        let sql = "UPDATE stock_level_write SET ended = ?4 \
-                   WHERE exchange_id = ?1 AND product = ?2 AND warehouse_id = ?3 AND ended IS NULL";
+        let sql = "UPDATE stock_level_write SET ended = $4 \
+                   WHERE exchange_id = $1 AND product = $2 AND warehouse_id = $3 AND ended IS NULL";
         let values = (exchange.0, write.product, write.warehouse_id, ended.0);
         self.execute(sql, values, "end the write of a stock level").await
     }
@@ -170,7 +171,7 @@ impl WriteTransaction {
         write: &StockLevelWrite,
         at: Timestamp,
     ) -> Result<Position> {
-        let sql = "SELECT p.sku, e.sent_ms FROM product p, exchange e WHERE p.id = ?1 AND e.id = ?2";
+        let sql = "SELECT p.sku, e.sent_ms FROM product p, exchange e WHERE p.id = $1 AND e.id = $2";
         let (sku, sent_ms): (String, i64) =
             self.fetch_one(sql, (write.product, exchange.0), "name the stock level of a write").await?;
         let detail = value!({

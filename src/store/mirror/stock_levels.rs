@@ -6,12 +6,11 @@ use crate::model::{
 };
 use crate::reconcile::ProductLack;
 use crate::reconcile::proof::ABSENCE_CHECKS_APART;
-use crate::store::engine::fetch;
+use crate::store::engine::fetch::{self, Connection};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::FromRow;
-use sqlx::sqlite::SqliteConnection;
 
 /// Known state of a stock level that changes name.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
@@ -125,7 +124,7 @@ impl Store {
         }
         let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m \
                                     WHERE m.spelling = value->>0), value->>0) \
-                   FROM json_each(?1) ORDER BY key";
+                   FROM json_each($1) ORDER BY key";
         let names =
             self.fetch_column(sql, (stock_level_names(levels),), "resolve the SKUs of changes").await?;
         let resolved =
@@ -147,7 +146,7 @@ impl Store {
 }
 
 pub(super) async fn stock_level_rows(
-    from: &mut SqliteConnection,
+    from: &mut Connection,
     levels: &[StockLevel],
 ) -> Result<Vec<StockLevelRow>> {
     let values = (stock_level_names(levels), whole_millis(ABSENCE_CHECKS_APART));
@@ -177,7 +176,8 @@ macro_rules! link_is_unproved {
             "EXISTS (SELECT 1 FROM exchange f JOIN session fs ON fs.id = f.session_id \
                      JOIN exchange l ON l.id = r.exchange_id JOIN session ls ON ls.id = l.session_id \
                      WHERE f.id = b.unlinked_exchange_id \
-                       AND iif(fs.boot_id = ls.boot_id, l.sent_moment - f.sent_moment, l.sent_ms - f.sent_ms) < ",
+                       AND CASE WHEN fs.boot_id = ls.boot_id THEN l.sent_moment - f.sent_moment \
+                                ELSE l.sent_ms - f.sent_ms END < ",
             $apart,
             ")"
         )
@@ -187,12 +187,12 @@ pub(in crate::store) use link_is_unproved;
 
 const STOCK_LEVEL_ROWS: &str = concat!(
     "
-WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>1 AS INTEGER) AS warehouse_id,
+WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>1 AS BIGINT) AS warehouse_id,
                      value->>2 AS case_key
-              FROM json_each(?1)),
+              FROM json_each($1)),
      -- A spelling that was never requested names no product of its own yet. The brakes use the one that it probably names.
      known AS (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
-                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t
+                          SELECT CASE WHEN count(*) = 1 THEN min(t.id) END FROM product t
                           WHERE t.case_key = k.case_key
                             AND t.product_id IS NOT NULL AND t.alias_of IS NULL AND t.missing_since_ms IS NULL) END,
                           q.id) AS product,
@@ -204,7 +204,7 @@ WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>
      -- Moments of another boot are not comparable.
      sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
               WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
-SELECT k.spelling, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
+SELECT k.spelling, k.warehouse_id, k.product, p.sku, CASE WHEN o.alias_of IS NULL THEN o.product_id END AS product_id,
        o.read_batch_id IS NOT NULL AS was_requested, requested.exchange_id AS requested_position,
        (SELECT m.sent_moment FROM sent m WHERE m.id = requested.exchange_id) AS requested_moment, o.lack,
        (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.case_key = k.case_key
@@ -222,15 +222,15 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.p
        b.own_delta, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
        b.unlinked_ms IS NOT NULL AS is_unlinked, ",
-    link_is_unproved!("?2"),
-    " AS may_be_linked, b.is_active IS NOT 0 AS is_active,
+    link_is_unproved!("$2"),
+    " AS may_be_linked, b.is_active IS DISTINCT FROM FALSE AS is_active,
        EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
                AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy,
        EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.own AND m.warehouse_id = k.warehouse_id)
            AS is_disputed,
        k.last_set_id, (SELECT coalesce(s.dated_at, s.created_at) FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,
        (SELECT json_extract(s.body, '$.counted_at') FROM outbox s WHERE s.id = k.last_set_id) AS last_set_counted_at,
-       (SELECT coalesce(json_group_array(json_array(a.id, CAST(json_extract(a.body, '$.delta') AS INTEGER),
+       (SELECT coalesce(json_group_array(json_array(a.id, CAST(CAST(json_extract(a.body, '$.delta') AS NUMERIC) AS BIGINT),
                                                     coalesce(a.dated_at, a.created_at))), '[]')
         FROM outbox a
         WHERE a.sku IN ",
@@ -238,16 +238,16 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.p
     " AND a.warehouse_id = k.warehouse_id AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
           AND a.kind = 'quantity.adjust'
           AND (a.id > k.first_set_id OR coalesce(a.dated_at, a.created_at) > k.first_counted_at)) AS applied_adjusts,
-       iif(k.first_counted_at IS NULL, '[]', (
+       CASE WHEN k.first_counted_at IS NULL THEN '[]' ELSE (
            SELECT json_group_array(json_array(h.quantity, h.own_delta, h.since_ms, h.last_ms)) FROM (
                SELECT * FROM (SELECT position, quantity, own_delta, since_ms, observed_ms AS last_ms
                FROM balance_history
                               WHERE product = k.product AND warehouse_id = k.warehouse_id
-                              ORDER BY position DESC LIMIT 500)
+                              ORDER BY position DESC LIMIT 500) newest
                UNION ALL SELECT 9223372036854775807, b.quantity, b.own_delta, b.since_ms,
                                 coalesce(b.fact_ms, r.observed_ms)
                WHERE b.quantity IS NOT NULL
-               ORDER BY position) h)) AS quantity_states
+               ORDER BY position) h) END AS quantity_states
 FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
     stock_level_spellings!(),
     " AND c.warehouse_id = k.warehouse_id
@@ -283,11 +283,12 @@ impl WriteTransaction {
         writes: &[StockLevelWrite],
     ) -> Result<bool> {
         let sql = "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, before, written) \
-                   SELECT value->>'product', value->>'warehouse_id', ?2, value->>'before', value->>'written' \
-                   FROM json_each(?1) WHERE true \
+                   SELECT CAST(value->>'product' AS BIGINT), CAST(value->>'warehouse_id' AS BIGINT), $2, \
+                       CAST(value->>'before' AS BIGINT), CAST(value->>'written' AS BIGINT) \
+                   FROM json_each($1) WHERE true \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
                        before = excluded.before, written = excluded.written, ended = NULL, \
-                           is_unconfirmed = 0, \
+                           is_unconfirmed = FALSE, \
                        first_mismatch_ms = NULL, check_due_ms = NULL \
                    WHERE stock_level_write.ended IS NOT NULL";
         let claimed = self.execute_counting(sql, (json_rows(writes), exchange), "claim stock levels").await?;
@@ -309,7 +310,7 @@ impl WriteTransaction {
         let applied: Vec<StockLevelWrite> = applied.iter().filter(is_open).cloned().collect();
         self.stock_levels_written(exchange, sent_at, &applied).await?;
         self.writes_accepted(exchange, sent_at, &applied).await?;
-        let sql = "UPDATE stock_level_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
+        let sql = "UPDATE stock_level_write SET ended = $2 WHERE exchange_id = $1 AND ended IS NULL";
         self.execute(sql, (exchange, ended), "end the writes of stock levels").await
     }
 
@@ -322,13 +323,15 @@ impl WriteTransaction {
         written: &[StockLevelWrite],
     ) -> Result<()> {
         let sql = "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms, since_ms) \
-                   SELECT value->>'product', value->>'warehouse_id', value->>'written', ?2, ?3, ?3 \
-                   FROM json_each(?1) WHERE true \
+                   SELECT CAST(value->>'product' AS BIGINT), CAST(value->>'warehouse_id' AS BIGINT), \
+                       CAST(value->>'written' AS BIGINT), $2, $3, $3 \
+                   FROM json_each($1) WHERE true \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET \
-                       own_delta = own_delta + excluded.quantity - coalesce( \
+                       own_delta = balance.own_delta + excluded.quantity - coalesce( \
                            (SELECT w.before FROM stock_level_write w WHERE w.product = excluded.product \
                             AND w.warehouse_id = excluded.warehouse_id), excluded.quantity), \
-                       since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
+                       since_ms = CASE WHEN balance.quantity <> excluded.quantity THEN excluded.since_ms \
+                                       ELSE balance.since_ms END, \
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
                        fact_ms = excluded.fact_ms, unlinked_ms = NULL, unlinked_exchange_id = NULL";
         self.execute(sql, (json_rows(written), exchange, sent_at), "record written quantities").await?;
@@ -337,8 +340,9 @@ impl WriteTransaction {
         let changed = written.iter().filter(|write| write.before != Some(write.written));
         let changed: Vec<(i64, i64)> = changed.map(|write| (write.product, write.warehouse_id)).collect();
         let sql = "UPDATE stock_level_write \
-                   SET zeroed_ms = iif(written = 0, iif(before > 0, ?2, zeroed_ms), NULL) \
-                   WHERE (product, warehouse_id) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
+                   SET zeroed_ms = CASE WHEN written = 0 THEN CASE WHEN before > 0 THEN $2 ELSE zeroed_ms END END \
+                   WHERE (product, warehouse_id) IN ( \
+                       SELECT CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT) FROM json_each($1))";
         self.execute(sql, (json_rows(&changed), sent_at), "record which stock levels were emptied").await?;
         self.mismatch_close(&changed).await
     }
@@ -357,19 +361,19 @@ impl WriteTransaction {
         let sql = "UPDATE outbox SET revision = revision + 1, (base_quantity, base_own_delta, base_ms) = \
                        (SELECT quantity, own_delta, known_ms FROM count_base_at_insert c \
                            WHERE c.id = outbox.id) \
-                   WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 AND base_ms IS NULL \
+                   WHERE state = 'pending' AND kind = 'quantity.set' AND position < $1 AND base_ms IS NULL \
                      AND EXISTS (SELECT 1 FROM count_base_at_insert c WHERE c.id = outbox.id \
-                         AND c.known_ms - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3); \
+                         AND c.known_ms - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= $3); \
                    UPDATE outbox SET revision = revision + 1, (base_quantity, base_own_delta, base_ms) = \
                        (SELECT quantity, own_delta, observed_ms FROM count_base c WHERE c.id = outbox.id) \
-                   WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 \
+                   WHERE state = 'pending' AND kind = 'quantity.set' AND position < $1 \
                      AND octet_length(body) <= 262144 \
-                     AND ?2 - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3 \
+                     AND CAST($2 AS BIGINT) - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= $3 \
                      AND (base_ms IS NULL OR base_ms = 0 OR (json_type(body, '$.seen') IS NULL \
-                          AND (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 - base_ms > ?3)) \
-                     AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = ?2); \
+                          AND (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 - base_ms > $3)) \
+                     AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = $2); \
                    COMMIT";
-        let query = sqlx::query(sql).bind(read.0).bind(observed_at.0).bind(max_base_age_ms);
-        self.commit_with(query, "fix the base of counts and commit what was read").await.map(drop)
+        let values = (read, observed_at, max_base_age_ms);
+        self.commit_with(sql, values, "fix the base of counts and commit what was read").await
     }
 }

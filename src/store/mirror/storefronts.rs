@@ -86,7 +86,8 @@ impl Store {
     pub async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>> {
         let sql = "SELECT id, storefront_id, name, body, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
-                   FROM listing_template WHERE ?1 IS NULL OR storefront_id = ?1 ORDER BY storefront_id, id";
+                   FROM listing_template WHERE CAST($1 AS BIGINT) IS NULL OR storefront_id = $1 \
+                   ORDER BY storefront_id, id";
         self.fetch_all(sql, (of.map(|id| id.0),), "list the listing templates").await
     }
 }
@@ -98,7 +99,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         storefronts: &[StorefrontFact],
     ) -> Result<u64> {
-        let sql = upsert_records("storefront", "", "id", "name, is_active, type, properties");
+        let sql = upsert_records("storefront", "", "id", "name, is_active BOOLEAN, type, properties");
         self.execute_counting(sql, (json_rows(storefronts), exchange), "record storefronts").await
     }
 

@@ -56,7 +56,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         suppliers: &[SupplierFact],
     ) -> Result<u64> {
-        let sql = upsert_records("supplier", "", "id", "name, account_number, is_active, url");
+        let sql = upsert_records("supplier", "", "id", "name, account_number, is_active BOOLEAN, url");
         self.execute_counting(sql, (json_rows(suppliers), exchange), "record suppliers").await
     }
 }

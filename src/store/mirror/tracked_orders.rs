@@ -123,7 +123,7 @@ impl Store {
     pub async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue> {
         let sql = "WITH counts AS (SELECT exchange_id, paid_ready_to_ship_sales_orders AS ready, \
                        unshipped_sales_orders AS unshipped, unshipped_drop_ship_orders AS dropship \
-                       FROM work_queue ORDER BY exchange_id DESC LIMIT ?6), \
+                       FROM work_queue ORDER BY exchange_id DESC LIMIT $6), \
                    moves AS (SELECT exchange_id, ready > lag(ready) OVER w OR unshipped > lag(unshipped) OVER w \
                                  OR dropship > lag(dropship) OVER w AS rose \
                              FROM counts WINDOW w AS (ORDER BY exchange_id)), \
@@ -134,11 +134,12 @@ impl Store {
                    WHERE CASE \
                        WHEN o.id IS NULL OR a.id IS NOT NULL OR EXISTS ( \
                            SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.missing_since_ms IS NULL \
-                               AND ?1 - coalesce(l.absent_ms, l.observed_ms) < ?2) THEN 1 \
-                       WHEN o.closed_ms IS NULL THEN ?1 - o.changed_ms < ?2 OR ?1 - o.observed_ms >= ?3 \
-                       ELSE ?1 - o.closed_ms < ?5 AND (o.exchange_id < rise.id \
-                           OR ?1 - o.observed_ms >= min(?3, max(?4, o.observed_ms - o.closed_ms))) END \
-                   ORDER BY o.exchange_id, t.order_id";
+                               AND $1 - coalesce(l.absent_ms, l.observed_ms) < $2) THEN TRUE \
+                       WHEN o.closed_ms IS NULL THEN $1 - o.changed_ms < $2 OR $1 - o.observed_ms >= $3 \
+                       ELSE $1 - o.closed_ms < $5 AND (o.exchange_id < rise.id \
+                           OR $1 - o.observed_ms >= $3 OR ($1 - o.observed_ms >= $4 \
+                               AND $1 - o.observed_ms >= o.observed_ms - o.closed_ms)) END \
+                   ORDER BY o.exchange_id NULLS FIRST, t.order_id";
         let values = (
             now.0,
             time::whole_millis(QUIET_AFTER),
@@ -168,10 +169,10 @@ impl Store {
     pub async fn control_order(&self, without: &[OrderId]) -> Result<Option<OrderId>> {
         let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
                        JOIN tracked_order t ON t.order_id = o.id \
-                       WHERE o.id NOT IN (SELECT value FROM json_each(?1)) \
+                       WHERE o.id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
                          AND EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
                                      AND l.missing_since_ms IS NULL AND l.observed_ms IS NULL) \
-                       ORDER BY o.exchange_id DESC LIMIT 1) \
+                       ORDER BY o.exchange_id DESC LIMIT 1) newest \
                    WHERE exchange_id < (SELECT max(l.absent_exchange_id) FROM order_line_item l \
                        JOIN tracked_order e ON e.order_id = l.order_id \
                        WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
@@ -181,7 +182,8 @@ impl Store {
     /// Returns the order that was named last and is not among `without`.
     pub async fn order_read_request_last(&self, without: &[OrderId]) -> Result<Option<RequestedOrder>> {
         let sql = "SELECT a.id, a.order_id FROM order_read_request a \
-                   WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
+                   WHERE a.order_id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
+                   ORDER BY a.id DESC LIMIT 1";
         self.fetch_optional(sql, (json_rows(without),), "find the newest read request for an order").await
     }
 
@@ -197,39 +199,43 @@ impl Store {
     }
 }
 
-const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.observed_ms)) AS observed_ms, o.changed_ms, o.closed_ms, \
+const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.observed_ms)) AS observed_ms, \
+            max(o.changed_ms) AS changed_ms, max(o.closed_ms) AS closed_ms, \
             count(l.line_item_id) AS lines, count(l.absent_ms) AS absent, \
             (SELECT count(*) FROM order_line_item g \
              WHERE g.order_id = t.order_id AND g.missing_since_ms IS NOT NULL) AS missing, \
-            sum(l.quantity_sold) AS sold, sum(l.quantity_left) AS left \
+            CAST(sum(l.quantity_sold) AS BIGINT) AS sold, CAST(sum(l.quantity_left) AS BIGINT) AS left \
      FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
      LEFT JOIN order_line_item l ON l.order_id = t.order_id AND l.missing_since_ms IS NULL \
-     WHERE ?1 IS NULL OR t.order_id = ?1 GROUP BY t.order_id ORDER BY t.order_id";
+     WHERE CAST($1 AS BIGINT) IS NULL OR t.order_id = $1 GROUP BY t.order_id ORDER BY t.order_id";
 
 impl WriteTransaction {
     /// Tracks orders, which are read at the next free call, and returns the number of new ones.
     pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64> {
-        let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
+        let sql = "INSERT INTO tracked_order (order_id) SELECT CAST(atom AS BIGINT) FROM json_each($1) \
+                   WHERE true ON CONFLICT DO NOTHING";
         self.execute_counting(sql, (json_rows(orders),), "track orders").await
     }
 
     /// Requests that tracked orders, also closed ones, are read at the next free call.
     pub async fn order_read_request_add(&mut self, orders: &[OrderId]) -> Result<()> {
-        let sql = "INSERT OR REPLACE INTO order_read_request (order_id) \
+        let sql = "INSERT INTO order_read_request (order_id) \
                    SELECT t.order_id FROM tracked_order t \
-                   WHERE t.order_id IN (SELECT value FROM json_each(?1)) ORDER BY t.order_id";
+                   WHERE t.order_id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) ORDER BY t.order_id \
+                   ON CONFLICT (order_id) DO UPDATE SET id = excluded.id";
         self.execute(sql, (json_rows(orders),), "request reads of orders").await
     }
 
     /// Removes the request for an order that was read; a request that came later stays.
     pub async fn order_read_request_done(&mut self, request: RequestedOrder) -> Result<()> {
-        let sql = "DELETE FROM order_read_request WHERE order_id = ?1 AND id <= ?2";
+        let sql = "DELETE FROM order_read_request WHERE order_id = $1 AND id <= $2";
         self.execute(sql, (request.order_id, request.id), "remove the read request of an order").await
     }
 
     /// Stops tracking orders and returns their number.
     pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64> {
-        let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";
+        let sql = "DELETE FROM tracked_order \
+                   WHERE order_id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))";
         self.execute_counting(sql, (json_rows(orders),), "stop tracking orders").await
     }
 }

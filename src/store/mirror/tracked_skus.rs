@@ -17,8 +17,8 @@ const LISTING_PAGE: u32 = 1_000;
 /// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug)]
 pub struct StalestProgress {
-    /// Bytes of the last SKU taken from those never read; `None`: all were taken.
-    never_read: Option<Vec<u8>>,
+    /// Bytes of the last SKU taken from those never read, in hexadecimal; `None`: all were taken.
+    never_read: Option<String>,
     /// Exchange and id of the read batch, and SKU, of the last one taken from those read before.
     last_read: (i64, i64, String),
 }
@@ -32,7 +32,7 @@ impl StalestProgress {
 
 impl Default for StalestProgress {
     fn default() -> Self {
-        Self { never_read: Some(Vec::new()), last_read: (0, 0, String::new()) }
+        Self { never_read: Some(String::new()), last_read: (0, 0, String::new()) }
     }
 }
 
@@ -40,10 +40,11 @@ impl Store {
     /// Passes the tracked SKUs with their origins in pages to `each` until it returns false; an account may
     /// have a million. Bytes that are not UTF-8 are replaced by U+FFFD.
     pub async fn tracked_sku_each(&self, mut each: impl FnMut(Vec<(String, String)>) -> bool) -> Result<()> {
-        let sql = "SELECT sku, origin, CAST(sku AS BLOB) FROM tracked_sku WHERE sku > CAST(?1 AS TEXT) ORDER BY sku LIMIT ?2";
-        let mut after: Vec<u8> = Vec::new();
+        let sql = "SELECT sku, origin, hex(sku) FROM tracked_sku WHERE sku > CAST(unhex($1) AS TEXT) \
+                   ORDER BY sku LIMIT $2";
+        let mut after = String::new();
         loop {
-            let rows: Vec<(LossyText, String, Vec<u8>)> =
+            let rows: Vec<(LossyText, String, String)> =
                 self.fetch_all(sql, (after, LISTING_PAGE), "list the tracked SKUs").await?;
             let Some((.., last)) = rows.last() else { return Ok(()) };
             after = last.clone();
@@ -72,11 +73,11 @@ impl Store {
         // Each query returns one JSON text; single rows would cross to the connection's thread one by one.
         let mut page: Vec<String> = Vec::new();
         while let (Some(after), true) = (&progress.never_read, page.is_empty()) {
-            let sql = "SELECT json_group_array(sku), CAST(max(sku) AS BLOB), count(*) FROM ( \
+            let sql = "SELECT json_group_array(sku), CASE WHEN count(*) > 0 THEN hex(max(sku)) END, count(*) FROM ( \
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                           WHERE t.sku > CAST(?1 AS TEXT) AND p.read_batch_id IS NULL \
-                           ORDER BY t.sku LIMIT ?2)";
-            let (skus, last, count): (LossyText, Option<Vec<u8>>, u32) =
+                           WHERE t.sku > CAST(unhex($1) AS TEXT) AND p.read_batch_id IS NULL \
+                           ORDER BY t.sku LIMIT $2) page";
+            let (skus, last, count): (LossyText, Option<String>, u32) =
                 self.fetch_one(sql, (after, limit), "find the SKUs that were never read").await?;
             page = serde_json::from_str(&String::from(skus)).expect("SQLite wrote the list, from texts");
             // The platform can have no SKU that is not UTF-8.
@@ -92,8 +93,8 @@ impl Store {
                        SELECT p.sku, r.exchange_id, r.id FROM read_batch r \
                        JOIN product p ON p.read_batch_id = r.id \
                        JOIN tracked_sku t ON t.sku = p.sku \
-                       WHERE r.exchange_id < ?1 AND (r.exchange_id, r.id, p.sku) > (?3, ?4, ?5) \
-                       ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";
+                       WHERE r.exchange_id < $1 AND (r.exchange_id, r.id, p.sku) > ($3, $4, $5) \
+                       ORDER BY r.exchange_id, r.id, p.sku LIMIT $2) page";
         let (exchange, batch, sku) = &progress.last_read;
         let values = (before.0, rest, exchange, batch, sku);
         let Json::<Vec<(String, i64, i64)>>(found) =
@@ -109,19 +110,20 @@ impl Store {
 impl WriteTransaction {
     /// Tracks SKUs and returns the number of new ones.
     pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64> {
-        let sql = "INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)";
+        let sql = "INSERT INTO tracked_sku (sku) SELECT atom FROM json_each($1) \
+                   WHERE true ON CONFLICT DO NOTHING";
         self.execute_counting(sql, (json_rows(skus),), "track SKUs").await
     }
 
     /// Stops tracking SKUs; a later discovery does not track them again.
     pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64> {
-        let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT value FROM json_each(?1))";
+        let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT atom FROM json_each($1))";
         self.execute_counting(sql, (json_rows(skus),), "stop tracking SKUs").await
     }
 
     /// Records discovered SKUs; they are tracked unless a person removed them.
     pub async fn discovered_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64> {
-        let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
+        let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT atom, $2 FROM json_each($1)";
         self.execute_counting(sql, (json_rows(skus), exchange.0), "record discovered SKUs").await
     }
 
@@ -139,7 +141,8 @@ impl WriteTransaction {
 
     /// Applies the event [`SKU_DISCOVERED`] in a replay.
     pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<()> {
-        let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
+        let sql =
+            "INSERT INTO discovered_sku (sku, exchange_id) SELECT $1, CAST($2->>'exchange_id' AS BIGINT)";
         self.execute(sql, (sku, detail), "record a created SKU").await
     }
 }

@@ -46,7 +46,7 @@ impl Store {
     async fn orders_read_before(&self, run: RunId) -> Result<Vec<(i64, i64)>> {
         let sql = "SELECT o.id, o.exchange_id FROM sales_order o JOIN exchange e ON e.id = o.exchange_id \
                    WHERE o.closed_ms IS NULL AND e.run_id >= ( \
-                       SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running' AND input IS NULL) \
+                       SELECT max(id) FROM run WHERE job = $2 AND id < $1 AND outcome <> 'running' AND input IS NULL) \
                      AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
                                      AND l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
         self.fetch_all(sql, (run.0, JobKind::OrderLines.as_str()), "find the orders of the last run").await
@@ -54,7 +54,7 @@ impl Store {
 
     /// Returns id and time of the newest applied read of the counts, if it is after `position`.
     async fn counts_checked_after(&self, position: i64) -> Result<Option<(i64, i64)>> {
-        let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
+        let sql = "SELECT id, sent_ms FROM exchange WHERE id > $1 AND operation = $2 \
                    AND verdict = 'accepted' AND NOT is_ignored ORDER BY id DESC LIMIT 1";
         let values = (position, Operation::WorkQueue.as_str());
         self.fetch_optional(sql, values, "find the last read of the work queue").await

@@ -70,7 +70,7 @@ impl WriteTransaction {
         exchange: ExchangeId,
         warehouses: &[WarehouseFact],
     ) -> Result<u64> {
-        let columns = "name, is_active, account_number, is_system_generated, type, contact";
+        let columns = "name, is_active BOOLEAN, account_number, is_system_generated BOOLEAN, type, contact";
         let sql = upsert_records("warehouse", "", "id", columns);
         self.execute_counting(sql, (json_rows(warehouses), exchange), "record warehouses").await
     }

@@ -40,7 +40,7 @@ pub(super) struct CountsRow {
 pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>> {
     let sql = format!(
         "SELECT exchange_id, json_array({COUNT_COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
-             (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
+             (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < $1), 0) ORDER BY exchange_id"
     );
     store.fetch_all(AssertSqlSafe(sql), (position,), "read the differences of the work queue").await
 }
@@ -89,7 +89,7 @@ impl Store {
     pub async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>> {
         let sql = format!(
             "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COUNT_COLUMNS} \
-             FROM work_queue ORDER BY exchange_id DESC LIMIT ?1"
+             FROM work_queue ORDER BY exchange_id DESC LIMIT $1"
         );
         self.fetch_all(AssertSqlSafe(sql), (limit,), "read the work queue").await
     }
@@ -110,9 +110,9 @@ impl WriteTransaction {
         if known.as_ref() == Some(counts) {
             return Ok(WorkQueueDifference::default());
         }
-        let values: String = (0..counts.len()).map(|i| format!(", ?3->>{i}")).collect();
+        let values: String = (0..counts.len()).map(|i| format!(", CAST($3->>{i} AS BIGINT)")).collect();
         let insert = format!(
-            "INSERT INTO work_queue (exchange_id, observed_ms, {COUNT_COLUMNS}) VALUES (?1, ?2{values})"
+            "INSERT INTO work_queue (exchange_id, observed_ms, {COUNT_COLUMNS}) VALUES ($1, $2{values})"
         );
         let values = (exchange, observed_at, json_rows(counts));
         self.execute(AssertSqlSafe(insert), values, "record the work queue").await?;

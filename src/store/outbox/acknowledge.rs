@@ -12,7 +12,7 @@ const ACKNOWLEDGED: &str = "outbox.acknowledged";
 impl WriteTransaction {
     /// Acknowledges a rejected change; an acknowledged one stays as it is.
     pub async fn outbox_acknowledge(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
-        let sql = "SELECT state, acknowledged_ms FROM outbox WHERE key = ?1";
+        let sql = "SELECT state, acknowledged_ms FROM outbox WHERE key = $1";
         let found: Option<(ChangeState, Option<i64>)> =
             self.fetch_optional(sql, (key,), "read the change to acknowledge").await?;
         match found {
@@ -24,7 +24,7 @@ impl WriteTransaction {
             }
         }
         self.event_append(at, ACKNOWLEDGED, key, None).await?;
-        let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = ?2 WHERE key = ?1";
+        let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = $2 WHERE key = $1";
         self.execute(sql, (key, at), "acknowledge a rejected change").await.map(Ok)
     }
 
@@ -39,7 +39,7 @@ impl WriteTransaction {
         }
         let detail = json!({"changes": changes, "to": newest}).to_string();
         self.event_append(at, ACKNOWLEDGED, "outbox", Some(&detail)).await?;
-        let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = ?1 \
+        let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = $1 \
                    WHERE state = 'rejected' AND acknowledged_ms IS NULL";
         self.execute_counting(sql, (at,), "acknowledge the rejected changes").await
     }

@@ -35,14 +35,14 @@ impl Store {
         let sql = "WITH zeroed AS ( \
                        SELECT w.product, w.warehouse_id FROM stock_level_write w \
                        JOIN product p ON p.id = w.product \
-                       WHERE (w.zeroed_ms >= ?1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
+                       WHERE (w.zeroed_ms >= $1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
                          AND (p.sku, w.warehouse_id) NOT IN ( \
-                             SELECT value->>0, value->>1 FROM json_each(?2))) \
-                   SELECT b.warehouse_id, sum(z.product IS NOT NULL), count(*) FROM balance b \
+                             SELECT value->>0, CAST(value->>1 AS BIGINT) FROM json_each($2))) \
+                   SELECT b.warehouse_id, count(z.product), count(*) FROM balance b \
                    JOIN product p ON p.id = b.product \
                    LEFT JOIN zeroed z ON z.product = b.product AND z.warehouse_id = b.warehouse_id \
-                   WHERE (b.quantity > 0 OR z.product IS NOT NULL) AND b.is_active IS NOT 0 \
-                     AND b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS NOT 'Kit' \
+                   WHERE (b.quantity > 0 OR z.product IS NOT NULL) AND b.is_active IS DISTINCT FROM FALSE \
+                     AND b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS DISTINCT FROM 'Kit' \
                    GROUP BY b.warehouse_id";
         let values = (since, json_rows(projected));
         let rows: Vec<(WarehouseId, u64, u64)> =
@@ -66,8 +66,8 @@ impl Store {
         let sql = "SELECT trip, count(*) FROM ( \
                        SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w \
                        WHERE w.change_id = o.id) AS trip \
-                       FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > ?1 AND kind = ?2)) \
-                   GROUP BY released_ms, trip ORDER BY released_ms, trip";
+                       FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > $1 AND kind = $2)) r \
+                   GROUP BY released_ms, trip ORDER BY released_ms, trip NULLS FIRST";
         self.fetch_all(sql, (after, BRAKE_RELEASED), "read the releases of brakes").await
     }
 }
@@ -81,9 +81,10 @@ impl WriteTransaction {
         changes: &BTreeSet<ChangeId>,
         at: Timestamp,
     ) -> Result<(i64, u64)> {
-        let sql = "INSERT INTO brake_trip (at_ms, what) VALUES (?1, ?2) RETURNING id";
+        let sql = "INSERT INTO brake_trip (at_ms, what) VALUES ($1, $2) RETURNING id";
         let trip: i64 = self.fetch_value(sql, (at, cut_reason(what)), "store a brake's trip").await?;
-        let sql = "INSERT INTO brake_trip_change (trip_id, change_id) SELECT ?1, value FROM json_each(?2)";
+        let sql = "INSERT INTO brake_trip_change (trip_id, change_id) \
+                   SELECT $1, CAST(atom AS BIGINT) FROM json_each($2)";
         self.execute(sql, (trip, json_rows(changes)), "store the changes that a brake holds").await?;
         let held = |id: &ChangeId| {
             let detail = format!(
@@ -102,16 +103,16 @@ impl WriteTransaction {
         let json = json_rows(keys);
         self.event_append(at, BRAKE_RELEASED, "outbox", Some(&json)).await?;
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
-                   state_changed_ms = ?2, \
-                       released_ms = ?2, detail = 'released by the operator' \
+                   state_changed_ms = $2, \
+                       released_ms = $2, detail = 'released by the operator' \
                    WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored') \
-                     AND iif(json_array_length(?1) = 0, \
-                             id IN (SELECT w.change_id FROM brake_trip_change w \
-                                 JOIN brake_trip t ON t.id = w.trip_id \
-                                    WHERE t.released_ms IS NULL), \
-                             key IN (SELECT value FROM json_each(?1)))";
+                     AND CASE WHEN json_array_length($1) = 0 \
+                         THEN id IN (SELECT w.change_id FROM brake_trip_change w \
+                                     JOIN brake_trip t ON t.id = w.trip_id \
+                                     WHERE t.released_ms IS NULL) \
+                         ELSE key IN (SELECT atom FROM json_each($1)) END";
         let released = self.execute_counting(sql, (&json, at), "release held changes").await?;
-        let sql = "UPDATE brake_trip SET released_ms = ?1 WHERE released_ms IS NULL AND NOT EXISTS ( \
+        let sql = "UPDATE brake_trip SET released_ms = $1 WHERE released_ms IS NULL AND NOT EXISTS ( \
                        SELECT 1 FROM brake_trip_change w JOIN outbox o ON o.id = w.change_id \
                        WHERE w.trip_id = brake_trip.id AND o.state = 'held')";
         self.execute(sql, (at,), "close released trips").await?;

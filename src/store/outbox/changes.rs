@@ -1,13 +1,12 @@
 //! The outbox: changes, as stored, and their lists.
 
-use crate::model::{ChangeId, Position, Quantity, Sku, StockLevel, Timestamp};
+use crate::model::{ChangeId, Position, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
-use crate::store::engine::fetch;
-use crate::store::engine::lossy_text::{LossyText, body_column};
+use crate::store::engine::fetch::{self, Connection};
+use crate::store::engine::lossy_text::{LossyText, StoredBodyRow, body_columns};
 use crate::store::mirror::stock_levels::{json_rows, stock_level_names};
 use crate::store::{Result, Store};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{FromRow, Row as _};
+use sqlx::{FromRow, Row};
 use std::collections::BTreeMap;
 
 /// Kind and body of a change: as inserted, and parsed.
@@ -21,10 +20,20 @@ pub struct ChangeContent {
     pub body: Result<ChangeBody, ChangeRejection>,
 }
 
-impl FromRow<'_, SqliteRow> for ChangeContent {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let kind = String::from(row.try_get::<LossyText, _>("kind")?);
-        let stored_body = row.try_get("body")?;
+#[derive(FromRow)]
+struct ChangeContentRow {
+    kind: LossyText,
+    #[sqlx(flatten)]
+    body: StoredBodyRow,
+}
+
+impl<'r, R: Row> FromRow<'r, R> for ChangeContent
+where
+    ChangeContentRow: FromRow<'r, R>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        let row = ChangeContentRow::from_row(row)?;
+        let (kind, stored_body) = (String::from(row.kind), StoredBody::from(row.body));
         Ok(Self { body: read_stored_body(&kind, &stored_body), kind, stored_body })
     }
 }
@@ -127,17 +136,29 @@ pub struct NewChange {
     pub undated_at: Option<String>,
 }
 
-impl FromRow<'_, SqliteRow> for NewChange {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let sku = row.try_get::<Option<LossyText>, _>("sku")?.map(String::from);
+#[derive(FromRow)]
+struct NewChangeRow {
+    id: ChangeId,
+    sku: Option<LossyText>,
+    warehouse_id: Option<WarehouseId>,
+    is_urgent: bool,
+    undated_at: Option<String>,
+}
+
+impl<'r, R: Row> FromRow<'r, R> for NewChange
+where
+    NewChangeRow: FromRow<'r, R>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        let row = NewChangeRow::from_row(row)?;
         // A replaced character hides the spelling by which the change is found.
-        let sku = sku.filter(|sku| !sku.contains(char::REPLACEMENT_CHARACTER));
-        let stock_level = sku.and_then(|sku| Sku::new(sku).ok()).zip(row.try_get("warehouse_id")?);
+        let sku = row.sku.map(String::from).filter(|sku| !sku.contains(char::REPLACEMENT_CHARACTER));
+        let stock_level = sku.and_then(|sku| Sku::new(sku).ok()).zip(row.warehouse_id);
         Ok(Self {
-            id: row.try_get("id")?,
+            id: row.id,
             stock_level: stock_level.map(|(sku, warehouse_id)| StockLevel { sku, warehouse_id }),
-            is_urgent: row.try_get("is_urgent")?,
-            undated_at: row.try_get("undated_at")?,
+            is_urgent: row.is_urgent,
+            undated_at: row.undated_at,
         })
     }
 }
@@ -160,12 +181,14 @@ pub struct OutboxFilter {
 /// clock.
 macro_rules! calendar_goes_back {
     () => {
-        "(kind = 'quantity.set' AND octet_length(body) <= 262144 AND json_type(body, '$.counted_at') = 'text' \
+        "(kind = 'quantity.set' AND octet_length(body) <= 262144 \
+          AND coalesce(json_type(body, '$.counted_at'), '') = 'text' \
           AND EXISTS (SELECT 1 FROM (SELECT at, lag(at) OVER (ORDER BY id) AS before FROM ( \
               SELECT e.id, e.sent_ms AS at FROM exchange e WHERE e.id <= outbox.position \
-                 AND e.sent_ms > (julianday(upper(trim(json_extract(body, '$.counted_at')))) - 2440587.5) * 86400000 \
+                 AND e.sent_ms > CAST( \
+                     (julianday(upper(trim(json_extract(body, '$.counted_at')))) - 2440587.5) * 86400000 AS BIGINT) \
               UNION ALL SELECT 9223372036854775807, \
-                  (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000)) \
+                  (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000) call) step \
               WHERE before > at + 60000))"
     };
 }
@@ -174,7 +197,7 @@ macro_rules! change_columns {
     () => {
         concat!(
             "SELECT id, key, kind, ",
-            body_column!(),
+            body_columns!(),
             ", priority, state, reason, detail, created_at, dated_at, settled_at, \
              base_quantity, base_own_delta, base_ms, position, revision, exchange_id, \
                  written, mine, theirs, released_ms, \
@@ -186,21 +209,26 @@ macro_rules! change_columns {
     };
 }
 
-/// SQL: the table `k` of the stock levels of parameter 1.
+/// SQL: the table `k` of the stock levels of parameter 1, with a row for each of their spellings.
+///
+/// As a condition of the join with `outbox`, the spellings would be looked up again for every open change in
+/// PostgreSQL.
 macro_rules! level_names {
     () => {
-        "WITH k AS (SELECT value->>0 AS stock_level_sku, CAST(value->>1 AS INTEGER) AS warehouse_id, \
-                    value->>2 AS level_case_key FROM json_each(?1)) "
+        "WITH level AS (SELECT key AS place, value->>0 AS stock_level_sku, CAST(value->>1 AS BIGINT) AS warehouse_id, \
+                               value->>2 AS case_key FROM json_each($1)), \
+              k AS (SELECT place, stock_level_sku, warehouse_id, stock_level_sku AS spelling FROM level \
+                    UNION SELECT l.place, l.stock_level_sku, l.warehouse_id, m.spelling \
+                    FROM level l CROSS JOIN sku_spelling m \
+                    WHERE m.case_key = l.case_key AND m.sku = l.stock_level_sku) "
     };
 }
 
-/// SQL: the pending and held changes of the stock levels `k`, under all their spellings.
+/// SQL: the pending and held changes of the stock levels `k`.
 macro_rules! changes_of_levels {
     () => {
-        "FROM k CROSS JOIN outbox ON outbox.warehouse_id = k.warehouse_id AND outbox.sku IN ( \
-             SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.level_case_key AND m.sku = k.stock_level_sku \
-             UNION ALL SELECT k.stock_level_sku) \
-         WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
+        "FROM k CROSS JOIN outbox WHERE outbox.sku = k.spelling AND outbox.warehouse_id = k.warehouse_id \
+           AND state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
            AND state IN ('pending', 'held') ORDER BY id"
     };
 }
@@ -211,7 +239,7 @@ macro_rules! change_rows {
     };
 }
 
-pub(super) const CHANGE_BY_KEY: &str = concat!(change_rows!(), " WHERE key = ?1");
+pub(super) const CHANGE_BY_KEY: &str = concat!(change_rows!(), " WHERE key = $1");
 
 impl Store {
     /// Returns the pending changes, operators' first, then by id.
@@ -226,14 +254,15 @@ impl Store {
         // The position is read first, so that a transition committed between the reads is read twice, not missed.
         let position = self.journal_position().await?;
         // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
-        let sql = "SELECT id, sku, warehouse_id, priority AS is_urgent, \
-                       iif(dated_at IS NULL, created_at, NULL) AS undated_at FROM outbox \
-                   WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 \
+        let sql = "SELECT id, sku, warehouse_id, priority, priority = 1 AS is_urgent, \
+                       CASE WHEN dated_at IS NULL THEN created_at END AS undated_at FROM outbox \
+                   WHERE state = 'pending' AND priority IN (1, 0) AND id > $1 \
                    UNION ALL \
-                   SELECT id, sku, warehouse_id, priority, iif(dated_at IS NULL, created_at, NULL) FROM outbox \
-                   WHERE state = 'pending' AND id <= ?1 AND id IN (SELECT change_id FROM change_transition \
-                       WHERE state = 'pending' AND position >= ?2) \
-                   ORDER BY is_urgent DESC, id";
+                   SELECT id, sku, warehouse_id, priority, priority = 1, \
+                       CASE WHEN dated_at IS NULL THEN created_at END FROM outbox \
+                   WHERE state = 'pending' AND id <= $1 AND id IN (SELECT change_id FROM change_transition \
+                       WHERE state = 'pending' AND position >= $2) \
+                   ORDER BY priority DESC, id";
         let changes: Vec<NewChange> =
             self.fetch_all(sql, (seen.change.0, seen.position.0), "read the pending changes").await?;
         let newest = changes.iter().map(|change| change.id).max();
@@ -248,7 +277,7 @@ impl Store {
         }
         let sql = concat!(
             change_rows!(),
-            " WHERE state = 'pending' AND id IN (SELECT value FROM json_each(?1)) ORDER BY id"
+            " WHERE state = 'pending' AND id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) ORDER BY id"
         );
         self.fetch_all(sql, (json_rows(changes),), "read pending changes").await
     }
@@ -282,12 +311,13 @@ impl Store {
     pub async fn outbox_superseded(&self) -> Result<Vec<StockLevel>> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
-                     AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 FROM outbox s \
-                         WHERE s.sku IN (SELECT n.spelling FROM sku_spelling m JOIN sku_spelling n \
-                                             ON n.case_key = m.case_key AND n.product = m.product \
-                                                 WHERE m.spelling = o.sku \
-                                         UNION ALL SELECT o.sku) \
-                           AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
+                     AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 \
+                         FROM (SELECT n.spelling FROM sku_spelling m JOIN sku_spelling n \
+                                   ON n.case_key = m.case_key AND n.product = m.product \
+                               WHERE m.spelling = o.sku \
+                               UNION ALL SELECT o.sku) l CROSS JOIN outbox s \
+                         WHERE s.sku = l.spelling AND s.warehouse_id = o.warehouse_id \
+                           AND (s.state = 'applied' OR s.reason = 'landed') \
                            AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
         let rows = self.fetch_all(sql, (), "read the superseded changes").await?;
         let level = |(sku, warehouse_id): (LossyText, _)| {
@@ -309,8 +339,8 @@ impl Store {
     pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
-            " WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
-               AND (?2 IS NULL OR kind = ?2) ORDER BY id DESC LIMIT ?3"
+            " WHERE (json_array_length($1) = 0 OR state IN (SELECT atom FROM json_each($1))) \
+               AND ($2 IS NULL OR kind = $2) ORDER BY id DESC LIMIT $3"
         );
         self.fetch_all(sql, (json_rows(&filter.states), &filter.kind, filter.limit), "list the changes").await
     }
@@ -325,7 +355,7 @@ impl Store {
         if changes.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
+        let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))";
         let rows: Vec<(ChangeId, LossyText)> =
             self.fetch_all(sql, (json_rows(changes),), "read the keys of changes").await?;
         Ok(rows.into_iter().map(|(id, key)| (id, key.into())).collect())
@@ -333,7 +363,7 @@ impl Store {
 
     /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
     pub async fn outbox_adjusts_by_prefix(&self, name: &str) -> Result<Vec<(String, String)>> {
-        let sql = "SELECT key, body FROM outbox WHERE key > ?1 || ':' AND key < ?1 || ';' \
+        let sql = "SELECT key, body FROM outbox WHERE key > $1 || ':' AND key < $1 || ';' \
                      AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
         let rows: Vec<(LossyText, LossyText)> =
             self.fetch_all(sql, (name,), "read the movements of earlier files").await?;
@@ -349,7 +379,7 @@ impl Store {
 
 /// Returns id and revision of each pending and held change of these stock levels.
 pub(in crate::store) async fn outbox_open_revisions(
-    from: &mut SqliteConnection,
+    from: &mut Connection,
     levels: &[StockLevel],
 ) -> Result<Vec<(ChangeId, i64)>> {
     let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!());

@@ -45,13 +45,13 @@ impl Store {
     pub async fn delivery_by_key(&self, key: &str) -> Result<Option<ReferencedChange>> {
         let sql = "SELECT o.kind, o.state, d.created_id FROM outbox o \
                    LEFT JOIN delivery d ON d.change_id = o.id \
-                   WHERE o.key = ?1";
+                   WHERE o.key = $1";
         self.fetch_optional(sql, (key,), "read the change that creates a shipment").await
     }
 
     /// Returns the change that created this shipment.
     pub async fn shipment_creator(&self, shipment: ShipmentId) -> Result<Option<ChangeId>> {
-        let sql = "SELECT change_id FROM delivery WHERE kind = 'shipment.create' AND created_id = ?1";
+        let sql = "SELECT change_id FROM delivery WHERE kind = 'shipment.create' AND created_id = $1";
         let creator =
             self.fetch_optional(sql, (shipment,), "find the change that created a shipment").await?;
         Ok(creator.map(|(change,)| change))
@@ -65,8 +65,9 @@ impl WriteTransaction {
             return Ok(());
         }
         let sql = "INSERT INTO delivery (change_id, kind, ordering_key, evidence) \
-                   SELECT value->>'id', value->>'kind', value->>'ordering_key', json_extract(value, '$.evidence') \
-                   FROM json_each(?1) WHERE true \
+                   SELECT CAST(value->>'id' AS BIGINT), value->>'kind', value->>'ordering_key', \
+                          json_extract(value, '$.evidence') \
+                   FROM json_each($1) WHERE true \
                    ON CONFLICT (change_id) DO UPDATE SET ordering_key = excluded.ordering_key, \
                        evidence = excluded.evidence";
         self.execute(sql, (json_rows(claims),), "store the evidence of changes").await
@@ -74,20 +75,20 @@ impl WriteTransaction {
 
     /// Stores the id of the object that a change created; a change without a stored claim has no row.
     pub async fn delivery_created(&mut self, change: ChangeId, created_id: i64) -> Result<()> {
-        let sql = "UPDATE delivery SET created_id = ?2 WHERE change_id = ?1";
+        let sql = "UPDATE delivery SET created_id = $2 WHERE change_id = $1";
         self.execute(sql, (change, created_id), "store the id of a created object").await
     }
 
     /// Requests that `settle` adopts a shipment as the result of a change in doubt.
     pub async fn adoption_request(&mut self, change: ChangeId, shipment: ShipmentId) -> Result<()> {
-        let sql = "INSERT INTO adoption (change_id, shipment_id) VALUES (?1, ?2) \
+        let sql = "INSERT INTO adoption (change_id, shipment_id) VALUES ($1, $2) \
                    ON CONFLICT (change_id) DO UPDATE SET shipment_id = excluded.shipment_id";
         self.execute(sql, (change, shipment), "request the adoption of a shipment").await
     }
 
     /// Deletes the request to adopt a shipment.
     pub async fn adoption_end(&mut self, change: ChangeId) -> Result<()> {
-        let sql = "DELETE FROM adoption WHERE change_id = ?1";
+        let sql = "DELETE FROM adoption WHERE change_id = $1";
         self.execute(sql, (change,), "delete the request to adopt a shipment").await
     }
 }

@@ -3,7 +3,7 @@
 use super::changes::ChangeContent;
 use crate::model::{ChangeId, ExchangeId, Timestamp};
 use crate::outbox::ChangeState;
-use crate::store::engine::lossy_text::{LossyText, body_column};
+use crate::store::engine::lossy_text::{LossyText, body_columns};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
@@ -78,13 +78,13 @@ WITH newest AS (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1),
                       ORDER BY f.id LIMIT 1) AS since_moment
                FROM session s)
 SELECT o.id, o.key, o.kind, ",
-    body_column!(),
+    body_columns!(),
     ", o.state, o.reason, o.detail, o.exchange_id, e.sent_ms,
-       iif(s.is_same, e.sent_moment, s.since_moment) AS sent_moment,
+       CASE WHEN s.is_same THEN e.sent_moment ELSE s.since_moment END AS sent_moment,
        d.evidence,
        (SELECT coalesce(json_group_array(json_array(l.sent_ms, l.sent_moment, json(l.shown))), '[]')
         FROM (SELECT k.sent_ms, k.shown,
-                     iif(ks.is_same, ke.sent_moment, ks.since_moment) AS sent_moment
+                     CASE WHEN ks.is_same THEN ke.sent_moment ELSE ks.since_moment END AS sent_moment
               FROM in_doubt_check k JOIN exchange ke ON ke.id = k.exchange_id
               JOIN found ks ON ks.id = ke.session_id
               WHERE k.change_id = o.id AND k.exchange_id > o.exchange_id ORDER BY k.exchange_id) l) AS checks,
@@ -112,7 +112,7 @@ impl Store {
     /// Returns the number of stock levels in a call, including those that were decided since.
     pub async fn call_entry_count(&self, exchange: ExchangeId) -> Result<i64> {
         let sql = "SELECT count(*) FROM (SELECT DISTINCT w.sku, w.warehouse_id FROM change_transition m \
-                       JOIN change_stock_level w ON w.change_id = m.change_id WHERE m.exchange_id = ?1)";
+                       JOIN change_stock_level w ON w.change_id = m.change_id WHERE m.exchange_id = $1) w";
         self.fetch_value(sql, (exchange,), "count the stock levels of a call").await
     }
 
@@ -127,11 +127,11 @@ impl Store {
 
     /// Returns the evidence of a change and its later checks as one JSON object.
     pub async fn change_evidence(&self, change: ChangeId) -> Result<Value> {
-        let sql = "SELECT json_object('claimed', (SELECT json(evidence) FROM delivery WHERE change_id = ?1), \
-                       'made_id', (SELECT created_id FROM delivery WHERE change_id = ?1), \
-                       'looks', (SELECT json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
-                           strftime('%Y-%m-%dT%H:%M:%fZ', l.sent_ms / 1000.0, 'unixepoch'), 'shown', json(l.shown))) \
-                           FROM (SELECT * FROM in_doubt_check WHERE change_id = ?1 ORDER BY exchange_id) l))";
+        let sql = "SELECT json_object('claimed', (SELECT json(evidence) FROM delivery WHERE change_id = $1), \
+                       'made_id', (SELECT created_id FROM delivery WHERE change_id = $1), \
+                       'looks', (SELECT json(json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
+                           strftime('%Y-%m-%dT%H:%M:%fZ', l.sent_ms / 1000.0, 'unixepoch'), 'shown', json(l.shown)))) \
+                           FROM (SELECT * FROM in_doubt_check WHERE change_id = $1 ORDER BY exchange_id) l))";
         let evidence: Json<Value> = self.fetch_value(sql, (change,), "read the evidence of a change").await?;
         Ok(evidence.0)
     }
@@ -145,8 +145,10 @@ impl WriteTransaction {
         sent_at: Timestamp,
         shown: &[(ChangeId, Value)],
     ) -> Result<()> {
-        let sql = "INSERT OR REPLACE INTO in_doubt_check (change_id, exchange_id, sent_ms, shown) \
-                   SELECT value->>0, ?2, ?3, json(value->1) FROM json_each(?1)";
+        let sql = "INSERT INTO in_doubt_check (change_id, exchange_id, sent_ms, shown) \
+                   SELECT CAST(value->>0 AS BIGINT), $2, $3, json(value->1) FROM json_each($1) WHERE true \
+                   ON CONFLICT (change_id, exchange_id) DO UPDATE SET \
+                       sent_ms = excluded.sent_ms, shown = excluded.shown";
         self.execute(sql, (json_rows(shown), exchange, sent_at), "store the result of a check").await
     }
 }

@@ -148,7 +148,7 @@ impl WriteTransaction {
     /// Returns the changes of the entry: those of one stock level in one call with the state and reason of
     /// `change`.
     async fn entry_changes(&mut self, change: &ChangeRow) -> Result<Vec<InDoubtRow>> {
-        let sql = format!("{IN_DOUBT_ROWS} WHERE o.exchange_id = ?1 ORDER BY o.id");
+        let sql = format!("{IN_DOUBT_ROWS} WHERE o.exchange_id = $1 ORDER BY o.id");
         let values = (change.exchange_id,);
         let rows: Vec<InDoubtRow> =
             self.fetch_all(AssertSqlSafe(sql), values, "read the changes of a call in doubt").await?;
@@ -192,7 +192,7 @@ impl WriteTransaction {
         let decision = json!({"said": "use", "quantity": number, "base": base});
         let effect = self.decide(change, &decision, ChangeState::Pending, &detail, at).await?;
         let sql = "INSERT INTO count_resolution (change_id, quantity, base_quantity, base_own_delta) \
-                   VALUES (?1, ?2, ?3, ?4) \
+                   VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (change_id) DO UPDATE SET quantity = excluded.quantity, \
                        base_quantity = excluded.base_quantity, base_own_delta = excluded.base_own_delta";
         let values =
@@ -206,7 +206,7 @@ impl WriteTransaction {
                    FROM change_stock_level c \
                    JOIN product p ON p.id = c.product \
                    JOIN balance b ON b.product = p.id AND b.warehouse_id = c.warehouse_id \
-                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = ?1 \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = $1 \
                    AND b.unlinked_ms IS NULL";
         self.fetch_optional(sql, (change.id,), "read the fact of a change's stock level").await
     }

@@ -48,7 +48,7 @@ impl Store {
         }
         let sql = "SELECT o.id, l.* FROM outbox o JOIN suspected_absence l ON l.subject = 'change ' || o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
-                     AND o.reason IN (SELECT value FROM json_each(?1)) ORDER BY o.id";
+                     AND o.reason IN (SELECT atom FROM json_each($1)) ORDER BY o.id";
         let reasons = [
             Reason::UnknownOrder,
             Reason::ForeignLine,
@@ -64,8 +64,8 @@ impl Store {
 
     /// Returns a known line of the order that is not among `shown`; lines known to be gone are left out.
     pub async fn order_line_unshown(&self, order: OrderId, shown: &[LineItemId]) -> Result<Option<i64>> {
-        let sql = "SELECT min(line_item_id) FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
-                   AND line_item_id NOT IN (SELECT value FROM json_each(?2))";
+        let sql = "SELECT min(line_item_id) FROM order_line_item WHERE order_id = $1 AND missing_since_ms IS NULL \
+                   AND line_item_id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))";
         self.fetch_value(sql, (order, json_rows(shown)), "find a line that an answer lacks").await
     }
 
@@ -75,8 +75,8 @@ impl Store {
         shipment: ShipmentId,
         shown: &[ShipmentItemId],
     ) -> Result<Option<i64>> {
-        let sql = "SELECT min(item_id) FROM shipment_line WHERE shipment_id = ?1 \
-                   AND item_id NOT IN (SELECT value FROM json_each(?2))";
+        let sql = "SELECT min(item_id) FROM shipment_line WHERE shipment_id = $1 \
+                   AND item_id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))";
         self.fetch_value(sql, (shipment, json_rows(shown)), "find an item that an answer lacks").await
     }
 
@@ -86,19 +86,24 @@ impl Store {
     /// storefront that no list held. The platform documents its refusal of such a storefront.
     pub async fn change_is_contradicted(&self, change: ChangeId) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
-                       WHERE o.id = ?1 AND o.kind = 'shipment.create' \
-                         AND EXISTS (SELECT 1 FROM order_line_item l \
-                                     WHERE l.line_item_id = n.value->>'line_item_id') \
-                         AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.body->>'order_id' \
-                                         AND l.line_item_id = n.value->>'line_item_id')) \
+                       WHERE o.id = $1 AND o.kind = 'shipment.create' \
+                         AND EXISTS (SELECT 1 FROM order_line_item l WHERE l.line_item_id = \
+                                         CAST(CAST(n.value->>'line_item_id' AS NUMERIC) AS BIGINT)) \
+                         AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = \
+                                             CAST(CAST(o.body->>'order_id' AS NUMERIC) AS BIGINT) \
+                                         AND l.line_item_id = \
+                                             CAST(CAST(n.value->>'line_item_id' AS NUMERIC) AS BIGINT))) \
                    OR EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
-                       WHERE o.id = ?1 AND o.kind = 'tracking.submit' AND o.body->>'shipment_id' IS NOT NULL \
-                         AND EXISTS (SELECT 1 FROM shipment_line i WHERE i.item_id = n.value->>'line_item_id') \
-                         AND NOT EXISTS (SELECT 1 FROM shipment_line i \
-                                         WHERE i.shipment_id = o.body->>'shipment_id' \
-                                           AND i.item_id = n.value->>'line_item_id')) \
-                   OR EXISTS (SELECT 1 FROM outbox o WHERE o.id = ?1 AND o.kind = 'listing_template.create' \
-                              AND o.body->>'StorefrontId' NOT IN (SELECT id FROM storefront))";
+                       WHERE o.id = $1 AND o.kind = 'tracking.submit' AND o.body->>'shipment_id' IS NOT NULL \
+                         AND EXISTS (SELECT 1 FROM shipment_line i WHERE i.item_id = \
+                                         CAST(CAST(n.value->>'line_item_id' AS NUMERIC) AS BIGINT)) \
+                         AND NOT EXISTS (SELECT 1 FROM shipment_line i WHERE i.shipment_id = \
+                                             CAST(CAST(o.body->>'shipment_id' AS NUMERIC) AS BIGINT) \
+                                         AND i.item_id = \
+                                             CAST(CAST(n.value->>'line_item_id' AS NUMERIC) AS BIGINT))) \
+                   OR EXISTS (SELECT 1 FROM outbox o WHERE o.id = $1 AND o.kind = 'listing_template.create' \
+                              AND CAST(CAST(o.body->>'StorefrontId' AS NUMERIC) AS BIGINT) NOT IN ( \
+                                  SELECT id FROM storefront))";
         self.fetch_value(sql, (change,), "compare the records that a change names with the mirror").await
     }
 }
@@ -106,11 +111,15 @@ impl Store {
 impl WriteTransaction {
     /// Stores the result of a check that lacked a record and replaces the previous one.
     pub async fn suspected_absence_store(&mut self, row: &SuspectedAbsenceRow) -> Result<()> {
-        let sql = "DELETE FROM suspected_absence WHERE last_ms < ?1";
+        let sql = "DELETE FROM suspected_absence WHERE last_ms < $1";
         self.execute(sql, (row.last_ms - RETENTION_MS,), "delete old suspected absences").await?;
-        let sql = "INSERT OR REPLACE INTO suspected_absence \
+        let sql = "INSERT INTO suspected_absence \
                        (subject, what, first_ms, first_moment, last_ms, last_moment, checks) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                   VALUES ($1, $2, $3, $4, $5, $6, $7) \
+                   ON CONFLICT (subject) DO UPDATE SET \
+                       what = excluded.what, first_ms = excluded.first_ms, \
+                       first_moment = excluded.first_moment, last_ms = excluded.last_ms, \
+                       last_moment = excluded.last_moment, checks = excluded.checks";
         let SuspectedAbsenceRow { subject, what, first_ms, first_moment, last_ms, last_moment, checks } = row;
         let what = cut_reason(what.as_str());
         let values = (subject, what, first_ms, first_moment, last_ms, last_moment, checks);
@@ -119,7 +128,7 @@ impl WriteTransaction {
 
     /// Deletes the row of a subject, because the record is present or its change is final.
     pub async fn suspected_absence_end(&mut self, subject: &str) -> Result<()> {
-        let sql = "DELETE FROM suspected_absence WHERE subject = ?1";
+        let sql = "DELETE FROM suspected_absence WHERE subject = $1";
         self.execute(sql, (subject,), "delete a suspected absence").await
     }
 }

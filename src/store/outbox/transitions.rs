@@ -4,7 +4,6 @@
 
 use crate::model::{ChangeId, ExchangeId, Timestamp, cut_reason};
 use crate::outbox::{ChangeState, Reason};
-use crate::store::engine::error::SqlContext;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, StoreError, WriteTransaction};
 use serde::Serialize;
@@ -54,9 +53,9 @@ macro_rules! transition {
     () => {
         "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
         reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
-        theirs = m.value->>'theirs', state_changed_ms = ?3, \
-        settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
-    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2"
+        theirs = m.value->>'theirs', state_changed_ms = $3, \
+        settled_at = CASE WHEN m.value->>'to' IN ('applied', 'rejected', 'cancelled') THEN $4 END \
+    FROM json_each($1) m WHERE outbox.id = CAST(m.value->>'id' AS BIGINT) AND state = $2"
     };
 }
 
@@ -66,12 +65,12 @@ impl WriteTransaction {
     /// # Errors
     /// [`StoreError::KeyTaken`] if the key belongs to another change.
     pub async fn outbox_insert(&mut self, key: &str, kind: &str, body: &str, priority: i64) -> Result<bool> {
-        let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
-        let done =
-            sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
-        match done {
-            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken(key.to_owned())),
-            done => Ok(done.context("insert a change")?.rows_affected() > 0),
+        let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES ($1, $2, $3, $4)";
+        match self.execute_counting(sql, (key, kind, body, priority), "insert a change").await {
+            Err(StoreError::Sql { source, .. }) if is_key_of_another(&source) => {
+                Err(StoreError::KeyTaken(key.to_owned()))
+            }
+            inserted => Ok(inserted? > 0),
         }
     }
 
@@ -101,8 +100,9 @@ impl WriteTransaction {
 
     /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
     pub async fn outbox_date_future(&mut self, changes: &[ChangeId], at: Timestamp) -> Result<()> {
-        let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
-                   WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
+        let sql = "UPDATE outbox SET revision = revision + 1, dated_at = $2 \
+                   WHERE id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
+                     AND dated_at IS NULL AND created_at > $2";
         let values = (json_rows(changes), at.to_rfc3339());
         self.execute(sql, values, "date changes from the future").await
     }
@@ -116,8 +116,9 @@ impl WriteTransaction {
     ) -> Result<u64> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
                    detail = NULL, \
-                       exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
-                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
+                       exchange_id = $2, written = CAST(m.value->>'written' AS BIGINT), \
+                       state_changed_ms = $3 \
+                   FROM json_each($1) m WHERE outbox.id = CAST(m.value->>'id' AS BIGINT) AND state = 'pending'";
         self.execute_counting(sql, (json_rows(claims), exchange, at), "claim changes").await
     }
 
@@ -129,9 +130,10 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<u64> {
         let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
-                       detail = m.value->>'detail', state_changed_ms = ?3 \
-                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
-                     AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
+                       detail = m.value->>'detail', state_changed_ms = $3 \
+                   FROM json_each($1) m WHERE outbox.id = CAST(m.value->>'id' AS BIGINT) AND state = $2 \
+                     AND (reason IS DISTINCT FROM m.value->>'reason' \
+                          OR detail IS DISTINCT FROM m.value->>'detail')";
         let values = (json_rows(notes), state.as_str(), at);
         self.execute_counting(sql, values, "store why changes wait").await
     }
@@ -140,7 +142,7 @@ impl WriteTransaction {
     pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<()> {
         self.execute("DELETE FROM quantity_policy", (), "write the policies").await?;
         let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
-                   SELECT value->>0, value->>1 FROM json_each(?1)";
+                   SELECT CAST(value->>0 AS BIGINT), value->>1 FROM json_each($1)";
         self.execute(sql, (json_rows(policies),), "write the policies").await
     }
 }

@@ -21,15 +21,16 @@ pub struct CallCount {
 impl Store {
     /// Returns the calls since `since` by priority class and operation.
     pub async fn call_counts(&self, since: Timestamp) -> Result<Vec<CallCount>> {
-        let sql = "SELECT lane, operation, count(*) AS calls, sum(status IS 429) AS throttled FROM exchange \
-                   WHERE sent_ms >= ?1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
+        let sql = "SELECT lane, operation, count(*) AS calls, \
+                          count(*) FILTER (WHERE status = 429) AS throttled FROM exchange \
+                   WHERE sent_ms >= $1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
         self.fetch_all(sql, (since.0,), "count the calls by operation").await
     }
 
     /// Returns the number of calls in each of the `minutes` minutes before `now`, oldest first.
     pub async fn call_counts_by_minute(&self, now: Timestamp, minutes: usize) -> Result<Vec<u32>> {
-        let sql = "SELECT (?1 - sent_ms) / 60000, count(*) FROM exchange \
-                   WHERE sent_ms > ?1 - 60000 * ?2 AND sent_ms <= ?1 GROUP BY 1";
+        let sql = "SELECT ($1 - sent_ms) / 60000, count(*) FROM exchange \
+                   WHERE sent_ms > $1 - 60000 * CAST($2 AS BIGINT) AND sent_ms <= $1 GROUP BY 1";
         let values = (now.0, i64::try_from(minutes).unwrap_or(i64::MAX));
         let rows: Vec<(i64, u32)> = self.fetch_all(sql, values, "count the calls by minute").await?;
         let mut counts = vec![0; minutes];

@@ -37,37 +37,37 @@ impl Store {
     /// Returns the transitions of a change, oldest first.
     pub async fn change_transitions(&self, change: ChangeId) -> Result<Vec<TransitionRow>> {
         let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM change_transition \
-                   WHERE change_id = ?1 ORDER BY revision";
+                   WHERE change_id = $1 ORDER BY revision";
         self.fetch_all(sql, (change.0,), "read the transitions of a change").await
     }
 
     /// Returns the decisions on a change, of `settle` or of a person, oldest first.
     pub async fn change_decisions(&self, key: &str) -> Result<Vec<JournalEvent>> {
         let sql =
-            "SELECT position, at_ms, kind, subject, detail FROM event WHERE subject = ?1 ORDER BY position";
+            "SELECT position, at_ms, kind, subject, detail FROM event WHERE subject = $1 ORDER BY position";
         self.fetch_all(sql, (key,), "read the decisions on a change").await
     }
 
     /// Returns the exchanges that carried a change, in order.
     pub async fn change_exchanges(&self, change: ChangeId) -> Result<Vec<ExchangeRow>> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
-                   FROM exchange WHERE id IN (SELECT exchange_id FROM change_transition WHERE change_id = ?1 \
-                                              UNION SELECT exchange_id FROM outbox WHERE id = ?1) ORDER BY id";
+                   FROM exchange WHERE id IN (SELECT exchange_id FROM change_transition WHERE change_id = $1 \
+                                              UNION SELECT exchange_id FROM outbox WHERE id = $1) ORDER BY id";
         self.fetch_all(sql, (change.0,), "read the exchanges of a change").await
     }
 
     /// Returns the change with its last request; `None`: it was never sent.
     pub async fn change_last_request(&self, change: ChangeId) -> Result<Option<InDoubtRow>> {
-        let sql = format!("{} WHERE o.id = ?1", in_doubt::IN_DOUBT_ROWS);
+        let sql = format!("{} WHERE o.id = $1", in_doubt::IN_DOUBT_ROWS);
         self.fetch_optional(sqlx::AssertSqlSafe(sql), (change.0,), "read the last request of a change").await
     }
 
     /// Returns the shipments of an order that a change in doubt may have created.
     pub async fn change_candidate_shipments(&self, order: OrderId) -> Result<Vec<CandidateShipment>> {
-        let sql = "SELECT i.shipment_id, json_group_array(json_array(i.line_item_id, i.quantity)) AS items \
+        let sql = "SELECT i.shipment_id, json(json_group_array(json_array(i.line_item_id, i.quantity))) AS items \
                    FROM shipment s JOIN shipment_item i ON i.shipment_id = s.id \
-                   WHERE (s.order_id = ?1 OR i.line_item_id IN \
-                             (SELECT line_item_id FROM order_line_item WHERE order_id = ?1)) \
+                   WHERE (s.order_id = $1 OR i.line_item_id IN \
+                             (SELECT line_item_id FROM order_line_item WHERE order_id = $1)) \
                      AND i.line_item_id IS NOT NULL \
                      AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.kind = 'shipment.create' \
                      AND d.created_id = s.id) \

@@ -2,7 +2,7 @@
 //!
 //! Read-only; a few queries for each stock level. The command line makes the sentences.
 
-use crate::store::engine::lossy_text::{LossyText, body_column};
+use crate::store::engine::lossy_text::{LossyText, body_columns};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::outbox::changes::ChangeContent;
 use crate::store::{Result, Store};
@@ -127,7 +127,7 @@ impl Store {
     /// Returns the SKUs with this case key.
     pub async fn explain_skus(&self, case_key: &str) -> Result<Vec<KnownSku>> {
         let sql = "SELECT p.id, p.sku, m.product AS target_product, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
-                   FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = ?1 \
+                   FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = $1 \
                    ORDER BY p.id";
         self.fetch_all(sql, (case_key,), "read a SKU").await
     }
@@ -138,8 +138,8 @@ impl Store {
         product: Option<i64>,
         spellings: &[String],
     ) -> Result<Vec<CurrentStockLevel>> {
-        let sql = "WITH stock_level AS (SELECT warehouse_id FROM balance WHERE product = ?1 \
-                       UNION SELECT warehouse_id FROM outbox WHERE sku IN (SELECT value FROM json_each(?2)) \
+        let sql = "WITH stock_level AS (SELECT warehouse_id FROM balance WHERE product = $1 \
+                       UNION SELECT warehouse_id FROM outbox WHERE sku IN (SELECT atom FROM json_each($2)) \
                            AND warehouse_id IS NOT NULL) \
                    SELECT c.warehouse_id, w.name AS warehouse_name, b.quantity, b.own_delta, \
                           coalesce(b.fact_ms, r.observed_ms) AS fact_ms, \
@@ -148,9 +148,9 @@ impl Store {
                            AND s.warehouse_id = c.warehouse_id) AS pending_quantity, \
                           (SELECT cw.written FROM stock_level_write cw WHERE cw.product = p.id \
                            AND cw.warehouse_id = c.warehouse_id AND cw.ended IS NULL) AS written_in_flight \
-                   FROM stock_level c LEFT JOIN product p ON p.id = ?1 \
+                   FROM stock_level c LEFT JOIN product p ON p.id = $1 \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id \
-                   LEFT JOIN balance b ON b.product = ?1 AND b.warehouse_id = c.warehouse_id \
+                   LEFT JOIN balance b ON b.product = $1 AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN warehouse w ON w.id = c.warehouse_id ORDER BY c.warehouse_id";
         self.fetch_all(sql, (product, json_rows(spellings)), "read the stock levels of a SKU").await
     }
@@ -163,9 +163,9 @@ impl Store {
     ) -> Result<Vec<QuantityStateRow>> {
         let sql = "WITH pair AS ( \
                        SELECT position AS until, quantity, own_delta, since_ms FROM balance_history \
-                       WHERE product = ?1 AND warehouse_id = ?2 \
+                       WHERE product = $1 AND warehouse_id = $2 \
                        UNION ALL SELECT 9223372036854775807, quantity, own_delta, since_ms FROM balance \
-                       WHERE product = ?1 AND warehouse_id = ?2), \
+                       WHERE product = $1 AND warehouse_id = $2), \
                    came AS (SELECT pair.*, coalesce(lag(until) OVER (ORDER BY until), \
                                 (SELECT min(f.ended) FROM exchange f WHERE f.sent_ms = pair.since_ms)) AS position \
                             FROM pair) \
@@ -182,12 +182,12 @@ impl Store {
     ) -> Result<Vec<ExplainedChange>> {
         let sql = concat!(
             "SELECT o.id, o.key, o.kind, ",
-            body_column!(),
+            body_columns!(),
             ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, \
              o.base_own_delta, o.written, o.state_changed_ms, o.exchange_id, e.operation, e.sent_ms, \
                    e.ended, e.verdict \
              FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
-             WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id"
+             WHERE o.sku IN (SELECT atom FROM json_each($1)) AND o.warehouse_id = $2 ORDER BY o.id"
         );
         self.fetch_all(sql, (json_rows(spellings), warehouse), "read the changes of a stock level").await
     }
@@ -195,7 +195,7 @@ impl Store {
     /// Returns checks, trips and events of these changes, and the events of their release.
     pub async fn explain_events(&self, changes: &[i64]) -> Result<Vec<ExplainedEvent>> {
         let sql = "WITH change AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
-                                 WHERE o.id IN (SELECT value FROM json_each(?1))) \
+                                 WHERE o.id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))) \
                    SELECT l.exchange_id AS position, l.sent_ms AS at_ms, 'look' AS kind, w.key AS subject, \
                           l.shown AS detail FROM change w JOIN in_doubt_check l ON l.change_id = w.id \
                    UNION ALL SELECT NULL, t.at_ms, 'trip', w.key, t.what FROM change w \
@@ -203,7 +203,7 @@ impl Store {
                    UNION ALL SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM event e \
                        WHERE e.subject IN (SELECT key FROM change) \
                           OR (e.kind = 'brake.released' AND e.at_ms IN (SELECT released_ms FROM change)) \
-                   ORDER BY at_ms, position";
+                   ORDER BY at_ms, position NULLS FIRST";
         self.fetch_all(sql, (json_rows(changes),), "read the events of changes").await
     }
 }

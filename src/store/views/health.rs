@@ -185,13 +185,38 @@ const WAITING_SINCE: &str = "coalesce(CASE WHEN o.revision > 2 THEN ( \
 /// SQL: `behind_` and the state of a held or in-doubt change for the stock level of `o`.
 const BLOCKER_REASON: &str = "(SELECT 'behind_' || b.state FROM outbox b \
     WHERE b.state IN ('pending', 'sending', 'held', 'in_doubt') AND b.sku IS NOT NULL \
-      AND b.sku = o.sku AND b.warehouse_id = o.warehouse_id AND b.state IN ('held', 'in_doubt') LIMIT 1)";
+      AND b.sku = o.sku AND b.warehouse_id = o.warehouse_id AND b.state IN ('held', 'in_doubt') \
+    ORDER BY b.id LIMIT 1)";
+
+/// SQL: an id of the body of the change `o` as text, also if it is written as `28.0`. A program may have
+/// inserted a text or a number beyond 9e15 instead, which no cast may meet.
+macro_rules! body_id {
+    ($path:literal) => {
+        concat!(
+            "CASE WHEN json_type(o.body, '",
+            $path,
+            "') IN ('integer', 'real') THEN \
+                 CASE WHEN CAST(json_extract(o.body, '",
+            $path,
+            "') AS NUMERIC) BETWEEN -9e15 AND 9e15 \
+                 THEN CAST(CAST(CAST(json_extract(o.body, '",
+            $path,
+            "') AS NUMERIC) AS BIGINT) AS TEXT) END \
+             ELSE json_extract(o.body, '",
+            $path,
+            "') END"
+        )
+    };
+}
 
 /// SQL: subject under which the quarantine may hold the entry of the change `o`.
-const QUARANTINE_SUBJECT: &str = "CASE o.kind \
-    WHEN 'shipment.create' THEN CAST(CAST(json_extract(o.body, '$.order_id') AS INTEGER) AS TEXT) \
-    WHEN 'tracking.submit' THEN CAST(CAST(json_extract(o.body, '$.shipment_id') AS INTEGER) AS TEXT) \
-    WHEN 'product.update' THEN json_extract(o.body, '$.Sku') ELSE o.sku END";
+const QUARANTINE_SUBJECT: &str = concat!(
+    "CASE o.kind WHEN 'shipment.create' THEN ",
+    body_id!("$.order_id"),
+    " WHEN 'tracking.submit' THEN ",
+    body_id!("$.shipment_id"),
+    " WHEN 'product.update' THEN json_extract(o.body, '$.Sku') ELSE o.sku END"
+);
 
 /// SQL: true if `o` is a tracking number that names a shipment by a key that no change has.
 const IS_ORPHAN: &str = "o.kind = 'tracking.submit' AND o.reason = 'awaits_shipment' \
@@ -205,14 +230,14 @@ const LAST_SESSION: &str = "SELECT s.started_ms, s.ended_ms, \
                               AND r.trigger = 'once') AS is_once, \
                       NOT EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
                                   AND r.outcome <> 'ok') AS is_good \
-               FROM (SELECT session_id, max(0, id - 200) AS first FROM run WHERE trigger <> 'operator' \
-                     ORDER BY id DESC LIMIT 1) n \
+               FROM (SELECT session_id, CASE WHEN id > 200 THEN id - 200 ELSE 0 END AS first FROM run \
+                     WHERE trigger <> 'operator' ORDER BY id DESC LIMIT 1) n \
                JOIN session s ON s.id = n.session_id";
 
 /// SQL: the rows of the view `job_health` as of `now`, because the view reads the host's clock.
 const JOBS: &str = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
-                      (?1 - last_good_ms) / 1000 AS age_seconds, \
-                      interval_ms IS NOT NULL AND ?1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
+                      ($1 - last_good_ms) / 1000 AS age_seconds, \
+                      interval_ms IS NOT NULL AND $1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
                       strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
                       last_outcome FROM job_state WHERE enabled ORDER BY job";
 
@@ -223,7 +248,7 @@ const BACKUP: &str = "SELECT last_good_ms, since_ms, coalesce(interval_ms, 0) AS
 /// partial only where a jump of the clock kept it from its work. `journal prune` leaves a snapshot and no
 /// run.
 const UNPRUNED: &str = "SELECT outcome, summary, started_ms \
-               FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) \
+               FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) r \
                WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
 
 /// SQL: the rejected changes to report. Rejections by a person or by the configured policy need no
@@ -236,20 +261,23 @@ const REJECTED: &str = "SELECT n.changes, n.since_ms, o.key, o.reason, o.detail 
                JOIN outbox o ON o.id = n.newest";
 
 const PUSHES: &str = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
-               ORDER BY id DESC LIMIT ?1";
+               ORDER BY id DESC LIMIT $1";
 
 /// SQL: the records that at least two polls could not read and no poll has read since. A record is
 /// left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`, passed without
 /// it. Runs triggered by the outbox or an operator do not count.
-const UNREADABLE: &str = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, p.why, \
-                                   max(p.exchange_id) AS newest, max(r.id) AS newest_run, \
-                                   count(DISTINCT p.exchange_id) AS polls, min(e.sent_ms) AS since_ms \
+const UNREADABLE: &str = "WITH met AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, \
+                                   p.exchange_id, r.id AS run_id, e.sent_ms, first_value(p.why) OVER ( \
+                                       PARTITION BY r.job, coalesce(n.subject, 'record ' || p.record) \
+                                       ORDER BY e.sent_ms, p.exchange_id, p.record, p.why) AS why \
                             FROM parked p JOIN exchange e ON e.id = p.exchange_id JOIN run r ON r.id = e.run_id \
                             LEFT JOIN parked_subject n ON n.exchange_id = p.exchange_id AND n.record = p.record \
-                            WHERE p.exchange_id >= (SELECT id FROM exchange WHERE sent_ms >= ?1 \
+                            WHERE p.exchange_id >= (SELECT id FROM exchange WHERE sent_ms >= $1 \
                                                     ORDER BY sent_ms LIMIT 1) \
-                              AND r.job NOT IN ('push', 'settle') \
-                            GROUP BY r.job, 2 HAVING polls > 1) \
+                              AND r.job NOT IN ('push', 'settle')), \
+                    odd AS (SELECT job, subject, why, max(exchange_id) AS newest, max(run_id) AS newest_run, \
+                                   count(DISTINCT exchange_id) AS polls, min(sent_ms) AS since_ms \
+                            FROM met GROUP BY job, subject, why HAVING count(DISTINCT exchange_id) > 1) \
                SELECT job, subject, why, polls, since_ms FROM odd \
                WHERE NOT EXISTS (SELECT 1 FROM run l WHERE l.job = odd.job AND l.id > odd.newest_run \
                                  AND l.outcome IN ('ok', 'partial') AND l.trigger NOT IN ('outbox', 'operator')) \
@@ -271,8 +299,8 @@ impl Store {
             waiting: self.health_waiting().await?,
             orphans: self.health_orphans().await?,
             rejected: self.fetch_optional(REJECTED, (), "read the rejected changes").await?,
-            calls: self.health_calls(now, "1").await?,
-            writes: self.health_calls(now, "operation IN (SELECT value FROM json_each(?3))").await?,
+            calls: self.health_calls(now, "TRUE").await?,
+            writes: self.health_calls(now, "operation IN (SELECT atom FROM json_each($3))").await?,
             pushes: self.fetch_all(PUSHES, (PUSHES_MAX,), "read the last runs of push").await?,
             unreadable: self.fetch_all(UNREADABLE, (parked_since.0,), "read the unreadable records").await?,
             quarantined: self.quarantine_list().await?,
@@ -285,22 +313,27 @@ impl Store {
 
     async fn health_waiting(&self) -> Result<Vec<WaitingRow>> {
         let sql = format!(
-            "SELECT w.kind, w.why, w.changes, w.since_ms, w.key, w.detail, \
+            "WITH p AS (SELECT o.id, o.kind, o.priority, {WAITING_SINCE} AS since_ms, coalesce( \
+                            CASE WHEN EXISTS (SELECT 1 FROM quarantine) AND lower({QUARANTINE_SUBJECT}) IN ( \
+                                     SELECT lower(q.subject) FROM quarantine q) \
+                            THEN 'quarantined' END, \
+                            CASE WHEN EXISTS (SELECT 1 FROM outbox h \
+                                              WHERE h.state IN ('sending', 'held', 'in_doubt') \
+                                                AND h.state IN ('held', 'in_doubt')) \
+                                 AND coalesce(o.reason, 'awaits_other') = 'awaits_other' \
+                            THEN {BLOCKER_REASON} END, \
+                            CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, o.reason) AS why \
+                        FROM outbox o WHERE o.state = 'pending'), \
+                  g AS (SELECT kind, why, count(*) AS changes, min(since_ms) AS since_ms FROM p GROUP BY kind, why), \
+                  w AS (SELECT g.kind, g.why, g.changes, g.since_ms, \
+                               coalesce(min(CASE WHEN p.priority = 1 THEN p.id END), min(p.id)) AS oldest \
+                        FROM g JOIN p ON p.kind = g.kind AND p.why IS NOT DISTINCT FROM g.why \
+                                     AND p.since_ms = g.since_ms \
+                        GROUP BY g.kind, g.why, g.changes, g.since_ms) \
+             SELECT w.kind, w.why, w.changes, w.since_ms, k.key, k.detail, \
                     (SELECT min(s.started_ms) FROM session s WHERE s.started_ms >= w.since_ms) AS first_session_ms \
-             FROM (SELECT kind, why, count(*) AS changes, min(since_ms) AS since_ms, key, detail \
-                   FROM (SELECT o.kind, o.key, o.detail, {WAITING_SINCE} AS since_ms, coalesce( \
-                                    CASE WHEN EXISTS (SELECT 1 FROM quarantine) AND EXISTS ( \
-                                        SELECT 1 FROM quarantine q WHERE q.subject = {QUARANTINE_SUBJECT} COLLATE NOCASE) \
-                                    THEN 'quarantined' END, \
-                                    CASE WHEN EXISTS (SELECT 1 FROM outbox h \
-                                                      WHERE h.state IN ('sending', 'held', 'in_doubt') \
-                                                        AND h.state IN ('held', 'in_doubt')) \
-                                         AND coalesce(o.reason, 'awaits_other') = 'awaits_other' \
-                                    THEN {BLOCKER_REASON} END, \
-                                    CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, o.reason) AS why \
-                         FROM outbox o WHERE o.state = 'pending') \
-                   GROUP BY kind, why) w \
-             ORDER BY w.since_ms"
+             FROM w JOIN outbox k ON k.id = w.oldest \
+             ORDER BY w.since_ms, w.kind, w.why NULLS FIRST"
         );
         self.fetch_all(sqlx::AssertSqlSafe(sql), (), "read the pending changes").await
     }
@@ -318,7 +351,7 @@ impl Store {
     async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<CallRow>> {
         let sql = format!(
             "SELECT operation, verdict, status, message, sent_ms FROM exchange \
-             WHERE sent_ms >= ?1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT ?2"
+             WHERE sent_ms >= $1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT $2"
         );
         let writes = Operation::ALL.iter().filter(|operation| operation.effect() == CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();

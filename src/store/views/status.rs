@@ -70,8 +70,8 @@ pub struct MirrorCounts {
 impl Store {
     /// Returns the stock of these SKUs; of all if `skus` is empty.
     pub async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>> {
-        let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
-                   OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
+        let sql = "SELECT * FROM stock WHERE json_array_length($1) = 0 \
+                   OR sku IN (SELECT atom FROM json_each($1)) ORDER BY sku, warehouse_id";
         self.fetch_all(sql, (json_rows(skus),), "read the stock").await
     }
 
@@ -85,7 +85,7 @@ impl Store {
             each(self.stock_list(skus).await?);
             return Ok(());
         }
-        let sql = "SELECT sku FROM product WHERE sku > ?1 ORDER BY sku LIMIT ?2";
+        let sql = "SELECT sku FROM product WHERE sku > $1 ORDER BY sku LIMIT $2";
         let mut after = String::new();
         loop {
             let page: Vec<String> = self.fetch_column(sql, (&after, STOCK_PAGE), "read the SKUs").await?;
@@ -122,7 +122,7 @@ impl Store {
                            (SELECT past.quantity - past.own_delta FROM balance_history past \
                             WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
                             ORDER BY past.position LIMIT 1), b.quantity - b.own_delta) AS moved \
-                       FROM balance b JOIN product p ON p.id = b.product) WHERE moved <> 0";
+                       FROM balance b JOIN product p ON p.id = b.product) m WHERE moved <> 0";
         self.fetch_all(sql, (), "read the units that others moved").await
     }
 
@@ -136,8 +136,8 @@ impl Store {
 
     /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
     pub async fn call_counts_by_lane(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>> {
-        let sql = "SELECT lane, count(*), sum(status IS 429) FROM exchange \
-                   WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";
+        let sql = "SELECT lane, count(*), count(*) FILTER (WHERE status = 429) FROM exchange \
+                   WHERE sent_ms >= $1 GROUP BY lane ORDER BY lane";
         self.fetch_all(sql, (since_ms,), "count the calls").await
     }
 }

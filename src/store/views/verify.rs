@@ -37,9 +37,9 @@ pub struct MirrorAge {
 
 const VERIFY_ROWS: &str = "
 SELECT p.sku, b.warehouse_id,
-       iif(b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL, b.quantity, NULL) AS quantity,
-       s.pending_quantity, iif(w.ended IS NULL, w.written, NULL) AS written_in_flight,
-       coalesce(w.ended > ?2, 0) AS is_overlapped,
+       CASE WHEN b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL THEN b.quantity END AS quantity,
+       s.pending_quantity, CASE WHEN w.ended IS NULL THEN w.written END AS written_in_flight,
+       coalesce(w.ended > $2, FALSE) AS is_overlapped,
        (SELECT group_concat(o.key, ', ') FROM outbox o
         WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
           AND o.sku IN (SELECT m.spelling FROM sku_spelling m WHERE m.case_key = p.case_key
@@ -48,7 +48,7 @@ SELECT p.sku, b.warehouse_id,
 FROM balance b JOIN product p ON p.id = b.product
 LEFT JOIN stock s ON s.sku = p.sku AND s.warehouse_id = b.warehouse_id
 LEFT JOIN stock_level_write w ON w.product = p.id AND w.warehouse_id = b.warehouse_id
-WHERE p.sku IN (SELECT value FROM json_each(?1)) AND p.alias_of IS NULL
+WHERE p.sku IN (SELECT atom FROM json_each($1)) AND p.alias_of IS NULL
 ORDER BY p.sku, b.warehouse_id";
 
 impl Store {
@@ -57,7 +57,7 @@ impl Store {
         let sql = "SELECT p.sku FROM tracked_sku t JOIN product q ON q.sku = t.sku \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    JOIN read_batch r ON r.id = p.read_batch_id \
-                   GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
+                   GROUP BY p.id, r.id ORDER BY r.exchange_id, r.id, p.sku LIMIT $1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.fetch_column(sql, (limit,), "find the SKUs that were read longest ago").await
     }
@@ -73,7 +73,8 @@ impl Store {
                        JOIN product p ON p.id = b.product LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                        WHERE b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
                    SELECT count(*) AS stock_levels, min(at) AS oldest_ms, \
-                          (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
+                          (SELECT at FROM fact ORDER BY at NULLS FIRST \
+                           LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
                    FROM fact";
         self.fetch_one(sql, (), "read the age of the mirror").await
     }

@@ -67,9 +67,9 @@ impl Store {
     pub async fn product_known_count(&self, skus: &[Sku]) -> Result<(u64, bool)> {
         let sql = "SELECT count(*), EXISTS ( \
                        SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
-                         AND sku NOT IN (SELECT value FROM json_each(?1))) \
+                         AND sku NOT IN (SELECT atom FROM json_each($1))) \
                    FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
-                     AND sku IN (SELECT value FROM json_each(?1))";
+                     AND sku IN (SELECT atom FROM json_each($1))";
         self.fetch_one(sql, (json_rows(skus),), "count the known SKUs of a page").await
     }
 
@@ -82,17 +82,17 @@ impl Store {
         let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
                      AND coalesce(p.lack, 'silent') IN ('absent', 'silent') \
-                     AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
-                     AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
-                   ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT ?3";
+                     AND p.sku NOT IN (SELECT atom FROM json_each($1)) \
+                     AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = $2) \
+                   ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT $3";
         let shown = self.witness_skus_from(sql, beside).await?;
         if !shown.is_empty() {
             return Ok(shown);
         }
         let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                   WHERE p.read_batch_id IS NULL AND t.sku NOT IN (SELECT value FROM json_each(?1)) \
-                     AND t.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
-                   ORDER BY t.sku LIMIT ?3";
+                   WHERE p.read_batch_id IS NULL AND t.sku NOT IN (SELECT atom FROM json_each($1)) \
+                     AND t.sku NOT IN (SELECT subject FROM quarantine WHERE operation = $2) \
+                   ORDER BY t.sku LIMIT $3";
         self.witness_skus_from(sql, beside).await
     }
 
@@ -120,7 +120,7 @@ impl Store {
         }
         let sql = "SELECT json_group_array(t.sku) FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                    WHERE p.product_id IS NULL AND p.alias_of IS NULL AND p.missing_since_ms IS NULL \
-                     AND t.sku NOT IN (SELECT value FROM json_each(?1))";
+                     AND t.sku NOT IN (SELECT atom FROM json_each($1))";
         let values = (json_rows(skus),);
         let found: LossyText =
             self.fetch_value(sql, values, "find the tracked SKUs that no answer decided").await?;
@@ -145,16 +145,16 @@ impl Store {
     pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>> {
         let sql = concat!(
             "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS requested_ms, \
-                          p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, 0) AND ( \
+                          p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, FALSE) AND ( \
                               p.lack IS NULL OR (p.lack = 'partial' AND EXISTS ( \
                                   SELECT 1 FROM balance b WHERE b.product = p.id \
                                     AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) \
                               AND NOT EXISTS (SELECT 1 FROM balance b WHERE b.product = p.id \
                                   AND b.warehouse_id = h.warehouse_id AND ",
-            link_is_unproved!("?1"),
+            link_is_unproved!("$1"),
             ") AS is_decidable, p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
-                                    SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
+                                    SELECT u.sku FROM product u WHERE u.product_id = CAST(o.body->>'Id' AS NUMERIC) \
                                       AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
                                 coalesce(o.state_changed_ms, 0) AS held_ms, \
                                 coalesce((SELECT max(m.position) FROM change_transition m \
@@ -201,9 +201,9 @@ impl WriteTransaction {
                    fact_ms = read_batch.observed_ms \
                    FROM product JOIN read_batch ON read_batch.id = product.read_batch_id \
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
-                     AND balance.product IN (SELECT value FROM json_each(?1)) \
+                     AND balance.product IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
                      AND (balance.product, balance.warehouse_id) NOT IN ( \
-                         SELECT value->>0, value->>1 FROM json_each(?2))";
+                         SELECT CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT) FROM json_each($2))";
         let values = (json_rows(&products), json_rows(&shown));
         self.execute(sql, values, "keep the age of absent stock levels").await?;
         self.digests_clear(&products).await
@@ -236,8 +236,8 @@ impl WriteTransaction {
 
     /// Records that a record came incomplete; it is then no absence.
     async fn lack_store(&mut self, skus: &[&Sku], lack: ProductLack) -> Result<()> {
-        let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
-                       missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
+        let sql = "UPDATE product SET lack = $2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
+                       missing_since_ms = NULL WHERE sku IN (SELECT atom FROM json_each($1))";
         self.execute(sql, (json_rows(skus), lack.as_str()), "record an incomplete answer").await
     }
 
@@ -246,8 +246,9 @@ impl WriteTransaction {
     async fn absent_mark(&mut self, page: &BalancePage<'_>, members: &PageMembers<'_>) -> Result<Vec<Sku>> {
         let sql = "SELECT id, sku, absent, absent_ms, absent_moment, missing_since_ms, \
                           product_id IS NOT NULL AS is_known, \
-                          product_id IS NOT NULL AND missing_since_ms IS NULL AND lack IS NOT 'absent' AS was_shown \
-                   FROM product WHERE sku IN (SELECT value FROM json_each(?1)) ORDER BY id";
+                          product_id IS NOT NULL AND missing_since_ms IS NULL \
+                              AND lack IS DISTINCT FROM 'absent' AS was_shown \
+                   FROM product WHERE sku IN (SELECT atom FROM json_each($1)) ORDER BY id";
         let values = (json_rows(&members.absent),);
         let found: Vec<AbsentSku> = self.fetch_all(sql, values, "read what is known of absent SKUs").await?;
         let lack = match (page.has_unnamed_record, members.any_came) {
@@ -277,9 +278,10 @@ impl WriteTransaction {
                 unsure.extend(Sku::new(row.sku).ok());
             }
         }
-        let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = m.value->>1, absent_ms = m.value->>2, \
-                       absent_moment = m.value->>3, missing_since_ms = m.value->>4 \
-                   FROM json_each(?1) m WHERE product.id = m.value->>0";
+        let sql = "UPDATE product SET lack = $2, digest = NULL, absent = CAST(m.value->>1 AS BIGINT), \
+                       absent_ms = CAST(m.value->>2 AS BIGINT), absent_moment = CAST(m.value->>3 AS BIGINT), \
+                       missing_since_ms = CAST(m.value->>4 AS BIGINT) \
+                   FROM json_each($1) m WHERE product.id = CAST(m.value->>0 AS BIGINT)";
         let values = (json_rows(&marked), lack.as_str());
         self.execute(sql, values, "mark the SKUs that the platform did not return").await?;
         Ok(unsure)

@@ -17,15 +17,17 @@ pub const HISTORY_PRUNED: &str = "past.forgotten";
 /// refer to one of them.
 const NEWEST_RETAINED: i64 = 5;
 
-/// SQL: the rows that an event with the detail `?1` deletes.
+/// SQL: the rows that an event with the detail `$1` deletes.
 const PRUNED_ROWS: &str = "FROM balance_history WHERE (product, warehouse_id, position) IN ( \
     SELECT product, warehouse_id, position FROM ( \
         SELECT product, warehouse_id, position, \
                row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS rank \
-                   FROM balance_history) \
-    WHERE position <= json_extract(?1, '$.to') AND rank > json_extract(?1, '$.newest') \
+                   FROM balance_history) ranked \
+    WHERE position <= CAST(json_extract($1, '$.to') AS BIGINT) \
+      AND rank > CAST(json_extract($1, '$.newest') AS BIGINT) \
       AND (product, warehouse_id) NOT IN ( \
-          SELECT p.id, spared.value->>1 FROM json_each(?1, '$.spared') spared JOIN product p ON p.sku = spared.value->>0))";
+          SELECT p.id, CAST(spared.value->>1 AS BIGINT) FROM json_each($1, '$.spared') spared \
+          JOIN product p ON p.sku = spared.value->>0))";
 
 impl WriteTransaction {
     /// Appends the event, deletes history entries up to a position, and returns their number.
@@ -34,7 +36,7 @@ impl WriteTransaction {
                    WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set'";
         let named: Vec<(String, i64)> = self.fetch_all(sql, (), "read the unsettled counts").await?;
         let keys: Vec<(String, i64)> = named.iter().map(|(sku, id)| (model::case_key(sku), *id)).collect();
-        let sql = "SELECT DISTINCT p.sku, k.value->>1 AS warehouse_id FROM json_each(?1) k \
+        let sql = "SELECT DISTINCT p.sku, CAST(k.value->>1 AS BIGINT) AS warehouse_id FROM json_each($1) k \
                    JOIN product p ON p.case_key = k.value->>0 ORDER BY p.sku, warehouse_id";
         let spared: Vec<(String, i64)> =
             self.fetch_all(sql, (json_rows(&keys),), "find the stock levels with an open count").await?;

@@ -56,17 +56,20 @@ static PRODUCT_INSERT: BulkInsert = BulkInsert {
     target: "product (read_batch_id, id, sku, case_key, product_id, upc, total, digest)",
     columns: 7,
     conflict_clause: "ON CONFLICT (id) DO UPDATE SET \
-               type = iif(product_id <> excluded.product_id, NULL, type), \
-               type_exchange_id = iif(product_id <> excluded.product_id, NULL, type_exchange_id), \
-               kit_guess_id = iif(product_id <> excluded.product_id, NULL, kit_guess_id), \
-               product_id = coalesce(excluded.product_id, product_id), \
-               upc = coalesce(excluded.upc, upc), total = coalesce(excluded.total, total), \
+               type = CASE WHEN product.product_id <> excluded.product_id THEN NULL ELSE product.type END, \
+               type_exchange_id = CASE WHEN product.product_id <> excluded.product_id THEN NULL \
+                                       ELSE product.type_exchange_id END, \
+               kit_guess_id = CASE WHEN product.product_id <> excluded.product_id THEN NULL \
+                                   ELSE product.kit_guess_id END, \
+               product_id = coalesce(excluded.product_id, product.product_id), \
+               upc = coalesce(excluded.upc, product.upc), total = coalesce(excluded.total, product.total), \
                alias_of = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, missing_since_ms = NULL, \
                lack = NULL, digest = excluded.digest \
-           WHERE (excluded.product_id IS NOT NULL AND product_id IS NOT excluded.product_id) \
-               OR (excluded.upc IS NOT NULL AND upc IS NOT excluded.upc) \
-               OR (excluded.total IS NOT NULL AND total IS NOT excluded.total) \
-               OR alias_of IS NOT NULL OR absent > 0 OR lack IS NOT NULL OR digest IS NOT excluded.digest",
+           WHERE (excluded.product_id IS NOT NULL AND product.product_id IS DISTINCT FROM excluded.product_id) \
+               OR (excluded.upc IS NOT NULL AND product.upc IS DISTINCT FROM excluded.upc) \
+               OR (excluded.total IS NOT NULL AND product.total IS DISTINCT FROM excluded.total) \
+               OR product.alias_of IS NOT NULL OR product.absent > 0 OR product.lack IS NOT NULL \
+               OR product.digest IS DISTINCT FROM excluded.digest",
     statements: OnceLock::new(),
 };
 
@@ -76,11 +79,14 @@ static STOCK_LEVEL_INSERT: BulkInsert = BulkInsert {
     conflict_clause: "ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
-               since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
+               since_ms = CASE WHEN balance.quantity <> excluded.quantity THEN excluded.since_ms \
+                               ELSE balance.since_ms END, \
                fact_exchange_id = NULL, fact_ms = NULL, unlinked_ms = NULL, unlinked_exchange_id = NULL \
-           WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
-               OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
-               OR fact_exchange_id IS NOT NULL OR unlinked_ms IS NOT NULL",
+           WHERE balance.quantity <> excluded.quantity \
+               OR balance.warehouse_sku IS DISTINCT FROM excluded.warehouse_sku \
+               OR balance.is_active IS DISTINCT FROM excluded.is_active \
+               OR balance.include_in_sync IS DISTINCT FROM excluded.include_in_sync \
+               OR balance.fact_exchange_id IS NOT NULL OR balance.unlinked_ms IS NOT NULL",
     statements: OnceLock::new(),
 };
 
@@ -135,10 +141,11 @@ impl WriteTransaction {
         // One row of text, because a row per member would cross to the connection's thread one by one.
         let sql = concat!(
             "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
-                 p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
+                 CASE WHEN p.lack = 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL \
+                      THEN 1 ELSE 0 END)), \
                  (SELECT coalesce(max(id), 0) FROM product), ",
             page_is_evidence!(),
-            " FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value"
+            " FROM json_each($1) m CROSS JOIN product p WHERE p.sku = m.atom"
         );
         let values = (json_rows(&members.skus), exchange.0);
         let found: KnownProductsRow = self.fetch_one(sql, values, "read the products of a page").await?;
@@ -168,13 +175,13 @@ impl WriteTransaction {
         let others = members.aliases.iter().map(|(asked, _)| *asked);
         let others = others.chain(&members.absent).chain(&members.unreadable);
         let others: Vec<Value> = others.map(|sku| value!([sku, sku.case_key()])).collect();
-        let sql = "INSERT INTO product (sku, case_key) SELECT value->>0, value->>1 FROM json_each(?1) \
+        let sql = "INSERT INTO product (sku, case_key) SELECT value->>0, value->>1 FROM json_each($1) \
                    WHERE true \
                    ON CONFLICT (sku) DO NOTHING";
         self.execute(sql, (json_rows(&others),), "record the requested SKUs").await?;
         for (asked, returned) in &members.aliases {
-            let sql = "UPDATE product SET alias_of = (SELECT id FROM product WHERE sku = ?2), digest = NULL \
-                       WHERE sku = ?1";
+            let sql = "UPDATE product SET alias_of = (SELECT id FROM product WHERE sku = $2), digest = NULL \
+                       WHERE sku = $1";
             self.execute(sql, (asked.as_str(), returned.as_str()), "record an alias of a SKU").await?;
         }
         Ok(())
@@ -190,7 +197,7 @@ impl WriteTransaction {
                    FROM product JOIN read_batch ON read_batch.id = product.read_batch_id \
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND (balance.product, balance.warehouse_id) IN ( \
-                         SELECT value->>0, value->>1 FROM json_each(?1))";
+                         SELECT CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT) FROM json_each($1))";
         self.execute(sql, (json_rows(no_fact),), "keep the age of facts that a write overlaps").await?;
         let products: Vec<i64> = no_fact.iter().map(|(product, _)| *product).collect();
         self.digests_clear(&products).await
@@ -198,7 +205,8 @@ impl WriteTransaction {
 
     /// Clears the digests of products whose rows no longer equal their last record.
     pub(super) async fn digests_clear(&mut self, products: &[i64]) -> Result<()> {
-        let sql = "UPDATE product SET digest = NULL WHERE id IN (SELECT value FROM json_each(?1))";
+        let sql = "UPDATE product SET digest = NULL \
+                   WHERE id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))";
         self.execute(sql, (json_rows(products),), "clear the digests of products").await
     }
 
@@ -212,14 +220,14 @@ impl WriteTransaction {
         is_exact: bool,
     ) -> Result<Option<i64>> {
         if let Some(batch) = known.read_batch {
-            let sql = "SELECT count(*) FROM product WHERE read_batch_id = ?1";
+            let sql = "SELECT count(*) FROM product WHERE read_batch_id = $1";
             let members: u64 = self.fetch_value(sql, (batch,), "count the products of a read batch").await?;
             if members == known.member_count() {
                 return Ok(None);
             }
         }
         let verified_by = (is_exact && known.is_nothing()).then_some(PARSER_VERSION);
-        let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES (?1, ?2, ?3) \
+        let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES ($1, $2, $3) \
                    RETURNING id";
         let values = (page.exchange_id.0, page.observed_at.0, verified_by);
         self.fetch_value(sql, values, "create a read batch").await.map(Some)
@@ -234,7 +242,7 @@ impl WriteTransaction {
         batch: Option<i64>,
     ) -> Result<()> {
         let Some(batch) = batch else {
-            let sql = "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1";
+            let sql = "UPDATE read_batch SET exchange_id = $2, observed_ms = $3 WHERE id = $1";
             let values = (known.read_batch, page.exchange_id.0, page.observed_at.0);
             return self.execute(sql, values, "update a read batch").await;
         };
@@ -242,9 +250,9 @@ impl WriteTransaction {
         if elsewhere.is_empty() {
             return Ok(());
         }
-        let sql = "UPDATE product SET read_batch_id = ?2 WHERE sku IN (SELECT value FROM json_each(?1))";
+        let sql = "UPDATE product SET read_batch_id = $2 WHERE sku IN (SELECT atom FROM json_each($1))";
         self.execute(sql, (json_rows(&elsewhere), batch), "assign products to their read batch").await?;
-        let sql = "DELETE FROM read_batch WHERE id IN (SELECT value FROM json_each(?1)) \
+        let sql = "DELETE FROM read_batch WHERE id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
                    AND NOT EXISTS (SELECT 1 FROM product WHERE product.read_batch_id = read_batch.id)";
         self.execute(sql, (json_rows(&known.read_batches),), "delete unused read batches").await
     }
@@ -297,12 +305,14 @@ impl WriteTransaction {
         let levels =
             rows.iter().flat_map(|row| row.fact.stock_levels.iter().map(|c| (row.id, c.warehouse_id.0)));
         let stay: Vec<(i64, i64)> = levels.chain(no_fact.iter().copied()).collect();
-        let sql = "UPDATE balance SET unlinked_ms = ?3, unlinked_exchange_id = ?4, (fact_exchange_id, fact_ms) = ( \
+        let sql = "UPDATE balance SET unlinked_ms = $3, unlinked_exchange_id = $4, (fact_exchange_id, fact_ms) = ( \
                        SELECT coalesce(balance.fact_exchange_id, r.exchange_id), coalesce(balance.fact_ms, r.observed_ms) \
                        FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                        WHERE p.id = balance.product) \
-                   WHERE unlinked_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
-                     AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
+                   WHERE unlinked_ms IS NULL \
+                     AND product IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
+                     AND (product, warehouse_id) NOT IN ( \
+                         SELECT CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT) FROM json_each($2))";
         let values = (json_rows(&ids), json_rows(&stay), page.observed_at.0, page.exchange_id.0);
         self.execute(sql, values, "mark unlinked stock levels").await
     }

@@ -32,24 +32,24 @@ pub struct UnparsedAnswer<'a> {
     pub digest: BodyDigest,
 }
 
-/// SQL: true if writes or conflicts require that the page of exchange `?2` is judged against them.
+/// SQL: true if writes or conflicts require that the page of exchange `$2` is judged against them.
 macro_rules! page_is_evidence {
     () => {
         "(EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
-          OR EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
+          OR EXISTS (SELECT 1 FROM stock_level_write WHERE ended > $2) \
           OR EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
           OR EXISTS (SELECT 1 FROM mismatch))"
     };
 }
 pub(super) use page_is_evidence;
 
-/// SQL: the read batch with an equal request and answer. ?1 version, ?2 exchange, ?3 first SKU, ?4 digest.
+/// SQL: the read batch with an equal request and answer. $1 version, $2 exchange, $3 first SKU, $4 digest.
 macro_rules! verified_batch {
     () => {
-        "SELECT r.id FROM product p JOIN read_batch r ON r.id = p.read_batch_id AND r.verified_by = ?1 \
-         JOIN exchange e ON e.id = r.exchange_id JOIN exchange n ON n.id = ?2 \
+        "SELECT r.id FROM product p JOIN read_batch r ON r.id = p.read_batch_id AND r.verified_by = $1 \
+         JOIN exchange e ON e.id = r.exchange_id JOIN exchange n ON n.id = $2 \
              AND n.operation = e.operation AND n.request_body_id = e.request_body_id \
-         JOIN body b ON b.id = e.response_body_id AND b.digest = ?4 WHERE p.sku = ?3"
+         JOIN body b ON b.id = e.response_body_id AND b.digest = $4 WHERE p.sku = $3"
     };
 }
 
@@ -75,7 +75,7 @@ impl WriteTransaction {
     /// state.
     pub async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
         let sql = concat!(
-            "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?5 WHERE id = (",
+            "UPDATE read_batch SET exchange_id = $2, observed_ms = $5 WHERE id = (",
             verified_batch!(),
             ") AND NOT ",
             page_is_evidence!()
@@ -87,8 +87,8 @@ impl WriteTransaction {
     /// Marks the read batch of the page as exactly equal to its answer; called after the page was recorded.
     pub(super) async fn read_batch_mark_verified(&mut self, page: &BalancePage<'_>) -> Result<()> {
         let Some(first) = page.requested.first() else { return Ok(()) };
-        let sql = "UPDATE read_batch SET verified_by = ?1 WHERE exchange_id = ?2 \
-                   AND id = (SELECT read_batch_id FROM product WHERE sku = ?3)";
+        let sql = "UPDATE read_batch SET verified_by = $1 WHERE exchange_id = $2 \
+                   AND id = (SELECT read_batch_id FROM product WHERE sku = $3)";
         let values = (PARSER_VERSION, page.exchange_id.0, first.as_str());
         self.execute(sql, values, "mark a read batch as verified").await
     }

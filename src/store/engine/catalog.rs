@@ -1,0 +1,21 @@
+//! Questions about the database itself, which each engine answers in its own way.
+
+use super::fetch::{self, Connection};
+use crate::store::{Result, WriteTransaction};
+
+/// Returns the names of a table's columns, in their order.
+pub(in crate::store) async fn table_columns(from: &mut Connection, table: &str) -> Result<Vec<String>> {
+    let sql = "SELECT name FROM pragma_table_info($1) ORDER BY cid";
+    let columns = fetch::all(from, sql, (table,), "read the columns of a table").await?;
+    Ok(columns.into_iter().map(|(name,)| name).collect())
+}
+
+impl WriteTransaction {
+    /// Returns the number of bytes in use in the database.
+    pub async fn database_used_bytes(&mut self) -> Result<u64> {
+        let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
+                   FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
+        let bytes: i64 = self.fetch_value(sql, (), "measure the database").await?;
+        Ok(bytes.unsigned_abs())
+    }
+}
