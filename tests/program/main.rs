@@ -18,6 +18,7 @@ mod findings;
 mod health;
 mod log_lines;
 mod page_blocks;
+mod postgres;
 mod readback;
 mod replay;
 mod secrets;

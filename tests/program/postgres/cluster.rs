@@ -1,0 +1,110 @@
+//! A PostgreSQL cluster of the tests' own: a temporary folder, a socket in it, no port.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Name of the variable that demands PostgreSQL: `require` fails where it is missing, `auto` (the default)
+/// leaves the tests out.
+const SWITCH: &str = "TALLYD_TEST_POSTGRES";
+
+/// Running cluster; dropping it stops the server.
+pub(super) struct Cluster {
+    programs: PathBuf,
+    dir: tempfile::TempDir,
+    owner: Option<(u32, u32)>,
+}
+
+impl Cluster {
+    /// Starts a cluster; `None`: this host has no PostgreSQL, which is printed.
+    #[allow(clippy::print_stdout, reason = "a test that skips says so")]
+    pub(super) fn start() -> Option<Self> {
+        let Some(programs) = find_programs() else {
+            let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
+            assert!(!is_required, "{SWITCH}=require, and this host has no PostgreSQL (Debian: postgresql)");
+            println!("skipped: this host has no PostgreSQL");
+            return None;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let owner = server_owner(dir.path());
+        if let Some((user, group)) = owner {
+            std::os::unix::fs::chown(dir.path(), Some(user), Some(group)).unwrap();
+        }
+        let cluster = Self { programs, dir, owner };
+        let data = cluster.dir.path().join("data");
+        let options = ["-U", "tallyd", "-E", "UTF8", "--locale=C", "-A", "trust", "-N"];
+        cluster
+            .run("initdb", [OsStr::new("-D"), data.as_os_str()].into_iter().chain(options.map(OsStr::new)));
+        let server = format!("-k {} -c listen_addresses= -c fsync=off", cluster.dir.path().display());
+        let start = [OsStr::new("-o"), OsStr::new(&server), OsStr::new("start")];
+        cluster.run("pg_ctl", cluster.control_arguments(&data).into_iter().chain(start));
+        Some(cluster)
+    }
+
+    /// Runs SQL in the database `postgres` as the owner of the cluster and returns the rows, columns separated
+    /// by `|`.
+    pub(super) fn sql(&self, sql: &str) -> Vec<String> {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-U", "tallyd", "-d", "postgres", "-h"]);
+        psql.arg(self.dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = psql.spawn().unwrap();
+        running.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+        let done = running.wait_with_output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    fn control_arguments<'a>(&self, data: &'a Path) -> [&'a OsStr; 7] {
+        // Without a log file the server keeps the pipe of its starter open.
+        [
+            "-D".as_ref(),
+            data.as_os_str(),
+            "-l".as_ref(),
+            "/dev/null".as_ref(),
+            "-w".as_ref(),
+            "-m".as_ref(),
+            "immediate".as_ref(),
+        ]
+    }
+
+    fn run<'a>(&self, program: &str, arguments: impl Iterator<Item = &'a OsStr>) {
+        let mut command = Command::new(self.programs.join(program));
+        command.args(arguments).current_dir(self.dir.path());
+        if let Some((user, group)) = self.owner {
+            command.uid(user).gid(group);
+        }
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let data = self.dir.path().join("data");
+        self.run("pg_ctl", self.control_arguments(&data).into_iter().chain([OsStr::new("stop")]));
+    }
+}
+
+/// Returns the folder of the server's programs: Debian's newest, else one on the path.
+fn find_programs() -> Option<PathBuf> {
+    let version = |dir: &PathBuf| dir.file_name()?.to_str()?.parse::<u32>().ok();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = versions.map(|entry| entry.path()).max_by_key(version).map(|dir| dir.join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = newest.into_iter().chain(std::env::split_paths(&path));
+    folders.find(|dir| ["initdb", "pg_ctl", "psql"].iter().all(|program| dir.join(program).exists()))
+}
+
+/// Returns user and group of `postgres` where the test runs as root, as which no server starts.
+fn server_owner(dir: &Path) -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt as _;
+    if std::fs::metadata(dir).unwrap().uid() != 0 {
+        return None;
+    }
+    let users = std::fs::read_to_string("/etc/passwd").unwrap();
+    let user = users.lines().find(|line| line.starts_with("postgres:")).expect("Debian's package makes it");
+    let mut ids = user.split(':').skip(2).map(|id| id.parse().unwrap());
+    ids.next().zip(ids.next())
+}

@@ -1,0 +1,151 @@
+//! The schema of PostgreSQL beside that of SQLite, created by a server.
+//!
+//! Each difference is listed with its reason; a difference that is not listed fails, and so does a listed one
+//! that no longer exists.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+
+mod cluster;
+
+use cluster::Cluster;
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
+use std::collections::BTreeSet;
+
+/// Differences: the engine that has the part, the part, and the reason.
+const DIFFERENCES: &[(&str, &str, &str)] = &[
+    ("sqlite", "trigger outbox_body_limit on outbox", "part of outbox_insert_guard"),
+    ("sqlite", "table warehouse column is_system_generated bigint", "a flag without a CHECK"),
+    ("postgres", "table warehouse column is_system_generated boolean", "a flag without a CHECK"),
+    ("sqlite", "primary key parked (exchange_id, record, why)", "an index entry has at most 2,704 bytes"),
+    ("postgres", "index parked_key on parked", "a digest in place of the long key"),
+    ("postgres", "table change_sequence column id bigint not null", "locked for ids in the order of commits"),
+    ("postgres", "primary key change_sequence (id)", "locked for ids in the order of commits"),
+    (
+        "postgres",
+        "constraint change_sequence_single on change_sequence",
+        "locked for ids in the order of commits",
+    ),
+    ("postgres", "trigger outbox_truncate_guard on outbox", "SQLite has no TRUNCATE"),
+    ("postgres", "trigger change_key_truncate_guard on change_key", "SQLite has no TRUNCATE"),
+    ("postgres", "trigger outbox_notify on outbox", "SQLite's file is watched"),
+    ("postgres", "trigger event_notify on event", "SQLite's file is watched"),
+    ("postgres", "trigger order_read_request_notify on order_read_request", "SQLite's file is watched"),
+    ("postgres", "trigger request_notify on request", "SQLite's file is watched"),
+    (
+        "postgres",
+        "trigger order_read_request_before_insert on order_read_request",
+        "ids in the order of commits",
+    ),
+    ("postgres", "trigger discovered_sku_before_insert on discovered_sku", "ON CONFLICT in the table"),
+    ("postgres", "trigger tracked_order_before_insert on tracked_order", "ON CONFLICT in the table"),
+    ("postgres", "trigger tracked_sku_before_insert on tracked_sku", "ON CONFLICT in the table"),
+    ("postgres", "trigger tracked_sku_limit on tracked_sku", "an index entry has at most 2,704 bytes"),
+];
+
+/// Column that is a number, though its CHECK allows 0 and 1 only.
+const NUMBER: (&str, &str) = ("outbox", "priority");
+
+const OF_SQLITE: &str = r#"
+SELECT 'table ' || t.name || ' column ' || c.name || ' ' ||
+       CASE c.type WHEN 'INTEGER' THEN 'bigint' WHEN 'REAL' THEN 'double precision' WHEN 'BLOB' THEN 'bytea'
+                   ELSE lower(c.type) END || CASE WHEN c."notnull" OR c.pk > 0 THEN ' not null' ELSE '' END
+FROM sqlite_master t JOIN pragma_table_info(t.name) c
+WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%'
+UNION ALL SELECT 'primary key ' || t.name || ' (' || (
+       SELECT group_concat(name, ', ') FROM (SELECT c.name FROM pragma_table_info(t.name) c
+                                             WHERE c.pk > 0 ORDER BY c.pk)) || ')'
+FROM sqlite_master t
+WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%'
+  AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) c WHERE c.pk > 0)
+UNION ALL SELECT 'foreign key ' || t.name || ' (' || f."from" || ') to ' || f."table" || ' (' || f."to" ||
+       ') on delete ' || lower(f.on_delete)
+FROM sqlite_master t JOIN pragma_foreign_key_list(t.name) f WHERE t.type = 'table'
+UNION ALL SELECT 'index ' || name || ' on ' || tbl_name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL
+UNION ALL SELECT 'view ' || v.name || ' (' || (SELECT group_concat(c.name, ', ') FROM pragma_table_info(v.name) c) || ')'
+FROM sqlite_master v WHERE v.type = 'view'
+UNION ALL SELECT 'trigger ' || name || ' on ' || tbl_name FROM sqlite_master WHERE type = 'trigger'"#;
+
+const OF_POSTGRES: &str = r#"
+SELECT 'table ' || table_name || ' column ' || column_name || ' ' || data_type ||
+       CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END
+FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+WHERE table_schema = 'stock' AND table_type = 'BASE TABLE'
+UNION ALL SELECT 'primary key ' || conrelid::REGCLASS || ' (' || (
+       SELECT string_agg(a.attname, ', ' ORDER BY k.n) FROM unnest(conkey) WITH ORDINALITY k(col, n)
+       JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = k.col) || ')'
+FROM pg_constraint WHERE connamespace = 'stock'::REGNAMESPACE AND contype = 'p'
+UNION ALL SELECT 'constraint ' || conname || ' on ' || conrelid::REGCLASS
+FROM pg_constraint WHERE connamespace = 'stock'::REGNAMESPACE AND contype IN ('c', 'u')
+UNION ALL SELECT 'foreign key ' || conrelid::REGCLASS || ' (' || a.attname || ') to ' || confrelid::REGCLASS || ' (' ||
+       b.attname || ') on delete ' || CASE confdeltype WHEN 'c' THEN 'cascade' ELSE 'no action' END
+FROM pg_constraint JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = conkey[1]
+JOIN pg_attribute b ON b.attrelid = confrelid AND b.attnum = confkey[1]
+WHERE connamespace = 'stock'::REGNAMESPACE AND contype = 'f'
+UNION ALL SELECT 'index ' || i.relname || ' on ' || x.indrelid::REGCLASS
+FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE i.relnamespace = 'stock'::REGNAMESPACE
+  AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = i.oid AND contype IN ('p', 'u'))
+UNION ALL SELECT 'view ' || table_name || ' (' || string_agg(column_name, ', ' ORDER BY ordinal_position) || ')'
+FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+WHERE table_schema = 'stock' AND table_type = 'VIEW' GROUP BY table_name
+UNION ALL SELECT 'trigger ' || tgname || ' on ' || tgrelid::REGCLASS FROM pg_trigger
+JOIN pg_class c ON c.oid = tgrelid WHERE NOT tgisinternal AND c.relnamespace = 'stock'::REGNAMESPACE"#;
+
+/// Returns the files of a folder of migrations in their order.
+fn migrations(folder: &str) -> Vec<String> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(folder);
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+}
+
+/// Returns the parts of SQLite's schema: a flag is a boolean, and its CHECK is none.
+async fn sqlite_parts() -> BTreeSet<String> {
+    let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    for file in migrations("mirror") {
+        sqlx::raw_sql(AssertSqlSafe(file)).execute(&mut memory).await.unwrap();
+    }
+    let found: Vec<String> = sqlx::query_scalar(OF_SQLITE).fetch_all(&mut memory).await.unwrap();
+    let mut parts: BTreeSet<String> = found.into_iter().collect();
+    let sql = "SELECT name, sql FROM sqlite_master WHERE type = 'table'";
+    let tables: Vec<(String, String)> = sqlx::query_as(sql).fetch_all(&mut memory).await.unwrap();
+    for (table, text) in tables {
+        let words: Vec<&str> = text.split_whitespace().chain([""; 6]).collect();
+        for named in words.windows(7).filter(|words| words[0] == "CONSTRAINT") {
+            let column = named[3].trim_start_matches('(');
+            let is_flag = named[2] == "CHECK" && named[4..7] == ["IN", "(0,", "1))"]
+                || named[4..7] == ["IN", "(0,", "1)),"];
+            if !is_flag || (table.as_str(), column) == NUMBER {
+                parts.insert(format!("constraint {} on {table}", named[1]));
+                continue;
+            }
+            for nullable in ["", " not null"] {
+                if parts.remove(&format!("table {table} column {column} bigint{nullable}")) {
+                    parts.insert(format!("table {table} column {column} boolean{nullable}"));
+                }
+            }
+        }
+    }
+    parts
+}
+
+#[tokio::test]
+async fn both_schemas_have_the_same_parts() {
+    let Some(cluster) = Cluster::start() else { return };
+    let folder = migrations("postgres");
+    cluster.sql(&format!("CREATE SCHEMA stock; SET search_path = stock;\n{}", folder.join("\n")));
+    let postgres: BTreeSet<String> =
+        cluster.sql(&format!("SET search_path = stock; {OF_POSTGRES}")).into_iter().collect();
+    let sqlite = sqlite_parts().await;
+    assert!(postgres.len() > 500, "the query finds the parts: {}", postgres.len());
+    let only =
+        |engine: &'static str, has: &BTreeSet<String>, lacks: &BTreeSet<String>| -> Vec<(String, String)> {
+            has.difference(lacks).map(|part| (engine.to_owned(), part.clone())).collect()
+        };
+    let mut found = only("sqlite", &sqlite, &postgres);
+    found.extend(only("postgres", &postgres, &sqlite));
+    let mut listed: Vec<(String, String)> =
+        DIFFERENCES.iter().map(|(engine, part, _)| ((*engine).to_owned(), (*part).to_owned())).collect();
+    found.sort();
+    listed.sort();
+    assert_eq!(found, listed);
+}
