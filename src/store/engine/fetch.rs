@@ -181,7 +181,7 @@ impl WriteTransaction {
         (T,): SqlRow,
     {
         let rows = self.commit_rows(sql, values, action).await?;
-        let row = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| <(T,)>::from_row(row));
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(<(T,)>::from_row);
         row.map(|(value,)| value).context(action)
     }
 

@@ -19,7 +19,11 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Starts a cluster; `None`: this host has no PostgreSQL, which is printed.
-    #[allow(clippy::print_stdout, reason = "a test that skips says so")]
+    #[allow(
+        clippy::print_stdout,
+        clippy::disallowed_methods,
+        reason = "a test that skips says so, or may not"
+    )]
     pub(super) fn start() -> Option<Self> {
         let Some(programs) = find_programs() else {
             let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
