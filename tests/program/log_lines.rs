@@ -203,6 +203,9 @@ async fn a_wait_of_a_day_ends_by_a_persons_word() {
     let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
     world.change("waits", "quantity.set", &body).await;
     assert_eq!(desk.line("quota.hold").await["hold_ms"], 86_400_000);
+    // The line tells of the answer; the commit that stores the answer stores the hold too.
+    let stored = "SELECT count(*) FROM exchange WHERE status = 429 AND ended IS NOT NULL";
+    world.until("the hold is stored", async |world| world.number(stored).await == 1).await;
     assert!(desk.said(&["status"]).await.contains("by mistake: tallyd quota lift"));
     let said = desk.said(&["quota", "lift"]).await;
     assert!(said.starts_with("ended: account waits (rate) until "), "{said}");
