@@ -4,7 +4,9 @@
 //! The platform's filter of templates is a *contains*. It only shortens the list; names are compared as a
 //! whole.
 
-use super::{LookupProduct, ReadOrigin, TimedRead, read_products, read_templates, read_warehouses};
+use super::{
+    LookupProduct, ReadOrigin, TimedRead, read_products, read_templates, read_warehouses, unidentified,
+};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, ListingTemplate, PageParams, Warehouse};
 use crate::exec::JobError;
@@ -215,6 +217,9 @@ async fn preflight_warehouse(
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
     let seen = read_warehouses(origin).await?;
+    if let Some(nameless) = seen.records.iter().find(|warehouse| warehouse.name.is_none()) {
+        return Err(unidentified(&format!("the warehouse {}", nameless.id), "name"));
+    }
     Ok(seen.map(|found| found.iter().map(|warehouse| compare_warehouse(change, warehouse)).collect()))
 }
 
@@ -255,6 +260,9 @@ async fn preflight_templates(
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
     let seen = read_templates(origin, change.storefront_id, name).await?;
+    if let Some(nameless) = seen.records.iter().find(|template| template.name.is_none()) {
+        return Err(unidentified(&format!("the listing template {}", nameless.id), "name"));
+    }
     Ok(seen.map(|found| found.iter().map(|template| compare_template(change, template)).collect()))
 }
 

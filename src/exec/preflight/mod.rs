@@ -157,19 +157,22 @@ pub(crate) async fn read_products(
     let answer = context.read_within(PREFLIGHT_ATTEMPTS, run, lane, "the products by SKU", &request).await?;
     let decoded = context.decode_or_ignore(&answer, wire::decode_products(&answer.reply.body)).await?;
     let is_whole = require_readable("the products by SKU", &decoded);
-    let found = decoded.records.iter().map(|product| LookupProduct {
-        id: product.id.map_or(0, |id| id.0),
-        sku: product.sku.clone(),
-        total_units: total_units(product),
-        is_linked: !product.warehouses.is_empty(),
-        shown_fields: shown_fields(product),
+    let found = decoded.records.iter().map(|product| {
+        let sku = product.sku.clone();
+        Ok(LookupProduct {
+            id: product.id.ok_or_else(|| unidentified(&format!("the product `{sku}`"), "id"))?.0,
+            sku,
+            total_units: total_units(product),
+            is_linked: !product.warehouses.is_empty(),
+            shown_fields: shown_fields(product),
+        })
     });
-    let found = found.collect();
+    let found: Result<Vec<LookupProduct>, JobError> = found.collect();
     let mut write = context.begin_recording(&answer).await?;
     projection::project_found_products(&mut write, answer.id, answer.sent_at, decoded).await?;
     write.commit().await?;
     is_whole?;
-    Ok(TimedRead::from_answer(&answer, found))
+    Ok(TimedRead::from_answer(&answer, found?))
 }
 
 fn total_units(product: &wire::ProductBalance<'_>) -> Option<i64> {
@@ -283,6 +286,13 @@ impl ReadOrigin<'_> {
         }
         page
     }
+}
+
+/// Returns the error of a record without a readable id or name. It may be the one that a call created.
+pub(super) fn unidentified(record: &str, lacking: &str) -> JobError {
+    JobError::Implausible(format!(
+        "{record} came without a readable {lacking}, so the answer decides nothing"
+    ))
 }
 
 /// Fails if a part of the answer is unreadable. An absent record may be that part.
