@@ -86,9 +86,9 @@ pub struct ShipmentItem {
     /// Units in the shipment, shipped or not.
     #[serde(rename = "QuantityShipped", deserialize_with = "lenient::req")]
     pub quantity: i64,
-    #[serde(rename = "IsShipped", default, deserialize_with = "lenient::opt")]
+    #[serde(rename = "IsShipped", default, deserialize_with = "lenient::strict")]
     is_shipped: Option<bool>,
-    #[serde(rename = "ShippedInd", default, deserialize_with = "lenient::opt")]
+    #[serde(rename = "ShippedInd", default, deserialize_with = "lenient::strict")]
     shipped_indicator: Option<bool>,
     /// True if the storefront was notified.
     #[serde(rename = "IsConfirmed", default, deserialize_with = "lenient::opt")]
@@ -97,7 +97,7 @@ pub struct ShipmentItem {
     #[serde(rename = "CompanyCarrier", default, deserialize_with = "lenient::nested")]
     pub carrier: Option<Carrier>,
     /// Tracking number of the carrier.
-    #[serde(rename = "TrackingNumber", default, deserialize_with = "lenient::opt")]
+    #[serde(rename = "TrackingNumber", default, deserialize_with = "lenient::strict")]
     pub tracking_number: Option<String>,
     /// Tracking page.
     #[serde(rename = "TrackingURL", default, deserialize_with = "lenient::opt")]

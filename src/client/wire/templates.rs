@@ -14,10 +14,10 @@ pub struct ListingTemplate {
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
     /// Its name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    #[serde(rename = "Name", default, deserialize_with = "lenient::strict")]
     pub name: Option<String>,
     /// Text of the template, which may contain markup.
-    #[serde(rename = "Body", default, deserialize_with = "lenient::opt")]
+    #[serde(rename = "Body", default, deserialize_with = "lenient::strict")]
     pub body: Option<String>,
 }
 

@@ -22,13 +22,13 @@ pub struct Warehouse {
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: WarehouseId,
     /// Its name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    #[serde(rename = "Name", default, deserialize_with = "lenient::strict")]
     pub name: Option<String>,
     /// True if the warehouse is in use.
     #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
     /// Its account number.
-    #[serde(rename = "AccountNumber", default, deserialize_with = "lenient::opt")]
+    #[serde(rename = "AccountNumber", default, deserialize_with = "lenient::strict")]
     pub account_number: Option<String>,
     /// True if the platform created the warehouse.
     #[serde(rename = "IsSystemGenerated", default, deserialize_with = "lenient::opt")]

@@ -319,46 +319,45 @@ async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks(
     }
 }
 
-/// A record without a readable id or name may be the one that a create in doubt made.
+/// A record without a name or id, or with an unreadable field, may be the one that a create in doubt made.
 #[tokio::test]
-async fn a_record_without_a_readable_id_or_name_decides_nothing_about_a_create() {
+async fn a_lacking_or_unreadable_field_decides_nothing_about_a_create() {
     let (dock, rules) = known().await;
+    let product = json!({"Sku": "NEW-9", "Name": "New"});
+    let warehouse = json!({"Name": "Dock 9", "AccountNumber": "A9"});
     let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
     let changes = [
-        (
-            "p",
-            "product.create",
-            json!({"Sku": "NEW-9", "Name": "New"}),
-            PRODUCT,
-            Operation::GetProducts,
-            "Id",
-        ),
-        ("w", "warehouse.create", json!({"Name": "Dock 9"}), WAREHOUSE, Operation::ListWarehouses, "Name"),
-        ("t", "listing_template.create", template, TEMPLATE, Operation::ListListingTemplates, "Name"),
+        ("product.create", product, PRODUCT, Operation::GetProducts, ["Id", "Id"]),
+        ("warehouse.create", warehouse, WAREHOUSE, Operation::ListWarehouses, ["Name", "AccountNumber"]),
+        ("listing_template.create", template, TEMPLATE, Operation::ListListingTemplates, ["Name", "Body"]),
     ];
-    for (key, kind, body, operation, read, field) in changes {
+    for (kind, body, operation, read, fields) in changes {
         dock.fault(operation, json!({"Drop": "after"})).await;
-        dock.change(key, kind, body).await;
+        dock.change(kind, kind, body).await;
         dock.push().await;
         let calls = dock.calls(operation);
-        rules.say(read, move |_, response| {
-            data_counted(response, |records| {
-                let is_new = |record: &&mut Value| {
-                    record["Sku"] == "NEW-9" || record["Name"] == "Dock 9" || record["Name"] == "New"
-                };
-                records.iter_mut().filter(is_new).for_each(|record| record[field] = json!({"unreadable": 1}));
+        for (field, value) in fields.into_iter().zip([json!(null), json!({"odd": 1})]) {
+            rules.clear();
+            rules.say(read, move |_, response| {
+                data_counted(response, |records| {
+                    let is_new = |record: &&mut Value| {
+                        record["Sku"] == "NEW-9" || record["Name"] == "Dock 9" || record["Name"] == "New"
+                    };
+                    records.iter_mut().filter(is_new).for_each(|record| record[field] = value.clone());
+                });
             });
-        });
-        for _ in 0..2 {
-            dock.settle_after(LONG).await;
-            dock.push().await;
-            let now = (dock.state(key).await, dock.calls(operation));
-            assert_eq!(now, ("in_doubt".into(), calls), "{:?}", dock.fate(key).await);
+            // Two checks that found nothing would be proof.
+            for _ in 0..2 {
+                dock.settle_after(LONG).await;
+                dock.push().await;
+            }
+            let now = (dock.state(kind).await, dock.calls(operation));
+            assert_eq!(now, ("in_doubt".into(), calls), "{field}: {:?}", dock.fate(kind).await);
         }
         rules.clear();
         dock.settle_after(LONG).await;
-        assert_eq!(dock.state(key).await, "applied", "{:?}", dock.fate(key).await);
-        assert!(dock.made(key).await > 0 && dock.calls(operation) == calls);
+        assert_eq!(dock.state(kind).await, "applied", "{:?}", dock.fate(kind).await);
+        assert!(dock.made(kind).await > 0 && dock.calls(operation) == calls);
     }
 }
 

@@ -3,8 +3,10 @@
 use super::support::{
     A_MOMENT, BALANCES, Dock, LONG, PRODUCT, SHIP, TEMPLATE, TRACK, UPDATE, WAREHOUSE, whole,
 };
+use super::told::{data_counted, told};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tallyd::model::Operation;
 use tallyd::reconcile::proof::ABSENCE_CHECKS_APART;
 
 /// Returns the ways to lose an answer after the effect.
@@ -289,6 +291,33 @@ async fn a_lost_tracking_is_seen_in_its_shipment() {
         assert_eq!(dock.items(dock.made(&ship).await).await[0]["TrackingNumber"], track.as_str());
     }
     assert_eq!(dock.calls(TRACK), 5);
+}
+
+/// An unreadable number may be the one that was sent.
+#[tokio::test]
+async fn an_unreadable_tracking_number_decides_nothing() {
+    let (dock, rules) = told().await;
+    let (a, _) = dock.two_skus().await;
+    let (order, _) = dock.order(&[(&a, 1)]).await;
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
+    dock.change("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "T"})).await;
+    dock.fault(TRACK, json!({"Drop": "after"})).await;
+    dock.push().await;
+    let calls = dock.calls(TRACK);
+    rules.say(Operation::ShipmentLineItems, |_, response| {
+        data_counted(response, |items| {
+            items.iter_mut().for_each(|item| item["TrackingNumber"] = json!({"odd": 1}));
+        });
+    });
+    for _ in 0..3 {
+        dock.settle_after(LONG).await;
+        dock.push().await;
+        let now = (dock.state("t").await, dock.calls(TRACK));
+        assert_eq!(now, ("in_doubt".into(), calls), "{:?}", dock.fate("t").await);
+    }
+    rules.clear();
+    dock.settle_after(LONG).await;
+    assert_eq!((dock.state("t").await, dock.calls(TRACK)), ("applied".into(), calls));
 }
 
 /// Returns the three creates that are identified by a name: operation, kind, body.
