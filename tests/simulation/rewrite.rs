@@ -141,6 +141,9 @@ fn spoil(operation: Operation, record: &mut Value, random: &mut Random) {
         _ if is_product => &["QuantityOnHand", "Sku", "Warehouses", "Id"],
         Operation::GetOrderLineItems => &["OrderLineItemId", "QuantityNotTiedToShipment", "QuantitySold"],
         Operation::WarehouseAllocation => &["QuantityAllocated", "WarehouseId", "ProductId"],
+        Operation::ShipmentLineItems => &["Id", "QuantityShipped", "TrackingNumber"],
+        Operation::ListWarehouses => &["Id", "Name", "AccountNumber"],
+        Operation::ListListingTemplates => &["Id", "Name", "Body"],
         _ => &["Id"],
     };
     if is_product && random.percent(40) {
@@ -153,7 +156,9 @@ fn spoil(operation: Operation, record: &mut Value, random: &mut Random) {
     }
     let field = *random.pick(fields);
     record[field] = match record[field] {
-        Value::String(_) => 17.into(),
+        // A number is a readable name, but no SKU.
+        Value::String(_) if field == "Sku" => 17.into(),
+        Value::String(_) => serde_json::json!({"odd": true}),
         _ => "many".into(),
     };
 }
