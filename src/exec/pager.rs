@@ -85,11 +85,8 @@ impl ListProgress {
         self.listed.extend(page.records.iter().map(id));
         self.parked += page.parked.len();
         self.total = page.page.and_then(|page| page.total_entries).or(self.total);
-        let records = page.records.len() + page.parked.len();
-        // A full page without a position may be the first of several.
-        let may_go_on = page.page.is_none() && records >= PageParams::MAX_SIZE as usize;
         let brought_nothing = self.listed.len() == before && page.parked.is_empty();
-        (page.has_more() || may_go_on) && !brought_nothing
+        page.may_have_more() && !brought_nothing
     }
 
     /// Returns true if every record of the list was seen and readable.
@@ -195,5 +192,11 @@ mod tests {
         let mut progress = ListProgress::default();
         assert!(progress.add_page(&page, |row| row.id.0));
         assert!(!progress.add_page(&page, |row| row.id.0), "the same again is the end");
+        let mut unnumbered = page;
+        unnumbered.page = Some(PageInfo { current: Some(1), total_entries: None, total_pages: None });
+        assert!(
+            ListProgress::default().add_page(&unnumbered, |row| row.id.0),
+            "it states no number of pages"
+        );
     }
 }

@@ -71,11 +71,11 @@ pub async fn lists_any_warehouse(
             return Ok(true);
         }
         (listed, parked) = (listed + page.records.len(), parked + page.parked.len());
-        if !page.records.is_empty() && page.has_more() && paging.number() < PAGES_MAX {
+        if !page.records.is_empty() && page.may_have_more() && paging.number() < PAGES_MAX {
             paging = paging.next_page();
             continue;
         }
-        if listed == 0 || parked > 0 || page.has_more() {
+        if listed == 0 || parked > 0 || page.may_have_more() {
             return Err(JobError::Implausible(format!(
                 "its list of warehouses proves nothing: {listed} of its records are readable and {parked} are not"
             )));

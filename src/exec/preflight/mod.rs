@@ -20,6 +20,7 @@ use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
 use crate::reconcile::tracking::ItemFact;
 use crate::store::PlatformList;
+use std::collections::BTreeSet;
 
 /// Limit of pages of a list. It stops a platform that pages without an end.
 const PAGES_MAX: u32 = 100;
@@ -226,12 +227,14 @@ impl ReadOrigin<'_> {
                 Some(shipment) => self.read_entry_page(shipment, &name, &asked, decode).await?,
                 None => self.read_page(&name, &asked, decode).await?,
             };
+            let earlier: BTreeSet<i64> = read.iter().flat_map(|read| &read.records).map(id).collect();
+            let brought_nothing = page.records.iter().all(|record| earlier.contains(&id(record)));
+            let goes_on = page.may_have_more() && !brought_nothing;
             if let Some(project) = project {
                 let mut write = context.begin_recording(&answer).await?;
                 project((&mut write, &answer, &page)).await?;
-                let earlier = read.iter().flat_map(|read| &read.records);
-                let ids: Vec<i64> = earlier.chain(&page.records).map(id).collect();
-                let is_whole = !page.has_more() && page.parked.is_empty();
+                let ids: Vec<i64> = earlier.into_iter().chain(page.records.iter().map(id)).collect();
+                let is_whole = !goes_on && page.parked.is_empty();
                 if shipment.is_some() && is_whole && !ids.is_empty() {
                     write.list_complete(list, &ids, answer.sent_at).await?;
                 }
@@ -240,16 +243,16 @@ impl ReadOrigin<'_> {
                 context.exchange_end_ignored(&answer).await?;
             }
             require_readable(&name, &page)?;
-            let is_last = !page.has_more() || page.records.is_empty() || paging.number() >= PAGES_MAX;
             let mut seen = read.unwrap_or_else(|| TimedRead::from_answer(&answer, Vec::new()));
             let came = seen.records.len() + page.records.len();
-            if is_last && page.counts_more_than(came) {
+            let is_cut = goes_on && paging.number() >= PAGES_MAX;
+            if is_cut || (!goes_on && page.counts_more_than(came)) {
                 return Err(JobError::Implausible(format!(
-                    "the platform returned {came} of {name} and counts more, so the answer decides nothing"
+                    "the platform returned {came} of {name} and has more, so the answer decides nothing"
                 )));
             }
             seen.records.extend(page.records);
-            if is_last {
+            if !goes_on {
                 return Ok(seen);
             }
             (read, paging) = (Some(seen), paging.next_page());

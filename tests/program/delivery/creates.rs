@@ -361,6 +361,28 @@ async fn a_lacking_or_unreadable_field_decides_nothing_about_a_create() {
     }
 }
 
+/// A full page that does not state the number of pages may be the first of several.
+#[tokio::test]
+async fn a_name_on_a_later_page_is_found_where_no_page_states_their_number() {
+    let (dock, rules) = told().await;
+    rules.say(Operation::ListListingTemplates, |request, response| {
+        let page = request.query.iter().find(|(name, _)| name == "pageNumber").map(|(_, page)| page.clone());
+        let named = |id: i64, name: &str| json!({"Id": id, "Name": name, "Body": "b"});
+        let records: Vec<Value> = match page.as_deref() {
+            None | Some("1") => (1..=200).map(|id| named(id, "New, of another")).collect(),
+            _ => vec![named(201, "New")],
+        };
+        let pagination = json!({"CurrentPage": 1, "TotalNumberOfPages": "many"});
+        let answer = json!({"status": "Success", "messages": [], "pagination": pagination, "data": records});
+        response.body = answer.to_string().into_bytes();
+    });
+    let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
+    dock.change("t", "listing_template.create", template).await;
+    dock.push().await;
+    let (state, reason, detail) = dock.fate("t").await;
+    assert_eq!((state.as_str(), reason.as_str(), dock.calls(TEMPLATE)), ("held", "exists", 0), "{detail}");
+}
+
 /// Nothing is created on a list that counts more records than it shows, because the name may be taken.
 #[tokio::test]
 async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {

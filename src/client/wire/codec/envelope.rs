@@ -3,6 +3,7 @@
 //! A list is first read as a whole, which is fast. If that fails it is read record by record, so that an
 //! unreadable record is parked alone and the others are kept.
 
+use super::PageParams;
 use super::lenient::{self, LenientObject};
 use crate::model::{Sku, cut_reason};
 use serde::Deserialize;
@@ -128,6 +129,13 @@ impl<T> DecodedAnswer<T> {
     /// Returns true if another page follows.
     pub fn has_more(&self) -> bool {
         self.page.is_some_and(|page| page.total_pages.unwrap_or(1) > page.current.unwrap_or(1))
+    }
+
+    /// Returns true if another page follows or may follow: a full page may be the first of several unless it
+    /// states the number of pages.
+    pub fn may_have_more(&self) -> bool {
+        let is_full = self.records.len() + self.parked.len() >= PageParams::MAX_SIZE as usize;
+        self.has_more() || (is_full && self.page.and_then(|page| page.total_pages).is_none())
     }
 
     /// Returns true if the answer is the whole list, as far as it shows.
