@@ -147,8 +147,14 @@ impl Trial {
         self.world.looked_twice().await;
         let calls = self.auditor(|auditor| auditor.quota.calls) - before;
         let (mut service, mirror) = (self.world.stock().await, self.world.mirror().await);
-        // No program tracks these SKUs, so they are not in the mirror.
-        service.retain(|(sku, _), _| !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)));
+        // No program tracks these SKUs, so they are not in the mirror. Nor does a create that a person cancelled.
+        let cancelled =
+            "SELECT body->>'Sku' FROM outbox WHERE kind = 'product.create' AND state = 'cancelled'";
+        let cancelled: Vec<String> =
+            sqlx::query_scalar(cancelled).fetch_all(&mut self.world.outsider).await.unwrap();
+        service.retain(|(sku, _), _| {
+            !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)) && !cancelled.contains(sku)
+        });
         let wrong: Vec<(&Level, &i64, Option<&i64>)> = service
             .iter()
             .filter(|(level, units)| mirror.get(level) != Some(units))
