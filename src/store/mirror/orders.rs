@@ -46,28 +46,15 @@ impl Store {
                           warehouse_id FROM order_line_item \
                    WHERE order_id = $1 AND missing_since_ms IS NULL ORDER BY line_item_id";
         let lines: Vec<OrderLineColumns> = self.fetch_all(sql, (order,), "read an order's lines").await?;
-        let line = |columns: OrderLineColumns| {
-            let (
-                order_id,
-                line_item_id,
-                sku,
-                product_id,
-                quantity_sold,
-                quantity_left,
-                unit_price,
-                warehouse_id,
-            ) = columns;
-            let sku = sku.and_then(|sku| Sku::new(sku).ok());
-            OrderLine {
-                order_id,
-                line_item_id,
-                sku,
-                product_id,
-                quantity_sold,
-                quantity_left,
-                unit_price,
-                warehouse_id,
-            }
+        let line = |row: OrderLineColumns| OrderLine {
+            order_id: row.0,
+            line_item_id: row.1,
+            sku: row.2.and_then(|sku| Sku::new(sku).ok()),
+            product_id: row.3,
+            quantity_sold: row.4,
+            quantity_left: row.5,
+            unit_price: row.6,
+            warehouse_id: row.7,
         };
         Ok(Some((lines.into_iter().map(line).collect(), is_complete)))
     }
