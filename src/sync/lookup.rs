@@ -60,7 +60,7 @@ pub async fn lists_any_warehouse(
     run: RunId,
     known: &BTreeSet<WarehouseId>,
 ) -> Result<bool, JobError> {
-    let (mut paging, mut listed, mut parked) = (PageParams::FIRST, 0, 0);
+    let (mut paging, mut listed, mut parked) = (PageParams::FIRST, BTreeSet::new(), 0);
     loop {
         let request = wire::list_warehouses(paging);
         let (lane, decode) = (Lane::Probe, wire::decode_warehouses);
@@ -70,14 +70,19 @@ pub async fn lists_any_warehouse(
         if page.records.iter().any(|warehouse| known.contains(&warehouse.id)) {
             return Ok(true);
         }
-        (listed, parked) = (listed + page.records.len(), parked + page.parked.len());
-        if !page.records.is_empty() && page.may_have_more() && paging.number() < PAGES_MAX {
+        let before = listed.len();
+        listed.extend(page.records.iter().map(|warehouse| warehouse.id));
+        parked += page.parked.len();
+        // The same records again are the end of the list, as in every reader of pages.
+        let goes_on = page.may_have_more() && listed.len() > before;
+        if goes_on && paging.number() < PAGES_MAX {
             paging = paging.next_page();
             continue;
         }
-        if listed == 0 || parked > 0 || page.may_have_more() {
+        if listed.is_empty() || parked > 0 || goes_on {
             return Err(JobError::Implausible(format!(
-                "its list of warehouses proves nothing: {listed} of its records are readable and {parked} are not"
+                "its list of warehouses proves nothing: {} of its records are readable and {parked} are not",
+                listed.len()
             )));
         }
         return Ok(false);

@@ -1,7 +1,7 @@
 //! A failing platform: answers that prove nothing reject no change, and no call is repeated without end.
 
 use super::support::{Dock, LONG, PRODUCT, TEMPLATE};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tallyd::client::{
@@ -247,6 +247,14 @@ async fn a_list_of_warehouses_that_is_empty_or_unreadable_is_no_other_company() 
         let answer = sync::lists_any_warehouse(context, run, &known).await;
         assert!(answer.is_err(), "{body}: {answer:?}");
     }
+    // A platform that knows no pages shows the same full page again, which is the end of the list.
+    let records: Vec<Value> = (1..=200).map(|id| json!({"Id": 900_000 + id, "Name": "W"})).collect();
+    let same = json!({"status": "Success", "messages": [], "pagination": null, "data": records}).to_string();
+    sick.answers(Operation::ListWarehouses, &Instead::Answer(200, same.leak()));
+    let calls = "SELECT count(*) FROM exchange WHERE operation = 'GET /api/Warehouses'";
+    let before = dock.number(calls).await;
+    assert!(!sync::lists_any_warehouse(context, run, &known).await.unwrap());
+    assert_eq!(dock.number(calls).await - before, 2);
     sick.is_well();
     assert!(sync::lists_any_warehouse(context, run, &known).await.unwrap());
     assert!(
