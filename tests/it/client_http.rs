@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test sets up must be there, or the test fails")]
 
+use super::support::refusing_socket;
 use secrecy::SecretString;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -318,8 +319,8 @@ async fn a_retry_after_is_read_in_seconds_and_as_a_date() {
 
 #[tokio::test]
 async fn a_refused_connection_sends_nothing() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let settings = HttpSettings::new(format!("http://{closed}"));
+    let closed = refusing_socket();
+    let settings = HttpSettings::new(format!("http://{}", closed.local_addr().unwrap()));
     let failure = sent(&settings, write_request()).await.unwrap_err();
     assert_eq!((failure.was_sent, failure.kind), (WasSent::No, FailureKind::Connect));
     assert!(failure.what.to_lowercase().contains("refused"), "{}", failure.what);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
+use super::support::refusing_socket;
 use std::path::Path;
 use std::process::{Command, Output};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,10 +81,10 @@ async fn only_a_well_formed_answer_proves_the_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_where_nobody_answers_is_told_with_the_reason() {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let closed = refusing_socket();
     let https = server(http("200 OK", WORKS)).await;
     let cases = [
-        (format!("http://{closed}"), "refused"),
+        (format!("http://{}", closed.local_addr().unwrap()), "refused"),
         ("https://no-such-host.invalid".to_owned(), "keys: not known"),
         (format!("https://{https}"), "keys: not known"),
     ];

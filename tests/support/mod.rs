@@ -21,6 +21,7 @@ use tallyd::daemon::{Daemon, OnceReport, SystemClock};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
 use tallyd::store::{DatabaseLock, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep};
@@ -28,6 +29,13 @@ use tokio_util::sync::CancellationToken;
 
 /// Time limit of every wait; a daemon that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns a socket that refuses connections: it is bound, so no other test gets its port, and never listens.
+pub fn refusing_socket() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    socket
+}
 
 /// A sandbox with a small account, and a folder for a daemon's database.
 pub struct World {

@@ -1,6 +1,6 @@
 //! Lists: long ones are printed while they are read, and one odd row does not end them.
 
-use super::support::{BALANCES, World};
+use super::support::{BALANCES, World, refusing_socket};
 use super::{configured, program, tallyd};
 use serde_json::Value;
 use sqlx::Executor;
@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
 
 /// SKUs that are no UTF-8, more than one page holds.
 const ODD: &str = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1500) \
@@ -107,8 +106,10 @@ async fn a_long_list_is_printed_while_it_is_read() {
 async fn where_nobody_answers_one_job_finds_out_for_all() {
     let world = World::new().await;
     world.track_all().await;
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let toml = world.toml("").replace(&world.sandbox.local_addr().to_string(), &nobody.to_string());
+    let nobody = refusing_socket();
+    let toml = world
+        .toml("")
+        .replace(&world.sandbox.local_addr().to_string(), &nobody.local_addr().unwrap().to_string());
     let config = world.path.with_file_name("tallyd.toml");
     std::fs::write(&config, toml.replace("enabled = false", "enabled = true")).unwrap();
     let begun = Instant::now();
