@@ -138,7 +138,7 @@ fn lack(operation: Operation, records: &mut Vec<Value>, random: &mut Random) {
 fn spoil(operation: Operation, record: &mut Value, random: &mut Random) {
     let is_product = matches!(operation, Operation::GetProductBalances | Operation::GetProducts);
     let fields: &[&str] = match operation {
-        _ if is_product => &["QuantityOnHand", "Sku", "Warehouses", "Id"],
+        _ if is_product => &["QuantityOnHand", "Sku", "Warehouses", "Id", "UPC"],
         Operation::GetOrderLineItems => &["OrderLineItemId", "QuantityNotTiedToShipment", "QuantitySold"],
         Operation::WarehouseAllocation => &["QuantityAllocated", "WarehouseId", "ProductId"],
         Operation::ShipmentLineItems => &["Id", "QuantityShipped", "TrackingNumber"],
@@ -150,7 +150,9 @@ fn spoil(operation: Operation, record: &mut Value, random: &mut Random) {
         let links = record["Warehouses"].as_array_mut().filter(|links| !links.is_empty());
         if let Some(links) = links {
             let at = index(links.len(), random);
-            links[at]["QuantityOnHand"] = Value::Null;
+            let (field, value) =
+                random.pick(&[("QuantityOnHand", Value::Null), ("IsActive", Value::from("many"))]).clone();
+            links[at][field] = value;
             return;
         }
     }

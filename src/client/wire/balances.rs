@@ -28,7 +28,7 @@ pub struct ProductBalance<'a> {
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     pub quantity_on_hand: Option<i64>,
     /// The UPC.
-    #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::opt")]
+    #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::strict")]
     pub upc: Option<Cow<'a, str>>,
     /// The product's warehouses.
     #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::list")]
@@ -48,10 +48,10 @@ pub struct WarehouseBalance<'a> {
     #[serde(rename = "QuantityOnHand", deserialize_with = "lenient::req")]
     pub quantity_on_hand: i64,
     /// The warehouse's own SKU.
-    #[serde(borrow, rename = "WarehouseSKU", default, deserialize_with = "lenient::opt")]
+    #[serde(borrow, rename = "WarehouseSKU", default, deserialize_with = "lenient::strict")]
     pub warehouse_sku: Option<Cow<'a, str>>,
     /// True if the warehouse is active for the product.
-    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    #[serde(rename = "IsActive", default, deserialize_with = "lenient::strict")]
     pub is_active: Option<bool>,
     /// True if the quantity counts in the stock shown by storefronts.
     #[serde(rename = "IncludeInSyncBalance", default, deserialize_with = "lenient::opt")]
@@ -183,13 +183,16 @@ struct RawBalance<'a> {
     sku: Sku,
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     quantity_on_hand: Option<i64>,
-    #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::opt")]
-    upc: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "UPC", default)]
+    upc: Option<&'a RawValue>,
     #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::raws")]
     warehouses: Vec<&'a RawValue>,
 }
 
-/// Reads a balance. Unreadable entries of `Warehouses[]` are parked one by one.
+#[derive(Deserialize)]
+struct Upc<'a>(#[serde(borrow, deserialize_with = "lenient::strict")] Option<Cow<'a, str>>);
+
+/// Reads a balance. Unreadable entries of `Warehouses[]` and an unreadable UPC are parked one by one.
 fn read_balance<'a>(index: usize, raw: &'a RawValue) -> (Option<ProductBalance<'a>>, Vec<ParkedRecord>) {
     let product: RawBalance<'a> = match serde_json::from_str(raw.get()) {
         Ok(LenientObject(product)) => product,
@@ -208,14 +211,21 @@ fn read_balance<'a>(index: usize, raw: &'a RawValue) -> (Option<ProductBalance<'
         let sku = Some(product.sku.clone());
         parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, why, entry) });
     }
-    let balance = ProductBalance {
+    let mut balance = ProductBalance {
         id: product.id,
         sku: product.sku,
         quantity_on_hand: product.quantity_on_hand,
-        upc: product.upc,
+        upc: None,
         warehouses,
         warehouses_parked: parked.len(),
     };
+    match product.upc.map(|upc| serde_json::from_str(upc.get())).transpose() {
+        Ok(upc) => balance.upc = upc.and_then(|Upc(upc)| upc),
+        Err(error) => {
+            let sku = Some(balance.sku.clone());
+            parked.push(ParkedRecord { sku, ..ParkedRecord::new(index, format!("UPC: {error}"), raw) });
+        }
+    }
     (Some(balance), parked)
 }
 
@@ -303,6 +313,17 @@ mod tests {
                 1,
             ),
             (r#"{"Sku":"A","Warehouses":[{"QuantityOnHand":1},{"WarehouseId":8},null]}"#, Some(0), 3),
+            (r#"{"Sku":"A","UPC":{},"Warehouses":[{"WarehouseId":7,"QuantityOnHand":3}]}"#, Some(1), 1),
+            (
+                r#"{"Sku":"A","Warehouses":[{"WarehouseId":7,"QuantityOnHand":3,"IsActive":"maybe"}]}"#,
+                Some(0),
+                1,
+            ),
+            (
+                r#"{"Sku":"A","Warehouses":[{"WarehouseId":7,"QuantityOnHand":3,"WarehouseSKU":[]}]}"#,
+                Some(0),
+                1,
+            ),
             (r#"{"Sku":"A","Warehouses":"many"}"#, None, 1),
             (r#"{"Sku":"A","QuantityOnHand":2.5}"#, None, 1),
             (r#"{"Sku":" "}"#, None, 1),
@@ -368,12 +389,15 @@ mod tests {
     }
 
     #[test]
-    fn a_parked_warehouse_names_its_sku_and_marks_its_balance() {
-        let body = br#"[{"Sku":"A","Warehouses":[{"WarehouseId":7}]}]"#;
+    fn a_parked_part_names_its_sku_and_only_a_parked_warehouse_marks_its_balance() {
+        let body = br#"[{"Sku":"A","UPC":[],"Warehouses":[{"WarehouseId":7}]}]"#;
         let decoded = decode_balances(body).unwrap();
-        let parked = &decoded.parked[0];
-        assert_eq!(parked.sku.as_ref().map(Sku::as_str), Some("A"));
-        assert!(parked.why.starts_with("Warehouses[0]: missing field"), "{}", parked.why);
+        let parts = decoded.parked.iter().zip(["Warehouses[0]: missing field", "UPC: expected a text"]);
+        for (parked, why) in parts {
+            assert_eq!(parked.sku.as_ref().map(Sku::as_str), Some("A"));
+            assert!(parked.why.starts_with(why), "{}", parked.why);
+        }
+        assert_eq!(decoded.parked.len(), 2);
         assert_eq!(decoded.records[0].warehouses_parked, 1);
     }
 }

@@ -323,20 +323,32 @@ async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks(
 #[tokio::test]
 async fn a_lacking_or_unreadable_field_decides_nothing_about_a_create() {
     let (dock, rules) = known().await;
-    let product = json!({"Sku": "NEW-9", "Name": "New"});
+    let product = json!({"Sku": "NEW-9", "Name": "New", "Identifiers": {"UPC": "4006381333931"}});
     let warehouse = json!({"Name": "Dock 9", "AccountNumber": "A9"});
     let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
     let changes = [
-        ("product.create", product, PRODUCT, Operation::GetProducts, ["Id", "Id"]),
-        ("warehouse.create", warehouse, WAREHOUSE, Operation::ListWarehouses, ["Name", "AccountNumber"]),
-        ("listing_template.create", template, TEMPLATE, Operation::ListListingTemplates, ["Name", "Body"]),
+        ("product.create", product, PRODUCT, Operation::GetProducts, ["Id", "Id", "UPC"]),
+        (
+            "warehouse.create",
+            warehouse,
+            WAREHOUSE,
+            Operation::ListWarehouses,
+            ["Name", "Name", "AccountNumber"],
+        ),
+        (
+            "listing_template.create",
+            template,
+            TEMPLATE,
+            Operation::ListListingTemplates,
+            ["Name", "Name", "Body"],
+        ),
     ];
     for (kind, body, operation, read, fields) in changes {
         dock.fault(operation, json!({"Drop": "after"})).await;
         dock.change(kind, kind, body).await;
         dock.push().await;
         let calls = dock.calls(operation);
-        for (field, value) in fields.into_iter().zip([json!(null), json!({"odd": 1})]) {
+        for (field, value) in fields.into_iter().zip([json!(null), json!({"odd": 1}), json!({"odd": 1})]) {
             rules.clear();
             rules.say(read, move |_, response| {
                 data_counted(response, |records| {

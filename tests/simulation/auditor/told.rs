@@ -73,8 +73,12 @@ fn levels<'a>(records: impl Iterator<Item = &'a Value>) -> Vec<Level> {
     for record in records {
         let Some(sku) = record["Sku"].as_str() else { continue };
         *skus.entry(sku.to_owned()).or_default() += 1;
-        let is_cell = |link: &&Value| link["WarehouseId"].is_number() && link["QuantityOnHand"].is_number();
-        for link in list(&record["Warehouses"]).filter(is_cell) {
+        let is_readable = |link: &&Value| {
+            let [id, units, is_active] =
+                ["WarehouseId", "QuantityOnHand", "IsActive"].map(|name| &link[name]);
+            id.is_number() && units.is_number() && !is_active.is_string()
+        };
+        for link in list(&record["Warehouses"]).filter(is_readable) {
             *seen.entry((sku.to_owned(), whole(&link["WarehouseId"]))).or_default() += 1;
         }
     }
