@@ -12,8 +12,9 @@
 
 use super::explorer::Machine;
 use super::shown::{renamed, without};
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -86,7 +87,7 @@ pub(crate) enum Action {
 /// A state: the path to it, and a digest of its content.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    digest: (u64, u64),
+    digest: [u8; 32],
     path: Vec<Action>,
     next: Vec<Action>,
     is_end: bool,
@@ -108,7 +109,7 @@ impl Hash for Seen {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Idle,
     Waits,
@@ -179,7 +180,7 @@ struct World<'a> {
 }
 
 /// A call in the journal, with the time of its answer or cancellation.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 struct Claimed {
     operation: Operation,
     ended: Option<i64>,
@@ -439,7 +440,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn digest(&self) -> (u64, u64) {
+    fn digest(&self) -> [u8; 32] {
         let now = self.now();
         let recent = |at: &i64| *at >= now - 2 * MINUTE_MS;
         let arrivals: Vec<i64> = self.arrivals.iter().filter(|at| recent(at)).map(|at| at - now).collect();
@@ -452,12 +453,7 @@ impl<'a> World<'a> {
         let shown = relative(&format!("{:?}", self.limiter), now);
         let kept = relative(&format!("{:?}", self.kept), now);
         let all = (shown, kept, arrivals, lingering, journal, callers, (self.steps, self.troubles));
-        let digest = |salt: u64| {
-            let mut hasher = DefaultHasher::new();
-            (salt, &all).hash(&mut hasher);
-            hasher.finish()
-        };
-        (digest(1), digest(2))
+        Sha256::digest(format!("{all:?}")).into()
     }
 }
 
