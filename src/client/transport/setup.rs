@@ -131,6 +131,8 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 pub(super) fn build_client(settings: &HttpSettings, base_url: &Url) -> Result<Client, SetupError> {
+    // Fails if it is installed already, which is the aim.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = Client::builder()
         .user_agent(concat!("tallyd/", env!("CARGO_PKG_VERSION")))
         .default_headers(fixed_headers(settings)?)
