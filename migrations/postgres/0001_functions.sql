@@ -133,12 +133,12 @@ RETURN doc::JSONB ->> index;
 CREATE OPERATOR ->> (LEFTARG = TEXT, RIGHTARG = TEXT, FUNCTION = json_field);
 CREATE OPERATOR ->> (LEFTARG = TEXT, RIGHTARG = INTEGER, FUNCTION = json_field);
 
--- A list of all values as text, NULLs included; [] without rows. Elements of the type json stay JSON.
-CREATE FUNCTION json_group_array_text(list anycompatiblearray) RETURNS TEXT
-LANGUAGE sql STABLE PARALLEL SAFE AS $$ SELECT array_to_json($1)::TEXT $$;
+-- A list of all values, NULLs included; [] without rows.
+CREATE FUNCTION json_of_array(list anycompatiblearray) RETURNS JSON
+LANGUAGE sql STABLE PARALLEL SAFE AS $$ SELECT array_to_json($1) $$;
 
 CREATE AGGREGATE json_group_array(anycompatible) (
-    SFUNC = array_append, STYPE = anycompatiblearray, INITCOND = '{}', FINALFUNC = json_group_array_text);
+    SFUNC = array_append, STYPE = anycompatiblearray, INITCOND = '{}', FINALFUNC = json_of_array);
 
 -- The texts that are not NULL, separated; NULL without any.
 CREATE FUNCTION group_concat_next(list TEXT, item TEXT, separator TEXT) RETURNS TEXT

@@ -41,6 +41,7 @@ pub use engine::error::{Result, StoreError};
 pub use engine::files::FileId;
 pub use engine::lock::{DatabaseLock, LockError, LockState};
 pub use engine::open::{Durability, Store, WriteTransaction};
+pub use engine::postgres::PostgresDatabase;
 pub use engine::rollback_detection::RollbackSign;
 pub use engine::watch::{DatabaseWatch, NewEntries};
 pub use journal::detail::{ExchangeDetail, ExchangeDetailRow, RunChange};

@@ -67,7 +67,7 @@ async fn prefetch_pages(context: &JobContext) -> Result<Vec<Vec<Sku>>, StoreErro
     let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
     rows.retain(|row| !quarantined.contains(row.sku.as_str()));
     let candidate = |row: &PrefetchRow| PrefetchCandidate {
-        movements: row.history_entries,
+        movements: u32::try_from(row.history_entries).unwrap_or(u32::MAX),
         near_zero: row.is_near_zero,
         age: now.duration_since(Timestamp(row.observed_ms)),
     };

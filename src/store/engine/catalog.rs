@@ -5,7 +5,13 @@ use crate::store::{Result, WriteTransaction};
 
 /// Returns the names of a table's columns, in their order.
 pub(in crate::store) async fn table_columns(from: &mut Connection, table: &str) -> Result<Vec<String>> {
-    let sql = "SELECT name FROM pragma_table_info($1) ORDER BY cid";
+    let sql = match from {
+        Connection::Sqlite(_) => "SELECT name FROM pragma_table_info($1) ORDER BY cid",
+        Connection::Postgres(_) => {
+            "SELECT CAST(column_name AS TEXT) FROM information_schema.columns \
+             WHERE table_schema = current_schema() AND table_name = $1 ORDER BY ordinal_position"
+        }
+    };
     let columns = fetch::all(from, sql, (table,), "read the columns of a table").await?;
     Ok(columns.into_iter().map(|(name,)| name).collect())
 }
@@ -13,8 +19,16 @@ pub(in crate::store) async fn table_columns(from: &mut Connection, table: &str) 
 impl WriteTransaction {
     /// Returns the number of bytes in use in the database.
     pub async fn database_used_bytes(&mut self) -> Result<u64> {
-        let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
-                   FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
+        let sql = match *self.tx {
+            Connection::Sqlite(_) => {
+                "SELECT (p.page_count - f.freelist_count) * s.page_size \
+                 FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s"
+            }
+            Connection::Postgres(_) => {
+                "SELECT CAST(coalesce(sum(pg_total_relation_size(oid)), 0) AS BIGINT) FROM pg_class \
+                 WHERE relnamespace = CAST(current_schema() AS regnamespace) AND relkind = 'r'"
+            }
+        };
         let bytes: i64 = self.fetch_value(sql, (), "measure the database").await?;
         Ok(bytes.unsigned_abs())
     }

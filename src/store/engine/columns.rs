@@ -9,31 +9,39 @@ use crate::reconcile::ProductLack;
 use crate::store::engine::lossy_text::LossyText;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
-use sqlx::{Decode, Encode, Sqlite, Type};
+use sqlx::{Database, Decode, Encode, Type};
 
 /// Implements columns of integers for newtypes of `i64`.
 macro_rules! integer_columns {
     ($($name:ident),+ $(,)?) => {$(
-        impl Type<Sqlite> for $name {
-            fn type_info() -> SqliteTypeInfo {
-                <i64 as Type<Sqlite>>::type_info()
+        impl<D: Database> Type<D> for $name
+        where
+            i64: Type<D>,
+        {
+            fn type_info() -> D::TypeInfo {
+                <i64 as Type<D>>::type_info()
             }
 
-            fn compatible(info: &SqliteTypeInfo) -> bool {
-                <i64 as Type<Sqlite>>::compatible(info)
-            }
-        }
-
-        impl<'r> Decode<'r, Sqlite> for $name {
-            fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
-                <i64 as Decode<Sqlite>>::decode(value).map($name)
+            fn compatible(info: &D::TypeInfo) -> bool {
+                <i64 as Type<D>>::compatible(info)
             }
         }
 
-        impl Encode<'_, Sqlite> for $name {
-            fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
-                <i64 as Encode<Sqlite>>::encode_by_ref(&self.0, buffer)
+        impl<'r, D: Database> Decode<'r, D> for $name
+        where
+            i64: Decode<'r, D>,
+        {
+            fn decode(value: D::ValueRef<'r>) -> Result<Self, BoxDynError> {
+                <i64 as Decode<'r, D>>::decode(value).map($name)
+            }
+        }
+
+        impl<'q, D: Database> Encode<'q, D> for $name
+        where
+            i64: Encode<'q, D>,
+        {
+            fn encode_by_ref(&self, buffer: &mut D::ArgumentBuffer) -> Result<IsNull, BoxDynError> {
+                <i64 as Encode<'q, D>>::encode_by_ref(&self.0, buffer)
             }
         }
     )+};
@@ -42,19 +50,25 @@ macro_rules! integer_columns {
 /// Implements columns of text for types that are read from their text.
 macro_rules! text_columns {
     ($($name:ident: $read:expr),+ $(,)?) => {$(
-        impl Type<Sqlite> for $name {
-            fn type_info() -> SqliteTypeInfo {
-                <str as Type<Sqlite>>::type_info()
+        impl<D: Database> Type<D> for $name
+        where
+            LossyText: Type<D>,
+        {
+            fn type_info() -> D::TypeInfo {
+                <LossyText as Type<D>>::type_info()
             }
 
-            fn compatible(info: &SqliteTypeInfo) -> bool {
-                <str as Type<Sqlite>>::compatible(info)
+            fn compatible(info: &D::TypeInfo) -> bool {
+                <LossyText as Type<D>>::compatible(info)
             }
         }
 
-        impl<'r> Decode<'r, Sqlite> for $name {
-            fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
-                let text = String::from(<LossyText as Decode<Sqlite>>::decode(value)?);
+        impl<'r, D: Database> Decode<'r, D> for $name
+        where
+            LossyText: Decode<'r, D>,
+        {
+            fn decode(value: D::ValueRef<'r>) -> Result<Self, BoxDynError> {
+                let text = String::from(<LossyText as Decode<'r, D>>::decode(value)?);
                 $read(text).map_err(BoxDynError::from)
             }
         }

@@ -4,9 +4,12 @@
 //! for each other. Round trips to the connection's thread dominate the cost of a small statement. With the
 //! pool, a transaction of one statement took twice the time and a read three times (`docs/performance.md`).
 
-use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow};
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Sqlite};
+use super::postgres;
+use super::values::{SqlRow, SqlValues};
+use crate::store::Durability;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, SqlSafeStr};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -15,6 +18,109 @@ use tokio::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
 /// Time for which a statement waits for another program's write transaction.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connection of a statement.
+#[derive(Debug)]
+pub(in crate::store) enum Connection {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+impl Connection {
+    /// Runs a text and returns the rows of all its statements.
+    pub(super) async fn rows<R: SqlRow>(
+        &mut self,
+        sql: impl SqlSafeStr,
+        values: impl SqlValues<'_>,
+    ) -> sqlx::Result<Vec<R>> {
+        match self {
+            Self::Sqlite(connection) => {
+                sqlx::query_as_with(sql, values.into_sqlite()?).fetch_all(connection).await
+            }
+            Self::Postgres(connection) => {
+                let mut rows = Vec::new();
+                for statement in postgres::statements(sql.into_sql_str().as_str()).iter() {
+                    let values = values.to_postgres(&statement.values)?;
+                    let query = sqlx::query_as_with(AssertSqlSafe(Arc::clone(&statement.text)), values);
+                    rows.extend(query.fetch_all(&mut *connection).await?);
+                }
+                Ok(rows)
+            }
+        }
+    }
+
+    /// Runs a text and returns the first row of its statements.
+    pub(super) async fn first_row<R: SqlRow>(
+        &mut self,
+        sql: impl SqlSafeStr,
+        values: impl SqlValues<'_>,
+    ) -> sqlx::Result<Option<R>> {
+        match self {
+            Self::Sqlite(connection) => {
+                sqlx::query_as_with(sql, values.into_sqlite()?).fetch_optional(connection).await
+            }
+            Self::Postgres(_) => Ok(self.rows(sql, values).await?.into_iter().next()),
+        }
+    }
+
+    /// Runs a text and returns the number of rows that its statements changed.
+    pub(super) async fn change(
+        &mut self,
+        sql: impl SqlSafeStr,
+        values: impl SqlValues<'_>,
+    ) -> sqlx::Result<u64> {
+        match self {
+            Self::Sqlite(connection) => {
+                let query = sqlx::query_with(sql, values.into_sqlite()?);
+                Ok(query.execute(connection).await?.rows_affected())
+            }
+            Self::Postgres(connection) => {
+                let mut changed = 0;
+                for statement in postgres::statements(sql.into_sql_str().as_str()).iter() {
+                    let values = values.to_postgres(&statement.values)?;
+                    let query = sqlx::query_with(AssertSqlSafe(Arc::clone(&statement.text)), values);
+                    changed += query.execute(&mut *connection).await?.rows_affected();
+                }
+                Ok(changed)
+            }
+        }
+    }
+
+    /// Runs a text without values as it is. It is not kept prepared.
+    pub(super) async fn run(&mut self, sql: &'static str) -> sqlx::Result<()> {
+        let text = sqlx::raw_sql(sql);
+        match self {
+            Self::Sqlite(connection) => text.execute(connection).await.map(drop),
+            Self::Postgres(connection) => text.execute(connection).await.map(drop),
+        }
+    }
+
+    /// Begins a write transaction. It waits for other writers, so each of its statements sees all that was
+    /// committed before.
+    async fn begin_write(&mut self, durability: Durability) -> sqlx::Result<()> {
+        let begin = match (&self, durability) {
+            // SQLite applies a pragma when it is prepared, so the text is not kept prepared.
+            (Self::Sqlite(_), Durability::Full) => "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+            (Self::Sqlite(_), Durability::Normal) => "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
+            (Self::Postgres(_), _) => "BEGIN; SELECT position FROM journal_sequence FOR UPDATE",
+        };
+        self.run(begin).await
+    }
+
+    pub(super) async fn close(self) -> sqlx::Result<()> {
+        match self {
+            Self::Sqlite(connection) => connection.close().await,
+            Self::Postgres(connection) => connection.close().await,
+        }
+    }
+}
+
+/// The database that a slot connects to.
+#[derive(Clone, Debug)]
+pub(super) enum ConnectTo {
+    Sqlite(SqliteConnectOptions),
+    Postgres(PgConnectOptions),
+}
 
 /// Hook called at each commit; `false` rolls back.
 pub type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -42,7 +148,7 @@ impl Default for StoreOptions {
 /// Slot of a connection; clones share it.
 #[derive(Clone)]
 pub(super) struct ConnectionSlot {
-    options: SqliteConnectOptions,
+    to: ConnectTo,
     commit_hook: Option<CommitHook>,
     /// True if a task that acquires the connection yields to the other tasks first. Otherwise the order of
     /// those tasks and the answer of the connection's thread is random.
@@ -54,17 +160,17 @@ pub(super) struct ConnectionSlot {
 pub(in crate::store) enum SlotState {
     /// Not opened yet.
     Unopened,
-    Open(SqliteConnection),
+    Open(Connection),
     /// Closed for good.
     Closed,
 }
 
-pub(super) type ConnectionGuard = OwnedMappedMutexGuard<SlotState, SqliteConnection>;
+pub(super) type ConnectionGuard = OwnedMappedMutexGuard<SlotState, Connection>;
 
 impl ConnectionSlot {
-    pub(super) fn new(options: SqliteConnectOptions, opening: &StoreOptions) -> Self {
+    pub(super) fn new(to: ConnectTo, opening: &StoreOptions) -> Self {
         let (commit_hook, yields_first) = (opening.commit_hook.clone(), opening.is_single);
-        Self { options, commit_hook, yields_first, state: Arc::new(Mutex::new(SlotState::Unopened)) }
+        Self { to, commit_hook, yields_first, state: Arc::new(Mutex::new(SlotState::Unopened)) }
     }
 
     /// Waits until the connection is free and acquires it, in the order of the requests.
@@ -95,12 +201,15 @@ impl ConnectionSlot {
         open.map_err(|_| sqlx::Error::PoolClosed)
     }
 
-    async fn connect(&self) -> Result<SqliteConnection, sqlx::Error> {
-        let mut connection = self.options.connect().await?;
+    async fn connect(&self) -> Result<Connection, sqlx::Error> {
+        let mut connection = match &self.to {
+            ConnectTo::Sqlite(options) => options.connect().await?,
+            ConnectTo::Postgres(options) => return options.connect().await.map(Connection::Postgres),
+        };
         if let Some(hook) = self.commit_hook.clone() {
             connection.lock_handle().await?.set_commit_hook(move || hook());
         }
-        Ok(connection)
+        Ok(Connection::Sqlite(connection))
     }
 
     pub(super) fn is_free(&self) -> bool {
@@ -123,34 +232,35 @@ impl ConnectionSlot {
 pub(in crate::store) struct TransactionGuard(Option<ConnectionGuard>);
 
 impl TransactionGuard {
-    pub(super) async fn begin(connection: ConnectionGuard, begin: &'static str) -> Result<Self, sqlx::Error> {
+    pub(super) async fn begin(connection: ConnectionGuard, durability: Durability) -> sqlx::Result<Self> {
         // Constructed before the statement, so that cancellation rolls back too.
         let mut transaction = Self(Some(connection));
-        transaction.execute(begin).await?;
+        transaction.begin_write(durability).await?;
         Ok(transaction)
     }
 
-    /// Ends the transaction with a committing statement and returns the rows of the statements before it.
-    pub(super) async fn commit_with(
+    /// Ends the transaction with a text whose last statement commits, and returns the rows of those before it.
+    pub(super) async fn commit_with<R: SqlRow>(
         mut self,
-        commit: Query<'static, Sqlite, SqliteArguments>,
-    ) -> Result<Vec<SqliteRow>, sqlx::Error> {
-        let rows = commit.fetch_all(&mut *self).await?;
+        sql: &'static str,
+        values: impl SqlValues<'_>,
+    ) -> sqlx::Result<Vec<R>> {
+        let rows = self.rows(sql, values).await?;
         self.0 = None;
         Ok(rows)
     }
 }
 
 impl Deref for TransactionGuard {
-    type Target = SqliteConnection;
+    type Target = Connection;
 
-    fn deref(&self) -> &SqliteConnection {
+    fn deref(&self) -> &Connection {
         self.0.as_ref().expect("the connection is present until the commit")
     }
 }
 
 impl DerefMut for TransactionGuard {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
+    fn deref_mut(&mut self) -> &mut Connection {
         self.0.as_mut().expect("the connection is present until the commit")
     }
 }
@@ -160,7 +270,7 @@ impl Drop for TransactionGuard {
         let Some(mut connection) = self.0.take() else { return };
         tokio::spawn(async move {
             // It fails where SQLite ended the transaction itself, as on a full or failing disk.
-            drop(connection.execute("ROLLBACK").await);
+            drop(connection.run("ROLLBACK").await);
         });
     }
 }

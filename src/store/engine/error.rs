@@ -1,6 +1,7 @@
 //! Errors of the database, with advice for the operator.
 
 use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgDatabaseError;
 use std::path::{Path, PathBuf};
 
 /// Error of the database.
@@ -153,7 +154,7 @@ impl StoreError {
     /// file that cannot be opened. It does not hold for damage and for constraint violations.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Sql { source, .. } => matches!(primary_code(source), Some(5..=8 | 10 | 13 | 14)),
+            Self::Sql { source, .. } => failure(source).is_some_and(|failure| failure != Failure::Damaged),
             Self::LowDiskSpace { .. } => true,
             _ => false,
         }
@@ -171,19 +172,68 @@ impl StoreError {
             } => source,
             _ => return false,
         };
-        matches!(primary_code(source), Some(5 | 6 | 13))
+        matches!(failure(source), Some(Failure::Busy | Failure::Full))
     }
 }
 
-fn primary_code(error: &sqlx::Error) -> Option<u32> {
-    Some(error.as_database_error()?.code()?.parse::<u32>().ok()? & 0xff)
+/// Failures of a database that are not the statement's fault, in one vocabulary for both engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// Another program holds a lock.
+    Busy,
+    /// The connection to the server is gone, or the server stops or starts.
+    Lost,
+    /// The disk is full.
+    Full,
+    NoMemory,
+    ReadOnly,
+    /// The disk reports an error.
+    Disk,
+    /// The file cannot be opened.
+    CannotOpen,
+    /// The data is damaged, or the file is no database.
+    Damaged,
+}
+
+fn failure(error: &sqlx::Error) -> Option<Failure> {
+    let refusal = match error {
+        sqlx::Error::Database(refusal) => refusal,
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => return Some(Failure::Lost),
+        _ => return None,
+    };
+    let code = refusal.code()?;
+    if refusal.try_downcast_ref::<PgDatabaseError>().is_some() {
+        return Some(match code.as_ref() {
+            "55P03" | "40001" | "40P01" => Failure::Busy,
+            "53100" => Failure::Full,
+            "53200" => Failure::NoMemory,
+            "25006" => Failure::ReadOnly,
+            "58030" => Failure::Disk,
+            "XX001" | "XX002" => Failure::Damaged,
+            "53300" | "57P01" | "57P02" | "57P03" => Failure::Lost,
+            other if other.starts_with("08") => Failure::Lost,
+            _ => return None,
+        });
+    }
+    Some(match code.parse::<u32>().ok()? & 0xff {
+        5 | 6 => Failure::Busy,
+        7 => Failure::NoMemory,
+        8 => Failure::ReadOnly,
+        10 => Failure::Disk,
+        11 | 26 => Failure::Damaged,
+        13 => Failure::Full,
+        14 => Failure::CannotOpen,
+        _ => return None,
+    })
 }
 
 /// Returns the message of an error; a trigger's message stands alone, without the library's prefix.
 fn error_message(error: &sqlx::Error) -> String {
-    const TRIGGER: &str = "1811";
+    const TRIGGERS: [&str; 2] = ["1811", "TLY01"];
     match error.as_database_error() {
-        Some(refusal) if refusal.code().as_deref() == Some(TRIGGER) => refusal.message().to_owned(),
+        Some(refusal) if refusal.code().is_some_and(|code| TRIGGERS.contains(&code.as_ref())) => {
+            refusal.message().to_owned()
+        }
         _ => error.to_string(),
     }
 }
@@ -191,15 +241,17 @@ fn error_message(error: &sqlx::Error) -> String {
 /// Returns advice for the result codes that an operator can act on.
 fn error_advice(error: &sqlx::Error) -> &'static str {
     const FOLDER: &str = "; check that the folder exists and that the user tallyd may write to it";
-    match primary_code(error) {
-        Some(5 | 6) => "; another program holds a write transaction open: end it; no data is lost",
-        Some(8) => "; the file or its folder is read-only: give the user tallyd write permission",
-        Some(10) => "; the disk reports an error: check the host's disk before anything else",
-        Some(11 | 26) => "; the file is damaged or no database: stop tallyd and restore a backup",
-        Some(13) => "; the disk is full: free space; work continues by itself",
-        Some(14) => FOLDER,
-        None if matches!(error, sqlx::Error::Io(_)) => FOLDER,
-        _ => "",
+    match failure(error) {
+        Some(Failure::Busy) => "; another program holds a write transaction open: end it; no data is lost",
+        Some(Failure::ReadOnly) => {
+            "; the file or its folder is read-only: give the user tallyd write permission"
+        }
+        Some(Failure::Disk) => "; the disk reports an error: check the host's disk before anything else",
+        Some(Failure::Damaged) => "; the file is damaged or no database: stop tallyd and restore a backup",
+        Some(Failure::Full) => "; the disk is full: free space; work continues by itself",
+        Some(Failure::CannotOpen) => FOLDER,
+        Some(Failure::Lost) if matches!(error, sqlx::Error::Io(_)) => FOLDER,
+        Some(Failure::Lost | Failure::NoMemory) | None => "",
     }
 }
 

@@ -4,49 +4,10 @@
 
 use super::error::SqlContext;
 use crate::store::{JournalReader, Result, Store, WriteTransaction};
-use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
-use sqlx::{Arguments as _, Encode, FromRow, SqlSafeStr, Sqlite, Type};
+use sqlx::SqlSafeStr;
 
-/// Connection of a statement.
-pub(in crate::store) type Connection = SqliteConnection;
-
-pub(in crate::store) trait SqlValues<'q> {
-    fn into_arguments(self) -> sqlx::Result<SqliteArguments>;
-}
-
-impl SqlValues<'_> for () {
-    fn into_arguments(self) -> sqlx::Result<SqliteArguments> {
-        Ok(SqliteArguments::default())
-    }
-}
-
-macro_rules! sql_values_of_tuple {
-    ($($value:ident: $of:ident),*) => {
-        impl<'q, $($of: Encode<'q, Sqlite> + Type<Sqlite>),*> SqlValues<'q> for ($($of,)*) {
-            fn into_arguments(self) -> sqlx::Result<SqliteArguments> {
-                let ($($value,)*) = self;
-                let mut arguments = SqliteArguments::default();
-                $(arguments.add($value).map_err(sqlx::Error::Encode)?;)*
-                Ok(arguments)
-            }
-        }
-    };
-}
-
-sql_values_of_tuple!(a: A);
-sql_values_of_tuple!(a: A, b: B);
-sql_values_of_tuple!(a: A, b: B, c: C);
-sql_values_of_tuple!(a: A, b: B, c: C, d: D);
-sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E);
-sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F);
-sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G);
-sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H);
-sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H, i: I);
-sql_values_of_tuple!(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H, i: I, j: J);
-
-pub(in crate::store) trait SqlRow: for<'r> FromRow<'r, SqliteRow> + Send + Unpin {}
-
-impl<R: for<'r> FromRow<'r, SqliteRow> + Send + Unpin> SqlRow for R {}
+pub(in crate::store) use super::connection::Connection;
+pub(in crate::store) use super::values::{SqlRow, SqlValues};
 
 pub(in crate::store) async fn all<R: SqlRow>(
     from: &mut Connection,
@@ -54,8 +15,7 @@ pub(in crate::store) async fn all<R: SqlRow>(
     values: impl SqlValues<'_>,
     action: &'static str,
 ) -> Result<Vec<R>> {
-    let query = sqlx::query_as_with(sql, values.into_arguments().context(action)?);
-    query.fetch_all(from).await.context(action)
+    from.rows(sql, values).await.context(action)
 }
 
 async fn first<R: SqlRow>(
@@ -64,8 +24,7 @@ async fn first<R: SqlRow>(
     values: impl SqlValues<'_>,
     action: &'static str,
 ) -> Result<Option<R>> {
-    let query = sqlx::query_as_with(sql, values.into_arguments().context(action)?);
-    query.fetch_optional(from).await.context(action)
+    from.first_row(sql, values).await.context(action)
 }
 
 /// Implements the reading statements: all rows, the first row if there is one, one row, one column of all
@@ -152,8 +111,7 @@ impl WriteTransaction {
         values: impl SqlValues<'_>,
         action: &'static str,
     ) -> Result<u64> {
-        let statement = sqlx::query_with(sql, values.into_arguments().context(action)?);
-        Ok(statement.execute(&mut *self.tx).await.context(action)?.rows_affected())
+        self.tx.change(sql, values).await.context(action)
     }
 
     /// Runs a text that ends with `COMMIT`.
@@ -167,7 +125,8 @@ impl WriteTransaction {
         values: impl SqlValues<'_>,
         action: &'static str,
     ) -> Result<()> {
-        self.commit_rows(sql, values, action).await.map(drop)
+        debug_assert!(!self.notes_position(), "a Full commit must note its position");
+        self.tx.commit_with::<(i64,)>(sql, values).await.map(drop).context(action)
     }
 
     /// Runs a text as [`Self::commit_with`] does and returns the value of its first row.
@@ -180,19 +139,8 @@ impl WriteTransaction {
     where
         (T,): SqlRow,
     {
-        let rows = self.commit_rows(sql, values, action).await?;
-        let row = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(<(T,)>::from_row);
-        row.map(|(value,)| value).context(action)
-    }
-
-    async fn commit_rows(
-        self,
-        sql: &'static str,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<Vec<SqliteRow>> {
         debug_assert!(!self.notes_position(), "a Full commit must note its position");
-        let statement = sqlx::query_with(sql, values.into_arguments().context(action)?);
-        self.tx.commit_with(statement).await.context(action)
+        let rows: Vec<(T,)> = self.tx.commit_with(sql, values).await.context(action)?;
+        rows.into_iter().next().map(|(value,)| value).ok_or(sqlx::Error::RowNotFound).context(action)
     }
 }

@@ -4,12 +4,47 @@
 //! whole query fail, so invalid UTF-8 is read as U+FFFD. A change that contains U+FFFD is rejected.
 
 use crate::outbox::StoredBody;
-use sqlx::{FromRow, Type};
+use serde_json::Value;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgTypeInfo, PgValueRef};
+use sqlx::sqlite::{SqliteTypeInfo, SqliteValueRef};
+use sqlx::{Decode, FromRow, Postgres, Sqlite, Type};
 
-/// Text from arbitrary bytes.
-#[derive(Type)]
-#[sqlx(transparent)]
+/// Text from arbitrary bytes. PostgreSQL accepts valid text only.
 pub(in crate::store) struct LossyText(Vec<u8>);
+
+impl Type<Sqlite> for LossyText {
+    fn type_info() -> SqliteTypeInfo {
+        <[u8] as Type<Sqlite>>::type_info()
+    }
+
+    fn compatible(info: &SqliteTypeInfo) -> bool {
+        <[u8] as Type<Sqlite>>::compatible(info)
+    }
+}
+
+impl<'r> Decode<'r, Sqlite> for LossyText {
+    fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
+        <Vec<u8> as Decode<Sqlite>>::decode(value).map(Self)
+    }
+}
+
+impl Type<Postgres> for LossyText {
+    fn type_info() -> PgTypeInfo {
+        <str as Type<Postgres>>::type_info()
+    }
+
+    /// JSON too: its text is what SQLite returns.
+    fn compatible(info: &PgTypeInfo) -> bool {
+        <str as Type<Postgres>>::compatible(info) || <Value as Type<Postgres>>::compatible(info)
+    }
+}
+
+impl<'r> Decode<'r, Postgres> for LossyText {
+    fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
+        value.as_bytes().map(|text| Self(text.to_owned()))
+    }
+}
 
 impl From<LossyText> for String {
     fn from(text: LossyText) -> Self {

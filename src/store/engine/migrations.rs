@@ -1,11 +1,13 @@
 //! The migrations of the mirror, and the refusal of a database that others made.
 
+use super::connection::Connection;
 use super::error::SqlContext;
 use super::files::with_suffix;
+use super::postgres;
 use crate::store::{Result, StoreError};
+use sqlx::ConnectOptions as _;
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::sqlite::SqliteConnectOptions;
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,7 +28,8 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
         .immutable(is_empty(&with_suffix(path, "-wal")))
         .busy_timeout(busy)
         .log_statements(tracing::log::LevelFilter::Trace);
-    let Ok(mut connection) = options.connect().await else { return Ok(()) };
+    let Ok(connection) = options.connect().await else { return Ok(()) };
+    let mut connection = Connection::Sqlite(connection);
     let checked = check_applied(&mut connection, path).await;
     // A failed close loses nothing, because nothing was written.
     drop(connection.close().await);
@@ -36,12 +39,20 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
     })
 }
 
+fn migrations_of(connection: &Connection) -> &'static Migrator {
+    match connection {
+        Connection::Sqlite(_) => &MIGRATIONS,
+        Connection::Postgres(_) => &postgres::MIGRATIONS,
+    }
+}
+
 /// Refuses a database whose schema is not exactly that of this program.
-pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Result<()> {
+pub(super) async fn check_schema(read: &mut Connection, path: &Path) -> Result<()> {
     check_applied(read, path).await?;
-    let newest = MIGRATIONS.iter().map(|m| m.version).max();
+    let newest = migrations_of(read).iter().map(|m| m.version).max();
     let sql = "SELECT max(version) FROM _sqlx_migrations WHERE success";
-    let applied: Option<i64> = sqlx::query_scalar(sql).fetch_one(read).await.opening(path)?;
+    let applied: Option<(Option<i64>,)> = read.first_row(sql, ()).await.opening(path)?;
+    let applied = applied.and_then(|(version,)| version);
     if applied == newest {
         return Ok(());
     }
@@ -50,11 +61,11 @@ pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Re
 }
 
 /// Fails if an applied migration has a version of this program and another content.
-async fn check_applied(read: &mut SqliteConnection, path: &Path) -> Result<()> {
+async fn check_applied(read: &mut Connection, path: &Path) -> Result<()> {
     let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
-    let applied: Vec<(i64, Vec<u8>)> = sqlx::query_as(sql).fetch_all(read).await.opening(path)?;
+    let applied: Vec<(i64, Vec<u8>)> = read.rows(sql, ()).await.opening(path)?;
     for (version, checksum) in applied {
-        if MIGRATIONS.iter().any(|m| m.version == version && *m.checksum != *checksum) {
+        if migrations_of(read).iter().any(|m| m.version == version && *m.checksum != *checksum) {
             return Err(StoreError::OtherSchema { path: path.to_owned(), version });
         }
     }

@@ -1,4 +1,4 @@
-//! The database file: its connections, its transactions, its lock and its copies.
+//! The database of either engine: connections, transactions, values and rows; the file with its lock and copies.
 
 pub(super) mod backup;
 pub(super) mod bulk;
@@ -13,6 +13,8 @@ pub(super) mod lossy_text;
 mod migrations;
 pub(super) mod open;
 mod position_file;
+pub(super) mod postgres;
 pub(super) mod rollback_detection;
 mod table_hash;
+mod values;
 pub(super) mod watch;

@@ -1,15 +1,17 @@
 //! Opening of the database, and write transactions.
 
-use super::connection::{BUSY_TIMEOUT, ConnectionGuard, ConnectionSlot, StoreOptions, TransactionGuard};
+use super::connection::{
+    BUSY_TIMEOUT, ConnectTo, Connection, ConnectionGuard, ConnectionSlot, StoreOptions, TransactionGuard,
+};
 use super::error::SqlContext;
-use super::fetch::Connection;
 use super::files::{create_for_group, parent_folder, resolve_path};
 use super::migrations::{self, MIGRATIONS};
 use super::position_file::PositionFile;
+use super::postgres::PostgresDatabase;
 use crate::model::Position;
 use crate::store::{DatabaseLock, FileId, Result, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
-use sqlx::{ConnectOptions as _, Executor as _, Row as _};
+use sqlx::{ConnectOptions as _, Executor as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +82,23 @@ impl Store {
         Ok(store)
     }
 
+    /// Opens a database of PostgreSQL and migrates the schema. `path` names the files in which this host keeps
+    /// what it has seen.
+    pub async fn open_postgres(
+        database: &PostgresDatabase,
+        path: &Path,
+        _lock: &DatabaseLock,
+        opening: StoreOptions,
+    ) -> Result<Self> {
+        let options = |read_only| database.connect_options(read_only).map(ConnectTo::Postgres).opening(path);
+        let mut store = Self::open_connections(path, options(false)?, options(true)?, &opening).await?;
+        store.position_file = Some(Arc::new(PositionFile::for_database(path)));
+        if let Connection::Postgres(writer) = &mut *store.writer.acquire().await.opening(path)? {
+            database.migrate(writer).await?;
+        }
+        Ok(store)
+    }
+
     /// Fails with [`StoreError::FileReplaced`] if the path names another file than the opened one, because
     /// later writes would be lost. A path that cannot be read is no error.
     pub fn check_in_place(&self) -> Result<()> {
@@ -107,7 +126,7 @@ impl Store {
 
     async fn connect_path(path: &Path, holder: bool, opening: StoreOptions) -> Result<Self> {
         let options = connect_options(path, holder).busy_timeout(opening.busy_timeout);
-        let mut store = Self::open_connections(path, options, &opening).await?;
+        let mut store = Self::open_sqlite(path, options, &opening).await?;
         store.position_file = holder.then(|| Arc::new(PositionFile::for_database(path)));
         Ok(store)
     }
@@ -126,7 +145,7 @@ impl Store {
     /// Opens a mirror of [`Store::create_unlocked`] again, to continue the replay.
     pub async fn open_unlocked(path: &Path) -> Result<Self> {
         let options = connect_options(path, true).foreign_keys(false);
-        Self::open_connections(path, options, &StoreOptions::default()).await
+        Self::open_sqlite(path, options, &StoreOptions::default()).await
     }
 
     async fn migrate(&self) -> Result<()> {
@@ -134,22 +153,29 @@ impl Store {
         let mut writer = self.writer.acquire().await.map_err(|error| failed(error.into()))?;
         // `run` takes a connection or a pool by a trait with which the compiler cannot prove the future
         // `Send`.
-        MIGRATIONS.run_direct(None, &mut *writer, false).await.map_err(failed)
+        match &mut *writer {
+            Connection::Sqlite(writer) => MIGRATIONS.run_direct(None, writer, false).await.map_err(failed),
+            Connection::Postgres(_) => Ok(()),
+        }
+    }
+
+    async fn open_sqlite(path: &Path, options: SqliteConnectOptions, opening: &StoreOptions) -> Result<Self> {
+        let to_read = options.clone().read_only(true).create_if_missing(false);
+        let (options, to_read) = (ConnectTo::Sqlite(options), ConnectTo::Sqlite(to_read));
+        Self::open_connections(path, options, to_read, opening).await
     }
 
     async fn open_connections(
         path: &Path,
-        options: SqliteConnectOptions,
+        to_write: ConnectTo,
+        to_read: ConnectTo,
         opening: &StoreOptions,
     ) -> Result<Self> {
-        let writer = ConnectionSlot::new(options.clone(), opening);
+        let writer = ConnectionSlot::new(to_write, opening);
         writer.acquire().await.map(drop).opening(path)?;
         let reader = || match opening.is_single {
             true => writer.clone(),
-            false => {
-                let options = options.clone().read_only(true).create_if_missing(false);
-                ConnectionSlot::new(options, &StoreOptions::default())
-            }
+            false => ConnectionSlot::new(to_read.clone(), &StoreOptions::default()),
         };
         Ok(Self {
             readers: [reader(), reader()],
@@ -174,12 +200,8 @@ impl Store {
     /// the platform.
     pub async fn begin_write(&self, durability: Durability) -> Result<WriteTransaction> {
         let writer = self.writer.acquire().await.context("begin a write transaction")?;
-        // Not kept prepared, because SQLite applies a pragma when it is prepared.
-        let (begin, position_file) = match durability {
-            Durability::Full => ("PRAGMA synchronous = FULL; BEGIN IMMEDIATE", self.position_file.clone()),
-            Durability::Normal => ("PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE", None),
-        };
-        let tx = TransactionGuard::begin(writer, begin).await.context("begin a write transaction")?;
+        let tx = TransactionGuard::begin(writer, durability).await.context("begin a write transaction")?;
+        let position_file = self.position_file.clone().filter(|_| durability == Durability::Full);
         Ok(WriteTransaction { tx, position_file })
     }
 
@@ -187,12 +209,23 @@ impl Store {
     pub async fn is_locked(&self) -> Result<bool> {
         const ACTION: &str = "check for another program's lock";
         let mut writer = self.writer.acquire().await.context(ACTION)?;
-        writer.execute("PRAGMA busy_timeout = 2000").await.context(ACTION)?;
-        let begun = writer.execute("BEGIN IMMEDIATE; ROLLBACK").await.context(ACTION);
-        let restored = format!("PRAGMA busy_timeout = {}", BUSY_TIMEOUT.as_millis());
-        writer.execute(sqlx::AssertSqlSafe(restored)).await.context(ACTION)?;
+        let begun = match &mut *writer {
+            Connection::Sqlite(writer) => {
+                writer.execute("PRAGMA busy_timeout = 2000").await.context(ACTION)?;
+                let begun = writer.execute("BEGIN IMMEDIATE; ROLLBACK").await.map(drop).context(ACTION);
+                let restored = format!("PRAGMA busy_timeout = {}", BUSY_TIMEOUT.as_millis());
+                writer.execute(sqlx::AssertSqlSafe(restored)).await.context(ACTION)?;
+                begun
+            }
+            Connection::Postgres(_) => {
+                writer.run("BEGIN; SET LOCAL lock_timeout = '2s'").await.context(ACTION)?;
+                let begun = writer.run("SELECT position FROM journal_sequence FOR UPDATE").await;
+                writer.run("ROLLBACK").await.context(ACTION)?;
+                begun.context(ACTION)
+            }
+        };
         match begun {
-            Ok(_) => Ok(false),
+            Ok(()) => Ok(false),
             Err(error) if error.is_busy_or_full() => Ok(true),
             Err(error) => Err(error),
         }
@@ -233,10 +266,13 @@ impl Store {
             // A simulation has one connection, which is closed already; SQLite ran the checkpoint then.
             return Ok(());
         };
-        let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *writer).await;
+        let checkpoint = match *writer {
+            Connection::Sqlite(_) => writer.run("PRAGMA wal_checkpoint(TRUNCATE)").await,
+            Connection::Postgres(_) => Ok(()),
+        };
         drop(writer);
         self.writer.close().await;
-        checkpoint.map(drop).context("run a checkpoint")
+        checkpoint.context("run a checkpoint")
     }
 }
 
@@ -249,12 +285,12 @@ impl WriteTransaction {
     /// Commits the transaction.
     pub async fn commit(self) -> Result<()> {
         let Some(file) = self.position_file else {
-            return self.tx.commit_with(sqlx::query("COMMIT")).await.map(drop).context("commit");
+            return self.tx.commit_with::<(i64,)>("COMMIT", ()).await.map(drop).context("commit");
         };
-        let query = sqlx::query("SELECT position FROM journal_sequence; COMMIT");
-        let rows = self.tx.commit_with(query).await.context("commit")?;
-        if let Some(row) = rows.first() {
-            file.write_position(Position(row.try_get(0).context("read the committed position")?));
+        let sql = "SELECT position FROM journal_sequence; COMMIT";
+        let rows: Vec<(Position,)> = self.tx.commit_with(sql, ()).await.context("commit")?;
+        if let Some((position,)) = rows.first() {
+            file.write_position(*position);
         }
         Ok(())
     }
@@ -280,7 +316,7 @@ fn connect_options(path: &Path, holder: bool) -> SqliteConnectOptions {
 /// state.
 pub(in crate::store) async fn open_snapshot(path: &Path) -> Result<Connection> {
     let mut reader = open_reader(path).await?;
-    reader.execute("BEGIN").await.context("begin to read the journal")?;
+    reader.run("BEGIN").await.context("begin to read the journal")?;
     Ok(reader)
 }
 
@@ -294,7 +330,7 @@ async fn open_reader(path: &Path) -> Result<Connection> {
         .busy_timeout(BUSY_TIMEOUT)
         .log_statements(tracing::log::LevelFilter::Trace)
         .log_slow_statements(tracing::log::LevelFilter::Debug, Duration::from_secs(1));
-    let mut reader = options.connect().await.opening(path)?;
+    let mut reader = Connection::Sqlite(options.connect().await.opening(path)?);
     migrations::check_schema(&mut reader, path).await?;
     Ok(reader)
 }
@@ -311,14 +347,15 @@ mod tests {
     }
 
     async fn pragma(connection: &mut Connection, name: &'static str) -> i64 {
-        sqlx::query_scalar(name).fetch_one(connection).await.unwrap()
+        let (value,) = connection.first_row(name, ()).await.unwrap().unwrap();
+        value
     }
 
     /// Writes more pages than the test's limit allows.
     async fn fill(store: &Store) -> Result<()> {
         let mut write = store.begin_write(Durability::Full).await?;
         let big = "INSERT INTO parked VALUES (1, 1, 'x', hex(zeroblob(100000)))";
-        write.tx.execute(big).await.context("fill the disk")?;
+        write.tx.run(big).await.context("fill the disk")?;
         write.commit().await
     }
 
@@ -335,10 +372,10 @@ mod tests {
     async fn a_full_disk_is_named_leaves_nothing_half_written_and_work_goes_on_once_there_is_room() {
         let (_dir, store) = open_new().await;
         let mut writer = store.writer.acquire().await.unwrap();
-        writer.execute("PRAGMA foreign_keys = 0").await.unwrap();
+        writer.run("PRAGMA foreign_keys = 0").await.unwrap();
         let pages = pragma(&mut writer, "PRAGMA page_count").await;
         let limit = format!("PRAGMA max_page_count = {}", pages + 5);
-        writer.execute(sqlx::AssertSqlSafe(limit)).await.unwrap();
+        writer.change(sqlx::AssertSqlSafe(limit), ()).await.unwrap();
         drop(writer);
         let error = fill(&store).await.unwrap_err();
         assert!(error.is_transient(), "{error}");
@@ -346,9 +383,9 @@ mod tests {
         let parked = pragma(&mut store.read_connection().await.unwrap(), "SELECT count(*) FROM parked").await;
         assert_eq!(parked, 0);
         let limit = "PRAGMA max_page_count = 100000";
-        store.writer.acquire().await.unwrap().execute(limit).await.unwrap();
+        store.writer.acquire().await.unwrap().run(limit).await.unwrap();
         let mut write = store.begin_write(Durability::Full).await.unwrap();
-        write.tx.execute("UPDATE journal_sequence SET position = 7").await.unwrap();
+        write.tx.run("UPDATE journal_sequence SET position = 7").await.unwrap();
         write.commit().await.unwrap();
         assert_eq!(store.journal_position().await.unwrap(), Position(7));
     }
@@ -356,7 +393,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_only_database_is_named() {
         let (_dir, store) = open_new().await;
-        store.writer.acquire().await.unwrap().execute("PRAGMA query_only = 1").await.unwrap();
+        store.writer.acquire().await.unwrap().run("PRAGMA query_only = 1").await.unwrap();
         let error = fill(&store).await.unwrap_err();
         assert!(error.to_string().contains("read-only: give the user tallyd write permission"), "{error}");
     }
@@ -397,20 +434,19 @@ mod tests {
         let size = || std::fs::metadata(store.path().with_file_name("t.db-wal")).unwrap().len();
         let most: u64 = LOG_MAX_BYTES.parse().unwrap();
         let mut reader = open_reader(store.path()).await.unwrap();
-        reader.execute("BEGIN; SELECT * FROM journal_sequence").await.unwrap();
+        reader.run("BEGIN; SELECT * FROM journal_sequence").await.unwrap();
         let mut number = 0;
         let mut fill = async || {
             let mut write = store.begin_write(Durability::Normal).await.unwrap();
             let sql = "INSERT INTO body (digest, size, packed) VALUES ($1, 1, zeroblob(8000000))";
             number += 1;
-            let insert = sqlx::query(sql).bind(format!("{number:016}").into_bytes());
-            write.tx.execute(insert).await.unwrap();
+            write.execute(sql, (format!("{number:016}").into_bytes(),), "fill the log").await.unwrap();
             write.commit().await.unwrap();
         };
         while size() < 2 * most {
             fill().await;
         }
-        reader.execute("COMMIT").await.unwrap();
+        reader.run("COMMIT").await.unwrap();
         // The first commit runs the checkpoint, the second restarts the log.
         fill().await;
         fill().await;

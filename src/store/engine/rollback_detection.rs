@@ -80,7 +80,8 @@ impl WriteTransaction {
     /// Marks the database as restored by a person's declaration; the next start holds doubtful changes.
     pub async fn restore_declare(&mut self, at: Timestamp) -> Result<()> {
         let position = self.event_append(at, RESTORE_DECLARED, "database", None).await?;
-        let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, $1, $2)";
+        let sql = "INSERT INTO backup_marker (id, made_ms, position) VALUES (1, $1, $2) \
+                   ON CONFLICT (id) DO UPDATE SET made_ms = excluded.made_ms, position = excluded.position";
         self.execute(sql, (at.0, position.0), "store the backup marker").await
     }
 
@@ -89,7 +90,7 @@ impl WriteTransaction {
     /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over
     /// the lost positions and deletes the backup marker.
     pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64> {
-        let sql = "UPDATE journal_sequence SET position = max(position, $1)";
+        let sql = "UPDATE journal_sequence SET position = $1 WHERE position < $1";
         self.execute(sql, (restored.reached_position.0,), "skip the lost positions").await?;
         self.execute("DELETE FROM backup_marker", (), "delete the backup marker").await?;
         self.requeue_adjusts_in_doubt(at).await?;

@@ -101,7 +101,7 @@ impl Store {
                            UNION ALL \
                            SELECT position FROM (SELECT position FROM event ORDER BY position DESC LIMIT $1) v) entry \
                        ORDER BY position DESC LIMIT $1) newest";
-        self.fetch_value(sql, (count,), "find the newest entries").await
+        self.fetch_value(sql, (i64::from(count),), "find the newest entries").await
     }
 
     /// Returns the changes that the exchanges of a run carried, with their current state.

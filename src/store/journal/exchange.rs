@@ -85,7 +85,7 @@ impl Store {
                          ORDER BY id DESC LIMIT $2) e \
                    CROSS JOIN session s WHERE s.id = e.session_id ORDER BY e.id DESC";
         let rows: Vec<(String, Option<i64>, bool, Option<bool>)> =
-            self.fetch_all(sql, (boot_id, limit), "read the last calls").await?;
+            self.fetch_all(sql, (boot_id, i64::from(limit)), "read the last calls").await?;
         let known = rows.into_iter().filter_map(|(operation, answered, is_same_boot, given_up)| {
             Some(UsedReservation {
                 operation: operation.parse().ok()?,

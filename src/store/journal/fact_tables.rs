@@ -233,7 +233,7 @@ mod tests {
         let mut journal = JournalReader::open(&path).await.unwrap();
         let sql = "SELECT name FROM sqlite_master WHERE type = 'table' \
                    AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_sqlx_%' ORDER BY name";
-        let tables: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut journal.connection).await.unwrap();
+        let tables: Vec<String> = journal.fetch_column(sql, (), "list the tables").await.unwrap();
         let mut known: Vec<&str> = FACT_TABLES.iter().map(|table| table.name).collect();
         known.extend(OTHER_TABLES.iter().flat_map(|(_, names)| names.split(' ')));
         known.sort_unstable();

@@ -7,6 +7,7 @@ use super::reader::unpack_text;
 use crate::journal::PackedBody;
 use crate::model::{Position, Timestamp};
 use crate::store::engine::catalog::table_columns;
+use crate::store::engine::lossy_text::LossyText;
 use crate::store::{FACT_TABLES, JournalReader, Result, StoreError, WriteTransaction};
 use sqlx::{AssertSqlSafe, FromRow};
 
@@ -41,8 +42,8 @@ impl JournalReader {
         for name in snapshot_table_names() {
             let columns = table_columns(&mut self.connection, name).await?.join(", ");
             let sql = format!("SELECT coalesce(json_group_array(json_array({columns})), '[]') FROM {name}");
-            let rows: String = self.fetch_value(AssertSqlSafe(sql), (), "take a table's snapshot").await?;
-            tables.push((name, PackedBody::pack(rows.as_bytes())?));
+            let rows: LossyText = self.fetch_value(AssertSqlSafe(sql), (), "take a table's snapshot").await?;
+            tables.push((name, PackedBody::pack(String::from(rows).as_bytes())?));
         }
         Ok(MirrorSnapshot { tables })
     }

@@ -15,7 +15,7 @@ pub struct PrefetchRow {
     /// SKU.
     pub sku: String,
     /// Number of its entries among the newest of the history.
-    pub history_entries: u32,
+    pub history_entries: i64,
     /// True if a stock level holds one to three units, or at most as many as it lost since `since`, but not
     /// 0.
     pub is_near_zero: bool,

@@ -119,9 +119,11 @@ impl Store {
     pub async fn report_agreed(&self, report: MonthlyReport, months: &[Month]) -> Result<Vec<Month>> {
         let sql = "SELECT year, month FROM report_month WHERE report = $1 AND is_agreed";
         let values = (report.as_str(),);
-        let rows: Vec<(u16, u8)> = self.fetch_all(sql, values, "find the months that are agreed").await?;
-        let known: Vec<Month> =
-            rows.into_iter().filter_map(|(year, month)| Month::new(year, month)).collect();
+        let rows: Vec<(i64, i64)> = self.fetch_all(sql, values, "find the months that are agreed").await?;
+        let known: Vec<Month> = rows
+            .into_iter()
+            .filter_map(|(year, month)| Month::new(year.try_into().ok()?, month.try_into().ok()?))
+            .collect();
         Ok(months.iter().copied().filter(|month| known.contains(month)).collect())
     }
 
@@ -130,13 +132,13 @@ impl Store {
         let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
                        SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT $1) \
                    ORDER BY year DESC, month DESC, rank";
-        self.fetch_all(sql, (months,), "read the top sellers").await
+        self.fetch_all(sql, (i64::from(months),), "read the top sellers").await
     }
 
     /// Returns the business health of the newest `months` months, newest first.
     pub async fn business_health(&self, months: u32) -> Result<Vec<BusinessHealthRow>> {
         let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT $1";
-        self.fetch_all(sql, (months,), "read the business health").await
+        self.fetch_all(sql, (i64::from(months),), "read the business health").await
     }
 }
 
@@ -159,7 +161,7 @@ impl WriteTransaction {
                            AND m.month = CAST(value->>1 AS BIGINT) \
                    WHERE m.payload IS DISTINCT FROM value->>2";
         let values = (&rows, report.as_str());
-        let changed = self.fetch_value(sql, values, "compare a report with its previous values").await?;
+        let changed: i64 = self.fetch_value(sql, values, "compare a report with its previous values").await?;
         let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
                    observed_ms) \
                    SELECT $2, CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT), value->>2, FALSE, $3, $4 \
@@ -172,6 +174,6 @@ impl WriteTransaction {
                        payload = excluded.payload, exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms";
         self.execute(sql, (&rows, report.as_str(), exchange.0, observed_at.0), "record a report").await?;
-        Ok(changed)
+        Ok(changed.unsigned_abs())
     }
 }

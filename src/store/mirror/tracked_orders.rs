@@ -146,7 +146,7 @@ impl Store {
             time::whole_millis(QUIET_READ_INTERVAL),
             time::whole_millis(CLOSED_READ_DELAY),
             time::whole_millis(CLOSED_READ_PERIOD),
-            COUNTS_ROWS_MAX,
+            i64::from(COUNTS_ROWS_MAX),
         );
         let rows: Vec<(OrderId, bool, bool)> =
             self.fetch_all(sql, values, "find the orders to be read").await?;

@@ -45,7 +45,7 @@ impl Store {
         let mut after = String::new();
         loop {
             let rows: Vec<(LossyText, String, String)> =
-                self.fetch_all(sql, (after, LISTING_PAGE), "list the tracked SKUs").await?;
+                self.fetch_all(sql, (after, i64::from(LISTING_PAGE)), "list the tracked SKUs").await?;
             let Some((.., last)) = rows.last() else { return Ok(()) };
             after = last.clone();
             let is_last = rows.len() < LISTING_PAGE as usize;
@@ -77,13 +77,13 @@ impl Store {
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                            WHERE t.sku > CAST(unhex($1) AS TEXT) AND p.read_batch_id IS NULL \
                            ORDER BY t.sku LIMIT $2) page";
-            let (skus, last, count): (LossyText, Option<String>, u32) =
-                self.fetch_one(sql, (after, limit), "find the SKUs that were never read").await?;
+            let (skus, last, count): (LossyText, Option<String>, i64) =
+                self.fetch_one(sql, (after, i64::from(limit)), "find the SKUs that were never read").await?;
             page = serde_json::from_str(&String::from(skus)).expect("SQLite wrote the list, from texts");
             // The platform can have no SKU that is not UTF-8.
             page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
             // A short page is the last one; a further query would scan all tracked SKUs for each page.
-            progress.never_read = last.filter(|_| count >= limit);
+            progress.never_read = last.filter(|_| count >= i64::from(limit));
         }
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
         if rest == 0 || progress.never_read.is_some() {
@@ -96,7 +96,7 @@ impl Store {
                        WHERE r.exchange_id < $1 AND (r.exchange_id, r.id, p.sku) > ($3, $4, $5) \
                        ORDER BY r.exchange_id, r.id, p.sku LIMIT $2) page";
         let (exchange, batch, sku) = &progress.last_read;
-        let values = (before.0, rest, exchange, batch, sku);
+        let values = (before.0, i64::from(rest), exchange, batch, sku);
         let Json::<Vec<(String, i64, i64)>>(found) =
             self.fetch_value(sql, values, "find the stalest SKUs").await?;
         if let Some((sku, exchange, batch)) = found.last() {

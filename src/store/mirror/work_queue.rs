@@ -91,7 +91,7 @@ impl Store {
             "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COUNT_COLUMNS} \
              FROM work_queue ORDER BY exchange_id DESC LIMIT $1"
         );
-        self.fetch_all(AssertSqlSafe(sql), (limit,), "read the work queue").await
+        self.fetch_all(AssertSqlSafe(sql), (i64::from(limit),), "read the work queue").await
     }
 }
 

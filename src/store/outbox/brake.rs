@@ -45,9 +45,11 @@ impl Store {
                      AND b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS DISTINCT FROM 'Kit' \
                    GROUP BY b.warehouse_id";
         let values = (since, json_rows(projected));
-        let rows: Vec<(WarehouseId, u64, u64)> =
+        let rows: Vec<(WarehouseId, i64, i64)> =
             self.fetch_all(sql, values, "count the stock levels that were emptied within the hour").await?;
-        let hour = |(warehouse, zeroed, non_zero)| (warehouse, HourCounts { zeroed, non_zero });
+        let hour = |(warehouse, zeroed, non_zero): (WarehouseId, i64, i64)| {
+            (warehouse, HourCounts { zeroed: zeroed.unsigned_abs(), non_zero: non_zero.unsigned_abs() })
+        };
         Ok(rows.into_iter().map(hour).collect())
     }
 

@@ -342,7 +342,12 @@ impl Store {
             " WHERE (json_array_length($1) = 0 OR state IN (SELECT atom FROM json_each($1))) \
                AND ($2 IS NULL OR kind = $2) ORDER BY id DESC LIMIT $3"
         );
-        self.fetch_all(sql, (json_rows(&filter.states), &filter.kind, filter.limit), "list the changes").await
+        self.fetch_all(
+            sql,
+            (json_rows(&filter.states), &filter.kind, i64::from(filter.limit)),
+            "list the changes",
+        )
+        .await
     }
 
     /// Returns the change with this key.

@@ -36,6 +36,7 @@ pub struct InDoubtRow {
     /// Evidence stored with the claim, as JSON.
     pub evidence: Option<String>,
     /// Later checks, oldest first, as JSON `[[milliseconds, moment as above, result], …]`.
+    #[sqlx(try_from = "LossyText")]
     pub checks: String,
     /// Product of the written stock level.
     pub product: Option<i64>,

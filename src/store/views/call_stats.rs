@@ -32,12 +32,12 @@ impl Store {
         let sql = "SELECT ($1 - sent_ms) / 60000, count(*) FROM exchange \
                    WHERE sent_ms > $1 - 60000 * CAST($2 AS BIGINT) AND sent_ms <= $1 GROUP BY 1";
         let values = (now.0, i64::try_from(minutes).unwrap_or(i64::MAX));
-        let rows: Vec<(i64, u32)> = self.fetch_all(sql, values, "count the calls by minute").await?;
+        let rows: Vec<(i64, i64)> = self.fetch_all(sql, values, "count the calls by minute").await?;
         let mut counts = vec![0; minutes];
         for (ago, calls) in rows {
             let index = usize::try_from(ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));
             if let Some(minute) = index.and_then(|index| counts.get_mut(index)) {
-                *minute = calls;
+                *minute = u32::try_from(calls).unwrap_or(u32::MAX);
             }
         }
         Ok(counts)

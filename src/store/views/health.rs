@@ -11,8 +11,8 @@ use sqlx::FromRow;
 use std::time::Duration;
 
 const CALLS_MAX_AGE: Duration = Duration::from_secs(60 * 60);
-const CALLS_MAX: u32 = 60;
-const PUSHES_MAX: u32 = 20;
+const CALLS_MAX: i64 = 60;
+const PUSHES_MAX: i64 = 20;
 /// Age up to which parked records are considered: a daily poll shows them twice in this time.
 const PARKED_MAX_AGE: Duration = Duration::from_secs(50 * 60 * 60);
 

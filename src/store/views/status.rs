@@ -88,7 +88,8 @@ impl Store {
         let sql = "SELECT sku FROM product WHERE sku > $1 ORDER BY sku LIMIT $2";
         let mut after = String::new();
         loop {
-            let page: Vec<String> = self.fetch_column(sql, (&after, STOCK_PAGE), "read the SKUs").await?;
+            let page: Vec<String> =
+                self.fetch_column(sql, (&after, i64::from(STOCK_PAGE)), "read the SKUs").await?;
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(last);
             if !each(self.stock_list(&page).await?) || page.len() < STOCK_PAGE as usize {

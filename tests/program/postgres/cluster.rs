@@ -60,6 +60,11 @@ impl Cluster {
         String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
+    /// Returns the address of the database `postgres`.
+    pub(super) fn url(&self) -> String {
+        format!("postgres:///postgres?user=tallyd&host={}", self.dir.path().display())
+    }
+
     fn control_arguments<'a>(&self, data: &'a Path) -> [&'a OsStr; 7] {
         // Without a log file the server keeps the pipe of its starter open.
         [

@@ -70,7 +70,9 @@ impl Store {
                          AND sku NOT IN (SELECT atom FROM json_each($1))) \
                    FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                      AND sku IN (SELECT atom FROM json_each($1))";
-        self.fetch_one(sql, (json_rows(skus),), "count the known SKUs of a page").await
+        let (count, has_others): (i64, bool) =
+            self.fetch_one(sql, (json_rows(skus),), "count the known SKUs of a page").await?;
+        Ok((count.unsigned_abs(), has_others))
     }
 
     /// Returns a few SKUs outside `beside`: those that the last answers showed, then those that they lacked;

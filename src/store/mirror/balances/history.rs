@@ -43,13 +43,13 @@ impl WriteTransaction {
         let detail = value!({"to": to, "newest": NEWEST_RETAINED, "spared": spared}).to_string();
         let sql = format!("SELECT count(*) {PRUNED_ROWS}");
         let values = (&detail,);
-        let count =
+        let count: i64 =
             self.fetch_value(sqlx::AssertSqlSafe(sql), values, "count the history entries to delete").await?;
         if count > 0 {
             self.event_append(at, HISTORY_PRUNED, "balance_history", Some(&detail)).await?;
             self.apply_history_event(&detail).await?;
         }
-        Ok(count)
+        Ok(count.unsigned_abs())
     }
 
     /// Applies the event [`HISTORY_PRUNED`], live and in a replay.

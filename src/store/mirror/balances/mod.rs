@@ -24,7 +24,6 @@ use page::{
     BalancePage, KnownProducts, KnownProductsRow, PageMembers, ProductWrite, StockLevelFact, record_digests,
 };
 use serde_json::{Value, json as value};
-use sqlx::Arguments as _;
 use std::sync::OnceLock;
 use unchanged::{PARSER_VERSION, page_is_evidence};
 
@@ -221,8 +220,8 @@ impl WriteTransaction {
     ) -> Result<Option<i64>> {
         if let Some(batch) = known.read_batch {
             let sql = "SELECT count(*) FROM product WHERE read_batch_id = $1";
-            let members: u64 = self.fetch_value(sql, (batch,), "count the products of a read batch").await?;
-            if members == known.member_count() {
+            let members: i64 = self.fetch_value(sql, (batch,), "count the products of a read batch").await?;
+            if members.unsigned_abs() == known.member_count() {
                 return Ok(None);
             }
         }
