@@ -46,7 +46,10 @@ fn tests_of(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     let after = |part: &str| Some(part.split_once("fn ")?.1.split_once('(')?.0.to_owned());
     let attributes = ["test]\n", "multi_thread\")]\n", "start_paused = true)]\n"];
-    attributes.iter().flat_map(|attribute| text.split(*attribute).skip(1)).filter_map(after).collect()
+    let marked = attributes.iter().flat_map(|attribute| text.split(*attribute).skip(1)).filter_map(after);
+    let listed = text.split("\non_both_engines!(").skip(1).filter_map(|list| list.split_once(");"));
+    let listed = listed.flat_map(|(list, _)| list.split(',')).map(|name| name.trim().to_owned());
+    marked.chain(listed).collect()
 }
 
 #[test]

@@ -10,6 +10,8 @@
     reason = "each test takes what it needs, and ends at the first surprise"
 )]
 
+pub mod cluster;
+pub mod outsider;
 pub mod replayed;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};

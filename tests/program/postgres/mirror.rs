@@ -1,6 +1,6 @@
 //! The store on PostgreSQL: pages of balances and changes, read back as on SQLite.
 
-use super::cluster::Cluster;
+use crate::support::cluster::Cluster;
 use tallyd::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome};
 use tallyd::model::{
     JobKind, Lane, Moment, Operation, Position, Quantity, RunTrigger, Sku, StockLevel, Timestamp, WarehouseId,

@@ -5,10 +5,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-mod cluster;
 mod mirror;
 
-use cluster::Cluster;
+use super::support::cluster::Cluster;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 const SWITCH: &str = "TALLYD_TEST_POSTGRES";
 
 /// Running cluster; dropping it stops the server.
-pub(super) struct Cluster {
+pub struct Cluster {
     programs: PathBuf,
     dir: tempfile::TempDir,
     owner: Option<(u32, u32)>,
@@ -24,7 +24,7 @@ impl Cluster {
         clippy::disallowed_methods,
         reason = "a test that skips says so, or may not"
     )]
-    pub(super) fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         let Some(programs) = find_programs() else {
             let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
             assert!(!is_required, "{SWITCH}=require, and this host has no PostgreSQL (Debian: postgresql)");
@@ -49,7 +49,7 @@ impl Cluster {
 
     /// Runs SQL in the database `postgres` as the owner of the cluster and returns the rows, columns separated
     /// by `|`.
-    pub(super) fn sql(&self, sql: &str) -> Vec<String> {
+    pub fn sql(&self, sql: &str) -> Vec<String> {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-U", "tallyd", "-d", "postgres", "-h"]);
         psql.arg(self.dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -61,7 +61,7 @@ impl Cluster {
     }
 
     /// Returns the address of the database `postgres`.
-    pub(super) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("postgres:///postgres?user=tallyd&host={}", self.dir.path().display())
     }
 
