@@ -21,7 +21,7 @@
 //! | [`telemetry`] | names of events, and their output |
 //! | [`client`] | requests, transport, verdicts; only here is the platform's JSON known |
 //! | [`limiter`] | the account's quota: sliding window, pace, lanes, slots, holds, bad-request budget |
-//! | [`store`] | the database; only here is SQLite known |
+//! | [`store`] | the database; only here are SQLite and PostgreSQL known |
 //! | [`projection`] | facts from answered exchanges, live and in a replay |
 //! | [`exec`] | the shared parts of all jobs: a run, a call, its commit; here client and store meet |
 //! | [`config`] | the typed configuration, which reports all its problems at once |

@@ -1,11 +1,11 @@
-//! SQLite storage: the only module with SQL beside the sandbox.
+//! Storage in SQLite, and in PostgreSQL for the tests: the only module with SQL beside the sandbox.
 //!
 //! Each file holds one concept. Method names begin with their noun, so completion after `outbox_` lists the
 //! operations on the outbox.
 //!
 //! | folder | subject |
 //! | --- | --- |
-//! | `engine` | the database file: connections, transactions, lock, copies |
+//! | `engine` | the database of either engine: connections, transactions; the file with its lock and copies |
 //! | `journal` | sessions, runs, exchanges, events, snapshots |
 //! | `mirror` | facts from answers of the platform |
 //! | `outbox` | changes, their transitions, and the decisions on them |

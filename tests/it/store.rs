@@ -70,6 +70,9 @@ on_both_engines!(
     an_exchange_that_ended_is_known_to_have,
     a_claim_never_takes_over_a_claim_that_is_open,
     each_reason_is_cut_where_it_is_stored,
+    a_page_of_any_size_is_written_once,
+    a_key_names_one_change,
+    a_dropped_transaction_leaves_nothing,
 );
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -1169,4 +1172,44 @@ async fn each_reason_is_cut_where_it_is_stored(mut shelf: Shelf) {
         let kept: String = other.value(&format!("SELECT {reason}")).await;
         assert_eq!(kept.chars().count(), REASON_MAX_CHARS + 1, "{reason}");
     }
+}
+
+/// The page fills one large statement, several smaller ones and a rest.
+async fn a_page_of_any_size_is_written_once(mut shelf: Shelf) {
+    let names: Vec<String> = (0..1277).map(|n| format!("SKU-{n:04}")).collect();
+    let asked: Vec<&str> = names.iter().map(String::as_str).collect();
+    let page: Vec<(&str, &[(i64, i64)])> = asked.iter().map(|sku| (*sku, &[(1, 5)][..])).collect();
+    assert_eq!(shelf.read(&asked, &page).await.stock_levels_changed, 1277);
+    assert_eq!(shelf.read(&asked, &page).await.stock_levels_changed, 0);
+    let some: &[(&str, &[(i64, i64)])] = &[("SKU-0003", &[(1, 7)]), ("new", &[(1, -2)])];
+    assert_eq!(shelf.read(&["SKU-0003", "new"], some).await.stock_levels_changed, 2);
+    assert_eq!((shelf.level("SKU-0003", 1).await.0, shelf.level("new", 1).await.0), (7, -2));
+    assert_eq!(shelf.level("SKU-1276", 1).await.0, 5);
+}
+
+async fn a_key_names_one_change(shelf: Shelf) {
+    let body = |delta: i64| format!(r#"{{"sku":"A","warehouse_id":1,"delta":{delta}}}"#);
+    for is_new in [true, false] {
+        let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+        assert_eq!(write.outbox_insert("k", "quantity.adjust", &body(-3), 0).await.unwrap(), is_new);
+        write.commit().await.unwrap();
+    }
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    let refused = write.outbox_insert("k", "quantity.adjust", &body(-4), 0).await.unwrap_err();
+    assert!(refused.to_string().contains("already names another change"), "{refused}");
+    drop(write);
+    let pending = shelf.store.outbox_pending().await.unwrap();
+    assert_eq!(pending.iter().map(|change| change.id).collect::<Vec<_>>(), [1.into()]);
+}
+
+async fn a_dropped_transaction_leaves_nothing(shelf: Shelf) {
+    let before = shelf.store.journal_position().await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    write.position_next().await.unwrap();
+    drop(write);
+    assert_eq!(shelf.store.journal_position().await.unwrap(), before);
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    assert_eq!(write.position_next().await.unwrap(), Position(before.0 + 1));
+    write.commit().await.unwrap();
+    assert_eq!(shelf.store.journal_position().await.unwrap(), Position(before.0 + 1));
 }

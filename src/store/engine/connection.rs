@@ -1,4 +1,4 @@
-//! Connection slot: one connection with one user at a time.
+//! A connection of either engine, and its slot: one connection with one user at a time.
 //!
 //! The pool of sqlx tests each connection when it is returned and drives transactions by messages that wait
 //! for each other. Round trips to the connection's thread dominate the cost of a small statement. With the

@@ -11,7 +11,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use std::path::Path;
 use std::time::Duration;
 
-pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
 
 /// Refuses a database of other migrations before a connection may write to it.
 ///
@@ -39,7 +39,8 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
     })
 }
 
-fn migrations_of(connection: &Connection) -> &'static Migrator {
+/// Returns the migrations of the connection's engine.
+pub(super) fn of_engine(connection: &Connection) -> &'static Migrator {
     match connection {
         Connection::Sqlite(_) => &MIGRATIONS,
         Connection::Postgres(_) => &postgres::MIGRATIONS,
@@ -49,7 +50,7 @@ fn migrations_of(connection: &Connection) -> &'static Migrator {
 /// Refuses a database whose schema is not exactly that of this program.
 pub(super) async fn check_schema(read: &mut Connection, path: &Path) -> Result<()> {
     check_applied(read, path).await?;
-    let newest = migrations_of(read).iter().map(|m| m.version).max();
+    let newest = of_engine(read).iter().map(|m| m.version).max();
     let sql = "SELECT max(version) FROM _sqlx_migrations WHERE success";
     let applied: Option<(Option<i64>,)> = read.first_row(sql, ()).await.opening(path)?;
     let applied = applied.and_then(|(version,)| version);
@@ -65,7 +66,7 @@ async fn check_applied(read: &mut Connection, path: &Path) -> Result<()> {
     let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
     let applied: Vec<(i64, Vec<u8>)> = read.rows(sql, ()).await.opening(path)?;
     for (version, checksum) in applied {
-        if migrations_of(read).iter().any(|m| m.version == version && *m.checksum != *checksum) {
+        if of_engine(read).iter().any(|m| m.version == version && *m.checksum != *checksum) {
             return Err(StoreError::OtherSchema { path: path.to_owned(), version });
         }
     }

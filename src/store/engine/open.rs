@@ -5,7 +5,7 @@ use super::connection::{
 };
 use super::error::SqlContext;
 use super::files::{create_for_group, parent_folder, resolve_path};
-use super::migrations::{self, MIGRATIONS};
+use super::migrations;
 use super::position_file::PositionFile;
 use super::postgres::PostgresDatabase;
 use crate::model::Position;
@@ -93,9 +93,9 @@ impl Store {
         let options = |read_only| database.connect_options(read_only).map(ConnectTo::Postgres).opening(path);
         let mut store = Self::open_connections(path, options(false)?, options(true)?, &opening).await?;
         store.position_file = Some(Arc::new(PositionFile::for_database(path)));
-        if let Connection::Postgres(writer) = &mut *store.writer.acquire().await.opening(path)? {
-            database.migrate(writer).await?;
-        }
+        let create = database.create_schema();
+        store.writer.acquire().await.opening(path)?.change(create, ()).await.context("create the schema")?;
+        store.migrate().await?;
         Ok(store)
     }
 
@@ -151,11 +151,12 @@ impl Store {
     async fn migrate(&self) -> Result<()> {
         let failed = |source| StoreError::Migrate { path: self.path.clone(), source };
         let mut writer = self.writer.acquire().await.map_err(|error| failed(error.into()))?;
+        let migrations = migrations::of_engine(&writer);
         // `run` takes a connection or a pool by a trait with which the compiler cannot prove the future
         // `Send`.
         match &mut *writer {
-            Connection::Sqlite(writer) => MIGRATIONS.run_direct(None, writer, false).await.map_err(failed),
-            Connection::Postgres(_) => Ok(()),
+            Connection::Sqlite(writer) => migrations.run_direct(None, writer, false).await.map_err(failed),
+            Connection::Postgres(writer) => migrations.run_direct(None, writer, false).await.map_err(failed),
         }
     }
 

@@ -1,9 +1,7 @@
 //! PostgreSQL: its connections, and its words for the texts that both engines share.
 
-use super::error::SqlContext;
-use crate::store::{Result, StoreError};
 use sqlx::migrate::Migrator;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,13 +39,9 @@ impl PostgresDatabase {
             .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(1)))
     }
 
-    /// Creates the schema and brings it up to date.
-    pub(super) async fn migrate(&self, writer: &mut PgConnection) -> Result<()> {
-        let schema = self.schema.replace('"', "\"\"");
-        let create = format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"");
-        sqlx::query(AssertSqlSafe(create)).execute(&mut *writer).await.context("create the schema")?;
-        let failed = |source| StoreError::Migrate { path: self.schema.clone().into(), source };
-        MIGRATIONS.run_direct(None, writer, false).await.map_err(failed)
+    /// Returns the statement that creates the schema unless it exists.
+    pub(super) fn create_schema(&self) -> AssertSqlSafe<String> {
+        AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", self.schema.replace('"', "\"\"")))
     }
 }
 
