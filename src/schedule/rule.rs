@@ -171,8 +171,16 @@ impl Schedule {
     /// Sampled over a year from a fixed day, so nights, weekends and short months count. Gaps that only a
     /// leap year has are not seen.
     pub fn interval_hint(&self) -> Duration {
+        if self.repeats_daily() {
+            return self.longest_gap(SAMPLE_FROM.plus(DAY * 2), HOUR);
+        }
         let hourly = self.longest_gap(SAMPLE_FROM.plus(DAY * 14), HOUR);
         hourly.max(self.longest_gap(SAMPLE_FROM.plus(DAY * 400), DAY))
+    }
+
+    /// Returns true if each day is like every other: all days are due, in a zone without clock changes.
+    fn repeats_daily(&self) -> bool {
+        self.timezone == Tz::UTC && self.expression.split_whitespace().skip(3).all(|field| field == "*")
     }
 
     /// Returns the longest gap until `until`: all gaps longer than `step` count, shorter gaps are sampled.

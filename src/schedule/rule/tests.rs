@@ -125,6 +125,19 @@ fn due_passed(schedule: &Schedule, last: Timestamp, now: Timestamp) -> bool {
 }
 
 #[test]
+fn two_days_show_the_longest_gap_of_a_schedule_that_repeats_daily() {
+    let (seconds, minutes, hours) =
+        (["0", "7,41"], ["*", "*/5", "13", "0,50", "30"], ["*", "2", "8-17", "0,23", "*/6"]);
+    let fields = seconds.iter().flat_map(|second| minutes.map(|minute| format!("{second} {minute}")));
+    for expression in fields.flat_map(|fields| hours.map(|hour| format!("{fields} {hour} * * *"))) {
+        let schedule = schedule(&expression, "UTC");
+        let hourly = schedule.longest_gap(SAMPLE_FROM.plus(DAY * 14), HOUR);
+        let over_a_year = hourly.max(schedule.longest_gap(SAMPLE_FROM.plus(DAY * 400), DAY));
+        assert_eq!(schedule.interval_hint(), over_a_year, "{expression}");
+    }
+}
+
+#[test]
 fn the_interval_is_the_longest_gap_nights_weekends_and_clock_changes_included() {
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
     let cases = [
