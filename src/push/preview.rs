@@ -55,7 +55,7 @@ pub async fn preview_push(
 ) -> Result<PushPreview, JobError> {
     let mut preview = PushPreview::default();
     for row in store.outbox_pending().await? {
-        preview.change_keys.insert(row.id, row.key);
+        preview.change_keys.insert(row.id, row.key.into());
     }
     preview.add_quantities(store, settings, at).await?;
     kinds::preview_deliveries(store, &mut preview).await?;

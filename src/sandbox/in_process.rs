@@ -11,7 +11,7 @@ use super::http::answer::SandboxRefusal;
 use super::platform::sales::{self, OrderPlacement, SaleLine};
 
 /// A stock level of the default company: a product that is no kit, in a warehouse.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx_macros::FromRow)]
 pub struct SandboxStockLevel {
     /// SKU of the product.
     pub sku: String,

@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, RwLock, RwLockWriteGuard};
 
 use super::SandboxError;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sandbox");
+static MIGRATIONS: Migrator = sqlx_macros::migrate!("migrations/sandbox");
 /// Prepared statements per connection: enough for all statements of the sandbox.
 const STATEMENT_CACHE_SIZE: usize = 200;
 /// Number of reading connections, so that a statement can travel while another runs.

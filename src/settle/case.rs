@@ -144,7 +144,7 @@ pub(super) async fn load_cases(
         }
         cases.push(InDoubtCase {
             changes: vec![row.id],
-            key: row.key.clone(),
+            key: row.key.to_string(),
             exchange: ExchangeId(row.exchange_id),
             sent_at: Timestamp(row.sent_ms),
             quiet_from: calendar.to_calendar(row.sent_ms, row.sent_moment),
@@ -275,7 +275,7 @@ fn parse_quantity(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>)
 
 fn stored_checks(row: &InDoubtRow, calendar: BootCalendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
     let checks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.checks)
-        .map_err(|_| StoreError::UnknownValue("a list of checks", row.checks.clone()))?;
+        .map_err(|_| StoreError::UnknownValue("a list of checks", row.checks.to_string()))?;
     Ok(checks
         .into_iter()
         .map(|(sent_ms, moment, shown)| (calendar.to_calendar(sent_ms, moment), shown))

@@ -40,6 +40,7 @@ pub use engine::connection::{CommitHook, StoreOptions};
 pub use engine::error::{Result, StoreError};
 pub use engine::files::FileId;
 pub use engine::lock::{DatabaseLock, LockError, LockState};
+pub use engine::lossy_text::LossyText;
 pub use engine::open::{Durability, Store, WriteTransaction};
 pub use engine::postgres::PostgresDatabase;
 pub use engine::rollback_detection::RollbackSign;

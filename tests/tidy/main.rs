@@ -83,6 +83,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("croner", &["src/schedule/rule.rs"]),
     ("reqwest", &["src/client/"]),
     ("sqlx", &["src/store/", "src/sandbox/"]),
+    ("sqlx_macros", &["src/store/", "src/sandbox/"]),
     ("sqlx::sqlite", &["src/store/engine/", "src/sandbox/"]),
     ("axum", &["src/sandbox/"]),
     ("tracing_subscriber", &["src/telemetry/"]),

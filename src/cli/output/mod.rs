@@ -11,6 +11,7 @@ pub(super) use crate::telemetry::plain_line;
 
 use super::CommandResult;
 use crate::model::Timestamp;
+use crate::store::LossyText;
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
 use serde::Serialize;
@@ -166,7 +167,7 @@ macro_rules! displayed_cells {
         }
     )+};
 }
-displayed_cells!(str, String, i64, usize, f64, Timestamp);
+displayed_cells!(str, String, LossyText, i64, usize, f64, Timestamp);
 
 impl TableCell for bool {
     fn cell_text(&self) -> String {

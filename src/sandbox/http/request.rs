@@ -123,7 +123,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), SandboxRefusal> {
 }
 
 /// An integer, written `28` or `28.0`: the platform's own ids have both forms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx_macros::Type)]
 #[sqlx(transparent)]
 pub(crate) struct WholeNumber(pub(crate) i64);
 

@@ -30,7 +30,7 @@ struct ShipmentLineBody {
     quantity: Option<WholeNumber>,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct ShippableLine {
     id: i64,
     warehouse_id: i64,

@@ -7,7 +7,7 @@
 //! products with quantity 0. Two warehouses may have one name, because the interface has no rule against it.
 //! A client's test can thus detect a create without a preflight.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
@@ -37,7 +37,7 @@ struct WarehouseBody {
     contact_information: Option<StrictObject<ContactBody>>,
 }
 
-#[derive(Clone, Copy, Deserialize, sqlx::Type)]
+#[derive(Deserialize, Serialize)]
 enum SentWarehouseType {
     Standard,
     Dropship,
@@ -54,7 +54,7 @@ pub(super) async fn create_warehouse(call: &OperationCall, db: &mut SqliteConnec
     let insert = "INSERT INTO warehouse (company_id, name, account_number, type, note, contact_id)
                   VALUES (?1, ?2, coalesce(?3, ''), coalesce(?4, 'Standard'), coalesce(?5, ''), ?6) RETURNING id";
     let WarehouseBody { name, account_number, kind, note, .. } = &warehouse;
-    let warehouse = values!(call.company_id, name, account_number, kind, note, contact_id);
+    let warehouse = values!(call.company_id, name, account_number, json!(kind).as_str(), note, contact_id);
     let warehouse_id: i64 = sqlx::query_scalar_with(insert, warehouse).fetch_one(&mut *db).await?;
     if call.multi_warehousing {
         let connect = "INSERT INTO link (product_id, warehouse_id, sku)

@@ -19,7 +19,7 @@ const INTEGRATION_KEY: &str = "svc-subscription-key";
 const GATEWAY_KEY: &str = "gateway-subscription-key";
 const APPLICATION_ID: &str = "application-id";
 
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone, sqlx_macros::FromRow)]
 pub(crate) struct CompanyAccount {
     integration_key: String,
     pub(crate) id: i64,

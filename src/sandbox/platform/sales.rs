@@ -38,7 +38,7 @@ pub(crate) struct OrderPlacement<'a> {
     pub(crate) placed_at_ms: i64,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct SoldProduct {
     id: i64,
     r#type: String,

@@ -5,7 +5,7 @@
 
 use crate::store::{Result, Store, WriteTransaction};
 use sha2::{Digest, Sha256};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Account binding.
 #[derive(Clone, Debug, FromRow)]

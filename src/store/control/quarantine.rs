@@ -7,7 +7,7 @@ use crate::model::{Operation, RetryDelays, Timestamp, cut_reason};
 use crate::store::journal::event::ENTRY_RETRIED;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Quarantined entry.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]

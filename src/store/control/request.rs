@@ -5,7 +5,7 @@
 
 use crate::model::Timestamp;
 use crate::store::{Result, Store, WriteTransaction};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::time::Duration;
 
 /// Age after which a request is deleted; no command waits that long.

@@ -4,14 +4,39 @@
 //! whole query fail, so invalid UTF-8 is read as U+FFFD. A change that contains U+FFFD is rejected.
 
 use crate::outbox::StoredBody;
+use serde::Serialize;
 use serde_json::Value;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgTypeInfo, PgValueRef};
 use sqlx::sqlite::{SqliteTypeInfo, SqliteValueRef};
-use sqlx::{Decode, FromRow, Postgres, Sqlite, Type};
+use sqlx::{Decode, Postgres, Sqlite, Type};
+use sqlx_macros::FromRow;
+use std::fmt;
+use std::ops::Deref;
 
 /// Text from arbitrary bytes. PostgreSQL accepts valid text only.
-pub(in crate::store) struct LossyText(Vec<u8>);
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LossyText(String);
+
+impl<B: AsRef<[u8]>> From<B> for LossyText {
+    fn from(bytes: B) -> Self {
+        Self(String::from_utf8_lossy(bytes.as_ref()).into_owned())
+    }
+}
+
+impl fmt::Display for LossyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Deref for LossyText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 impl Type<Sqlite> for LossyText {
     fn type_info() -> SqliteTypeInfo {
@@ -25,7 +50,7 @@ impl Type<Sqlite> for LossyText {
 
 impl<'r> Decode<'r, Sqlite> for LossyText {
     fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
-        <Vec<u8> as Decode<Sqlite>>::decode(value).map(Self)
+        <&[u8] as Decode<Sqlite>>::decode(value).map(Self::from)
     }
 }
 
@@ -42,13 +67,13 @@ impl Type<Postgres> for LossyText {
 
 impl<'r> Decode<'r, Postgres> for LossyText {
     fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
-        value.as_bytes().map(|text| Self(text.to_owned()))
+        value.as_bytes().map(Self::from)
     }
 }
 
 impl From<LossyText> for String {
     fn from(text: LossyText) -> Self {
-        String::from_utf8_lossy(&text.0).into_owned()
+        text.0
     }
 }
 

@@ -11,7 +11,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use std::path::Path;
 use std::time::Duration;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
+static MIGRATIONS: Migrator = sqlx_macros::migrate!("migrations/mirror");
 
 /// Refuses a database of other migrations before a connection may write to it.
 ///

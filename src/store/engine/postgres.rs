@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
+pub(super) static MIGRATIONS: Migrator = sqlx_macros::migrate!("migrations/postgres");
 
 /// Prepared statements per connection: more than there are texts.
 const STATEMENT_CACHE_SIZE: usize = 500;

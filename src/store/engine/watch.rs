@@ -9,7 +9,7 @@ use crate::model::Position;
 use crate::store::journal::event::{BRAKE_RELEASED, ENTRY_RETRIED, OUTBOX_RESOLVED, QUOTA_LIFTED};
 use crate::store::{Result, Store};
 use rustix::fs::inotify;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;

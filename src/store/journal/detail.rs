@@ -5,7 +5,7 @@ use super::reader::{JournalEvent, unpack_text};
 use crate::model::{Position, RunId};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{ExchangeRow, Result, Store};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Exchange with its bodies, as `journal show` and `journal export` print it.
 #[derive(Clone, Debug)]
@@ -46,11 +46,9 @@ pub struct RunChange {
     /// Exchange.
     pub exchange_id: i64,
     /// Key of the change.
-    #[sqlx(try_from = "LossyText")]
-    pub key: String,
+    pub key: LossyText,
     /// Kind.
-    #[sqlx(try_from = "LossyText")]
-    pub kind: String,
+    pub kind: LossyText,
     /// Current state.
     pub state: String,
     /// Reason, as a code.

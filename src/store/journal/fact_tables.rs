@@ -9,7 +9,8 @@ use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use sqlx::{AssertSqlSafe, FromRow};
+use sqlx::AssertSqlSafe;
+use sqlx_macros::FromRow;
 use std::cmp::Ordering;
 
 /// Table of facts.

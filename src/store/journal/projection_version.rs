@@ -8,7 +8,7 @@ use super::reader::recorded_exchanges;
 use crate::model::{CallEffect, ExchangeId, Operation, Position};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{JournalReader, RecordedEnd, RecordedRequest, Result, StoreError, WriteTransaction};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Event of a mirror that continues with another projection version.
 pub const PROJECTION_CHANGED: &str = "projection.changed";

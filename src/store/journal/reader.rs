@@ -8,7 +8,7 @@ use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
 use crate::store::engine::fetch::{Connection, SqlValues};
 use crate::store::engine::open::open_snapshot;
 use crate::store::{PROJECTION_CHANGED, Result, StoreError};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::path::Path;
 
 /// Read-only database.

@@ -3,7 +3,7 @@
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Moment, RunId, RunTrigger, Timestamp, cut_reason};
 use crate::store::{Result, Store, WriteTransaction};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Result of a session's start.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,8 @@ use crate::model::{Position, Timestamp};
 use crate::store::engine::catalog::table_columns;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{FACT_TABLES, JournalReader, Result, StoreError, WriteTransaction};
-use sqlx::{AssertSqlSafe, FromRow};
+use sqlx::AssertSqlSafe;
+use sqlx_macros::FromRow;
 
 /// Tables of a replayed mirror at a position.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use super::tracked_orders::QUIET_READ_INTERVAL;
 use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Sku, Timestamp, WarehouseId, time};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Units that one warehouse gives for a line (*Order line item warehouse allocation*).
 #[derive(Clone, Debug, Serialize)]

@@ -13,7 +13,7 @@ use crate::reconcile::proof;
 use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json as value};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Type of a product that consists of other products.
 pub const KIT_TYPE: &str = "Kit";

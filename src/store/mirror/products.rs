@@ -6,8 +6,8 @@ use crate::model::{ExchangeId, ProductId, Quantity, Sku, Timestamp, case_key};
 use crate::reconcile::ProductLack;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::{Deserialize, Serialize};
-use sqlx::FromRow;
 use sqlx::types::Json;
+use sqlx_macros::FromRow;
 
 /// Product with its stock levels, as `product find` shows it.
 #[derive(Clone, Debug, Deserialize, Serialize)]

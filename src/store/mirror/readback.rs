@@ -12,7 +12,7 @@ use crate::reconcile::read_admission::{
 use crate::store::mirror::balances::page::{BalanceFact, BalancePage};
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json as value};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use crate::model::Timestamp;
 use crate::store::{Result, Store, WriteTransaction};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Number of the newest history entries that are considered; the index returns them from its end.
 const HISTORY_ENTRIES_MAX: i64 = 4_000;

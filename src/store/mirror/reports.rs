@@ -8,7 +8,7 @@ use crate::model::{ExchangeId, Month, Timestamp};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Monthly report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

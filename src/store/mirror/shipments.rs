@@ -13,7 +13,7 @@ use crate::model::{
 use crate::reconcile::tracking::ItemFact;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Shipment item of an answer (*Shipment item*).
 #[derive(Clone, Debug, Serialize)]

@@ -11,7 +11,7 @@ use crate::model::{
 use crate::store::outbox::changes::outbox_open_revisions;
 use crate::store::{Result, WriteTransaction};
 use serde_json::json as value;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::collections::BTreeMap;
 
 /// Event of a write in doubt that took effect.

@@ -10,7 +10,7 @@ use crate::store::engine::fetch::{self, Connection};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Known state of a stock level that changes name.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]

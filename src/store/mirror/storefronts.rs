@@ -5,7 +5,7 @@ use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, StorefrontId};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Storefront of an answer (*Storefront*).
 #[derive(Clone, Debug, Serialize)]

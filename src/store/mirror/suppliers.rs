@@ -5,7 +5,7 @@ use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, SupplierId};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Supplier of an answer (*Supplier*).
 #[derive(Clone, Debug, Serialize)]

@@ -9,7 +9,7 @@
 use super::stock_levels::json_rows;
 use crate::model::{OrderId, Timestamp, time};
 use crate::store::{Result, Store, WriteTransaction};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::time::Duration;
 
 /// Time without news after which an order or a shipment is read less often; it covers a weekend.

@@ -4,8 +4,9 @@ use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Timestamp};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
+use sqlx::AssertSqlSafe;
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, FromRow};
+use sqlx_macros::FromRow;
 
 /// The twelve counts of *WorkQueue* in the interface's order; `None`: the answer lacks the count.
 pub type WorkQueueCounts = [Option<i64>; 12];

@@ -7,7 +7,7 @@ use crate::reconcile::brake::HourCounts;
 use crate::store::journal::event::BRAKE_RELEASED;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Trip that is not released yet.

@@ -7,6 +7,7 @@ use crate::store::engine::lossy_text::{LossyText, StoredBodyRow, body_columns};
 use crate::store::mirror::stock_levels::{json_rows, stock_level_names};
 use crate::store::{Result, Store};
 use sqlx::{FromRow, Row};
+use sqlx_macros::FromRow;
 use std::collections::BTreeMap;
 
 /// Kind and body of a change: as inserted, and parsed.
@@ -44,8 +45,7 @@ pub struct ChangeRow {
     /// Id; the order of ids is the order of commits.
     pub id: ChangeId,
     /// Key, chosen by the caller.
-    #[sqlx(try_from = "LossyText")]
-    pub key: String,
+    pub key: LossyText,
     /// Kind and body.
     #[sqlx(flatten)]
     pub content: ChangeContent,

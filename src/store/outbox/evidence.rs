@@ -5,7 +5,7 @@ use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::collections::BTreeSet;
 
 /// Evidence stored with the claim of a change that is no quantity; later decisions need nothing else.

@@ -7,8 +7,8 @@ use crate::store::engine::lossy_text::{LossyText, body_columns};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
-use sqlx::FromRow;
 use sqlx::types::Json;
+use sqlx_macros::FromRow;
 
 /// Change of a call with at least one change in doubt; the call's other changes are witnesses.
 #[derive(Clone, Debug, FromRow)]
@@ -16,8 +16,7 @@ pub struct InDoubtRow {
     /// The change.
     pub id: ChangeId,
     /// Key, chosen by the caller.
-    #[sqlx(try_from = "LossyText")]
-    pub key: String,
+    pub key: LossyText,
     /// Kind and body.
     #[sqlx(flatten)]
     pub content: ChangeContent,
@@ -36,8 +35,7 @@ pub struct InDoubtRow {
     /// Evidence stored with the claim, as JSON.
     pub evidence: Option<String>,
     /// Later checks, oldest first, as JSON `[[milliseconds, moment as above, result], …]`.
-    #[sqlx(try_from = "LossyText")]
-    pub checks: String,
+    pub checks: LossyText,
     /// Product of the written stock level.
     pub product: Option<i64>,
     /// SKU of the written stock level, in the platform's spelling.
@@ -56,8 +54,7 @@ pub struct AdoptionRow {
     /// The change.
     pub change_id: ChangeId,
     /// Key of the change.
-    #[sqlx(try_from = "LossyText")]
-    pub key: String,
+    pub key: LossyText,
     /// State of the change.
     pub state: ChangeState,
     /// Evidence stored with the claim, as JSON.

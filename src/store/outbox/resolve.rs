@@ -57,7 +57,7 @@ impl WriteTransaction {
                 let next = format!(
                     "settle compares shipment {shipment} with the request; the result appears in `tallyd outbox show`"
                 );
-                Ok(Ok(ResolutionEffect { keys: vec![change.key], state: ChangeState::InDoubt, next }))
+                Ok(Ok(ResolutionEffect { keys: vec![change.key.into()], state: ChangeState::InDoubt, next }))
             }
             ResolutionStep::ReplaceCount(number) => {
                 self.resolve_count(&change, number, max_base_age, at).await
@@ -108,7 +108,7 @@ impl WriteTransaction {
         let reason = (to != ChangeState::Pending).then_some(Reason::Operator);
         let outcome = ChangeOutcome::new(change.id, to, reason, detail);
         self.outbox_transition(change.state, &[outcome], at).await?;
-        Ok(ResolutionEffect { keys: vec![change.key.clone()], state: to, next: detail.to_owned() })
+        Ok(ResolutionEffect { keys: vec![change.key.to_string()], state: to, next: detail.to_owned() })
     }
 
     /// Ends a doubt by a person's decision, for all changes of the entry.
@@ -119,7 +119,7 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<ResolutionEffect> {
         let entry = self.entry_changes(change).await?;
-        let keys: Vec<String> = entry.iter().map(|row| row.key.clone()).collect();
+        let keys: Vec<String> = entry.iter().map(|row| row.key.to_string()).collect();
         let level = entry.first().and_then(|row| Some((row, stock_level_write(row)?)));
         let write = level.as_ref().map(|(row, level)| {
             json!({"exchange": row.exchange_id, "sent_ms": row.sent_ms, "sku": row.stock_level_sku, "stock_level": level})

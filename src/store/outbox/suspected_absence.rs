@@ -6,7 +6,7 @@ use crate::model::{ChangeId, LineItemId, OrderId, ShipmentId, ShipmentItemId, cu
 use crate::outbox::Reason;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Time after the last check at which a row is deleted, in milliseconds.
 const RETENTION_MS: i64 = 7 * 24 * 60 * 60 * 1000;

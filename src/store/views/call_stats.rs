@@ -3,7 +3,7 @@
 use crate::model::Timestamp;
 use crate::store::{Result, Store};
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Calls of one priority class and operation.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]

@@ -4,7 +4,7 @@ use crate::model::{ChangeId, LineItemId, OrderId};
 use crate::store::journal::run::ExchangeRow;
 use crate::store::outbox::in_doubt;
 use crate::store::{InDoubtRow, JournalEvent, Result, Store};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// State transition of a change.
 #[derive(Clone, Debug, FromRow)]

@@ -6,7 +6,7 @@ use crate::store::engine::lossy_text::{LossyText, body_columns};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::outbox::changes::ChangeContent;
 use crate::store::{Result, Store};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// SKU of the mirror, among those with one case key.
 #[derive(Clone, Debug, FromRow)]
@@ -72,8 +72,7 @@ pub struct ExplainedChange {
     /// Id.
     pub id: i64,
     /// Key.
-    #[sqlx(try_from = "LossyText")]
-    pub key: String,
+    pub key: LossyText,
     /// Kind and body.
     #[sqlx(flatten)]
     pub content: ChangeContent,
@@ -117,8 +116,7 @@ pub struct ExplainedEvent {
     /// `look`, `trip`, or the kind of the event.
     pub kind: String,
     /// Key of the change, or the subject of the event.
-    #[sqlx(try_from = "LossyText")]
-    pub subject: String,
+    pub subject: LossyText,
     /// Result of the check, numbers of the trip, or detail of the event as JSON.
     pub detail: Option<String>,
 }

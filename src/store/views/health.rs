@@ -7,7 +7,7 @@ use crate::model::{CallEffect, Operation, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Result, Store};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::time::Duration;
 
 const CALLS_MAX_AGE: Duration = Duration::from_secs(60 * 60);
@@ -84,8 +84,7 @@ pub struct BackupRow {
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct WaitingRow {
     /// Kind, as inserted.
-    #[sqlx(try_from = "LossyText")]
-    pub kind: String,
+    pub kind: LossyText,
     /// Code of the reason: a reason of the outbox, or `quarantined`, `awaits_nobody`, `behind_held`,
     /// `behind_in_doubt`.
     pub why: Option<String>,
@@ -96,8 +95,7 @@ pub struct WaitingRow {
     /// Start of the first session since then, in milliseconds since 1970.
     pub first_session_ms: Option<i64>,
     /// Key of the oldest.
-    #[sqlx(try_from = "LossyText")]
-    pub key: String,
+    pub key: LossyText,
     /// Reason of the oldest, as a sentence.
     pub detail: Option<String>,
 }
@@ -106,11 +104,9 @@ pub struct WaitingRow {
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct OrphanTrackingRow {
     /// Key of the change.
-    #[sqlx(try_from = "LossyText")]
-    pub key: String,
+    pub key: LossyText,
     /// Key that the change names and that no change has.
-    #[sqlx(try_from = "LossyText")]
-    pub shipment_key: String,
+    pub shipment_key: LossyText,
     /// Time of the insertion, in milliseconds since 1970.
     pub since_ms: i64,
 }
@@ -121,8 +117,7 @@ pub struct RejectedRow {
     /// Number of changes.
     pub changes: i64,
     /// Key of the newest.
-    #[sqlx(try_from = "LossyText")]
-    pub key: String,
+    pub key: LossyText,
     /// Reason of the newest, as a code.
     pub reason: Option<String>,
     /// Reason of the newest, as a sentence.

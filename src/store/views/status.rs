@@ -3,7 +3,7 @@
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Number of SKUs per stock query, because the view scans all pending changes each time.
 const STOCK_PAGE: u32 = 4_000;

@@ -3,7 +3,7 @@
 use crate::model::{ExchangeId, Sku, Timestamp};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 /// Stock level in the mirror.
 #[derive(Clone, Debug, FromRow)]

@@ -12,7 +12,7 @@ use tallyd::outbox::Resolution;
 use tallyd::store::{Durability, WriteTransaction};
 
 /// A change that waits for a decision.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct Waiting {
     key: String,
     kind: String,

@@ -53,7 +53,7 @@ pub struct Fair {
 }
 
 /// A change without a final state.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct Open {
     key: String,
     kind: String,

@@ -21,7 +21,7 @@ use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::{json_rows, link_is_unproved};
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json as value};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use std::collections::BTreeSet;
 
 /// Number of SKUs known to exist that are requested beside SKUs that may be gone.
