@@ -38,18 +38,18 @@ impl CliContext {
 
     /// Opens the database beside the holder of its lock.
     pub(super) async fn open_store(&self) -> Result<Store, CommandFailure> {
-        Ok(Store::open_beside(&self.config()?.database.path).await?)
+        Ok(Store::open_beside(self.config()?.database.location()?).await?)
     }
 
     /// Opens the database; creates or migrates it first if the lock is free.
     pub(super) async fn open_or_create_store(&self) -> Result<Store, CommandFailure> {
-        let path = self.config()?.database.path;
-        match DatabaseLock::acquire(&path) {
-            Ok(lock) => Store::open(&path, &lock).await?.close().await?,
+        let location = self.config()?.database.location()?;
+        match DatabaseLock::acquire(location.path()) {
+            Ok(lock) => Store::open(&location, &lock).await?.close().await?,
             Err(LockError::Held { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(Store::open_beside(&path).await?)
+        Ok(Store::open_beside(&location).await?)
     }
 
     /// Returns a new key of the time and the process id.

@@ -30,6 +30,7 @@ use self::commands::outbox::{self, plan, ship, tracking};
 use self::commands::stock::{explain, levels, quantity, verify};
 use self::commands::tracked::{order, quarantine, sku};
 use self::output::OutputArgs;
+use crate::config::KeyError;
 use crate::exec::JobError;
 use crate::projection::ProjectionError;
 use crate::store::{LockError, StoreError};
@@ -182,7 +183,7 @@ macro_rules! failures_of {
         }
     )+};
 }
-failures_of!(StoreError, LockError, ProjectionError, JobError, LoggingError);
+failures_of!(StoreError, KeyError, LockError, ProjectionError, JobError, LoggingError);
 
 /// Parses the command line, runs the command and returns its exit code.
 pub fn main() -> ExitCode {

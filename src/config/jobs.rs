@@ -45,6 +45,13 @@ impl JobsConfig {
         enabled.map(|(kind, job)| (*kind, job.schedule.clone())).collect()
     }
 
+    /// A server's database is copied by the server's own tools.
+    pub(super) fn disable_backup(&mut self) {
+        if let Some(backup) = self.by_kind.get_mut(&JobKind::Backup) {
+            backup.enabled = false;
+        }
+    }
+
     /// Reads the section. `None` comes with a problem.
     pub(super) fn from_table(table: &mut SectionReader<'_>) -> Option<Self> {
         table.refuse_key(JobKind::Push.as_str(), "`push` has no schedule: new changes start it");

@@ -11,6 +11,10 @@
 //!
 //! The choice is made at start. A key missing at its source is an error; another source is not tried, because
 //! it may hold an outdated key.
+//!
+//! The password of a database server is looked for in the same order: `TALLYD_DATABASE__PASSWORD`,
+//! `password_file`, the credential `database-password`, the file `database-password`. It may be missing, unless
+//! `password_file` names it: a server may know the user by its socket or its certificate.
 
 use secrecy::{ExposeSecret, SecretString};
 use std::os::unix::fs::PermissionsExt;
@@ -27,6 +31,12 @@ const GATEWAY_KEY: KeyNames = KeyNames {
     variable: "TALLYD_SERVICE__GATEWAY_KEY",
     key: "gateway_key_file",
     file: "gateway-key",
+};
+const DATABASE_PASSWORD: KeyNames = KeyNames {
+    what: "database password",
+    variable: "TALLYD_DATABASE__PASSWORD",
+    key: "password_file",
+    file: "database-password",
 };
 const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// The directory of the packaged configuration, for a configuration that is not in a file.
@@ -111,6 +121,34 @@ impl KeySource {
     }
 }
 
+/// The source of the password for a database server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PasswordSource {
+    location: KeyLocation,
+    is_named: bool,
+}
+
+impl PasswordSource {
+    pub(super) fn new(file: Option<PathBuf>, key_context: &KeyContext) -> Self {
+        let is_named = file.is_some();
+        Self { location: KeyLocation::choose_location(DATABASE_PASSWORD, file, key_context), is_named }
+    }
+
+    /// Reads the password; `None` if there is none.
+    ///
+    /// # Errors
+    /// Fails if the file is empty or cannot be read, or is named in the configuration and does not exist.
+    pub fn read_password(&self) -> Result<Option<SecretString>, KeyError> {
+        if let (KeyLocation::File(path) | KeyLocation::Credential(path), false) =
+            (&self.location, self.is_named)
+            && matches!(path.try_exists(), Ok(false))
+        {
+            return Ok(None);
+        }
+        self.location.read_line(DATABASE_PASSWORD).map(Some)
+    }
+}
+
 pub(super) type EnvVariables = Vec<(String, String)>;
 
 /// The inputs of the choice besides the file's own keys.
@@ -124,7 +162,12 @@ impl KeyContext {
     ///
     /// The keys therefore never enter the tree of values, parts of which are shown in errors.
     pub(super) fn split_variables(environment: EnvVariables, file: Option<&Path>) -> (Self, EnvVariables) {
-        let key_variables = [INTEGRATION_KEY.variable, GATEWAY_KEY.variable, CREDENTIALS_VARIABLE];
+        let key_variables = [
+            INTEGRATION_KEY.variable,
+            GATEWAY_KEY.variable,
+            DATABASE_PASSWORD.variable,
+            CREDENTIALS_VARIABLE,
+        ];
         let (variables, rest) =
             environment.into_iter().partition(|(name, _)| key_variables.contains(&name.as_str()));
         let directory = file.and_then(Path::parent).unwrap_or(Path::new(CONFIG_DIRECTORY)).to_owned();
@@ -149,31 +192,44 @@ impl KeyLocation {
     }
 
     fn read_key(&self, name: KeyNames, warnings: &mut Vec<String>) -> Result<SecretString, KeyError> {
-        let (location, text) = match self {
-            Self::Given(key) => (name.variable.to_owned(), Ok(key.clone())),
-            Self::File(path) | Self::Credential(path) => {
-                (path.display().to_string(), std::fs::read_to_string(path).map(SecretString::from))
-            }
-        };
-        let failed = |why: String| KeyError { what: name.what, location: location.clone(), why };
-        let text = text.map_err(|error| match self {
-            Self::File(_) => {
-                failed(format!("{error}; write the key there, or name another file in `{}`", name.key))
-            }
-            Self::Given(_) | Self::Credential(_) => failed(error.to_string()),
-        })?;
+        let key = self.read_line(name)?;
         if let Self::File(path) = self {
             warnings.extend(permission_warning(path));
         }
-        let key = text.expose_secret().trim_end_matches(['\n', '\r']);
-        if key.is_empty() {
+        if !key.expose_secret().chars().all(|c| c.is_ascii_graphic()) {
+            let why = "it contains a space, a line break or a character that no header can contain";
+            return Err(KeyError { what: name.what, location: self.to_text(name), why: why.into() });
+        }
+        Ok(key)
+    }
+
+    fn to_text(&self, name: KeyNames) -> String {
+        match self {
+            Self::Given(_) => name.variable.to_owned(),
+            Self::File(path) | Self::Credential(path) => path.display().to_string(),
+        }
+    }
+
+    /// Reads the text without the line break at its end.
+    fn read_line(&self, name: KeyNames) -> Result<SecretString, KeyError> {
+        let text = match self {
+            Self::Given(key) => Ok(key.clone()),
+            Self::File(path) | Self::Credential(path) => {
+                std::fs::read_to_string(path).map(SecretString::from)
+            }
+        };
+        let failed = |why: String| KeyError { what: name.what, location: self.to_text(name), why };
+        let text = text.map_err(|error| match self {
+            Self::File(_) => {
+                failed(format!("{error}; write it there, or name another file in `{}`", name.key))
+            }
+            Self::Given(_) | Self::Credential(_) => failed(error.to_string()),
+        })?;
+        let line = text.expose_secret().trim_end_matches(['\n', '\r']);
+        if line.is_empty() {
             return Err(failed("it is empty".into()));
         }
-        if !key.chars().all(|c| c.is_ascii_graphic()) {
-            let why = "it contains a space, a line break or a character that no header can contain";
-            return Err(failed(why.into()));
-        }
-        Ok(key.into())
+        Ok(line.into())
     }
 }
 

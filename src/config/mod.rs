@@ -18,7 +18,7 @@ mod units;
 
 pub use address::ProxyUrl;
 pub use jobs::JobsConfig;
-pub use keys::{KeyError, KeySource, LoadedKeys};
+pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
 pub use problem::{ConfigError, ConfigProblem};
 pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig};
 
@@ -36,7 +36,7 @@ pub struct Config {
     pub service: ServiceConfig,
     /// `[limits]`: the account's limits.
     pub limits: LimiterSettings,
-    /// `[database]`: the database file.
+    /// `[database]`: the database.
     pub database: DatabaseConfig,
     /// `[quantities]`: the rules for merging and braking stock.
     pub quantities: QuantitySettings,
@@ -122,9 +122,13 @@ impl Config {
         let config = SectionReader::read_table(&mut report, String::new(), tree, |root| {
             let service = root.read_section("service", |table| ServiceConfig::from_table(table, key_context));
             let limits = root.read_section("limits", sections::read_limits);
-            let database = root.read_section("database", DatabaseConfig::from_table);
+            let database =
+                root.read_section("database", |table| DatabaseConfig::from_table(table, key_context));
             let quantities = root.read_section("quantities", sections::read_quantities);
-            let jobs = root.read_section("jobs", JobsConfig::from_table);
+            let mut jobs = root.read_section("jobs", JobsConfig::from_table);
+            if let (Some(jobs), Some(_)) = (&mut jobs, &database.server) {
+                jobs.disable_backup();
+            }
             let journal = root.read_section("journal", sections::read_retention);
             let backup = root.read_section("backup", BackupConfig::from_table);
             let metrics_file = root.read_section("metrics", sections::read_metrics_file);

@@ -179,6 +179,16 @@ impl<'a> SectionReader<'a> {
         self.push_problem(key, false, Some(value.to_string()), why);
     }
 
+    /// Refuses `key` if its text holds a secret, which is not shown.
+    pub(super) fn refuse_key_if(&mut self, key: &str, has_secret: impl Fn(&str) -> bool, why: &str) {
+        let found = self.values.get(key).cloned().map(ConfigValue::from);
+        if let Some(ConfigValue::Text(text) | ConfigValue::FromEnvironment(text)) = found
+            && has_secret(&text)
+        {
+            self.refuse_key(key, why);
+        }
+    }
+
     /// Refuses `key` if present. Its value is not shown, because it may be a secret.
     pub(super) fn refuse_key(&mut self, key: &str, why: &str) {
         if let Some(found) = self.values.remove(key).map(ConfigValue::from) {

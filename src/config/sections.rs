@@ -4,7 +4,7 @@
 //! `config/tallyd.toml` explains the keys to the operator.
 
 use super::address::{self, ProxyUrl};
-use super::keys::{KeyContext, KeySource};
+use super::keys::{KeyContext, KeyError, KeySource, PasswordSource};
 use super::reader::SectionReader;
 use crate::client::HeaderNames;
 use crate::exec::{JournalRetention, QuantitySettings};
@@ -13,6 +13,7 @@ use crate::model::WarehouseId;
 use crate::model::time::DAY;
 use crate::reconcile::CountPolicy;
 use crate::reconcile::brake::BrakeSettings;
+use crate::store::{DatabaseLocation, PostgresDatabase, url_has_password};
 use crate::telemetry::LogFormat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -109,21 +110,51 @@ pub(super) fn read_limits(table: &mut SectionReader<'_>) -> LimiterSettings {
     limits
 }
 
-/// `[database]`: the database file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `[database]`: the database file, or the schema on a server.
+#[derive(Clone, Debug, PartialEq)]
 pub struct DatabaseConfig {
-    /// The path of the database; its lock and write-ahead log are beside it.
+    /// The path of the database; its lock and write-ahead log are beside it. With a server, only the lock and
+    /// the position file of this host are.
     pub path: PathBuf,
+    /// The schema on a PostgreSQL server, and the source of the password.
+    pub server: Option<(PostgresDatabase, PasswordSource)>,
     /// True if the disk moves between machines; another machine is then no sign of a restored copy.
     pub moves_between_hosts: bool,
 }
 
 impl DatabaseConfig {
-    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
+    pub(super) fn from_table(table: &mut SectionReader<'_>, key_context: &KeyContext) -> Self {
+        let why =
+            "this file must not contain a password; write it to its own file and name it in `password_file`";
+        table.refuse_key("password", why);
+        table.refuse_key_if("url", url_has_password, why);
+        let path = table.read_parsed("path", "/var/lib/tallyd/tallyd.db", parse_path);
+        let schema = table.read_parsed("schema", "tallyd", PostgresDatabase::check_schema);
+        let server = table.read_optional("url", |url| PostgresDatabase::new(url, &schema));
+        let password_file = table.read_optional("password_file", parse_path);
         Self {
-            path: table.read_parsed("path", "/var/lib/tallyd/tallyd.db", parse_path),
+            path,
+            server: server.map(|server| (server, PasswordSource::new(password_file, key_context))),
             moves_between_hosts: table.read_flag("moves_between_hosts", false),
         }
+    }
+
+    /// Returns the location of the database without the password, for messages.
+    pub fn to_text(&self) -> String {
+        match &self.server {
+            Some((server, _)) => server.to_string(),
+            None => self.path.display().to_string(),
+        }
+    }
+
+    /// Returns the location of the database, with the password read now.
+    ///
+    /// # Errors
+    /// Fails if the password cannot be read.
+    pub fn location(&self) -> Result<DatabaseLocation, KeyError> {
+        let Some((server, password)) = &self.server else { return Ok(self.path.clone().into()) };
+        let server = server.clone().with_password(password.read_password()?);
+        Ok(DatabaseLocation::on_server(server, &self.path))
     }
 }
 

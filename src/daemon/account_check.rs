@@ -40,7 +40,7 @@ impl AccountIdentity {
                 return Err(StartError::OtherAccount {
                     base_url: self.base_url.clone(),
                     known: known.len(),
-                    database: context.store.path().to_owned(),
+                    database: context.store.location().clone(),
                 });
             }
         }

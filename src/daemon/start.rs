@@ -73,7 +73,7 @@ impl Daemon {
         options: StoreOptions,
     ) -> Result<Self, StartError> {
         let lock = DatabaseLock::acquire(&config.database.path)?;
-        let may_retry = if options.retries_forever { StoreError::is_busy_or_full } else { |_: &_| false };
+        let may_retry = if options.retries_forever { StoreError::delays_start } else { |_: &_| false };
         let (store, limiter, session_id) = loop {
             let attempt = open_database(&config, &clock, &lock, options.clone()).await;
             if let Some(opened) = check_attempt("open the database", may_retry, &*clock, attempt).await? {
@@ -244,7 +244,7 @@ async fn open_database(
     lock: &DatabaseLock,
     opening: StoreOptions,
 ) -> Result<(Store, Limiter, i64), StartError> {
-    let store = Store::open_with(&config.database.path, lock, opening).await?;
+    let store = Store::open_with(config.database.location()?, lock, opening).await?;
     let host = match machine_id() {
         Some(id) => Some(store.account_binding().await?.host_digest(&id)),
         None => None,

@@ -1,6 +1,7 @@
-//! Errors that prevent or end a start of the daemon, and the retry after a locked database or a full disk.
+//! Errors that prevent or end a start of the daemon, and the retry after a locked database, a full disk or a
+//! server that is away.
 //!
-//! A running daemon survives both. If a start failed instead, systemd would restart it ten times within ten
+//! A running daemon survives these. If a start failed instead, systemd would restart it ten times within ten
 //! minutes and then leave it stopped (`StartLimitBurst=` in systemd/tallyd.service).
 
 use super::systemd;
@@ -9,9 +10,8 @@ use crate::config::KeyError;
 use crate::model::Clock;
 use crate::projection::ProjectionError;
 use crate::schedule::DriverError;
-use crate::store::{LockError, StoreError};
+use crate::store::{DatabaseLocation, LockError, StoreError};
 use crate::telemetry::event;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The pause between two attempts. Each attempt also waits for the lock itself.
@@ -40,17 +40,17 @@ pub enum StartError {
     Schedule(#[from] DriverError),
     /// The database belongs to another account.
     #[error(
-        "the platform at {base_url} lists none of the {known} warehouse(s) in {}, so it is another account and \
-         nothing was sent: restore the right key and address, or name a new file in `database.path`",
-        database.display()
+        "the platform at {base_url} lists none of the {known} warehouse(s) in {database}, so it is another account \
+         and nothing was sent: restore the right key and address, or name a new database in `{}`",
+        database.setting()
     )]
     OtherAccount {
         /// The address of the platform.
         base_url: String,
         /// The number of warehouses in the database.
         known: usize,
-        /// The path of the database.
-        database: PathBuf,
+        /// The database.
+        database: DatabaseLocation,
     },
     /// The account could not be checked. The start goes on; a probe repeats the check.
     #[error("{0}")]

@@ -33,8 +33,13 @@ impl ClaimGate {
         GateGuard(self)
     }
 
-    fn retry<'a>(&'a self, clock: &'a dyn Clock, action: &'static str) -> CommitRetry<'a> {
-        CommitRetry { gate: self, clock, action, delays: RetryDelays::page_retry(), guard: None }
+    fn retry<'a>(
+        &'a self,
+        clock: &'a dyn Clock,
+        action: &'static str,
+        may_repeat: fn(&StoreError) -> bool,
+    ) -> CommitRetry<'a> {
+        CommitRetry { gate: self, clock, action, may_repeat, delays: RetryDelays::page_retry(), guard: None }
     }
 
     /// Returns true if no answer waits for its commit.
@@ -59,18 +64,19 @@ struct CommitRetry<'a> {
     gate: &'a ClaimGate,
     clock: &'a dyn Clock,
     action: &'static str,
+    may_repeat: fn(&StoreError) -> bool,
     delays: RetryDelays,
     guard: Option<GateGuard<'a>>,
 }
 
 impl CommitRetry<'_> {
-    /// Returns the result of an attempt; `None`, after a pause, if the error is transient.
+    /// Returns the result of an attempt; `None`, after a pause, if it may be repeated.
     ///
     /// The claim gate opens with the final result, even if this value lives on. A run that waits for a lock
     /// at its begin would otherwise block itself.
     async fn check_attempt<T>(&mut self, attempt: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         let error = match attempt {
-            Err(error) if error.is_transient() => error,
+            Err(error) if (self.may_repeat)(&error) => error,
             result => {
                 self.guard = None;
                 return result.map(Some);
@@ -96,7 +102,26 @@ impl JobContext {
         action: &'static str,
         attempt: impl Fn() -> F,
     ) -> Result<T, StoreError> {
-        let mut retry = self.claim_gate.retry(&*self.clock, action);
+        self.repeat_while(action, StoreError::is_transient, attempt).await
+    }
+
+    /// Repeats like [`JobContext::retry_commit`], and also after a commit of which the reply was lost. The
+    /// attempt must have no further effect if that commit was made.
+    pub(crate) async fn retry_conclusion<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        action: &'static str,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        self.repeat_while(action, |error| error.is_transient() || error.is_commit_unknown(), attempt).await
+    }
+
+    async fn repeat_while<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        action: &'static str,
+        may_repeat: fn(&StoreError) -> bool,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        let mut retry = self.claim_gate.retry(&*self.clock, action, may_repeat);
         loop {
             if let Some(done) = retry.check_attempt(attempt().await).await? {
                 return Ok(done);
@@ -158,7 +183,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_pauses_between_attempts_pass_by_the_injected_clock() {
         let (gate, clock) = (ClaimGate::default(), NoWait::default());
-        let (mut retry, begun) = (gate.retry(&clock, "write"), tokio::time::Instant::now());
+        let (mut retry, begun) =
+            (gate.retry(&clock, "write", StoreError::is_transient), tokio::time::Instant::now());
         for _ in 0..3 {
             assert!(retry.check_attempt::<()>(Err(full())).await.unwrap().is_none());
         }
@@ -169,7 +195,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_gate_is_shut_from_the_first_failure_until_it_commits() {
         let (gate, clock) = (ClaimGate::default(), NoWait::default());
-        let (mut one, mut two) = (gate.retry(&clock, "write"), gate.retry(&clock, "write"));
+        let (mut one, mut two) = (
+            gate.retry(&clock, "write", StoreError::is_transient),
+            gate.retry(&clock, "write", StoreError::is_transient),
+        );
         assert!(one.check_attempt::<()>(Err(full())).await.unwrap().is_none());
         assert!(two.check_attempt::<()>(Err(full())).await.unwrap().is_none());
         assert_eq!(one.check_attempt(Ok(7)).await.unwrap(), Some(7));
@@ -187,8 +216,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_cannot_pass_is_not_repeated() {
         let (gate, clock) = (ClaimGate::default(), NoWait::default());
-        let damaged = StoreError::Missing { path: PathBuf::from("t.db") };
-        assert!(gate.retry(&clock, "write").check_attempt::<()>(Err(damaged)).await.is_err());
+        let damaged = StoreError::Missing { database: PathBuf::from("t.db").into() };
+        assert!(
+            gate.retry(&clock, "write", StoreError::is_transient)
+                .check_attempt::<()>(Err(damaged))
+                .await
+                .is_err()
+        );
         assert!(gate.is_open());
     }
 }

@@ -95,7 +95,7 @@ pub(crate) async fn run_recorded(
     let finished = FinishedRun::new(context, job, run, started, work(run).await);
     let (outcome, summary, ended) = (finished.outcome, &finished.summary, context.now());
     let end = || end_run(context, run, (kind, RunEnd::Pass), (outcome, summary), ended);
-    context.retry_commit("end a run", end).await?;
+    context.retry_conclusion("end a run", end).await?;
     finished.log_finished();
     Ok(finished)
 }

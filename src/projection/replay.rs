@@ -4,7 +4,9 @@
 
 use super::{ProjectionError, apply};
 use crate::model::{Position, Timestamp};
-use crate::store::{Durability, FACT_TABLES, FactRow, JournalReader, Store, TableComparison};
+use crate::store::{
+    DatabaseLocation, Durability, FACT_TABLES, FactRow, JournalReader, Store, TableComparison,
+};
 use std::path::Path;
 
 /// Positions projected in one transaction. More would cost memory for their bodies, fewer would cost commits.
@@ -37,14 +39,17 @@ pub struct ReplayReport {
 
 impl JournalReplay {
     /// Starts with an empty mirror in the new file `into`, over the journal of `live`.
-    pub async fn start_empty(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
+    pub async fn start_empty(
+        live: impl Into<DatabaseLocation>,
+        into: &Path,
+    ) -> Result<Self, ProjectionError> {
         let journal = Self::open_journal(live).await?;
         let mirror = Store::create_unlocked(into).await?;
         Ok(Self { journal, mirror, at: Position(0) })
     }
 
     /// Continues with the mirror in `into` of an earlier replay of the same journal.
-    pub async fn resume(live: &Path, into: &Path) -> Result<Self, ProjectionError> {
+    pub async fn resume(live: impl Into<DatabaseLocation>, into: &Path) -> Result<Self, ProjectionError> {
         let journal = Self::open_journal(live).await?;
         let mirror = Store::open_unlocked(into).await?;
         let at = mirror.journal_position().await?;
@@ -98,7 +103,7 @@ impl JournalReplay {
     }
 
     /// Continues over the present state of the journal.
-    pub(crate) async fn reopen_journal(self, live: &Path) -> Result<Self, ProjectionError> {
+    pub(crate) async fn reopen_journal(self, live: &DatabaseLocation) -> Result<Self, ProjectionError> {
         Ok(Self { journal: JournalReader::open(live).await?, ..self })
     }
 
@@ -131,8 +136,11 @@ impl JournalReplay {
         let mut replayed = JournalReader::open(into).await?;
         let mut tables = Vec::with_capacity(FACT_TABLES.len());
         for table in FACT_TABLES {
-            let live = journal.fact_rows(table, &[]).await?;
-            tables.push(TableComparison::compare(table.name, &live, &replayed.fact_rows(table, &[]).await?));
+            let (live, replayed) = match journal.is_on_server() {
+                true => (journal.common_fact_rows(table).await?, replayed.common_fact_rows(table).await?),
+                false => (journal.fact_rows(table, &[]).await?, replayed.fact_rows(table, &[]).await?),
+            };
+            tables.push(TableComparison::compare(table.name, &live, &replayed));
         }
         Ok(ReplayReport { position: at, tables })
     }

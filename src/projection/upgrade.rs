@@ -8,9 +8,8 @@
 
 use super::{JournalReplay, PROJECTION_VERSION, ProjectionError, apply};
 use crate::model::Timestamp;
-use crate::store::{JournalReader, PROJECTION_CHANGED, Store, WriteTransaction};
+use crate::store::{DatabaseLocation, JournalReader, PROJECTION_CHANGED, Store, WriteTransaction};
 use serde_json::json;
-use std::path::Path;
 
 /// Upgrades the mirror if another projection version recorded it. Returns that version, and the number of
 /// exchanges with parked records that were projected again. Must run first in the transaction that begins the
@@ -20,7 +19,7 @@ pub(crate) async fn upgrade_projection(
     write: &mut WriteTransaction,
     at: Timestamp,
 ) -> Result<Option<(i64, usize)>, ProjectionError> {
-    let mut journal = JournalReader::open(store.path()).await?;
+    let mut journal = JournalReader::open(store.location()).await?;
     let Some(from) = journal.projection_version().await?.filter(|from| *from != PROJECTION_VERSION) else {
         return Ok(None);
     };
@@ -40,7 +39,9 @@ pub(crate) async fn upgrade_projection(
 
 impl JournalReplay {
     /// Opens the journal of a live database; refuses one of another projection version.
-    pub(super) async fn open_journal(live: &Path) -> Result<JournalReader, ProjectionError> {
+    pub(super) async fn open_journal(
+        live: impl Into<DatabaseLocation>,
+    ) -> Result<JournalReader, ProjectionError> {
         let mut journal = JournalReader::open(live).await?;
         let other = journal.projection_version().await?.filter(|by| *by != PROJECTION_VERSION);
         other.map_or(Ok(journal), |by| {

@@ -199,7 +199,7 @@ async fn complete_call(
     answer: &AnsweredExchange,
     recorder: &impl RecordAnswer,
 ) -> Result<Vec<ChangeOutcome>, StoreError> {
-    context.retry_commit(RECORD_ANSWER, || try_complete_call(context, answer, recorder)).await
+    context.retry_conclusion(RECORD_ANSWER, || try_complete_call(context, answer, recorder)).await
 }
 
 async fn try_complete_call(

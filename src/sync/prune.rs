@@ -68,7 +68,7 @@ pub async fn prune_journal(
     let by_age = match jump {
         Some(_) => Position(0),
         None => {
-            JournalReader::open(store.path()).await?.position_at(now.minus(retention.keep_bodies)).await?
+            JournalReader::open(store.location()).await?.position_at(now.minus(retention.keep_bodies)).await?
         }
     };
     let mut write = store.begin_write(Durability::Full).await?;
@@ -93,12 +93,12 @@ async fn prune_proved(
     now: Timestamp,
 ) -> Result<PruneReport, JobError> {
     let rebuilt = RebuiltFile::new(store);
-    let mut replay = JournalReplay::start_empty(store.path(), &rebuilt.0).await?;
+    let mut replay = JournalReplay::start_empty(store.location(), &rebuilt.0).await?;
     let end = replay.last_position(None).await?;
     replay.project_to(end, &mut |_| {}).await?;
     // From here to the commit no other writer runs; the rest of the journal is short.
     let mut write = store.begin_write(Durability::Full).await?;
-    let mut replay = replay.reopen_journal(store.path()).await?;
+    let mut replay = replay.reopen_journal(store.location()).await?;
     let end = replay.last_position(None).await?;
     replay.project_to(end, &mut |_| {}).await?;
     let replayed = replay.compare_mirrors(&rebuilt.0).await?;

@@ -188,6 +188,17 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
         ("[jobs.backup]\ntimezone = \"Europe/Berlni\"", "did you mean `Europe/Berlin`?"),
         ("[log]\nformat = \"jsn\"", "log.format = \"jsn\": write one of json, text; did you mean `json`?"),
         ("[database]\npath = \"\"", "database.path = \"\": write a path"),
+        (
+            "[database]\nurl = \"postgres://me:word@db/stock\"",
+            "database.url: this file must not contain a password; write it to its own file",
+        ),
+        (
+            "[database]\nurl = \"postgres://me@db/stock?sslmode=require\"",
+            "is always verified: leave out `sslmode`",
+        ),
+        ("[database]\nurl = \"postgres://me@db\"", "it names no database"),
+        ("[database]\nschema = \"North\"", "database.schema = \"North\": a schema's name has at most 63"),
+        ("[database]\npassword = \"word\"", "database.password: this file must not contain a password"),
         ("[service.headers]\ngateway_key = \"application-id\"", "the three names must differ"),
         ("jobs = 3", "service.jobs: there is no such key"),
     ];
@@ -197,7 +208,17 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
         assert_eq!(error.problems.len(), 1, "{lines}: {error}");
         assert!(error.to_string().contains(expected), "{lines}: {error}");
         assert!(error.to_string().contains("tallyd.toml: 1 problem\n"), "{error}");
+        assert!(!error.to_string().contains("word\""), "a password is not shown: {error}");
+        assert!(!error.to_string().contains(":word"), "a password is not shown: {error}");
     }
+}
+
+#[test]
+fn a_database_on_a_server_has_no_backup_job() {
+    let config = load(&format!("{BASE}[database]\nurl = \"postgres://me@db/stock\"\n"), &[]).unwrap();
+    assert_eq!(config.database.to_text(), "postgres://me@db/stock, schema tallyd");
+    assert!(!config.jobs.by_kind[&JobKind::Backup].enabled);
+    assert!(load(BASE, &[]).unwrap().jobs.by_kind[&JobKind::Backup].enabled);
 }
 
 #[test]
@@ -308,6 +329,29 @@ mod keys {
         for (text, environment, expected) in cases {
             assert_eq!(read(text, &environment), Ok((expected.into(), "gateway".into(), 0)));
         }
+    }
+
+    #[test]
+    fn the_password_of_a_server_may_be_missing_unless_the_configuration_names_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!("{BASE}[database]\nurl = \"postgres://me@db/stock\"\n");
+        let named = format!("{text}password_file = {:?}\n", directory.path().join("named"));
+        let credentials = ("CREDENTIALS_DIRECTORY", directory.path().to_str().unwrap());
+        let read = |text: &str, environment: &[(&str, &str)]| {
+            let (_, source) = load(text, environment).unwrap().database.server.unwrap();
+            let read = source.read_password().map_err(|error| error.to_string())?;
+            Ok::<_, String>(read.map(|password| password.expose_secret().to_owned()))
+        };
+        assert_eq!(read(&text, &[credentials]), Ok(None));
+        assert!(
+            read(&named, &[credentials]).unwrap_err().contains("the database password cannot be read from")
+        );
+        write(directory.path(), "database-password", "with a space\n", 0o400);
+        assert_eq!(read(&text, &[credentials]), Ok(Some("with a space".into())));
+        write(directory.path(), "named", "from-file", 0o400);
+        assert_eq!(read(&named, &[credentials]), Ok(Some("from-file".into())));
+        let variable = ("TALLYD_DATABASE__PASSWORD", "from-environment");
+        assert_eq!(read(&named, &[credentials, variable]), Ok(Some("from-environment".into())));
     }
 
     #[test]

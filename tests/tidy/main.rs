@@ -29,7 +29,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("projection", &["model", "journal", "client", "store"]),
     ("exec", &["model", "outbox", "reconcile", "journal", "limiter", "client", "store", "projection"]),
     // It reads sections into the settings of the rooms that use them.
-    ("config", &["model", "schedule", "telemetry", "reconcile", "limiter", "client", "exec"]),
+    ("config", &["model", "schedule", "telemetry", "reconcile", "limiter", "client", "exec", "store"]),
     (
         "sync",
         &["model", "outbox", "reconcile", "journal", "schedule", "client", "store", "projection", "exec"],

@@ -88,7 +88,7 @@ async fn ask_daemon(
     clock: Arc<dyn Clock>,
     request: &ControlRequest,
 ) -> Result<Value, ControlError> {
-    let store = Store::open_beside(&config.database.path).await?;
+    let store = Store::open_beside(config.database.location().map_err(StartError::from)?).await?;
     let (kind, input) = request.to_columns();
     let mut watch = store.watch_writes();
     let mut write = store.begin_write(Durability::Normal).await?;

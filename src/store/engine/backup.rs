@@ -48,6 +48,11 @@ impl Store {
         at: Timestamp,
         progress: impl Fn(u64, u64) + Send,
     ) -> Result<VerifiedCopy> {
+        if self.location().server().is_some() {
+            let reason = "the database is on a PostgreSQL server, which has its own copies: `pg_dump` of the schema, or \
+                          `pg_basebackup` with archived WAL (docs/backup.md)";
+            return Err(StoreError::Copy { path: to.to_owned(), reason: reason.into() });
+        }
         if to.exists() {
             let reason =
                 "a file of this name exists; choose another name, because backups never overwrite a file";
@@ -139,7 +144,7 @@ fn is_scheduled_copy(path: &Path) -> bool {
 
 async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection> {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
-    options.busy_timeout(Duration::from_secs(10)).connect().await.opening(path)
+    options.busy_timeout(Duration::from_secs(10)).connect().await.opening(&path.into())
 }
 
 /// Checks the copy, compares it with the original, and marks it.

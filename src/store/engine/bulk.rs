@@ -59,7 +59,9 @@ impl BulkInsert {
     ) -> Result<u64, sqlx::Error> {
         match to {
             Connection::Sqlite(to) => self.insert_into_sqlite(to, first, (rows, are), bind).await,
-            Connection::Postgres(to) => self.insert_into_postgres(to, first, rows, bind).await,
+            Connection::Postgres(to) => {
+                self.insert_into_postgres(&mut to.connection, first, rows, bind).await
+            }
         }
     }
 

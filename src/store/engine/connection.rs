@@ -4,6 +4,7 @@
 //! for each other. Round trips to the connection's thread dominate the cost of a small statement. With the
 //! pool, a transaction of one statement took twice the time and a read three times (`docs/performance.md`).
 
+use super::error::{commit_unknown, is_connection_lost};
 use super::postgres;
 use super::values::{SqlRow, SqlValues};
 use crate::store::Durability;
@@ -23,10 +24,33 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(in crate::store) enum Connection {
     Sqlite(SqliteConnection),
-    Postgres(PgConnection),
+    Postgres(ServerConnection),
+}
+
+/// Connection to a server.
+#[derive(Debug)]
+pub(in crate::store) struct ServerConnection {
+    pub(super) connection: PgConnection,
+    /// True if the server is away or ended the connection. It serves no other statement then.
+    is_lost: bool,
+}
+
+impl ServerConnection {
+    /// Notes a lost connection after a statement, and marks the error if the statement may have committed.
+    fn note_loss<T>(&mut self, statement: &str, result: sqlx::Result<T>) -> sqlx::Result<T> {
+        result.map_err(|error| {
+            let is_lost = is_connection_lost(&error);
+            self.is_lost |= is_lost;
+            if is_lost && statement == "COMMIT" { commit_unknown(error) } else { error }
+        })
+    }
 }
 
 impl Connection {
+    pub(super) fn postgres(connection: PgConnection) -> Self {
+        Self::Postgres(ServerConnection { connection, is_lost: false })
+    }
+
     /// Runs a text and returns the rows of all its statements.
     pub(super) async fn rows<R: SqlRow>(
         &mut self,
@@ -37,12 +61,13 @@ impl Connection {
             Self::Sqlite(connection) => {
                 sqlx::query_as_with(sql, values.into_sqlite()?).fetch_all(connection).await
             }
-            Self::Postgres(connection) => {
+            Self::Postgres(server) => {
                 let mut rows = Vec::new();
                 for statement in postgres::statements(sql.into_sql_str().as_str()).iter() {
                     let values = values.to_postgres(&statement.values)?;
                     let query = sqlx::query_as_with(AssertSqlSafe(Arc::clone(&statement.text)), values);
-                    rows.extend(query.fetch_all(&mut *connection).await?);
+                    let found = query.fetch_all(&mut server.connection).await;
+                    rows.extend(server.note_loss(&statement.text, found)?);
                 }
                 Ok(rows)
             }
@@ -74,12 +99,13 @@ impl Connection {
                 let query = sqlx::query_with(sql, values.into_sqlite()?);
                 Ok(query.execute(connection).await?.rows_affected())
             }
-            Self::Postgres(connection) => {
+            Self::Postgres(server) => {
                 let mut changed = 0;
                 for statement in postgres::statements(sql.into_sql_str().as_str()).iter() {
                     let values = values.to_postgres(&statement.values)?;
                     let query = sqlx::query_with(AssertSqlSafe(Arc::clone(&statement.text)), values);
-                    changed += query.execute(&mut *connection).await?.rows_affected();
+                    let done = query.execute(&mut server.connection).await;
+                    changed += server.note_loss(&statement.text, done)?.rows_affected();
                 }
                 Ok(changed)
             }
@@ -91,7 +117,10 @@ impl Connection {
         let text = sqlx::raw_sql(sql);
         match self {
             Self::Sqlite(connection) => text.execute(connection).await.map(drop),
-            Self::Postgres(connection) => text.execute(connection).await.map(drop),
+            Self::Postgres(server) => {
+                let done = text.execute(&mut server.connection).await;
+                server.note_loss(sql, done).map(drop)
+            }
         }
     }
 
@@ -110,13 +139,17 @@ impl Connection {
     pub(super) async fn close(self) -> sqlx::Result<()> {
         match self {
             Self::Sqlite(connection) => connection.close().await,
-            Self::Postgres(connection) => connection.close().await,
+            Self::Postgres(server) => server.connection.close().await,
         }
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Postgres(ServerConnection { is_lost: true, .. }))
     }
 }
 
-/// The database that a slot connects to.
-#[derive(Clone, Debug)]
+/// The database that a slot connects to. It has no `Debug`, because the options hold a password.
+#[derive(Clone)]
 pub(super) enum ConnectTo {
     Sqlite(SqliteConnectOptions),
     Postgres(PgConnectOptions),
@@ -188,7 +221,12 @@ impl ConnectionSlot {
         &self,
         mut held: OwnedMutexGuard<SlotState>,
     ) -> Result<ConnectionGuard, sqlx::Error> {
-        if matches!(*held, SlotState::Unopened) {
+        let must_connect = match &*held {
+            SlotState::Unopened => true,
+            SlotState::Open(connection) => connection.is_lost(),
+            SlotState::Closed => false,
+        };
+        if must_connect {
             *held = SlotState::Open(self.connect().await?);
         }
         if self.yields_first {
@@ -204,7 +242,7 @@ impl ConnectionSlot {
     async fn connect(&self) -> Result<Connection, sqlx::Error> {
         let mut connection = match &self.to {
             ConnectTo::Sqlite(options) => options.connect().await?,
-            ConnectTo::Postgres(options) => return options.connect().await.map(Connection::Postgres),
+            ConnectTo::Postgres(options) => return options.connect().await.map(Connection::postgres),
         };
         if let Some(hook) = self.commit_hook.clone() {
             connection.lock_handle().await?.set_commit_hook(move || hook());

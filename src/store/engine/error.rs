@@ -1,5 +1,6 @@
 //! Errors of the database, with advice for the operator.
 
+use super::location::DatabaseLocation;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgDatabaseError;
 use std::path::{Path, PathBuf};
@@ -16,46 +17,56 @@ pub enum StoreError {
         #[source]
         source: sqlx::Error,
     },
-    /// The database file cannot be opened or prepared.
-    #[error("cannot open the database {path}: {source}{}", error_advice(source))]
+    /// The database cannot be opened or prepared.
+    #[error("cannot open the database {database}: {source}{}", opening_advice(database, source))]
     Open {
-        /// Path of the file.
-        path: PathBuf,
+        /// The database.
+        database: DatabaseLocation,
         /// Cause.
         #[source]
         source: sqlx::Error,
     },
     /// The schema cannot be migrated, or is newer than this program.
     #[error(
-        "cannot bring the database {path} up to date: {source}; \
+        "cannot bring the database {database} up to date: {source}; \
          if it was written by a newer tallyd, install that version again"
     )]
     Migrate {
-        /// Path of the file.
-        path: PathBuf,
+        /// The database.
+        database: DatabaseLocation,
         /// Cause.
         #[source]
         source: MigrateError,
     },
     /// The database was made by other migrations than those of this program.
     #[error(
-        "cannot open the database {path}: another version of tallyd created it with another schema \
-         (migration {version} differs), and this version does not convert it; nothing was changed. Keep the \
-         file and set `database.path` to a new one, or run the version of tallyd that wrote it"
+        "cannot open the database {database}: another version of tallyd created it with another schema \
+         (migration {version} differs), and this version does not convert it; nothing was changed. Keep it \
+         and set `{}` to a new one, or run the version of tallyd that wrote it",
+        database.setting()
     )]
     OtherSchema {
-        /// Path of the database file.
-        path: PathBuf,
+        /// The database.
+        database: DatabaseLocation,
         /// The first migration that differs.
         version: i64,
     },
     /// The database does not exist.
     #[error(
-        "there is no database at {path}: check `database.path`, or start `tallyd run` once, which creates it"
+        "there is no database at {database}: check `{}`, or start `tallyd run` once, which creates it",
+        database.setting()
     )]
     Missing {
-        /// Path of the file.
-        path: PathBuf,
+        /// The database.
+        database: DatabaseLocation,
+    },
+    /// The daemon cannot work with the server.
+    #[error("cannot use the database {database}: {reason}")]
+    UnusableServer {
+        /// The database.
+        database: DatabaseLocation,
+        /// Cause and remedy.
+        reason: String,
     },
     /// The file at the path is no longer the open database.
     #[error(
@@ -148,31 +159,55 @@ impl StoreError {
         move |source| Self::File { action, path: path.to_owned(), source }
     }
 
+    /// Returns a function that names the database that cannot be opened.
+    pub(super) fn of_opening(database: &DatabaseLocation) -> impl Fn(sqlx::Error) -> Self {
+        move |source| Self::Open { database: database.clone(), source }
+    }
+
     /// Returns true if the operation may succeed later without a repair of the database.
     ///
-    /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory and a
-    /// file that cannot be opened. It does not hold for damage and for constraint violations.
+    /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory, a file
+    /// that cannot be opened and a server that is away. It does not hold for damage, for constraint violations
+    /// and for a commit of which the reply was lost.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Sql { source, .. } => failure(source).is_some_and(|failure| failure != Failure::Damaged),
+            Self::Sql { source, .. } => failure(source)
+                .is_some_and(|failure| !matches!(failure, Failure::Damaged | Failure::CommitUnknown)),
             Self::LowDiskSpace { .. } => true,
             _ => false,
         }
     }
 
-    /// Returns true if another program must finish or free space must be made first.
-    ///
-    /// That holds for a lock and a full disk, also while the database is opened or migrated.
-    pub fn is_busy_or_full(&self) -> bool {
+    /// Returns true if the reply to a commit was lost, so that the commit may have been made.
+    pub fn is_commit_unknown(&self) -> bool {
+        self.failure() == Some(Failure::CommitUnknown)
+    }
+
+    /// Returns true if a start should wait: another program must finish, free space must be made, or the server
+    /// must come back.
+    pub fn delays_start(&self) -> bool {
+        matches!(self.failure(), Some(Failure::Busy | Failure::Full | Failure::Lost))
+    }
+
+    /// Returns true if another program holds a lock.
+    pub(super) fn is_busy(&self) -> bool {
+        self.failure() == Some(Failure::Busy)
+    }
+
+    fn failure(&self) -> Option<Failure> {
         let source = match self {
+            // An I/O error of a file's folder does not pass by itself.
+            Self::Open { database, source: sqlx::Error::Io(_) } if database.server().is_none() => {
+                return None;
+            }
             Self::Sql { source, .. } | Self::Open { source, .. } => source,
             Self::Migrate {
                 source: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
                 ..
             } => source,
-            _ => return false,
+            _ => return None,
         };
-        matches!(failure(source), Some(Failure::Busy | Failure::Full))
+        failure(source)
     }
 }
 
@@ -183,6 +218,8 @@ enum Failure {
     Busy,
     /// The connection to the server is gone, or the server stops or starts.
     Lost,
+    /// The connection was lost between a commit and its reply.
+    CommitUnknown,
     /// The disk is full.
     Full,
     NoMemory,
@@ -195,9 +232,27 @@ enum Failure {
     Damaged,
 }
 
+/// Loss of the connection between a commit and its reply.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection was lost at the commit, and the server may have made it: {0}")]
+struct CommitUnknown(sqlx::Error);
+
+/// Marks the error of a commit whose reply was lost.
+pub(super) fn commit_unknown(error: sqlx::Error) -> sqlx::Error {
+    sqlx::Error::AnyDriverError(Box::new(CommitUnknown(error)))
+}
+
+/// Returns true if the connection can serve no other statement.
+pub(super) fn is_connection_lost(error: &sqlx::Error) -> bool {
+    failure(error) == Some(Failure::Lost)
+}
+
 fn failure(error: &sqlx::Error) -> Option<Failure> {
     let refusal = match error {
         sqlx::Error::Database(refusal) => refusal,
+        sqlx::Error::AnyDriverError(error) if error.is::<CommitUnknown>() => {
+            return Some(Failure::CommitUnknown);
+        }
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => return Some(Failure::Lost),
         _ => return None,
     };
@@ -238,9 +293,22 @@ fn error_message(error: &sqlx::Error) -> String {
     }
 }
 
+const FOLDER_ADVICE: &str = "; check that the folder exists and that the user tallyd may write to it";
+
+/// Returns advice for a database that cannot be opened.
+fn opening_advice(database: &DatabaseLocation, error: &sqlx::Error) -> &'static str {
+    match (database.server(), failure(error)) {
+        (Some(_), Some(Failure::Lost)) => {
+            "; check that the server runs and that this host reaches it, or correct `database.url`"
+        }
+        (Some(_), None) => "; correct `database.url` and the password, or the rights on the server",
+        (None, Some(Failure::Lost)) => FOLDER_ADVICE,
+        _ => error_advice(error),
+    }
+}
+
 /// Returns advice for the result codes that an operator can act on.
 fn error_advice(error: &sqlx::Error) -> &'static str {
-    const FOLDER: &str = "; check that the folder exists and that the user tallyd may write to it";
     match failure(error) {
         Some(Failure::Busy) => "; another program holds a write transaction open: end it; no data is lost",
         Some(Failure::ReadOnly) => {
@@ -249,17 +317,20 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
         Some(Failure::Disk) => "; the disk reports an error: check the host's disk before anything else",
         Some(Failure::Damaged) => "; the file is damaged or no database: stop tallyd and restore a backup",
         Some(Failure::Full) => "; the disk is full: free space; work continues by itself",
-        Some(Failure::CannotOpen) => FOLDER,
-        Some(Failure::Lost) if matches!(error, sqlx::Error::Io(_)) => FOLDER,
-        Some(Failure::Lost | Failure::NoMemory) | None => "",
+        Some(Failure::CannotOpen) => FOLDER_ADVICE,
+        Some(Failure::Lost) => {
+            "; the server is away or ended the connection: tallyd connects again by itself"
+        }
+        Some(Failure::CommitUnknown) => "; tallyd ends, and its next start finds what was sent",
+        Some(Failure::NoMemory) | None => "",
     }
 }
 
 /// Adds the failed action to an error of a statement.
 pub(in crate::store) trait SqlContext<T> {
     fn context(self, action: &'static str) -> Result<T>;
-    /// Names the database file that cannot be opened.
-    fn opening(self, path: &Path) -> Result<T>;
+    /// Names the database that cannot be opened.
+    fn opening(self, database: &DatabaseLocation) -> Result<T>;
 }
 
 impl<T> SqlContext<T> for Result<T, sqlx::Error> {
@@ -267,7 +338,7 @@ impl<T> SqlContext<T> for Result<T, sqlx::Error> {
         self.map_err(|source| StoreError::Sql { action, source })
     }
 
-    fn opening(self, path: &Path) -> Result<T> {
-        self.map_err(|source| StoreError::Open { path: path.to_owned(), source })
+    fn opening(self, database: &DatabaseLocation) -> Result<T> {
+        self.map_err(StoreError::of_opening(database))
     }
 }

@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::error::SqlContext;
 use super::files::with_suffix;
+use super::location::DatabaseLocation;
 use super::postgres;
 use crate::store::{Result, StoreError};
 use sqlx::ConnectOptions as _;
@@ -30,7 +31,7 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
         .log_statements(tracing::log::LevelFilter::Trace);
     let Ok(connection) = options.connect().await else { return Ok(()) };
     let mut connection = Connection::Sqlite(connection);
-    let checked = check_applied(&mut connection, path).await;
+    let checked = check_applied(&mut connection, &path.into()).await;
     // A failed close loses nothing, because nothing was written.
     drop(connection.close().await);
     checked.or_else(|error| match error {
@@ -48,11 +49,11 @@ pub(super) fn of_engine(connection: &Connection) -> &'static Migrator {
 }
 
 /// Refuses a database whose schema is not exactly that of this program.
-pub(super) async fn check_schema(read: &mut Connection, path: &Path) -> Result<()> {
-    check_applied(read, path).await?;
+pub(super) async fn check_schema(read: &mut Connection, database: &DatabaseLocation) -> Result<()> {
+    check_applied(read, database).await?;
     let newest = of_engine(read).iter().map(|m| m.version).max();
     let sql = "SELECT max(version) FROM _sqlx_migrations WHERE success";
-    let applied: Option<(Option<i64>,)> = read.first_row(sql, ()).await.opening(path)?;
+    let applied: Option<(Option<i64>,)> = read.first_row(sql, ()).await.opening(database)?;
     let applied = applied.and_then(|(version,)| version);
     if applied == newest {
         return Ok(());
@@ -62,12 +63,18 @@ pub(super) async fn check_schema(read: &mut Connection, path: &Path) -> Result<(
 }
 
 /// Fails if an applied migration has a version of this program and another content.
-async fn check_applied(read: &mut Connection, path: &Path) -> Result<()> {
+async fn check_applied(read: &mut Connection, database: &DatabaseLocation) -> Result<()> {
+    if let Connection::Postgres(_) = read {
+        let found = read.first_row("SELECT to_regclass('_sqlx_migrations') IS NOT NULL", ()).await;
+        if found.opening(database)? != Some((true,)) {
+            return Err(StoreError::Missing { database: database.clone() });
+        }
+    }
     let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
-    let applied: Vec<(i64, Vec<u8>)> = read.rows(sql, ()).await.opening(path)?;
+    let applied: Vec<(i64, Vec<u8>)> = read.rows(sql, ()).await.opening(database)?;
     for (version, checksum) in applied {
         if of_engine(read).iter().any(|m| m.version == version && *m.checksum != *checksum) {
-            return Err(StoreError::OtherSchema { path: path.to_owned(), version });
+            return Err(StoreError::OtherSchema { database: database.clone(), version });
         }
     }
     Ok(())

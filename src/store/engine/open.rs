@@ -5,9 +5,11 @@ use super::connection::{
 };
 use super::error::SqlContext;
 use super::files::{create_for_group, parent_folder, resolve_path};
+use super::location::DatabaseLocation;
 use super::migrations;
 use super::position_file::PositionFile;
-use super::postgres::PostgresDatabase;
+use super::postgres_database::{Access, PostgresDatabase};
+use super::server_check;
 use crate::model::Position;
 use crate::store::{DatabaseLock, FileId, Result, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
@@ -45,7 +47,7 @@ pub struct Store {
     /// Connections for reads. Each holds the schema, its statements and a thread, about 400 KiB, also while
     /// idle. A read takes a few milliseconds, so a third connection would rarely be used.
     readers: [ConnectionSlot; 2],
-    path: PathBuf,
+    location: DatabaseLocation,
     /// Position file; `None` unless this process holds the lock.
     pub(super) position_file: Option<Arc<PositionFile>>,
     /// Path by which the lock's holder opened the database, and the identity of the file then.
@@ -61,41 +63,62 @@ pub struct WriteTransaction {
 }
 
 impl Store {
-    /// Opens the database as the holder of the lock: creates a missing file and migrates the schema.
-    pub async fn open(path: &Path, lock: &DatabaseLock) -> Result<Self> {
-        Self::open_with(path, lock, StoreOptions::default()).await
+    /// Opens the database as the holder of the lock: creates a missing one and migrates the schema.
+    pub async fn open(location: impl Into<DatabaseLocation>, lock: &DatabaseLock) -> Result<Self> {
+        Self::open_with(location, lock, StoreOptions::default()).await
     }
 
     /// Opens the database as [`Store::open`] does, with options.
-    pub async fn open_with(path: &Path, lock: &DatabaseLock, opening: StoreOptions) -> Result<Self> {
-        let (named, path) = (path.to_owned(), &resolve_path(path));
-        let failed = |error: std::io::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
-        create_for_group(path).map_err(failed)?;
-        migrations::check_before_opening(path, opening.busy_timeout).await?;
-        let mut store = Self::connect_path(path, true, opening).await?;
-        let opened = FileId::from_path(path).map_err(failed)?;
-        if let Some(opened) = opened {
-            lock.write_file_id(opened).map_err(failed)?;
-        }
-        store.opened_file = opened.map(|opened| (named, opened));
+    pub async fn open_with(
+        location: impl Into<DatabaseLocation>,
+        lock: &DatabaseLock,
+        opening: StoreOptions,
+    ) -> Result<Self> {
+        let location = location.into();
+        let mut store = match location.server() {
+            Some(server) => Self::open_server(&location, server, &opening).await?,
+            None => Self::open_file(&location, lock, &opening).await?,
+        };
+        // By the file that the path leads to, like the lock.
+        store.position_file = Some(Arc::new(PositionFile::for_database(&resolve_path(store.path()))));
         store.migrate().await?;
         Ok(store)
     }
 
-    /// Opens a database of PostgreSQL and migrates the schema. `path` names the files in which this host keeps
-    /// what it has seen.
-    pub async fn open_postgres(
-        database: &PostgresDatabase,
-        path: &Path,
-        _lock: &DatabaseLock,
-        opening: StoreOptions,
+    async fn open_file(
+        location: &DatabaseLocation,
+        lock: &DatabaseLock,
+        opening: &StoreOptions,
     ) -> Result<Self> {
-        let options = |read_only| database.connect_options(read_only).map(ConnectTo::Postgres).opening(path);
-        let mut store = Self::open_connections(path, options(false)?, options(true)?, &opening).await?;
-        store.position_file = Some(Arc::new(PositionFile::for_database(path)));
-        let create = database.create_schema();
-        store.writer.acquire().await.opening(path)?.change(create, ()).await.context("create the schema")?;
-        store.migrate().await?;
+        let path = resolve_path(location.path());
+        let failed = StoreError::of_opening(location);
+        create_for_group(&path).map_err(|error| failed(error.into()))?;
+        migrations::check_before_opening(&path, opening.busy_timeout).await?;
+        let options = connect_options(&path, true).busy_timeout(opening.busy_timeout);
+        let mut store = Self::connect_file(path, options, opening).await?;
+        let opened = FileId::from_path(store.path()).map_err(|error| failed(error.into()))?;
+        if let Some(opened) = opened {
+            lock.write_file_id(opened).map_err(|error| failed(error.into()))?;
+        }
+        store.opened_file = opened.map(|opened| (location.path().to_owned(), opened));
+        Ok(store)
+    }
+
+    async fn open_server(
+        location: &DatabaseLocation,
+        server: &PostgresDatabase,
+        opening: &StoreOptions,
+    ) -> Result<Self> {
+        server_check::refuse_unusable(location, server).await?;
+        let store = Self::connect_server(location, server, opening).await?;
+        let mut writer = store.writer.acquire().await.opening(location)?;
+        let sql = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
+        let found: Option<(bool,)> = writer.first_row(sql, (server.schema(),)).await.opening(location)?;
+        // An existing schema needs no right to create one.
+        if found != Some((true,)) {
+            writer.change(server.create_schema(), ()).await.context("create the schema of the database")?;
+        }
+        drop(writer);
         Ok(store)
     }
 
@@ -114,20 +137,18 @@ impl Store {
 
     /// Opens the database beside a lock holder, to read and to insert changes, without migrations and
     /// checkpoints.
-    pub async fn open_beside(path: &Path) -> Result<Self> {
-        if !path.exists() {
-            return Err(StoreError::Missing { path: path.to_owned() });
-        }
-        let path = &resolve_path(path);
-        let store = Self::connect_path(path, false, StoreOptions::default()).await?;
-        migrations::check_schema(&mut *store.read_connection().await?, path).await?;
-        Ok(store)
-    }
-
-    async fn connect_path(path: &Path, holder: bool, opening: StoreOptions) -> Result<Self> {
-        let options = connect_options(path, holder).busy_timeout(opening.busy_timeout);
-        let mut store = Self::open_sqlite(path, options, &opening).await?;
-        store.position_file = holder.then(|| Arc::new(PositionFile::for_database(path)));
+    pub async fn open_beside(location: impl Into<DatabaseLocation>) -> Result<Self> {
+        let (location, opening) = (location.into(), StoreOptions::default());
+        let store = match location.server() {
+            Some(server) => Self::connect_server(&location, server, &opening).await?,
+            None if location.is_missing_file() => return Err(StoreError::Missing { database: location }),
+            None => {
+                let path = resolve_path(location.path());
+                let options = connect_options(&path, false);
+                Self::connect_file(path, options, &opening).await?
+            }
+        };
+        migrations::check_schema(&mut *store.read_connection().await?, store.location()).await?;
         Ok(store)
     }
 
@@ -145,51 +166,65 @@ impl Store {
     /// Opens a mirror of [`Store::create_unlocked`] again, to continue the replay.
     pub async fn open_unlocked(path: &Path) -> Result<Self> {
         let options = connect_options(path, true).foreign_keys(false);
-        Self::open_sqlite(path, options, &StoreOptions::default()).await
+        Self::connect_file(path.to_owned(), options, &StoreOptions::default()).await
     }
 
     async fn migrate(&self) -> Result<()> {
-        let failed = |source| StoreError::Migrate { path: self.path.clone(), source };
+        let failed = |source| StoreError::Migrate { database: self.location.clone(), source };
         let mut writer = self.writer.acquire().await.map_err(|error| failed(error.into()))?;
         let migrations = migrations::of_engine(&writer);
         // `run` takes a connection or a pool by a trait with which the compiler cannot prove the future
         // `Send`.
         match &mut *writer {
             Connection::Sqlite(writer) => migrations.run_direct(None, writer, false).await.map_err(failed),
-            Connection::Postgres(writer) => migrations.run_direct(None, writer, false).await.map_err(failed),
+            Connection::Postgres(server) => {
+                migrations.run_direct(None, &mut server.connection, false).await.map_err(failed)
+            }
         }
     }
 
-    async fn open_sqlite(path: &Path, options: SqliteConnectOptions, opening: &StoreOptions) -> Result<Self> {
+    async fn connect_file(
+        path: PathBuf,
+        options: SqliteConnectOptions,
+        opening: &StoreOptions,
+    ) -> Result<Self> {
         let to_read = options.clone().read_only(true).create_if_missing(false);
-        let (options, to_read) = (ConnectTo::Sqlite(options), ConnectTo::Sqlite(to_read));
-        Self::open_connections(path, options, to_read, opening).await
+        let (to_write, to_read) = (ConnectTo::Sqlite(options), ConnectTo::Sqlite(to_read));
+        Self::connect(path.into(), to_write, to_read, opening).await
     }
 
-    async fn open_connections(
-        path: &Path,
+    async fn connect_server(
+        location: &DatabaseLocation,
+        server: &PostgresDatabase,
+        opening: &StoreOptions,
+    ) -> Result<Self> {
+        let to = |access| server.connect_options(access).map(ConnectTo::Postgres).opening(location);
+        Self::connect(location.clone(), to(Access::Write)?, to(Access::Read)?, opening).await
+    }
+
+    async fn connect(
+        location: DatabaseLocation,
         to_write: ConnectTo,
         to_read: ConnectTo,
         opening: &StoreOptions,
     ) -> Result<Self> {
         let writer = ConnectionSlot::new(to_write, opening);
-        writer.acquire().await.map(drop).opening(path)?;
+        writer.acquire().await.map(drop).opening(&location)?;
         let reader = || match opening.is_single {
             true => writer.clone(),
             false => ConnectionSlot::new(to_read.clone(), &StoreOptions::default()),
         };
-        Ok(Self {
-            readers: [reader(), reader()],
-            writer,
-            path: path.to_owned(),
-            position_file: None,
-            opened_file: None,
-        })
+        Ok(Self { readers: [reader(), reader()], writer, location, position_file: None, opened_file: None })
     }
 
-    /// Returns the path of the database file.
+    /// Returns the location of the database.
+    pub fn location(&self) -> &DatabaseLocation {
+        &self.location
+    }
+
+    /// Returns the path of the database file, or [`DatabaseLocation::path`] of a server's database.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.location.path()
     }
 
     /// Returns true if no connection is in use; only then may a manually driven clock move.
@@ -227,7 +262,7 @@ impl Store {
         };
         match begun {
             Ok(()) => Ok(false),
-            Err(error) if error.is_busy_or_full() => Ok(true),
+            Err(error) if error.is_busy() => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -242,17 +277,20 @@ impl Store {
         taken.context("open the database to read")
     }
 
-    /// Fails if the disk has less than `floor_bytes` free.
+    /// Fails if the disk has less than `floor_bytes` free. A server reports its full disk itself.
     pub fn check_free_space(&self, floor_bytes: u64) -> Result<()> {
-        let failed = StoreError::of_file("read the free disk space for", &self.path);
-        let disk = rustix::fs::statvfs(parent_folder(&self.path)).map_err(|error| failed(error.into()))?;
+        if self.location.server().is_some() {
+            return Ok(());
+        }
+        let failed = StoreError::of_file("read the free disk space for", self.path());
+        let disk = rustix::fs::statvfs(parent_folder(self.path())).map_err(|error| failed(error.into()))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free >= floor_bytes {
             return Ok(());
         }
         const MIB: u64 = 1024 * 1024;
         Err(StoreError::LowDiskSpace {
-            path: self.path.clone(),
+            path: self.path().to_owned(),
             free_mib: free / MIB,
             floor_mib: floor_bytes.div_ceil(MIB),
         })
@@ -311,29 +349,6 @@ fn connect_options(path: &Path, holder: bool) -> SqliteConnectOptions {
         .pragma("journal_size_limit", LOG_MAX_BYTES)
         .log_statements(tracing::log::LevelFilter::Trace)
         .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(1))
-}
-
-/// Opens a read-only connection beside the holder of the lock and begins a transaction that sees the present
-/// state.
-pub(in crate::store) async fn open_snapshot(path: &Path) -> Result<Connection> {
-    let mut reader = open_reader(path).await?;
-    reader.run("BEGIN").await.context("begin to read the journal")?;
-    Ok(reader)
-}
-
-async fn open_reader(path: &Path) -> Result<Connection> {
-    if !path.exists() {
-        return Err(StoreError::Missing { path: path.to_owned() });
-    }
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .read_only(true)
-        .busy_timeout(BUSY_TIMEOUT)
-        .log_statements(tracing::log::LevelFilter::Trace)
-        .log_slow_statements(tracing::log::LevelFilter::Debug, Duration::from_secs(1));
-    let mut reader = Connection::Sqlite(options.connect().await.opening(path)?);
-    migrations::check_schema(&mut reader, path).await?;
-    Ok(reader)
 }
 
 #[cfg(test)]
@@ -434,7 +449,7 @@ mod tests {
         let (_dir, store) = open_new().await;
         let size = || std::fs::metadata(store.path().with_file_name("t.db-wal")).unwrap().len();
         let most: u64 = LOG_MAX_BYTES.parse().unwrap();
-        let mut reader = open_reader(store.path()).await.unwrap();
+        let mut reader = super::super::reader::open_reader(store.location()).await.unwrap();
         reader.run("BEGIN; SELECT * FROM journal_sequence").await.unwrap();
         let mut number = 0;
         let mut fill = async || {

@@ -1,49 +1,10 @@
-//! PostgreSQL: its connections, and its words for the texts that both engines share.
+//! PostgreSQL: its migrations, and its words for the texts that both engines share.
 
 use sqlx::migrate::Migrator;
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 pub(super) static MIGRATIONS: Migrator = sqlx_macros::migrate!("migrations/postgres");
-
-/// Prepared statements per connection: more than there are texts.
-const STATEMENT_CACHE_SIZE: usize = 500;
-
-/// Database of a PostgreSQL server.
-#[derive(Clone, Debug)]
-pub struct PostgresDatabase {
-    /// Address: `postgres://USER@HOST/DATABASE`.
-    pub url: String,
-    /// Schema of the account.
-    pub schema: String,
-}
-
-impl PostgresDatabase {
-    pub(super) fn connect_options(&self, read_only: bool) -> sqlx::Result<PgConnectOptions> {
-        let read_only = if read_only { "on" } else { "off" };
-        Ok(self
-            .url
-            .parse::<PgConnectOptions>()?
-            .application_name("tallyd")
-            .statement_cache_capacity(STATEMENT_CACHE_SIZE)
-            .options([
-                ("search_path", self.schema.as_str()),
-                ("default_transaction_read_only", read_only),
-                // To compile a statement takes longer than to run it.
-                ("jit", "off"),
-            ])
-            .log_statements(tracing::log::LevelFilter::Trace)
-            .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(1)))
-    }
-
-    /// Returns the statement that creates the schema unless it exists.
-    pub(super) fn create_schema(&self) -> AssertSqlSafe<String> {
-        AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", self.schema.replace('"', "\"\"")))
-    }
-}
 
 /// A statement in PostgreSQL's words.
 pub(super) struct Statement {

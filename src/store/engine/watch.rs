@@ -1,14 +1,17 @@
 //! Notification about writes of other programs, without polling.
 //!
-//! Every commit appends to the write-ahead log, and inotify reports that; only then is the database queried.
-//! Without inotify (a network file system, some containers) it is queried every 250 ms. A lost notification
-//! delays a reaction by at most a minute, because the daemon's loop queries each minute in any case.
+//! Every commit appends to the write-ahead log, and inotify reports that; only then is the database queried. A
+//! server sends a notification from a trigger (`notify_daemon`). Without either (a network file system, some
+//! containers, a server that is away) the database is queried every 250 ms. A lost notification delays a
+//! reaction by at most a minute, because the daemon's loop queries each minute in any case.
 
 use super::files::with_suffix;
+use super::postgres_database::{Access, PostgresDatabase};
 use crate::model::Position;
 use crate::store::journal::event::{BRAKE_RELEASED, ENTRY_RETRIED, OUTBOX_RESOLVED, QUOTA_LIFTED};
 use crate::store::{Result, Store};
 use rustix::fs::inotify;
+use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx_macros::FromRow;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,13 +19,26 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// Interval of the queries without inotify, as promised to other programs.
+/// Interval of the queries without notifications, as promised to other programs.
 const POLL_WITHOUT_WATCH: Duration = Duration::from_millis(250);
 
-/// Watch on the database's write-ahead log and on the directory entries of the database file.
+/// Channel of the notifications; their payload is the schema.
+pub(super) const CHANNEL: &str = "tallyd";
+
+/// Watch on the writes of other programs.
 #[derive(Debug)]
-pub struct DatabaseWatch {
-    descriptor: Option<AsyncFd<OwnedFd>>,
+pub struct DatabaseWatch(WriteSignal);
+
+#[derive(Debug)]
+enum WriteSignal {
+    /// inotify on the write-ahead log and on the directory entries of the database file.
+    Log(AsyncFd<OwnedFd>),
+    /// Notifications of a server.
+    Server {
+        server: PostgresDatabase,
+        listener: Option<PgListener>,
+    },
+    Unavailable,
 }
 
 /// Newest entries that other programs left for the daemon. Each number grows; 0: there are none.
@@ -55,22 +71,60 @@ impl Store {
 
     /// Begins to watch; a write after this call wakes the next [`DatabaseWatch::wait_for_write`].
     pub fn watch_writes(&self) -> DatabaseWatch {
-        DatabaseWatch { descriptor: watch_descriptor(&with_suffix(self.path(), "-wal"), self.path()).ok() }
+        DatabaseWatch(match self.location().server() {
+            Some(server) => WriteSignal::Server { server: server.clone(), listener: None },
+            None => watch_descriptor(&with_suffix(self.path(), "-wal"), self.path())
+                .map_or(WriteSignal::Unavailable, WriteSignal::Log),
+        })
     }
 }
 
 impl DatabaseWatch {
     /// Waits until a program, possibly this one, may have written.
     pub async fn wait_for_write(&mut self) {
-        if let Some(descriptor) = &self.descriptor
-            && let Ok(mut ready) = descriptor.readable().await
-        {
-            discard_events(descriptor.get_ref());
-            ready.clear_ready();
-            return;
+        let is_notified = match &mut self.0 {
+            WriteSignal::Log(descriptor) => wait_for_log(descriptor).await,
+            WriteSignal::Server { server, listener } => wait_for_notification(server, listener).await,
+            WriteSignal::Unavailable => false,
+        };
+        if !is_notified {
+            tokio::time::sleep(POLL_WITHOUT_WATCH).await;
         }
-        tokio::time::sleep(POLL_WITHOUT_WATCH).await;
     }
+}
+
+async fn wait_for_log(descriptor: &AsyncFd<OwnedFd>) -> bool {
+    let Ok(mut ready) = descriptor.readable().await else { return false };
+    discard_events(descriptor.get_ref());
+    ready.clear_ready();
+    true
+}
+
+/// Waits for a notification of the schema and returns true. With a new connection it returns at once, because
+/// notifications from before are lost. Returns false if there is no connection.
+async fn wait_for_notification(server: &PostgresDatabase, listener: &mut Option<PgListener>) -> bool {
+    let Some(open) = listener else {
+        *listener = listen(server).await.ok();
+        return listener.is_some();
+    };
+    loop {
+        match open.try_recv().await {
+            Ok(Some(notification)) if notification.payload() == server.schema() => return true,
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => {
+                *listener = None;
+                return false;
+            }
+        }
+    }
+}
+
+pub(super) async fn listen(server: &PostgresDatabase) -> sqlx::Result<PgListener> {
+    let one = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
+    let mut listener =
+        PgListener::connect_with(&one.connect_lazy_with(server.connect_options(Access::Read)?)).await?;
+    listener.listen(CHANNEL).await?;
+    Ok(listener)
 }
 
 #[expect(

@@ -5,6 +5,7 @@
 //! tables, is compared with the schema by the test `every_table_is_a_fact_or_has_a_reason_not_to_be`.
 
 use crate::store::engine::catalog::table_columns;
+use crate::store::engine::fetch::Connection;
 use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -83,12 +84,43 @@ pub const FACT_TABLES: &[FactTable] = &[
 ];
 
 /// Row of facts.
-#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, FromRow)]
 pub struct FactRow {
     /// Key columns, as a JSON list.
     pub key: String,
     /// Compared columns, as a JSON object.
     pub row: String,
+}
+
+impl FactRow {
+    /// Returns the row in the form in which rows of both engines are equal if their values are: a flag is 0 or
+    /// 1, a whole fraction is an integer.
+    pub fn to_common_form(&self) -> Self {
+        Self { key: common_form(&self.key), row: common_form(&self.row) }
+    }
+}
+
+fn common_form(text: &str) -> String {
+    let common = |value: &mut Value| match value {
+        Value::Bool(flag) => *value = json!(u8::from(*flag)),
+        Value::Number(number) => {
+            // Both engines print integers in full; a fraction of this size has none of its digits after the point.
+            let whole =
+                number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15);
+            #[expect(clippy::cast_possible_truncation, reason = "a whole number below 10^15")]
+            if let Some(whole) = whole {
+                *value = json!(whole as i64);
+            }
+        }
+        _ => {}
+    };
+    let Ok(mut read) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
+    match &mut read {
+        Value::Array(values) => values.iter_mut().for_each(common),
+        Value::Object(columns) => columns.values_mut().for_each(common),
+        _ => {}
+    }
+    read.to_string()
 }
 
 /// Row that differs.
@@ -176,6 +208,19 @@ fn row_difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<RowDif
 }
 
 impl JournalReader {
+    /// Returns true if the journal is on a server.
+    pub fn is_on_server(&self) -> bool {
+        matches!(self.connection, Connection::Postgres(_))
+    }
+
+    /// Returns the rows of a fact table in [`FactRow::to_common_form`], in the order of their keys.
+    pub async fn common_fact_rows(&mut self, table: &FactTable) -> Result<Vec<FactRow>> {
+        let rows = self.fact_rows(table, &[]).await?;
+        let mut rows: Vec<FactRow> = rows.iter().map(FactRow::to_common_form).collect();
+        rows.sort();
+        Ok(rows)
+    }
+
     /// Returns the rows of a fact table in the order of their keys, without the columns in `without`.
     pub async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
         let columns = table_columns(&mut self.connection, table.name).await?;
@@ -239,6 +284,15 @@ mod tests {
         known.extend(OTHER_TABLES.iter().flat_map(|(_, names)| names.split(' ')));
         known.sort_unstable();
         assert_eq!(tables, known, "a new table is in FACT_TABLES, or in OTHER_TABLES with its reason");
+    }
+
+    #[test]
+    fn rows_of_both_engines_are_equal_in_the_common_form() {
+        let row = |key: &str, row: &str| FactRow { key: key.into(), row: row.into() }.to_common_form();
+        let file = row(r#"["A",1]"#, r#"{"is_kit":1,"price":28.0,"name":"1.0 ä","sold":0.5}"#);
+        let server = row(r#"["A", 1]"#, r#"{"is_kit" : true, "price" : 28, "name" : "1.0 ä", "sold" : 0.5}"#);
+        assert_eq!(file, server);
+        assert_ne!(file, row(r#"["A",1]"#, r#"{"is_kit":0,"price":28.0,"name":"1.0 ä","sold":0.5}"#));
     }
 
     #[test]

@@ -6,10 +6,9 @@
 use crate::journal::PackedBody;
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
 use crate::store::engine::fetch::{Connection, SqlValues};
-use crate::store::engine::open::open_snapshot;
-use crate::store::{PROJECTION_CHANGED, Result, StoreError};
+use crate::store::engine::reader::open_snapshot;
+use crate::store::{DatabaseLocation, PROJECTION_CHANGED, Result, StoreError};
 use sqlx_macros::FromRow;
-use std::path::Path;
 
 /// Read-only database.
 #[derive(Debug)]
@@ -115,8 +114,8 @@ impl JournalEntry {
 
 impl JournalReader {
     /// Opens a database for reading, as of now.
-    pub async fn open(path: &Path) -> Result<Self> {
-        Ok(Self { connection: open_snapshot(path).await? })
+    pub async fn open(location: impl Into<DatabaseLocation>) -> Result<Self> {
+        Ok(Self { connection: open_snapshot(&location.into()).await? })
     }
 
     /// Returns the journal's last position.

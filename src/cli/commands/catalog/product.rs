@@ -98,7 +98,7 @@ fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
 
 async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) -> CommandResult {
     let mut rows = Vec::new();
-    if context.config()?.database.path.exists() {
+    if !context.config()?.database.location()?.is_missing_file() {
         let store = context.open_store().await?;
         if let Some(kit) = store.product_id_by_sku(sku).await? {
             rows = store.kit_components(kit).await?;

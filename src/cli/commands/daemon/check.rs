@@ -10,9 +10,13 @@ use crate::exec::KeyStatus;
 use crate::model::{JobKind, format_elapsed};
 use crate::reconcile::proof::KeyState;
 use crate::schedule::feasibility::{self, JobAllotment, JobDemand};
-use crate::store::Store;
+use crate::store::{DatabaseLocation, ServerReport, Store, StoreError};
 use clap::Args;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Difference of the clocks that does no harm.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CheckArgs {
@@ -68,7 +72,7 @@ fn settings_text(config: &Config) -> String {
         "platform  {}\ndatabase  {}\nquota     {} of {} calls a minute, {} of them reserved for the operator; \
          at most {} concurrent calls of an operation\npolicy    {}\n",
         config.service.base_url,
-        config.database.path.display(),
+        config.database.to_text(),
         limits.own_limit(),
         limits.calls_per_minute,
         limits.reserved_calls,
@@ -77,14 +81,40 @@ fn settings_text(config: &Config) -> String {
     )
 }
 
+/// Checks the database server.
+async fn server_text(location: &DatabaseLocation, context: &CliContext) -> Result<String, CommandFailure> {
+    let Some(report) = location.check_server(&context.clock()).await? else { return Ok(String::new()) };
+    let ServerReport { version, clock_difference, is_notifying } = report;
+    let noticed = match is_notifying {
+        true => "at once, by its notification",
+        false => "within 250 ms, because no notification arrives",
+    };
+    let mut text =
+        format!("server    PostgreSQL {version}; a change of another program is noticed {noticed}\n");
+    if clock_difference > CLOCK_TOLERANCE {
+        text.push_str(&format!(
+            "warning: the clocks of the server and of this host differ by {}; set both by NTP, because a count is \
+             compared with the time of a read\n",
+            format_elapsed(clock_difference)
+        ));
+    }
+    Ok(text)
+}
+
 /// Compares the schedules with the quota for the entries tracked today.
 async fn call_demand_text(config: &Config, context: &CliContext) -> Result<String, CommandFailure> {
-    let path = &config.database.path;
-    if !path.exists() {
+    let location = config.database.location()?;
+    let server = server_text(&location, context).await?;
+    if location.is_missing_file() {
         return Ok("calls     no database yet: nothing is tracked\n".into());
     }
-    let store = Store::open_beside(path).await?;
-    let mut text = String::new();
+    let store = match Store::open_beside(&location).await {
+        Err(StoreError::Missing { .. }) => {
+            return Ok(server + "calls     no schema yet: nothing is tracked\n");
+        }
+        store => store?,
+    };
+    let mut text = server;
     if store.is_locked().await? {
         text.push_str(
             "warning: another program holds a write transaction open on the database; the daemon cannot start or write \

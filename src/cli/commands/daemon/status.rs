@@ -34,7 +34,10 @@ impl StatusReport {
         let config = context.config()?;
         let inputs = health_inputs(context, &config)?;
         let store = match context.open_store().await {
-            Err(_) if inputs.daemon == DaemonState::OtherFile && !config.database.path.exists() => {
+            Err(_)
+                if inputs.daemon == DaemonState::OtherFile
+                    && config.database.location()?.is_missing_file() =>
+            {
                 return Ok(Err(health::database_replaced()));
             }
             store => store?,

@@ -158,7 +158,7 @@ fn body_json(text: Option<&str>) -> Value {
 async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult {
     let config = context.config()?;
     let lock = DatabaseLock::acquire(&config.database.path)?;
-    let store = Store::open(&config.database.path, &lock).await?;
+    let store = Store::open(config.database.location()?, &lock).await?;
     let options = PruneOptions { is_by_operator: true, is_dry_run };
     let pruned = sync::prune_journal(&store, config.journal, options, context.now()).await;
     store.close().await?;
@@ -183,7 +183,7 @@ async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) ->
     }
     let file = std::env::temp_dir().join(format!("tallyd-diff-{}.db", std::process::id()));
     let mirror = TemporaryMirror(file);
-    let mut replay = JournalReplay::start_empty(&context.config()?.database.path, &mirror.0).await?;
+    let mut replay = JournalReplay::start_empty(context.config()?.database.location()?, &mirror.0).await?;
     let end = replay.last_position(None).await?;
     if b > end.0 {
         return Err(CommandFailure::failed(format!("the journal ends at position {end}")));

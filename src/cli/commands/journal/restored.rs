@@ -5,25 +5,23 @@ use crate::cli::{CommandFailure, CommandResult};
 use crate::store::{DatabaseLock, LockError, Store, StoreError};
 
 pub(in crate::cli) async fn restored_command(context: &CliContext) -> CommandResult {
-    let path = context.config()?.database.path;
-    if !path.exists() {
-        return Err(StoreError::Missing { path }.into());
+    let location = context.config()?.database.location()?;
+    if location.is_missing_file() {
+        return Err(StoreError::Missing { database: location }.into());
     }
-    let lock = DatabaseLock::acquire(&path).map_err(|error| match error {
+    let lock = DatabaseLock::acquire(location.path()).map_err(|error| match error {
         LockError::Held { .. } => CommandFailure::failed(format!(
-            "cannot mark {} as restored: a running daemon uses it and may already have sent changes. Stop the daemon \
-             (`systemctl stop tallyd`), run `tallyd restored`, and start it again",
-            path.display()
+            "cannot mark {location} as restored: a running daemon uses it and may already have sent changes. Stop the daemon \
+             (`systemctl stop tallyd`), run `tallyd restored`, and start it again"
         )),
         error => error.into(),
     })?;
-    let store = Store::open(&path, &lock).await?;
+    let store = Store::open(&location, &lock).await?;
     write_and_commit(&store, async |write| write.restore_declare(context.now()).await).await?;
     store.close().await?;
     Ok(format!(
-        "{} is marked as restored. The next start holds every pending change that may have been sent after the copy was \
-         made: run `systemctl start tallyd`, then `tallyd outbox list --state held`\n",
-        path.display()
+        "{location} is marked as restored. The next start holds every pending change that may have been sent after the copy was \
+         made: run `systemctl start tallyd`, then `tallyd outbox list --state held`\n"
     )
     .into())
 }
