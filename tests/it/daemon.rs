@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
+use crate::support::outsider::quoted;
 use crate::support::{BALANCES, UPDATE, World};
 use serde_json::json;
 use sqlx::Executor;
@@ -30,11 +31,11 @@ async fn after_one_run_the_mirror_equals_the_shop_stock_level_for_stock_level() 
     mirror.retain(|(sku, _, _)| !kits.contains(sku));
     assert_eq!(mirror, world.shop().await);
     assert_eq!(world.calls(BALANCES), 1);
-    let lines: Vec<(i64, i64)> =
-        sqlx::query_as("SELECT order_id, count(*) FROM order_line GROUP BY order_id ORDER BY order_id")
-            .fetch_all(&mut world.outsider().await)
-            .await
-            .unwrap();
+    let lines: Vec<(i64, i64)> = world
+        .outsider()
+        .await
+        .rows("SELECT order_id, count(*) FROM order_line GROUP BY order_id ORDER BY order_id")
+        .await;
     assert_eq!(
         lines.iter().map(|(order, _)| *order).collect::<Vec<_>>(),
         world.sandbox.order_ids().await.unwrap()
@@ -127,22 +128,14 @@ async fn a_backlog_takes_as_few_calls_as_can_be_and_one_bad_sku_spoils_nothing()
     world.track_all().await;
     world.once().await;
     let levels = world.shop().await;
-    let mut other = world.outsider().await;
-    other.execute("BEGIN").await.unwrap();
+    let mut rows = Vec::new();
     for (n, (sku, warehouse, quantity)) in levels.iter().enumerate() {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
-        let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.set', ?2)");
-        other.execute(insert.bind(format!("w{n}")).bind(body)).await.unwrap();
+        rows.push(format!("('w{n}', 'quantity.set', {})", quoted(&body)));
     }
     let ghost = json!({"sku": "no such thing", "warehouse_id": levels[0].1, "quantity": 1}).to_string();
-    other
-        .execute(
-            sqlx::query("INSERT INTO outbox (key, kind, body) VALUES ('ghost', 'quantity.set', ?1)")
-                .bind(ghost),
-        )
-        .await
-        .unwrap();
-    other.execute("COMMIT").await.unwrap();
+    rows.push(format!("('ghost', 'quantity.set', {})", quoted(&ghost)));
+    world.sql(&format!("INSERT INTO outbox (key, kind, body) VALUES {}", rows.join(", "))).await;
     world.once().await;
     let expected: Vec<_> = levels.iter().map(|(sku, w, quantity)| (sku.clone(), *w, quantity + 1)).collect();
     assert_eq!(world.shop().await, expected);
@@ -187,10 +180,13 @@ async fn nonsense_is_rejected_with_a_reason_and_never_sent() {
 #[tokio::test]
 async fn text_that_is_no_utf_8_spoils_nothing() {
     let world = World::new().await;
+    if world.is_on_server("SQLite takes any bytes as text") {
+        return;
+    }
     world.track_all().await;
     world.once().await;
     let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
-    let mut other = world.outsider().await;
+    let mut other = world.outsider().await.into_sqlite();
     for sql in [
         // A lone surrogate, which SQLite accepts as JSON, and Latin-1 in every column that a program can
         // write.
@@ -279,7 +275,7 @@ async fn a_page_too_large_is_halved_until_it_passes() {
 async fn a_page_of_texts_that_are_no_skus_does_not_end_the_run() {
     let world = World::new().await;
     world.track_all().await;
-    world.sql("INSERT INTO tracked_sku (sku) WITH RECURSIVE n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < 300) SELECT char(9) || v FROM n").await;
+    world.sql("INSERT INTO tracked_sku (sku) WITH RECURSIVE n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < 300) SELECT '\t' || v FROM n").await;
     assert!(world.once().await.is_good());
     assert_eq!(world.mirror().await.len() / 3, world.sandbox.all_skus().await.unwrap().len());
 }
@@ -320,7 +316,7 @@ async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
     assert_eq!((state.as_str(), reason.as_str()), ("held", "brake"), "{detail}");
     assert!(detail.contains("stock levels would become 0"), "{detail}");
 
-    let store = tallyd::store::Store::open_beside(&world.path).await.unwrap();
+    let store = tallyd::store::Store::open_beside(&world.location).await.unwrap();
     let mut write = store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     let non_zero = before.iter().filter(|(_, _, quantity)| *quantity > 0).count() as u64;
     assert_eq!(write.brake_release(&[], tallyd::model::Timestamp(i64::MAX / 2)).await.unwrap(), non_zero);

@@ -16,8 +16,8 @@ use tallyd::model::{
 use tallyd::outbox::{ChangeState, Reason};
 use tallyd::reconcile::ProductLack;
 use tallyd::store::{
-    BalanceFact, BalancePage, BalancesRecorded, DatabaseLock, Durability, PostgresDatabase, ProductFact,
-    StalestProgress, StockLevelFact, StockLevelWrite, Store, StoreOptions, SuspectedAbsenceRow,
+    BalanceFact, BalancePage, BalancesRecorded, DatabaseLocation, DatabaseLock, Durability, PostgresDatabase,
+    ProductFact, StalestProgress, StockLevelFact, StockLevelWrite, Store, SuspectedAbsenceRow,
     UnparsedAnswer,
 };
 
@@ -81,8 +81,6 @@ struct Shelf {
     run: RunId,
     session: i64,
     now: i64,
-    /// The server's database, if it is one.
-    server: Option<PostgresDatabase>,
     _lock: DatabaseLock,
     _dir: tempfile::TempDir,
 }
@@ -93,40 +91,30 @@ impl Shelf {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
-        let lock = DatabaseLock::acquire(&path).unwrap();
-        let store = Store::open(&path, &lock).await.unwrap();
-        Self::begun(store, None, lock, dir).await
+        Self::begun(path.into(), dir).await
     }
 
     /// Opens a store in a schema of its own; names of PostgreSQL have at most 63 bytes.
     async fn on_server(cluster: &Cluster, name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t");
-        let lock = DatabaseLock::acquire(&path).unwrap();
-        let server = PostgresDatabase { url: cluster.url(), schema: name.chars().take(60).collect() };
-        let store = Store::open_postgres(&server, &path, &lock, StoreOptions::default()).await.unwrap();
-        Self::begun(store, Some(server), lock, dir).await
+        let schema: String = name.chars().take(60).collect();
+        let server = PostgresDatabase::new(&cluster.url(), &schema).unwrap();
+        Self::begun(DatabaseLocation::on_server(server, dir.path().join("t")), dir).await
     }
 
-    async fn begun(
-        store: Store,
-        server: Option<PostgresDatabase>,
-        lock: DatabaseLock,
-        dir: tempfile::TempDir,
-    ) -> Self {
+    async fn begun(location: DatabaseLocation, dir: tempfile::TempDir) -> Self {
+        let lock = DatabaseLock::acquire(location.path()).unwrap();
+        let store = Store::open(location, &lock).await.unwrap();
         let mut write = store.begin_write(Durability::Full).await.unwrap();
         let session = write.session_begin("boot", "test", Timestamp(T0), Moment(0)).await.unwrap().session_id;
         let run = write.run_begin(session, JobKind::Balances, RunTrigger::Once, Timestamp(T0)).await.unwrap();
         write.commit().await.unwrap();
-        Self { store, run, session, now: T0, server, _lock: lock, _dir: dir }
+        Self { store, run, session, now: T0, _lock: lock, _dir: dir }
     }
 
     /// Opens another program's connection.
     async fn outsider(&self) -> Outsider {
-        match &self.server {
-            Some(server) => Outsider::of_server(server).await,
-            None => Outsider::of_file(self.store.path()).await,
-        }
+        Outsider::at(self.store.location()).await
     }
 
     async fn begin(&mut self) -> ExchangeId {

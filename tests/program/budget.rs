@@ -80,7 +80,7 @@ async fn what_is_asked_beside_a_daemon_is_asked_by_the_daemon() {
 async fn a_question_nobody_waits_for_any_more_costs_no_call() {
     let world = World::new().await;
     world.make().await;
-    let store = Store::open_beside(&world.path).await.unwrap();
+    let store = Store::open_beside(&world.location).await.unwrap();
     let mut write = store.begin_write(Durability::Normal).await.unwrap();
     let long_ago = tallyd::model::Timestamp(1_000_000_000_000);
     write.request_add("keys", "{}", long_ago).await.unwrap();

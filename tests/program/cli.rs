@@ -306,10 +306,7 @@ async fn a_product_that_says_a_field_twice_is_refused_and_a_good_one_kept_as_it_
     let text = "{\n  \"Name\": \"B \\u00e9\",\n  \"Sku\": \"B\"\n}\n";
     std::fs::write(&file, text).unwrap();
     desk.text(&["product", "create", path, "--key", "p"]).await;
-    let kept: String = sqlx::query_scalar("SELECT body FROM outbox WHERE key = 'p'")
-        .fetch_one(&mut desk.world.outsider().await)
-        .await
-        .unwrap();
+    let kept: String = desk.world.outsider().await.value("SELECT body FROM outbox WHERE key = 'p'").await;
     assert_eq!(kept, text);
 }
 
@@ -321,6 +318,9 @@ async fn the_hosts_own_sqlite_inserts_and_reads() {
         return;
     }
     let desk = Desk::new().await;
+    if desk.world.is_on_server("`sqlite3` opens files") {
+        return;
+    }
     desk.world.track_all().await;
     desk.text(&["run", "--once"]).await;
     let (sku, warehouse, quantity) = desk.world.shop().await[0].clone();

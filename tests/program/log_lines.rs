@@ -8,6 +8,8 @@
 use crate::support::{UPDATE, World};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
+use tallyd::daemon::SystemClock;
+use tallyd::model::Clock;
 
 /// The program against a world's account, with its log in a file.
 struct Desk<'a> {
@@ -220,7 +222,7 @@ async fn an_entry_that_a_person_corrected_is_pushed_at_once() {
     world.track_all().await;
     world.once().await;
     let (sku, warehouse, quantity) = world.shop().await[0].clone();
-    let now = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+    let now = SystemClock.now().0;
     world
         .sql(&format!("INSERT INTO quarantine VALUES ('{UPDATE}', '{sku}', {now}, {now}, 9, 'locked')"))
         .await;
@@ -290,7 +292,7 @@ async fn what_somebody_else_may_have_made_is_said_as_in_doubt() {
 async fn a_state_of_the_limiter_that_is_unreadable_is_named() {
     let world = World::new().await;
     world.make().await;
-    world.sql("INSERT OR REPLACE INTO limiter_state VALUES (1, '[]')").await;
+    world.sql("INSERT INTO limiter_state VALUES (1, '[]') ON CONFLICT (id) DO UPDATE SET state = excluded.state").await;
     let lines = Desk { world: &world, more: "" }.lines(&["run", "--once"]).await;
     let named = |line: &Value| line["message"].as_str().is_some_and(|said| said.contains("limiter"));
     assert!(lines.iter().any(|line| line["event"] == "daemon.warning" && named(line)), "{lines:#?}");

@@ -125,6 +125,9 @@ async fn a_planted_key_is_found_in_nothing_the_program_writes() {
         ..SandboxOptions::default()
     };
     let world = World::with(options, "").await;
+    if world.is_on_server("its files have no rows") {
+        return;
+    }
     world.track_all().await;
     let folder = world.path.parent().unwrap();
     let metrics = folder.join("tallyd.prom");

@@ -32,7 +32,10 @@ async fn hostile_names_are_names_and_nothing_else() {
     world.track_all().await;
     world.once().await;
     let before = world.mirror().await;
-    let tables = "SELECT count(*) FROM sqlite_schema";
+    let tables = match world.location.server() {
+        Some(_) => "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace",
+        None => "SELECT count(*) FROM sqlite_schema",
+    };
     let schema = world.number(tables).await;
     for (number, name) in HOSTILE.iter().enumerate() {
         for args in [

@@ -20,7 +20,8 @@ const WATCHDOG: Duration = Duration::from_secs(6);
 
 /// A change of every stock level, in one commit.
 const ONE_MORE_OF_ALL: &str = "INSERT INTO outbox (key, kind, body) SELECT sku || warehouse_id, 'quantity.adjust', \
-    json_object('sku', sku, 'warehouse_id', warehouse_id, 'delta', 1) FROM stock WHERE quantity IS NOT NULL";
+    '{\"sku\":\"' || sku || '\",\"warehouse_id\":' || warehouse_id || ',\"delta\":1}' FROM stock \
+    WHERE quantity IS NOT NULL";
 
 /// A daemon started as the unit starts it, and its messages to systemd.
 struct Unit {
@@ -102,7 +103,7 @@ async fn systemd_hears_ready_reload_status_and_stop_in_order() {
     let ready = unit.hear_until("READY=1");
     assert!(ready.iter().any(|line| line.starts_with("STATUS=") && line.len() > 7), "{ready:?}");
     assert_eq!(unit.heard.len(), 1, "nothing is said before the start is complete");
-    let store = tallyd::store::Store::open_beside(&world.path).await.unwrap();
+    let store = tallyd::store::Store::open_beside(&world.location).await.unwrap();
     let armed = store.job_health().await.unwrap();
     assert!(
         armed.iter().filter(|row| row.next_due_at.is_some()).count() >= 4,

@@ -4,11 +4,37 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tallyd::store::{DatabaseLocation, PostgresDatabase};
 
 /// Name of the variable that demands PostgreSQL: `require` fails where it is missing, `auto` (the default)
 /// leaves the tests out.
 const SWITCH: &str = "TALLYD_TEST_POSTGRES";
+
+/// Name of the variable that chooses the engine of all databases: `postgres`, or SQLite without it.
+const ENGINE: &str = "TALLYD_TEST_ENGINE";
+
+/// Returns the location of a new database: the file, or a schema of its own in this process's cluster.
+#[allow(clippy::disallowed_methods, reason = "the switch of the tests is an environment variable")]
+pub fn new_location(file: &Path) -> DatabaseLocation {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    if std::env::var(ENGINE).is_err() {
+        return file.into();
+    }
+    let schema = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    Cluster::shared().location(&schema, file)
+}
+
+/// Returns the lines of `[database]` for a location.
+pub fn location_toml(location: &DatabaseLocation) -> String {
+    let path = format!("path = {:?}\n", location.path());
+    match location.server() {
+        Some(server) => path + &format!("url = {:?}\nschema = {:?}\n", server.url(), server.schema()),
+        None => path,
+    }
+}
 
 /// Running cluster; dropping it stops the server.
 pub struct Cluster {
@@ -47,6 +73,31 @@ impl Cluster {
         Some(cluster)
     }
 
+    /// Returns the cluster of all tests of this process. It is stopped after the end of the process.
+    fn shared() -> &'static Self {
+        static SHARED: OnceLock<(Cluster, Child)> = OnceLock::new();
+        let start = || {
+            let cluster = Self::start().expect("the tests are to run on PostgreSQL");
+            // The pipe to this program closes with the process, also after a panic.
+            let program = cluster.programs.join("pg_ctl");
+            let data = cluster.dir.path().join("data");
+            let mut stop = Command::new("sh");
+            stop.args(["-c", "cat; \"$0\" -D \"$1\" -m immediate stop; rm -rf \"$2\""]);
+            stop.args([program.as_path(), &data, cluster.dir.path()]).current_dir("/");
+            stop.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let stop = cluster.as_owner(&mut stop).spawn().unwrap();
+            (cluster, stop)
+        };
+        &SHARED.get_or_init(start).0
+    }
+
+    fn as_owner<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        match self.owner {
+            Some((user, group)) => command.uid(user).gid(group),
+            None => command,
+        }
+    }
+
     /// Runs SQL in the database `postgres` as the owner of the cluster and returns the rows, columns separated
     /// by `|`.
     pub fn sql(&self, sql: &str) -> Vec<String> {
@@ -58,6 +109,11 @@ impl Cluster {
         let done = running.wait_with_output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// Returns the location of a schema; `file` is beside the files of the host.
+    pub fn location(&self, schema: &str, file: &Path) -> DatabaseLocation {
+        DatabaseLocation::on_server(PostgresDatabase::new(&self.url(), schema).unwrap(), file)
     }
 
     /// Returns the address of the database `postgres`.
@@ -81,10 +137,7 @@ impl Cluster {
     fn run<'a>(&self, program: &str, arguments: impl Iterator<Item = &'a OsStr>) {
         let mut command = Command::new(self.programs.join(program));
         command.args(arguments).current_dir(self.dir.path());
-        if let Some((user, group)) = self.owner {
-            command.uid(user).gid(group);
-        }
-        let done = command.output().unwrap();
+        let done = self.as_owner(&mut command).output().unwrap();
         assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
     }
 }

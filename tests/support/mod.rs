@@ -14,14 +14,14 @@ pub mod cluster;
 pub mod outsider;
 pub mod replayed;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Executor};
+use cluster::Cluster;
+use outsider::{Outsider, quoted};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, OnceReport, SystemClock};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
-use tallyd::store::{DatabaseLock, Store};
+use tallyd::store::{DatabaseLocation, DatabaseLock, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::sync::mpsc;
@@ -43,6 +43,7 @@ pub fn refusing_socket() -> TcpSocket {
 pub struct World {
     pub sandbox: Sandbox,
     pub path: PathBuf,
+    pub location: DatabaseLocation,
     extra: String,
     _dir: tempfile::TempDir,
 }
@@ -71,7 +72,15 @@ impl World {
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
         let path = dir.path().join("tallyd.db");
-        Self { sandbox, path, extra: extra.into(), _dir: dir }
+        let location = cluster::new_location(&path);
+        Self { sandbox, path, location, extra: extra.into(), _dir: dir }
+    }
+
+    /// Creates the account of [`World::new`] with its database in a schema of a server.
+    pub async fn on_server(cluster: &Cluster, schema: &str) -> Self {
+        let mut world = Self::new().await;
+        world.location = cluster.location(schema, &world.path);
+        world
     }
 
     /// Returns the configuration as text, with more lines.
@@ -93,11 +102,11 @@ impl World {
         };
         format!(
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
-             [database]\npath = {:?}\n{limits}{jobs}{}\n{more}",
+             [database]\n{}{limits}{jobs}{}\n{more}",
             self.sandbox.local_addr(),
             dir.join("i"),
             dir.join("g"),
-            self.path,
+            cluster::location_toml(&self.location),
             self.extra
         )
     }
@@ -130,44 +139,36 @@ impl World {
     /// Creates the database without starting a daemon.
     pub async fn make(&self) {
         let lock = DatabaseLock::acquire(&self.path).unwrap();
-        Store::open(&self.path, &lock).await.unwrap().close().await.unwrap();
+        Store::open(&self.location, &lock).await.unwrap().close().await.unwrap();
     }
 
     /// Opens another program's connection.
-    pub async fn outsider(&self) -> SqliteConnection {
-        let options = SqliteConnectOptions::new().filename(&self.path).busy_timeout(Duration::from_secs(10));
-        options.pragma("wal_autocheckpoint", "0").connect().await.unwrap()
+    pub async fn outsider(&self) -> Outsider {
+        Outsider::at(&self.location).await
     }
 
     pub async fn sql(&self, sql: &str) {
-        self.outsider().await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+        self.outsider().await.run(sql).await.unwrap();
     }
 
     /// Tracks every SKU and order of the account.
     pub async fn track_all(&self) {
         self.make().await;
         let mut other = self.outsider().await;
-        for sku in self.sandbox.all_skus().await.unwrap() {
-            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku);
-            other.execute(insert).await.unwrap();
-        }
-        for order in self.sandbox.order_ids().await.unwrap() {
-            let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(order);
-            other.execute(insert).await.unwrap();
-        }
+        other.track_skus(&self.sandbox.all_skus().await.unwrap()).await;
+        other.track_orders(&self.sandbox.order_ids().await.unwrap()).await;
     }
 
     /// Inserts a change as a program would.
     pub async fn change(&self, key: &str, kind: &str, body: &str) {
-        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
-        let insert = sqlx::query(sql).bind(key).bind(kind).bind(body);
-        self.outsider().await.execute(insert).await.unwrap();
+        let row = [key, kind, body].map(quoted).join(", ");
+        self.sql(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await;
     }
 
     /// Returns (state, reason, detail) of a change.
     pub async fn fate(&self, key: &str) -> (String, String, String) {
-        let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key = ?1";
-        sqlx::query_as(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
+        let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key =";
+        self.outsider().await.row(&format!("{sql} {}", quoted(key))).await
     }
 
     /// Renames all SKUs in the mirror, so that the platform seems to have lost them.
@@ -176,15 +177,28 @@ impl World {
             .await;
     }
 
+    /// Returns true if the database is on a server, where this test does not run, and prints the reason.
+    pub fn is_on_server(&self, why: &str) -> bool {
+        is_on_server(&self.location, why)
+    }
+
+    /// Asserts that a file is undamaged; a server has no such check.
+    pub async fn assert_sound(&self) {
+        if self.location.server().is_none() {
+            let sound = "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";
+            assert_eq!(self.number(sound).await, 1);
+        }
+    }
+
     /// Returns a number from the database.
     pub async fn number(&self, sql: &str) -> i64 {
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut self.outsider().await).await.unwrap()
+        self.outsider().await.value(sql).await
     }
 
     /// Returns (sku, warehouse, quantity) of every stock level in the view `stock`.
     pub async fn mirror(&self) -> Vec<(String, i64, i64)> {
         let sql = "SELECT sku, warehouse_id, quantity FROM stock ORDER BY sku, warehouse_id";
-        sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
+        self.outsider().await.rows(sql).await
     }
 
     /// Returns (sku, warehouse, quantity) at the platform, without kits, which have no stock of their own.
@@ -238,7 +252,7 @@ impl World {
     /// Returns (job, trigger, outcome, summary) of the last runs, newest first.
     async fn last_runs(&self) -> Vec<(String, String, Option<String>, Option<String>)> {
         let sql = "SELECT job, trigger, outcome, summary FROM run ORDER BY id DESC LIMIT 20";
-        sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
+        self.outsider().await.rows(sql).await
     }
 }
 
@@ -254,6 +268,16 @@ impl Working {
 
 pub const BALANCES: &str = "POST /api/product/getProductBalances";
 pub const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
+
+/// Returns true if a database is on a server, where a test does not run, and prints the reason.
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
+pub fn is_on_server(location: &DatabaseLocation, why: &str) -> bool {
+    let is_on_server = location.server().is_some();
+    if is_on_server {
+        println!("skipped: the database is on a server: {why}");
+    }
+    is_on_server
+}
 
 /// Returns true if the host has the tool; prints its name if not.
 #[allow(clippy::print_stdout, reason = "a test that skips says so")]

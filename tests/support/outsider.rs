@@ -1,14 +1,19 @@
 //! Another program's connection to the database of a store, on either engine.
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, FromRow};
-use std::path::Path;
-use tallyd::store::PostgresDatabase;
+use std::time::Duration;
+use tallyd::store::DatabaseLocation;
 
 pub enum Outsider {
     Sqlite(SqliteConnection),
     Postgres(PgConnection),
+}
+
+/// Returns text as a literal of SQL.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// A row that both engines give.
@@ -17,13 +22,21 @@ pub trait OutsideRow: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow
 impl<R: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin> OutsideRow for R {}
 
 impl Outsider {
-    pub async fn of_file(path: &Path) -> Self {
-        Self::Sqlite(SqliteConnectOptions::new().filename(path).connect().await.unwrap())
+    pub async fn at(location: &DatabaseLocation) -> Self {
+        match location.server() {
+            Some(server) => Self::Postgres(server.bare_options().unwrap().connect().await.unwrap()),
+            None => {
+                let file = SqliteConnectOptions::new().filename(location.path());
+                let file = file.busy_timeout(Duration::from_secs(10)).pragma("wal_autocheckpoint", "0");
+                Self::Sqlite(file.connect().await.unwrap())
+            }
+        }
     }
 
-    pub async fn of_server(database: &PostgresDatabase) -> Self {
-        let options: PgConnectOptions = database.url.parse().unwrap();
-        Self::Postgres(options.options([("search_path", &database.schema)]).connect().await.unwrap())
+    /// Returns the connection to a file, for a test of SQLite's own statements.
+    pub fn into_sqlite(self) -> SqliteConnection {
+        let Self::Sqlite(connection) = self else { panic!("this test is of the file") };
+        connection
     }
 
     /// Runs statements without values.
@@ -32,6 +45,24 @@ impl Outsider {
         match self {
             Self::Sqlite(connection) => text.execute(connection).await.map(drop),
             Self::Postgres(connection) => text.execute(connection).await.map(drop),
+        }
+    }
+
+    /// Tracks these SKUs.
+    pub async fn track_skus(&mut self, skus: &[impl AsRef<str>]) {
+        let rows: Vec<String> = skus.iter().map(|sku| format!("({})", quoted(sku.as_ref()))).collect();
+        self.insert("tracked_sku (sku)", &rows).await;
+    }
+
+    /// Tracks these orders.
+    pub async fn track_orders(&mut self, orders: &[i64]) {
+        let rows: Vec<String> = orders.iter().map(|order| format!("({order})")).collect();
+        self.insert("tracked_order (order_id)", &rows).await;
+    }
+
+    async fn insert(&mut self, columns: &str, rows: &[String]) {
+        if !rows.is_empty() {
+            self.run(&format!("INSERT INTO {columns} VALUES {}", rows.join(", "))).await.unwrap();
         }
     }
 

@@ -1,9 +1,9 @@
 //! Lists: long ones are printed while they are read, and one odd row does not end them.
 
+use super::support::outsider::quoted;
 use super::support::{BALANCES, World, refusing_socket};
 use super::{configured, program, tallyd};
 use serde_json::Value;
-use sqlx::Executor;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -16,6 +16,9 @@ const ODD: &str = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tracked_sku_that_is_no_utf8_is_listed_and_left_out_of_every_read() {
     let world = World::new().await;
+    if world.is_on_server("SQLite takes any bytes as text") {
+        return;
+    }
     let config = configured(&world, "");
     world.track_all().await;
     world.sql(ODD).await;
@@ -59,17 +62,21 @@ async fn printed(config: &Path, args: &[&str]) -> (Vec<u8>, u64) {
 async fn fill(world: &World, skus: u32) {
     world.make().await;
     let mut other = world.outsider().await;
-    other.execute("PRAGMA foreign_keys = 0").await.unwrap();
+    if world.location.server().is_none() {
+        other.run("PRAGMA foreign_keys = 0").await.unwrap();
+    }
     let numbers =
         format!("WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {skus})");
+    let name = "substr(CAST(10000000 + n AS TEXT), 2) || '-of-a-large-shop'";
     for insert in [
-        "INSERT INTO tracked_sku (sku) SELECT printf('SKU-%07d-of-a-large-shop', n) FROM n",
-        "INSERT INTO product (id, sku, case_key, product_id, name) \
-         SELECT n, printf('SKU-%07d-of-a-large-shop', n), \
-         printf('sku-%07d-of-a-large-shop', n), n, 'A product of a large shop' FROM n",
-        "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms) SELECT n, 1, n, 1, 1 FROM n",
+        format!("INSERT INTO tracked_sku (sku) SELECT 'SKU-' || {name} FROM n"),
+        format!(
+            "INSERT INTO product (id, sku, case_key, product_id, name) \
+             SELECT n, 'SKU-' || {name}, 'sku-' || {name}, n, 'A product of a large shop' FROM n"
+        ),
+        "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms) SELECT n, 1, n, 1, 1 FROM n".to_owned(),
     ] {
-        other.execute(sqlx::AssertSqlSafe(format!("{numbers} {insert}"))).await.unwrap();
+        other.run(&format!("{numbers} {insert}")).await.unwrap();
     }
 }
 
@@ -158,10 +165,10 @@ async fn a_key_has_a_bound_and_says_so_at_the_door() {
         ("ä".repeat(501), "k".into(), false),
         ("k".into(), "k".repeat(1001), false),
     ] {
-        let insert =
-            sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, '{}')").bind(key).bind(kind);
-        match other.execute(insert).await {
-            Ok(_) => assert!(is_taken),
+        let (key, kind) = (quoted(&key), quoted(&kind));
+        let insert = format!("INSERT INTO outbox (key, kind, body) VALUES ({key}, {kind}, '{{}}')");
+        match other.run(&insert).await {
+            Ok(()) => assert!(is_taken),
             Err(why) => assert!(!is_taken && why.to_string().contains("at most 1000 bytes"), "{why}"),
         }
     }

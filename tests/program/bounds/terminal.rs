@@ -1,6 +1,7 @@
 //! The terminal: names, keys and messages of others reach it as harmless text, whichever command prints them.
 
 use super::support::World;
+use super::support::outsider::quoted;
 use super::{configured, program, tallyd};
 use serde_json::Value;
 use std::path::Path;
@@ -69,8 +70,8 @@ async fn evil_world() -> (World, std::path::PathBuf, String) {
 
 /// Writes the text into every column that the platform, a person or a program may fill.
 async fn poison(world: &World) {
-    use sqlx::Executor;
     let mut other = world.outsider().await;
+    let evil = quoted(EVIL);
     for (table, column) in [
         ("warehouse", "name"),
         ("warehouse", "account_number"),
@@ -96,18 +97,18 @@ async fn poison(world: &World) {
         ("change_transition", "detail"),
         ("event", "subject"),
     ] {
-        let sql = format!("UPDATE {table} SET {column} = ?1");
-        let done = other.execute(sqlx::query(sqlx::AssertSqlSafe(sql)).bind(EVIL)).await;
+        let done = other.run(&format!("UPDATE {table} SET {column} = {evil}")).await;
         done.unwrap_or_else(|why| panic!("{table}.{column}: {why}"));
     }
-    let details = sqlx::query("UPDATE outbox SET revision = revision + 1, detail = ?1").bind(EVIL);
-    other.execute(details).await.unwrap();
-    let event = "INSERT INTO event (position, at_ms, kind, subject, detail) \
-                 SELECT position + 1, 0, ?1, ?1, json_object(?1, ?1) FROM journal_sequence";
-    other.execute(sqlx::query(event).bind(EVIL)).await.unwrap();
-    other.execute("UPDATE journal_sequence SET position = position + 1").await.unwrap();
-    let tracked = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(EVIL);
-    other.execute(tracked).await.unwrap();
+    other.run(&format!("UPDATE outbox SET revision = revision + 1, detail = {evil}")).await.unwrap();
+    let detail = quoted(&serde_json::json!({EVIL: EVIL}).to_string());
+    let event = format!(
+        "INSERT INTO event (position, at_ms, kind, subject, detail) \
+         SELECT position + 1, 0, {evil}, {evil}, {detail} FROM journal_sequence"
+    );
+    other.run(&event).await.unwrap();
+    other.run("UPDATE journal_sequence SET position = position + 1").await.unwrap();
+    other.track_skus(&[EVIL]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,6 +55,9 @@ async fn another_companys_key_refuses_the_start_before_anything_is_sent() {
     world.write_key(&own);
     rig::program(&config, &["run", "--once"]).await;
     assert_eq!((world.fate("a").await.0.as_str(), world.calls(UPDATE)), ("applied", 1));
+    if world.is_on_server("no file has the rows, which are searched for the key") {
+        return;
+    }
     let dump = std::fs::read(&world.path).unwrap();
     let holds = |key: &str| dump.windows(key.len()).any(|bytes| bytes == key.as_bytes());
     assert!(!holds(&own), "the key itself is nowhere");
@@ -98,7 +101,7 @@ async fn another_companys_key_read_while_running_sends_nothing_until_the_right_o
 }
 
 /// The warehouses in the mirror, as one number.
-const WAREHOUSES: &str = "SELECT sum(id) FROM warehouse WHERE missing_since_ms IS NULL";
+const WAREHOUSES: &str = "SELECT CAST(sum(id) AS BIGINT) FROM warehouse WHERE missing_since_ms IS NULL";
 
 /// Delays the first list of warehouses between its reservation and its send.
 struct Held {

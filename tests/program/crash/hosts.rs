@@ -60,7 +60,7 @@ async fn on_another_host(world: &World, behind_ms: i64) {
         .sql(&format!(
             "UPDATE session SET boot_id = 'another boot', started_moment = 5, started_ms = started_ms - {behind_ms};
              UPDATE exchange SET sent_ms = sent_ms - {behind_ms}, answered_ms = answered_ms - {behind_ms},
-                                 sent_moment = 7, answered_moment = iif(answered_moment IS NULL, NULL, 8);
+                                 sent_moment = 7, answered_moment = CASE WHEN answered_moment IS NOT NULL THEN 8 END;
              UPDATE in_doubt_check SET sent_ms = sent_ms - {behind_ms}"
         ))
         .await;

@@ -104,8 +104,7 @@ impl Scene {
             }
             self.clock.later(LONG_MS);
         }
-        let sound = "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";
-        assert_eq!(world.number(sound).await, 1);
+        world.assert_sound().await;
         daemon.context().store.clone().close().await.unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Support of the crash tests: a clock advanced by hand, a daemon on it, the program as a child.
 
-use crate::support::World;
+use crate::support::{World, cluster};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::path::{Path, PathBuf};
@@ -120,11 +120,12 @@ impl Life {
     ) -> Result<Self, StoreError> {
         // The parts except the store are those of a daemon on a scratch database.
         let scrap = tempfile::tempdir().unwrap();
-        let mut settings = config(world, "");
-        settings.database.path = scrap.path().join("scrap.db");
+        let scratch = cluster::new_location(&scrap.path().join("scrap.db"));
+        let [own, scratch] = [&world.location, &scratch].map(cluster::location_toml);
+        let settings = Config::from_toml(&toml(world, "").replace(&own, &scratch)).unwrap();
         let daemon = daemon_over(settings, clock, Arc::clone(&transport)).await;
         let lock = DatabaseLock::acquire(&world.path)?;
-        let store = Store::open_with(&world.path, &lock, opening).await?;
+        let store = Store::open_with(&world.location, &lock, opening).await?;
         let mut write = store.begin_write(Durability::Full).await?;
         let started = write.session_begin(&boot_id(&**clock), "test", clock.now(), clock.moment()).await?;
         write.commit().await?;

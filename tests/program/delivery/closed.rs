@@ -56,7 +56,10 @@ async fn what_comes_back_to_a_closed_order_is_seen_with_the_next_look() {
     dock.later(MINUTE * 6);
     dock.run(JobKind::OrderLines).await;
     assert_eq!(
-        (state(&dock).await.as_str(), dock.number("SELECT sum(quantity_left) FROM order_line").await),
+        (
+            state(&dock).await.as_str(),
+            dock.number("SELECT CAST(sum(quantity_left) AS BIGINT) FROM order_line").await
+        ),
         ("open", 2)
     );
 }

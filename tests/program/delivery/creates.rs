@@ -21,9 +21,7 @@ pub async fn storefront(dock: &Dock) -> i64 {
 /// Creates a dock whose mirror has all data of the platform.
 async fn known() -> (Dock, Rules) {
     let (dock, rules) = told().await;
-    let track = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.all_skus().await.unwrap()).to_string());
-    track.execute(&mut dock.outsider().await).await.unwrap();
+    dock.track_all_skus().await;
     for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::Storefronts, JobKind::ListingTemplates] {
         dock.run(kind).await;
     }

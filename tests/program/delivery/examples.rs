@@ -2,6 +2,7 @@
 
 use super::gate::gated;
 use super::support::{BALANCES, Dock, UPDATE};
+use crate::support::outsider::quoted;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::model::Operation;
@@ -142,10 +143,7 @@ async fn a_count_that_names_its_moment_is_measured_against_the_fact_of_that_mome
         "SELECT observed_at FROM stock WHERE sku = '{}' AND warehouse_id = {}",
         level.sku, level.warehouse
     );
-    let moment: String = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-        .fetch_one(&mut level.dock.outsider().await)
-        .await
-        .unwrap();
+    let moment: String = level.dock.outsider().await.value(&sql).await;
     level.adjust("taken", -3).await;
     assert_eq!(level.pushed().await, (47, 1));
     level.sell(2).await;
@@ -177,19 +175,16 @@ async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
         let ahead = Duration::from_secs(ahead);
         let level = Level::of_fifty().await;
         let sql = "SELECT observed_at FROM stock WHERE observed_at IS NOT NULL ORDER BY 1 DESC LIMIT 1";
-        let moment: String =
-            sqlx::query_scalar(sql).fetch_one(&mut level.dock.outsider().await).await.unwrap();
+        let moment: String = level.dock.outsider().await.value(sql).await;
         level.adjust("taken", -3).await;
         assert_eq!(level.pushed().await, (47, 1));
         let back = |at: &str| tallyd::model::Timestamp::parse(at).unwrap().minus(ahead).to_rfc3339();
         level.set("count", 47, json!({"counted_at": back(&moment)})).await;
         let sql = "SELECT created_at FROM outbox WHERE key = 'count'";
-        let created: String =
-            sqlx::query_scalar(sql).fetch_one(&mut level.dock.outsider().await).await.unwrap();
-        let answer =
-            sqlx::query("UPDATE outbox SET dated_at = ?1, revision = revision + 1 WHERE key = 'count'")
-                .bind(back(&created));
-        answer.execute(&mut level.dock.outsider().await).await.unwrap();
+        let created: String = level.dock.outsider().await.value(sql).await;
+        let at = quoted(&back(&created));
+        let sql = format!("UPDATE outbox SET dated_at = {at}, revision = revision + 1 WHERE key = 'count'");
+        level.dock.done_sql(&sql).await;
         level.pushed().await;
         let (state, reason, detail) = level.dock.fate("count").await;
         assert_eq!(state, expected, "{ahead:?}: {detail}");
@@ -205,7 +200,7 @@ async fn a_count_of_an_earlier_moment_supersedes_only_what_moved_before_it() {
     let level = Level::of_fifty().await;
     level.adjust("before", -1).await;
     let sql = "SELECT created_at FROM outbox WHERE key = 'before'";
-    let moment: String = sqlx::query_scalar(sql).fetch_one(&mut level.dock.outsider().await).await.unwrap();
+    let moment: String = level.dock.outsider().await.value(sql).await;
     // Insertions are distinguished by their millisecond.
     tokio::time::sleep(Duration::from_millis(2)).await;
     level.adjust("after", -4).await;
@@ -242,7 +237,7 @@ async fn a_fact_from_before_a_reboot_is_read_again_before_the_write() {
         "UPDATE exchange SET session_id = 0",
     ];
     for sql in before {
-        sqlx::query(sql).execute(&mut level.dock.outsider().await).await.unwrap();
+        level.dock.done_sql(sql).await;
     }
     assert_eq!(level.pushed().await, (46, 1));
     assert_eq!(level.dock.calls(BALANCES), reads + 1);

@@ -1,6 +1,7 @@
 //! The history of a quantity as `tallyd explain` prints it, beside a running daemon.
 
 use super::support::{A_MOMENT, Dock, UPDATE};
+use crate::support::outsider::quoted;
 use serde_json::{Value, json};
 use std::process::{Command, Output};
 
@@ -160,13 +161,15 @@ async fn a_sku_nobody_knows_and_one_that_may_be_several_are_named() {
     assert!(failed(&["no such thing"]).await.contains("no stock level of no such thing is known"));
     assert!(failed(&[&sku, "999"]).await.contains("in warehouse 999"));
     let twin = format!(" {sku}");
-    let sql = "INSERT INTO product (sku, case_key, product_id) SELECT ?1, case_key, 4711 FROM product \
-               WHERE sku = ?2";
-    sqlx::query(sql).bind(&twin).bind(&sku).execute(&mut dock.outsider().await).await.unwrap();
+    let (twin, of) = (quoted(&twin), quoted(&sku));
+    dock.done_sql(&format!(
+        "INSERT INTO product (sku, case_key, product_id) SELECT {twin}, case_key, 4711 FROM product \
+         WHERE sku = {of}"
+    ))
+    .await;
     assert!(failed(&[&sku.to_lowercase()]).await.contains("name one of them exactly"));
     assert!(told(&dock, &[&sku]).await.contains("change `a`"));
     // No exchange brought this product, so it is removed again: the test ends with a comparison of projection
     // and mirror.
-    let sql = "DELETE FROM product WHERE product_id = 4711";
-    sqlx::Executor::execute(&mut dock.outsider().await, sql).await.unwrap();
+    dock.done_sql("DELETE FROM product WHERE product_id = 4711").await;
 }

@@ -12,9 +12,7 @@ const SUPPLIERS: &str = "GET /api/Suppliers";
 
 /// Tracks every SKU and reads all of them.
 async fn read_all(dock: &Dock) {
-    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.all_skus().await.unwrap()).to_string());
-    known.execute(&mut dock.outsider().await).await.unwrap();
+    dock.track_all_skus().await;
     dock.run(JobKind::Balances).await;
 }
 
@@ -72,10 +70,8 @@ async fn a_change_for_a_known_kit_is_rejected_before_the_send() {
     dock.leave();
     dock.done(&["product", "components", "KIT-OF-TWO"]).await;
     dock.restart().await;
-    assert_eq!(
-        dock.number(&format!("SELECT type = 'Kit' FROM product WHERE product_id = {product}")).await,
-        1
-    );
+    let kind = format!("SELECT type FROM product WHERE product_id = {product}");
+    assert_eq!(dock.outsider().await.value::<String>(&kind).await, "Kit");
     let body = json!({"sku": "KIT-OF-TWO", "warehouse_id": component.warehouse_id, "quantity": 3});
     dock.change("kit", "quantity.set", body).await;
     dock.push().await;

@@ -240,7 +240,6 @@ async fn a_rejection_is_a_finding_until_a_person_acknowledges_it() {
 
 #[tokio::test]
 async fn nobody_else_can_acknowledge() {
-    use sqlx::Executor;
     let dock = quiet().await;
     let mut other = dock.outsider().await;
     for sql in [
@@ -250,6 +249,6 @@ async fn nobody_else_can_acknowledge() {
         if sql.starts_with("UPDATE") {
             dock.change("b", "no.such.kind", json!({})).await;
         }
-        assert!(other.execute(sql).await.is_err(), "{sql}");
+        assert!(other.run(sql).await.is_err(), "{sql}");
     }
 }

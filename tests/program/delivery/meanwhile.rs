@@ -6,13 +6,13 @@
 //! decision waits for the next moment.
 
 use super::support::Dock;
+use crate::support::outsider::{Outsider, quoted};
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Executor};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use tallyd::daemon::SystemClock;
+use tallyd::model::Clock;
+use tallyd::store::DatabaseLocation;
 
 /// A decision about the change with a key.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ enum Act {
 
 impl Act {
     fn sql(self, case: usize) -> String {
-        let settled = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
+        let settled = quoted(&SystemClock.now().to_rfc3339());
         match self {
             Act::Cancel(key) => format!(
                 "UPDATE outbox SET revision = revision + 1, state = 'cancelled', reason = 'operator', \
@@ -39,17 +39,17 @@ impl Act {
     }
 }
 
-/// Executes the decision; returns false if the database is locked.
-fn done(path: &Path, sql: &str) -> bool {
-    let (path, sql) = (path.to_owned(), sql.to_owned());
-    let act = async move |path: PathBuf, sql: String| {
-        let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::ZERO);
-        let mut connection = options.connect().await.unwrap();
-        connection.execute(sqlx::AssertSqlSafe(sql)).await.is_ok()
+/// Executes the decision under the write lock; returns false if another one holds it.
+fn done(location: &DatabaseLocation, sql: &str) -> bool {
+    let begin = match location.server() {
+        Some(_) => "BEGIN; SELECT position FROM journal_sequence FOR UPDATE NOWAIT",
+        None => "PRAGMA busy_timeout = 0; BEGIN IMMEDIATE",
     };
+    let (location, sql) = (location.clone(), format!("{begin}; {sql}; COMMIT"));
+    let act = async move || Outsider::at(&location).await.run(&sql).await.is_ok();
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(act(path, sql))
+        runtime.block_on(act())
     });
     thread.join().unwrap()
 }
@@ -57,10 +57,10 @@ fn done(path: &Path, sql: &str) -> bool {
 /// Plans a decision for a moment of the next push; the flag tells later that it was executed.
 fn arm(dock: &Dock, moment: usize, sql: String) -> Arc<AtomicBool> {
     let happened = Arc::new(AtomicBool::new(false));
-    let (answer, path, mut passed) = (Arc::clone(&happened), dock.path().to_owned(), 0);
+    let (answer, location, mut passed) = (Arc::clone(&happened), dock.location().clone(), 0);
     dock.at_now(Some(Box::new(move || {
         if passed >= moment && !answer.load(Ordering::SeqCst) {
-            answer.store(done(&path, &sql), Ordering::SeqCst);
+            answer.store(done(&location, &sql), Ordering::SeqCst);
         }
         passed += 1;
     })));

@@ -1,16 +1,15 @@
 //! Numbers and times have the meaning that JSON and the calendar give them, in every notation.
 
 use super::support::Dock;
+use crate::support::outsider::quoted;
 use serde_json::{Value, json};
-use sqlx::Executor;
 use std::time::Duration;
 use tallyd::model::{JobKind, Timestamp};
 
 /// Creates a stock level of 50 units that was just read.
 async fn level_of_50(dock: &Dock) -> (String, i64) {
     let row = dock.sandbox.stock_levels().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
-    let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&row.sku);
-    insert.execute(&mut dock.outsider().await).await.unwrap();
+    dock.track_skus(&[&row.sku]).await;
     let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 50});
     dock.change("begin", "quantity.set", body).await;
     dock.push().await;
@@ -20,9 +19,13 @@ async fn level_of_50(dock: &Dock) -> (String, i64) {
 
 /// Inserts a change whose body is written exactly like this.
 async fn change(dock: &Dock, key: &str, kind: &str, body: &str) {
-    let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
-    let insert = sqlx::query(sql).bind(key).bind(kind).bind(body);
-    insert.execute(&mut dock.outsider().await).await.unwrap();
+    dock.done_sql(&insertion(key, kind, body)).await;
+}
+
+/// Returns the statement that inserts a change.
+fn insertion(key: &str, kind: &str, body: &str) -> String {
+    let row = [key, kind, body].map(quoted).join(", ");
+    format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")
 }
 
 fn now(dock: &Dock) -> Timestamp {
@@ -81,15 +84,14 @@ async fn a_moment_is_one_moment_however_it_is_spelled() {
 
 /// Inserts a change as a program whose clock is ahead.
 async fn ahead(dock: &Dock, key: &str, kind: &str, body: Value, by: Duration) {
-    let mut other = dock.outsider().await;
-    other.execute("BEGIN IMMEDIATE; DROP TRIGGER IF EXISTS outbox_update_guard").await.unwrap();
-    let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
-    let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string());
-    insert.execute(&mut other).await.unwrap();
-    let at = now(dock).plus(by).to_rfc3339();
-    let dated = sqlx::query("UPDATE outbox SET revision = revision + 1, created_at = ?2 WHERE key = ?1");
-    dated.bind(key).bind(at).execute(&mut other).await.unwrap();
-    other.execute("COMMIT").await.unwrap();
+    let of_table = if dock.location().server().is_some() { " ON outbox" } else { "" };
+    let insert = insertion(key, kind, &body.to_string());
+    let (key, at) = (quoted(key), quoted(&now(dock).plus(by).to_rfc3339()));
+    dock.done_sql(&format!(
+        "BEGIN; DROP TRIGGER IF EXISTS outbox_update_guard{of_table}; {insert}; \
+         UPDATE outbox SET revision = revision + 1, created_at = {at} WHERE key = {key}; COMMIT"
+    ))
+    .await;
 }
 
 #[tokio::test]
@@ -134,8 +136,8 @@ async fn the_same_key_with_the_same_change_is_the_same_however_it_is_written() {
     dock.push().await;
     assert_eq!(dock.level(&sku, warehouse).await, 55);
     for other in [body("6"), body("\"5\""), body("5,\"x\":null"), format!("[{}]", body("5"))] {
-        let sql = "INSERT INTO outbox (key, kind, body) VALUES ('k', 'quantity.adjust', ?1)";
-        let error = sqlx::query(sql).bind(&other).execute(&mut dock.outsider().await).await.unwrap_err();
+        let insert = insertion("k", "quantity.adjust", &other);
+        let error = dock.outsider().await.run(&insert).await.unwrap_err();
         assert!(error.to_string().contains("this key already names another change"), "{other}: {error}");
     }
 }

@@ -53,9 +53,10 @@ async fn landed_by_a_persons_word_is_ours_and_the_working_daemon_goes_on_at_once
     dock.until("next", "applied").await;
     assert_eq!(dock.level(&sku, warehouse).await, quantity - 2 - 5 - 1);
     assert_eq!(ours(&dock, &sku, warehouse).await, -3, "the sale is others', the rest ours");
-    let answer = "SELECT count(*) FROM event WHERE kind = 'outbox.resolved' AND subject = 'lost' \
-                AND detail->>'said' = 'landed' AND detail->'write'->'stock_level'->>'written' > 0";
-    assert_eq!(dock.number(answer).await, 1);
+    let answer = "SELECT detail FROM event WHERE kind = 'outbox.resolved' AND subject = 'lost'";
+    let answer: Value = serde_json::from_str(&dock.outsider().await.value::<String>(answer).await).unwrap();
+    assert_eq!(answer["said"], "landed", "{answer}");
+    assert!(answer["write"]["stock_level"]["written"].as_i64().unwrap() > 0, "{answer}");
 }
 
 #[tokio::test]
@@ -262,7 +263,7 @@ async fn a_number_is_refused_where_nobody_knows_what_it_is_measured_against() {
     in_conflict(&dock).await;
     let sql = "UPDATE read_batch SET observed_ms = observed_ms - 3600000; \
                UPDATE balance SET fact_ms = fact_ms - 3600000";
-    sqlx::Executor::execute(&mut dock.outsider().await, sql).await.unwrap();
+    dock.done_sql(sql).await;
     let refused = dock.refused(&["outbox", "resolve", "count", "--use", "7"]).await;
     assert!(refused.contains("long ago") && refused.contains("insert a new count"), "{refused}");
     assert_eq!(dock.state("count").await, "held");
@@ -270,7 +271,7 @@ async fn a_number_is_refused_where_nobody_knows_what_it_is_measured_against() {
     // projection and mirror.
     let sql = "UPDATE read_batch SET observed_ms = observed_ms + 3600000; \
                UPDATE balance SET fact_ms = fact_ms + 3600000";
-    sqlx::Executor::execute(&mut dock.outsider().await, sql).await.unwrap();
+    dock.done_sql(sql).await;
 }
 
 #[tokio::test]

@@ -4,7 +4,6 @@
 use super::creates::{product, storefront, update_of};
 use super::support::{Dock, whole};
 use serde_json::json;
-use sqlx::Executor;
 use std::collections::BTreeSet;
 use tallyd::journal::PackedBody;
 use tallyd::model::JobKind;
@@ -28,10 +27,11 @@ fn planned(preview: &PushPreview) -> Vec<(String, String)> {
 
 /// Returns the same of every request that the journal has after `position`.
 async fn sent(dock: &Dock, position: i64) -> Vec<(String, String)> {
-    let sql = "SELECT e.operation, e.target, b.packed, coalesce(b.size, 0) FROM exchange e LEFT JOIN body b ON b.id = e.request_body_id \
-               WHERE e.id > ?1 ORDER BY e.id";
-    let rows: Vec<(String, String, Option<Vec<u8>>, i64)> =
-        sqlx::query_as(sql).bind(position).fetch_all(&mut dock.outsider().await).await.unwrap();
+    let sql = format!(
+        "SELECT e.operation, e.target, b.packed, coalesce(b.size, 0) FROM exchange e LEFT JOIN body b ON b.id = e.request_body_id \
+         WHERE e.id > {position} ORDER BY e.id"
+    );
+    let rows: Vec<(String, String, Option<Vec<u8>>, i64)> = dock.outsider().await.rows(&sql).await;
     let shown = |(operation, target, packed, size): (String, String, Option<Vec<u8>>, i64)| {
         let method = operation.split(' ').next().unwrap();
         let unpack = |packed: Vec<u8>| PackedBody::unpack(&packed, usize::try_from(size).unwrap()).unwrap();
@@ -45,14 +45,6 @@ async fn position(dock: &Dock) -> i64 {
     dock.number("SELECT position FROM journal_sequence").await
 }
 
-async fn track(dock: &Dock, sku: &str) {
-    dock.outsider()
-        .await
-        .execute(sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku))
-        .await
-        .unwrap();
-}
-
 /// Inserts changes of all eight kinds, with the facts that they depend on in the mirror.
 async fn one_of_each(dock: &Dock) {
     let (a, b) = dock.two_skus().await;
@@ -61,11 +53,8 @@ async fn one_of_each(dock: &Dock) {
     let made = product(dock, "UPD-1").await;
     dock.change("parcel", "shipment.create", json!({"order_id": parcel})).await;
     dock.push().await;
-    for sku in [&a, &b, "UPD-1"] {
-        track(dock, sku).await;
-    }
-    let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(order);
-    dock.outsider().await.execute(insert).await.unwrap();
+    dock.track_skus(&[&a, &b, "UPD-1"]).await;
+    dock.track_orders(&[order]).await;
     for kind in [JobKind::Balances, JobKind::OrderLines, JobKind::Storefronts, JobKind::ListingTemplates] {
         dock.run(kind).await;
     }
@@ -118,9 +107,7 @@ async fn a_backlog_beyond_one_read_is_planned_as_it_is_sent() {
         Dock::open_with("[quantities]\nmax_fact_age = \"1h\"\n[jobs.balances]\nskus_per_call = 25\n").await;
     let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.sort_by(|a, b| (a.quantity, &a.sku).cmp(&(b.quantity, &b.sku)));
-    for row in &stock {
-        track(&dock, &row.sku).await;
-    }
+    dock.track_skus(&stock.iter().map(|row| &row.sku).collect::<Vec<_>>()).await;
     dock.run(JobKind::Balances).await;
     for (n, row) in stock.iter().enumerate() {
         let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "delta": 1});
@@ -167,9 +154,7 @@ async fn what_cannot_be_known_without_a_call_is_named_and_not_guessed() {
 async fn what_a_brake_would_hold_is_planned_as_held() {
     let dock = Dock::open().await;
     let stock = dock.sandbox.stock_levels().await.unwrap();
-    for row in &stock {
-        track(&dock, &row.sku).await;
-    }
+    dock.track_skus(&stock.iter().map(|row| &row.sku).collect::<Vec<_>>()).await;
     dock.run(JobKind::Balances).await;
     for (n, row) in stock.iter().enumerate() {
         let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 0});

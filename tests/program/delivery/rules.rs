@@ -108,9 +108,7 @@ async fn what_a_person_shipped_is_not_taken_for_ours() {
 async fn a_dribble_of_zeroings_is_counted_over_the_hour() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nmax_zeroing_fraction = 0.05\n").await;
     let levels = levels(&dock).await;
-    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.all_skus().await.unwrap()).to_string());
-    known.execute(&mut dock.outsider().await).await.unwrap();
+    dock.track_all_skus().await;
     dock.run(tallyd::model::JobKind::Balances).await;
     let zero = async |from: usize, to: usize| {
         for (n, (sku, warehouse, _)) in levels.iter().enumerate().take(to).skip(from) {
@@ -134,9 +132,7 @@ async fn a_flood_over_several_batches_trips_its_brake_once() {
         Dock::open_with("[quantities]\nmax_zeroing_fraction = 0.05\n[jobs.balances]\nskus_per_call = 3\n")
             .await;
     let levels = levels(&dock).await;
-    let skus = json!(dock.sandbox.all_skus().await.unwrap()).to_string();
-    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)").bind(skus);
-    known.execute(&mut dock.outsider().await).await.unwrap();
+    dock.track_all_skus().await;
     dock.run(tallyd::model::JobKind::Balances).await;
     for (n, (sku, warehouse, _)) in levels.iter().enumerate().take(15) {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0});
@@ -146,10 +142,7 @@ async fn a_flood_over_several_batches_trips_its_brake_once() {
     assert_eq!((dock.reason("z0").await, dock.reason("z14").await), ("brake".into(), "brake".into()));
     let trips = dock.daemon().context().store.brake_trip_list().await.unwrap();
     assert_eq!(trips.iter().map(|trip| trip.held).collect::<Vec<_>>(), [15]);
-    let written: i64 = sqlx::query_scalar("SELECT count(*) FROM brake_trip")
-        .fetch_one(&mut dock.outsider().await)
-        .await
-        .unwrap();
+    let written: i64 = dock.outsider().await.value("SELECT count(*) FROM brake_trip").await;
     assert_eq!(written, 1, "a trip that holds nothing is none");
 }
 
@@ -157,8 +150,7 @@ async fn a_flood_over_several_batches_trips_its_brake_once() {
 async fn a_released_change_is_read_again_and_merged_before_it_is_sent() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nmax_quantity_jump = 5\n").await;
     let (sku, warehouse, quantity) = levels(&dock).await.remove(0);
-    let known = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&sku);
-    known.execute(&mut dock.outsider().await).await.unwrap();
+    dock.track_skus(&[&sku]).await;
     dock.run(tallyd::model::JobKind::Balances).await;
     dock.change("jump", "quantity.adjust", adjust(&sku, warehouse, 9)).await;
     dock.push().await;

@@ -20,7 +20,8 @@ async fn an_order_is_shipped_with_its_lines_and_quantities_named() {
     let shown: Vec<(i64, i64)> =
         items.iter().map(|item| (whole(&item["OrderLineItemId"]), whole(&item["QuantityShipped"]))).collect();
     assert_eq!(shown, [(lines[0], 5), (lines[1], 2)]);
-    let mirrored = format!("SELECT sum(quantity) FROM shipment_item WHERE shipment_id = {shipment}");
+    let mirrored =
+        format!("SELECT CAST(sum(quantity) AS BIGINT) FROM shipment_item WHERE shipment_id = {shipment}");
     assert_eq!(dock.number(&mirrored).await, 7);
     assert_eq!(dock.number("SELECT order_id FROM shipment").await, order);
     assert_eq!(dock.number("SELECT count(*) FROM order_line").await, 2, "the look before is a fact like any");

@@ -2,8 +2,8 @@
 
 use super::support::{BALANCES, Dock, PRODUCT, UPDATE, whole};
 use super::told::told;
+use crate::support::outsider::quoted;
 use serde_json::{Value, json};
-use sqlx::Connection;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -60,28 +60,23 @@ async fn levels(dock: &Dock) -> Vec<(String, i64, i64)> {
     let mut stock = dock.sandbox.stock_levels().await.unwrap();
     stock.retain(|row| row.quantity >= 20 && row.sku.to_lowercase() != row.sku);
     stock.dedup_by(|a, b| a.sku == b.sku);
-    for row in &stock {
-        let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&row.sku);
-        insert.execute(&mut dock.outsider().await).await.unwrap();
-    }
+    dock.track_skus(&stock.iter().map(|row| &row.sku).collect::<Vec<_>>()).await;
     dock.run(JobKind::Balances).await;
     stock.into_iter().map(|row| (row.sku, row.warehouse_id, row.quantity)).collect()
 }
 
 /// Inserts changes (key, SKU, priority, rest of the body) for one warehouse in one transaction.
 async fn changes(dock: &Dock, warehouse: i64, changes: &[(&str, &str, i64, Value)]) {
-    let mut other = dock.outsider().await;
-    let mut insertion = other.begin().await.unwrap();
+    let mut statements = String::from("BEGIN; ");
     for (key, sku, priority, rest) in changes {
         let kind = if rest.get("delta").is_some() { "quantity.adjust" } else { "quantity.set" };
         let mut body = rest.clone();
         body["sku"] = json!(sku);
         body["warehouse_id"] = json!(warehouse);
-        let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
-        let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string()).bind(priority);
-        insert.execute(&mut *insertion).await.unwrap();
+        let row = [key, kind, &body.to_string()].map(quoted).join(", ");
+        statements += &format!("INSERT INTO outbox (key, kind, body, priority) VALUES ({row}, {priority}); ");
     }
-    insertion.commit().await.unwrap();
+    dock.done_sql(&(statements + "COMMIT")).await;
 }
 
 #[tokio::test]
@@ -176,13 +171,8 @@ async fn what_is_pending_in_another_spelling_shows_in_the_stock_view() {
     dock.push().await;
     let more = [("a", &*low, 0, json!({"quantity": 40})), ("b", &*sku, 0, json!({"delta": 2}))];
     changes(&dock, warehouse, &more).await;
-    let sql = "SELECT pending_quantity FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
-    let pending: i64 = sqlx::query_scalar(sql)
-        .bind(&sku)
-        .bind(warehouse)
-        .fetch_one(&mut dock.outsider().await)
-        .await
-        .unwrap();
+    let level = format!("sku = {} AND warehouse_id = {warehouse}", quoted(&sku));
+    let pending = dock.number(&format!("SELECT pending_quantity FROM stock WHERE {level}")).await;
     assert_eq!((pending, dock.level(&sku, warehouse).await), (42, quantity + 1));
     let answer = dock.done(&["explain", &sku, &warehouse.to_string()]).await;
     assert!(answer.contains("`a`") && answer.contains("`b`"), "{answer}");

@@ -2,10 +2,9 @@
 //!
 //! Pushes and settles are run one by one, so that a test controls the events between them.
 
-use crate::support::replayed;
+use crate::support::outsider::{Outsider, quoted};
+use crate::support::{cluster, is_on_server, replayed};
 use serde_json::{Value, json};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Executor};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +16,7 @@ use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::model::time::{SleepFuture, whole_millis};
 use tallyd::model::{Clock, JobKind, Moment, RunTrigger, Timestamp};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
-use tallyd::store::StoreOptions;
+use tallyd::store::{DatabaseLocation, StoreOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
@@ -78,7 +77,7 @@ pub struct Dock {
     daemon: Option<Daemon>,
     /// Transport between the two, if not plain HTTP.
     between: Option<Arc<dyn Transport>>,
-    path: PathBuf,
+    location: DatabaseLocation,
     dir: tempfile::TempDir,
     more: String,
 }
@@ -95,7 +94,7 @@ impl Drop for AtWork {
 impl Drop for Dock {
     /// At the end of every test, the projection of the journal equals the mirror.
     fn drop(&mut self) {
-        replayed::assert_replayed_on_drop(&self.path);
+        replayed::assert_replayed_on_drop(&self.location);
     }
 }
 
@@ -130,7 +129,7 @@ impl Dock {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
-        let path = dir.path().join("tallyd.db");
+        let location = cluster::new_location(&dir.path().join("tallyd.db"));
         let keys = AccountKeys {
             integration: sandbox.integration_key().into(),
             gateway: sandbox.gateway_key().into(),
@@ -139,7 +138,7 @@ impl Dock {
         let settings = HttpSettings { timeout: TIMEOUT, ..HttpSettings::new(&address) };
         let between = between(HttpTransport::new(&settings, &keys).unwrap());
         let mut dock =
-            Self { sandbox, clock: Arc::default(), daemon: None, between, path, dir, more: more.into() };
+            Self { sandbox, clock: Arc::default(), daemon: None, between, location, dir, more: more.into() };
         dock.restart().await;
         dock.run(JobKind::Warehouses).await;
         dock
@@ -150,13 +149,13 @@ impl Dock {
         let dir = self.dir.path();
         format!(
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
-             timeout = \"{}s\"\n[database]\npath = {:?}\n[limits]\ncalls_per_minute = 6000\n\
+             timeout = \"{}s\"\n[database]\n{}[limits]\ncalls_per_minute = 6000\n\
              {}{}",
             self.sandbox.local_addr(),
             dir.join("i"),
             dir.join("g"),
             TIMEOUT.as_secs(),
-            self.path,
+            cluster::location_toml(&self.location),
             if self.more.contains("[quantities]") { "" } else { "[quantities]\nmax_fact_age = \"0s\"\n" },
             self.more
         )
@@ -271,7 +270,16 @@ impl Dock {
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.location.path()
+    }
+
+    pub fn location(&self) -> &DatabaseLocation {
+        &self.location
+    }
+
+    /// Returns true if the database is on a server, where this test does not run, and prints the reason.
+    pub fn is_on_server(&self, why: &str) -> bool {
+        is_on_server(&self.location, why)
     }
 
     /// Runs a job once; returns its summary.
@@ -296,22 +304,35 @@ impl Dock {
     }
 
     /// Opens another program's connection.
-    pub async fn outsider(&self) -> SqliteConnection {
-        let options = SqliteConnectOptions::new().filename(&self.path).busy_timeout(Duration::from_secs(10));
-        options.connect().await.unwrap()
+    pub async fn outsider(&self) -> Outsider {
+        Outsider::at(&self.location).await
+    }
+
+    /// Tracks these SKUs as a program would.
+    pub async fn track_skus(&self, skus: &[impl AsRef<str>]) {
+        self.outsider().await.track_skus(skus).await;
+    }
+
+    /// Tracks all SKUs of the platform.
+    pub async fn track_all_skus(&self) {
+        self.track_skus(&self.sandbox.all_skus().await.unwrap()).await;
+    }
+
+    /// Tracks these orders as a program would.
+    pub async fn track_orders(&self, orders: &[i64]) {
+        self.outsider().await.track_orders(orders).await;
     }
 
     /// Inserts a change as a program would.
     pub async fn change(&self, key: &str, kind: &str, body: Value) {
-        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
-        let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string());
-        self.outsider().await.execute(insert).await.unwrap();
+        let row = [key, kind, &body.to_string()].map(quoted).join(", ");
+        self.done_sql(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await;
     }
 
     /// Returns (state, reason, detail) of a change.
     pub async fn fate(&self, key: &str) -> (String, String, String) {
-        let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key = ?1";
-        sqlx::query_as(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
+        let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key =";
+        self.outsider().await.row(&format!("{sql} {}", quoted(key))).await
     }
 
     pub async fn state(&self, key: &str) -> String {
@@ -324,12 +345,12 @@ impl Dock {
 
     /// Returns a number from the database.
     pub async fn number(&self, sql: &str) -> i64 {
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut self.outsider().await).await.unwrap()
+        self.outsider().await.value(sql).await
     }
 
     /// Executes a statement as another program.
     pub async fn done_sql(&self, sql: &str) {
-        self.outsider().await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+        self.outsider().await.run(sql).await.unwrap();
     }
 
     /// Waits until the query returns this number; fails after 30 s.
@@ -347,8 +368,8 @@ impl Dock {
 
     /// Returns the id of the record that a change made.
     pub async fn made(&self, key: &str) -> i64 {
-        let sql = "SELECT created_id FROM delivery JOIN outbox ON id = change_id WHERE key = ?1";
-        sqlx::query_scalar(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
+        let sql = "SELECT created_id FROM delivery JOIN outbox ON id = change_id WHERE key =";
+        self.outsider().await.value(&format!("{sql} {}", quoted(key))).await
     }
 
     /// Returns the number of calls of one operation so far.

@@ -23,15 +23,13 @@ async fn orders(count: usize) -> (Dock, Rules, Vec<i64>) {
     for _ in 0..count {
         orders.push(dock.sandbox.place_order(&[(&sku, 1)]).await.unwrap());
     }
-    let ids = json!(orders).to_string();
-    let track = sqlx::query("INSERT INTO tracked_order SELECT value FROM json_each(?1)").bind(ids);
-    track.execute(&mut dock.outsider().await).await.unwrap();
+    dock.track_orders(&orders).await;
     (dock, rules, orders)
 }
 
 async fn quarantined(dock: &Dock) -> Vec<(String, String, i64)> {
     let sql = "SELECT operation, subject, failures FROM quarantine ORDER BY 1, 2";
-    sqlx::query_as(sql).fetch_all(&mut dock.outsider().await).await.unwrap()
+    dock.outsider().await.rows(sql).await
 }
 
 #[tokio::test]
@@ -43,7 +41,7 @@ async fn an_order_that_always_fails_goes_behind_the_others_and_is_set_aside() {
     assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 5);
     // The failing order has one attempt among the others; all others are read before its next attempt.
     let first = "SELECT count(DISTINCT request_body_id) FROM (SELECT request_body_id FROM exchange \
-                 WHERE operation = 'POST /api/orders/getOrderLineItems' ORDER BY id LIMIT 6)";
+                 WHERE operation = 'POST /api/orders/getOrderLineItems' ORDER BY id LIMIT 6) AS first";
     assert_eq!(dock.number(first).await, 6);
     assert_eq!(dock.calls(LINES), 5 + 4, "one attempt, and three behind the others");
     assert_eq!(quarantined(&dock).await, [(LINES.into(), orders[2].to_string(), 1)]);
@@ -120,8 +118,7 @@ async fn one_that_is_answered_again_has_the_others_tried_at_once() {
 async fn a_sku_that_is_gone_is_not_left_aside_as_one_that_fails() {
     let (dock, rules) = told().await;
     let skus = dock.sandbox.all_skus().await.unwrap();
-    let track = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)");
-    track.bind(json!(skus).to_string()).execute(&mut dock.outsider().await).await.unwrap();
+    dock.track_skus(&skus).await;
     dock.run(JobKind::Balances).await;
     let bad = skus[0].clone();
     let names = {
@@ -341,8 +338,7 @@ async fn an_order_that_is_tracked_during_a_pass_is_known_within_a_few_calls() {
     });
     let track = async {
         under_way.notified().await;
-        let track = sqlx::query("INSERT INTO tracked_order VALUES (?1)").bind(late);
-        track.execute(&mut dock.outsider().await).await.unwrap();
+        dock.track_orders(&[late]).await;
         i64::try_from(dock.calls(LINES)).unwrap()
     };
     let (_, then) = tokio::join!(dock.run(JobKind::OrderLines), track);
@@ -363,7 +359,7 @@ async fn what_is_open_and_allocations_take_turns_with_an_import() {
     let (sku, _) = dock.two_skus().await;
     for _ in 0..60 {
         let order = dock.sandbox.place_order(&[(&sku, 1)]).await.unwrap();
-        dock.done_sql(&format!("INSERT INTO tracked_order VALUES ({order})")).await;
+        dock.track_orders(&[order]).await;
     }
     let before = i64::try_from(dock.calls(LINES)).unwrap();
     dock.run(JobKind::OrderLines).await;
@@ -397,7 +393,7 @@ async fn an_order_that_is_tracked_beside_an_idle_daemon_is_read_at_once() {
         if by_hand {
             dock.done(&["order", "track", &order.to_string()]).await;
         } else {
-            dock.done_sql(&format!("INSERT INTO tracked_order VALUES ({order})")).await;
+            dock.track_orders(&[order]).await;
         }
         dock.until_number("SELECT count(*) FROM sales_order", n).await;
         // A pass may ask for another order while this one is tracked, and for the next before it is noticed.
@@ -424,10 +420,9 @@ async fn an_import_beside_an_idle_daemon_is_read_whole() {
     let late = orders.pop().unwrap();
     let _work = dock.work();
     dock.until_number("SELECT count(*) FROM sales_order", 1).await;
-    dock.done_sql(&format!("INSERT INTO tracked_order SELECT value FROM json_each('{}')", json!(orders)))
-        .await;
-    dock.until_number("SELECT count(*) >= 10 FROM sales_order", 1).await;
-    dock.done_sql(&format!("INSERT INTO tracked_order VALUES ({late})")).await;
+    dock.track_orders(&orders).await;
+    dock.until_number("SELECT count(*) FROM (SELECT 1 FROM sales_order LIMIT 10) AS first", 10).await;
+    dock.track_orders(&[late]).await;
     dock.until_number("SELECT count(*) FROM sales_order", 71).await;
     let place = place(&dock, late).await;
     assert!(place < 60, "the one that was tracked last was call {place} of 71");

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
+mod server;
+
 use super::support::cluster::Cluster;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use std::collections::BTreeSet;

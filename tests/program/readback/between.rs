@@ -1,6 +1,7 @@
 //! The transport between the daemon and the sandbox, and a dock with it.
 
 use super::support::Dock;
+use crate::support::outsider::quoted;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -270,10 +271,7 @@ impl Scene {
     }
 
     async fn track(&self, levels: &[Level]) {
-        for level in levels {
-            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&level.sku);
-            insert.execute(&mut self.outsider().await).await.unwrap();
-        }
+        self.track_skus(&levels.iter().map(|level| &level.sku).collect::<Vec<_>>()).await;
     }
 
     pub async fn set(&self, key: &str, level: &Level, quantity: i64) {
@@ -328,15 +326,15 @@ impl Scene {
 
     /// Returns the quantity in the view `stock`.
     pub async fn fact(&self, level: &Level) -> i64 {
-        let sql = "SELECT quantity FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
-        let query = sqlx::query_scalar(sql).bind(&level.sku).bind(level.warehouse);
-        query.fetch_one(&mut self.outsider().await).await.unwrap()
+        let (sku, warehouse) = (quoted(&level.sku), level.warehouse);
+        self.number(&format!("SELECT quantity FROM stock WHERE sku = {sku} AND warehouse_id = {warehouse}"))
+            .await
     }
 
     /// Returns (key, kind, mine, theirs, what to do) of every open conflict.
     pub async fn conflicts(&self) -> Vec<(String, String, String, Option<String>, String)> {
         let sql = "SELECT key, kind, mine, theirs, what_to_do FROM open_conflict ORDER BY key";
-        sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
+        self.outsider().await.rows(sql).await
     }
 
     /// Returns the time until the next check is due.

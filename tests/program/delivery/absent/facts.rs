@@ -4,6 +4,7 @@
 
 use crate::delivery::between::{Level, Odd, Scene};
 use crate::delivery::support::{A_MOMENT, BALANCES, UPDATE};
+use crate::support::outsider::quoted;
 use std::time::Duration;
 use tallyd::journal::RunOutcome;
 use tallyd::model::{JobKind, RunTrigger};
@@ -31,9 +32,11 @@ async fn sell_ten(scene: &Scene, level: &Level) {
 
 /// Returns the time of observation of the stock level in the view `stock`.
 async fn observed_at(scene: &Scene, level: &Level) -> Option<String> {
-    let sql = "SELECT observed_at FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
-    let query = sqlx::query_scalar(sql).bind(&level.sku).bind(level.warehouse);
-    query.fetch_optional(&mut scene.outsider().await).await.unwrap()
+    let (sku, warehouse) = (quoted(&level.sku), level.warehouse);
+    let sql = format!("SELECT observed_at FROM stock WHERE sku = {sku} AND warehouse_id = {warehouse}");
+    let mut rows: Vec<(String,)> = scene.outsider().await.rows(&sql).await;
+    assert!(rows.len() < 2, "{rows:?}");
+    rows.pop().map(|(at,)| at)
 }
 
 async fn missing(scene: &Scene) -> i64 {

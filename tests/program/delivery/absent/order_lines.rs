@@ -6,7 +6,7 @@ use crate::delivery::support::Dock;
 use crate::delivery::told::{Rules, told};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tallyd::model::JobKind;
+use tallyd::model::{JobKind, Timestamp};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -23,12 +23,14 @@ async fn two_orders() -> (Dock, Rules, i64, Vec<i64>) {
 
 /// Returns the seconds since each line of the view was observed, by line.
 async fn ages(dock: &Dock, order: i64) -> Vec<(i64, i64)> {
-    let now = dock.clock().now().0;
-    let sql = "SELECT line_item_id, CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER) \
-               FROM order_line WHERE order_id = ?1 ORDER BY 1";
-    let rows: Vec<(i64, i64)> =
-        sqlx::query_as(sql).bind(order).fetch_all(&mut dock.outsider().await).await.unwrap();
-    rows.into_iter().map(|(line, at)| (line, (now - at) / 1000)).collect()
+    let sql = format!("SELECT line_item_id, observed_at FROM order_line WHERE order_id = {order} ORDER BY 1");
+    let rows: Vec<(i64, String)> = dock.outsider().await.rows(&sql).await;
+    rows.into_iter().map(|(line, at)| (line, age(dock, &at))).collect()
+}
+
+/// Returns the whole seconds since a time in a view.
+fn age(dock: &Dock, at: &str) -> i64 {
+    (dock.clock().now().0 - Timestamp::parse(at).unwrap().0) / 1000
 }
 
 async fn row(dock: &Dock, order: i64) -> Value {
@@ -56,7 +58,7 @@ async fn an_empty_answer_observes_no_line() {
         (&json!("empty"), &json!(2), &json!(3))
     );
     let observed = row["observed_at"].as_str().unwrap();
-    let age = dock.clock().now().duration_since(tallyd::model::Timestamp::parse(observed).unwrap());
+    let age = dock.clock().now().duration_since(Timestamp::parse(observed).unwrap());
     assert!(age >= MINUTE, "the list tells the lines' age: {age:?}");
     let shown = dock.done(&["order", "list"]).await;
     assert!(shown.contains("empty"), "{shown}");
@@ -224,11 +226,9 @@ async fn an_item_that_an_answer_lacks_keeps_its_age() {
     dock.change("ship", "shipment.create", json!({ "order_id": order })).await;
     dock.push().await;
     let ages = async || {
-        let now = dock.clock().now().0;
-        let sql = "SELECT (?1 - CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER)) / 1000 \
-                   FROM shipment_item ORDER BY item_id";
-        let ages = sqlx::query_scalar(sql).bind(now).fetch_all(&mut dock.outsider().await).await.unwrap();
-        ages.into_iter().map(|age: i64| age >= 60).collect::<Vec<_>>()
+        let sql = "SELECT observed_at FROM shipment_item ORDER BY item_id";
+        let times: Vec<(String,)> = dock.outsider().await.rows(sql).await;
+        times.iter().map(|(at,)| age(&dock, at) >= 60).collect::<Vec<_>>()
     };
     dock.later(MINUTE);
     dock.run(JobKind::Shipments).await;

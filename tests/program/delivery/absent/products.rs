@@ -21,7 +21,7 @@ async fn nine(scene: &Scene, sku: &str) -> (Value, i64) {
 
 /// Returns the units of these SKUs by the query that docs/database.md gives to programs.
 async fn units(dock: &Dock, skus: &str) -> i64 {
-    let sql = format!("SELECT coalesce(sum(quantity), 0) FROM stock WHERE sku IN ({skus})");
+    let sql = format!("SELECT CAST(coalesce(sum(quantity), 0) AS BIGINT) FROM stock WHERE sku IN ({skus})");
     dock.number(&sql).await
 }
 

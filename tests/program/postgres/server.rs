@@ -1,0 +1,116 @@
+//! A daemon whose database is on a server: the checks before its use, lost connections, a server that is away.
+
+use crate::support::cluster::Cluster;
+use crate::support::{UPDATE, World, replayed};
+use serde_json::json;
+use std::process::Output;
+use tallyd::store::{DatabaseLock, PostgresDatabase, Store, StoreError};
+use tokio::process::Command;
+
+/// Runs a command with the world's configuration.
+async fn tallyd(world: &World, arguments: &[&str]) -> Output {
+    let config = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&config, world.toml("")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    command.arg("--config").arg(&config).args(arguments).env_remove("TALLYD_TEST_ENGINE");
+    command.output().await.unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Ends all connections of tallyd to the schema's database, as a restart of the server does.
+async fn end_connections(world: &World) -> i64 {
+    let sql =
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'tallyd'";
+    world.outsider().await.value(sql).await
+}
+
+#[tokio::test]
+async fn a_daemon_outlives_its_connections_and_sends_each_change_once() {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    world.track_all().await;
+    assert!(world.once().await.is_good());
+    let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|level| level.2 >= 20).unwrap();
+    let working = world.work().await;
+    let rounds = 5;
+    for n in 0..rounds {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1}).to_string();
+        world.change(&format!("add{n}"), "quantity.adjust", &body).await;
+        let sql = "SELECT count(*) FROM outbox WHERE state = 'applied'";
+        world.until("the change is applied", async |world| world.number(sql).await == n + 1).await;
+        assert!(end_connections(&world).await >= 3, "one writes, one reads, one listens");
+    }
+    working.stop().await;
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity + rounds);
+    assert_eq!(world.calls(UPDATE), usize::try_from(rounds).unwrap());
+    replayed::assert_replayed(&world.location).await;
+}
+
+#[tokio::test]
+async fn check_shows_the_server_and_no_password() {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    std::fs::write(world.path.with_file_name("database-password"), "not-to-be-shown\n").unwrap();
+    let before = tallyd(&world, &["check"]).await;
+    let shown = text(&before.stdout) + &text(&before.stderr);
+    assert_eq!(before.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("schema north\n"), "{shown}");
+    assert!(shown.contains("no schema yet: nothing is tracked"), "{shown}");
+    assert!(shown.contains("is noticed at once, by its notification"), "{shown}");
+    assert!(!shown.contains("not-to-be-shown"), "{shown}");
+    let status = tallyd(&world, &["status"]).await;
+    assert_eq!(status.status.code(), Some(1));
+    assert!(text(&status.stderr).contains("there is no database at postgres://"), "{}", text(&status.stderr));
+    world.track_all().await;
+    world.once().await;
+    for arguments in [&["check"][..], &["status"], &["stock"], &["outbox", "list"], &["verify"]] {
+        let done = tallyd(&world, arguments).await;
+        assert!(done.status.success(), "{arguments:?}: {}{}", text(&done.stdout), text(&done.stderr));
+    }
+    let copy = world.path.with_file_name("copy.db");
+    let refused = tallyd(&world, &["backup", copy.to_str().unwrap()]).await;
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("`pg_dump` of the schema"), "{}", text(&refused.stderr));
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_serve_is_refused_with_the_remedy() {
+    let Some(cluster) = Cluster::start() else { return };
+    cluster.sql("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0;");
+    cluster.sql(
+        "CREATE ROLE guest LOGIN; REVOKE CREATE ON DATABASE postgres FROM PUBLIC; CREATE SCHEMA others;",
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.db");
+    let lock = DatabaseLock::acquire(&path).unwrap();
+    let of = |database: &str, user: &str, schema: &str| {
+        let url = cluster.url().replace("/postgres?", &format!("/{database}?")).replace("user=tallyd", user);
+        tallyd::store::DatabaseLocation::on_server(PostgresDatabase::new(&url, schema).unwrap(), &path)
+    };
+    for (location, reason) in [
+        (of("latin", "user=tallyd", "north"), "has the encoding LATIN1"),
+        (
+            of("postgres", "user=guest", "north"),
+            "the role guest may not create one: run `CREATE SCHEMA north",
+        ),
+        (of("postgres", "user=guest", "others"), "the role guest does not own the schema others"),
+    ] {
+        let error = Store::open(&location, &lock).await.unwrap_err();
+        assert!(matches!(error, StoreError::UnusableServer { .. }), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    let away = of("postgres", "user=tallyd", "north").to_string();
+    drop(cluster);
+    let error = Store::open(&of_missing(&path), &lock).await.unwrap_err();
+    assert!(error.delays_start(), "{error}");
+    assert!(error.to_string().contains("check that the server runs"), "{away}: {error}");
+}
+
+/// Returns a location at which no server answers.
+fn of_missing(path: &std::path::Path) -> tallyd::store::DatabaseLocation {
+    let url = format!("postgres:///stock?user=tallyd&host={}", path.parent().unwrap().display());
+    tallyd::store::DatabaseLocation::on_server(PostgresDatabase::new(&url, "north").unwrap(), path)
+}
