@@ -23,6 +23,7 @@ pub(crate) async fn upgrade_projection(
     let Some(from) = journal.projection_version().await?.filter(|from| *from != PROJECTION_VERSION) else {
         return Ok(None);
     };
+    write.allow_pauses().await?;
     // A position of its own, because the last pruning may have its snapshot at the one before.
     write.position_next().await?;
     write.snapshot_store(&journal.take_snapshot().await?, at).await?;

@@ -98,6 +98,7 @@ async fn prune_proved(
     replay.project_to(end, &mut |_| {}).await?;
     // From here to the commit no other writer runs; the rest of the journal is short.
     let mut write = store.begin_write(Durability::Full).await?;
+    write.allow_pauses().await?;
     let mut replay = replay.reopen_journal(store.location()).await?;
     let end = replay.last_position(None).await?;
     replay.project_to(end, &mut |_| {}).await?;

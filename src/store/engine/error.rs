@@ -265,7 +265,7 @@ fn failure(error: &sqlx::Error) -> Option<Failure> {
             "25006" => Failure::ReadOnly,
             "58030" => Failure::Disk,
             "XX001" | "XX002" => Failure::Damaged,
-            "53300" | "57P01" | "57P02" | "57P03" => Failure::Lost,
+            "25P03" | "53300" | "57P01" | "57P02" | "57P03" => Failure::Lost,
             other if other.starts_with("08") => Failure::Lost,
             _ => return None,
         });

@@ -321,6 +321,17 @@ impl WriteTransaction {
         self.position_file.is_some()
     }
 
+    /// Allows pauses between statements. Otherwise a server ends the transaction after 10 s without one.
+    pub async fn allow_pauses(&mut self) -> Result<()> {
+        match *self.tx {
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(_) => {
+                let sql = "SET LOCAL idle_in_transaction_session_timeout = 0";
+                self.tx.run(sql).await.context("allow pauses in a transaction")
+            }
+        }
+    }
+
     /// Commits the transaction.
     pub async fn commit(self) -> Result<()> {
         let Some(file) = self.position_file else {

@@ -4,8 +4,9 @@ use crate::support::cluster::Cluster;
 use crate::support::{UPDATE, World, replayed};
 use serde_json::json;
 use std::process::Output;
-use tallyd::store::{DatabaseLock, PostgresDatabase, Store, StoreError};
+use tallyd::store::{DatabaseLock, Durability, PostgresDatabase, Store, StoreError};
 use tokio::process::Command;
+use tokio::time::{Duration, Instant, sleep};
 
 /// Runs a command with the world's configuration.
 async fn tallyd(world: &World, arguments: &[&str]) -> Output {
@@ -47,6 +48,31 @@ async fn a_daemon_outlives_its_connections_and_sends_each_change_once() {
     assert_eq!(world.shop_level(&sku, warehouse).await, quantity + rounds);
     assert_eq!(world.calls(UPDATE), usize::try_from(rounds).unwrap());
     replayed::assert_replayed(&world.location).await;
+}
+
+#[tokio::test]
+async fn a_server_ends_an_idle_transaction_unless_it_is_to_pause() {
+    let Some(cluster) = Cluster::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let location = |schema: &str| cluster.location(schema, &dir.path().join(schema));
+    let [north, south] = [location("north"), location("south")];
+    let locks = [&north, &south].map(|location| DatabaseLock::acquire(location.path()).unwrap());
+    let pausing_store = Store::open(&north, &locks[0]).await.unwrap();
+    let idle_store = Store::open(&south, &locks[1]).await.unwrap();
+    // The one that is to pause begins first, so the server would end it first.
+    let mut pausing = pausing_store.begin_write(Durability::Full).await.unwrap();
+    pausing.allow_pauses().await.unwrap();
+    let idle = idle_store.begin_write(Durability::Full).await.unwrap();
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'";
+    let begun = Instant::now();
+    while cluster.sql(sql) != ["1"] {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the server ends no idle transaction");
+        sleep(Duration::from_millis(100)).await;
+    }
+    pausing.commit().await.unwrap();
+    let error = idle.commit().await.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    idle_store.begin_write(Durability::Full).await.unwrap().commit().await.unwrap();
 }
 
 #[tokio::test]
