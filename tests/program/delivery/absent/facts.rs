@@ -114,8 +114,7 @@ async fn a_warehouse_link_is_gone_by_two_answers_minutes_apart() {
     let reads = scene.calls(BALANCES);
     scene.push().await;
     assert!(scene.calls(BALANCES) - reads <= 4, "{} reads", scene.calls(BALANCES) - reads);
-    for (wait, reason) in [(A_MOMENT, "no_fact"), (MINUTES - A_MOMENT * 2, "no_fact"), (MINUTES, "unlinked")]
-    {
+    for (wait, reason) in [(A_MOMENT, "no_fact"), (MINUTES / 2, "no_fact"), (MINUTES, "unlinked")] {
         for key in ["count", "adjust"] {
             let (state, _, detail) = scene.fate(key).await;
             assert_eq!((state.as_str(), scene.calls(UPDATE)), ("held", 0), "{key}: {detail}");
