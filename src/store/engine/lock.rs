@@ -97,6 +97,13 @@ impl DatabaseLock {
     }
 }
 
+impl Drop for DatabaseLock {
+    fn drop(&mut self) {
+        // To close the file is not enough: a child process shares it between its fork and its exec.
+        drop(self.file.unlock());
+    }
+}
+
 fn lock_path(database: &Path) -> PathBuf {
     with_suffix(&resolve_path(database), ".lock")
 }
@@ -115,8 +122,10 @@ mod tests {
         let database = dir.path().join("t.db");
         let held = DatabaseLock::acquire(&database).unwrap();
         assert!(matches!(DatabaseLock::acquire(&database), Err(LockError::Held { .. })));
+        let of_a_child_process = held.file.try_clone().unwrap();
         drop(held);
         DatabaseLock::acquire(&database).unwrap();
+        drop(of_a_child_process);
     }
 
     #[test]
