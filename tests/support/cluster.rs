@@ -67,10 +67,19 @@ impl Cluster {
         let options = ["-U", "tallyd", "-E", "UTF8", "--locale=C", "-A", "trust", "-N"];
         cluster
             .run("initdb", [OsStr::new("-D"), data.as_os_str()].into_iter().chain(options.map(OsStr::new)));
-        let server = format!("-k {} -c listen_addresses= -c fsync=off", cluster.dir.path().display());
-        let start = [OsStr::new("-o"), OsStr::new(&server), OsStr::new("start")];
-        cluster.run("pg_ctl", cluster.control_arguments(&data).into_iter().chain(start));
+        cluster.start_server();
         Some(cluster)
+    }
+
+    /// Starts the server after [`Cluster::crash`].
+    pub fn start_server(&self) {
+        let server = format!("-k {} -c listen_addresses= -c fsync=off", self.dir.path().display());
+        self.control(&["-o", &server, "start"]);
+    }
+
+    /// Ends the server at once, as a crash of its process does.
+    pub fn crash(&self) {
+        self.control(&["stop"]);
     }
 
     /// Returns the cluster of all tests of this process. It is stopped after the end of the process.
@@ -121,17 +130,12 @@ impl Cluster {
         format!("postgres:///postgres?user=tallyd&host={}", self.dir.path().display())
     }
 
-    fn control_arguments<'a>(&self, data: &'a Path) -> [&'a OsStr; 7] {
+    fn control(&self, arguments: &[&str]) {
+        let data = self.dir.path().join("data");
         // Without a log file the server keeps the pipe of its starter open.
-        [
-            "-D".as_ref(),
-            data.as_os_str(),
-            "-l".as_ref(),
-            "/dev/null".as_ref(),
-            "-w".as_ref(),
-            "-m".as_ref(),
-            "immediate".as_ref(),
-        ]
+        let always = ["-D".as_ref(), data.as_os_str(), "-l".as_ref(), "/dev/null".as_ref(), "-w".as_ref()];
+        let arguments = ["-m", "immediate"].iter().chain(arguments).map(OsStr::new);
+        self.run("pg_ctl", always.into_iter().chain(arguments));
     }
 
     fn run<'a>(&self, program: &str, arguments: impl Iterator<Item = &'a OsStr>) {
@@ -144,8 +148,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let data = self.dir.path().join("data");
-        self.run("pg_ctl", self.control_arguments(&data).into_iter().chain([OsStr::new("stop")]));
+        self.crash();
     }
 }
 

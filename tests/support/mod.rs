@@ -12,6 +12,7 @@
 
 pub mod cluster;
 pub mod outsider;
+pub mod proxy;
 pub mod replayed;
 
 use cluster::Cluster;
@@ -180,6 +181,16 @@ impl World {
     /// Returns true if the database is on a server, where this test does not run, and prints the reason.
     pub fn is_on_server(&self, why: &str) -> bool {
         is_on_server(&self.location, why)
+    }
+
+    /// Returns true if the database is a file, with which this test does not run, and prints the reason.
+    #[allow(clippy::print_stdout, reason = "a test that skips says so")]
+    pub fn is_on_file(&self, why: &str) -> bool {
+        let is_on_file = self.location.server().is_none();
+        if is_on_file {
+            println!("skipped: the database is a file: {why}");
+        }
+        is_on_file
     }
 
     /// Asserts that a file is undamaged; a server has no such check.

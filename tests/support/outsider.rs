@@ -23,12 +23,16 @@ impl<R: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unp
 
 impl Outsider {
     pub async fn at(location: &DatabaseLocation) -> Self {
+        Self::try_at(location).await.unwrap()
+    }
+
+    pub async fn try_at(location: &DatabaseLocation) -> sqlx::Result<Self> {
         match location.server() {
-            Some(server) => Self::Postgres(server.bare_options().unwrap().connect().await.unwrap()),
+            Some(server) => server.bare_options()?.connect().await.map(Self::Postgres),
             None => {
                 let file = SqliteConnectOptions::new().filename(location.path());
                 let file = file.busy_timeout(Duration::from_secs(10)).pragma("wal_autocheckpoint", "0");
-                Self::Sqlite(file.connect().await.unwrap())
+                file.connect().await.map(Self::Sqlite)
             }
         }
     }

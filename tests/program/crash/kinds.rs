@@ -4,6 +4,7 @@
 
 use super::rig::{self, Moved};
 use crate::support::World;
+use crate::support::outsider::quoted;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,8 +32,8 @@ struct Row {
 }
 
 enum Proof {
-    /// The stock level has this quantity.
-    Holds(String, i64, i64),
+    /// The stock level has this quantity, and the mirror's own delta is the difference from the one before.
+    Holds { sku: String, warehouse: i64, before: i64, after: i64 },
     /// The operation was carried out this many times, including the calls of the setup.
     Made(&'static str, usize),
     /// An update was carried out, and the stock levels of the SKU kept their quantities.
@@ -88,8 +89,14 @@ impl Shop {
     async fn judge_proof(&self, proof: &Proof, answer: &str) {
         let world = &self.world;
         match proof {
-            Proof::Holds(sku, warehouse, quantity) => {
-                assert_eq!(world.shop_level(sku, *warehouse).await, *quantity, "{answer}");
+            Proof::Holds { sku, warehouse, before, after } => {
+                assert_eq!(world.shop_level(sku, *warehouse).await, *after, "{answer}");
+                let sql = format!(
+                    "SELECT b.own_delta FROM balance b JOIN product p ON p.id = b.product \
+                     WHERE p.sku = {} AND b.warehouse_id = {warehouse}",
+                    quoted(sku)
+                );
+                assert_eq!(world.number(&sql).await, after - before, "{answer}: own delta");
             }
             Proof::Made(operation, times) => assert_eq!(made(world, operation), *times, "{answer}"),
             Proof::Updated(sku, before) => {
@@ -135,7 +142,10 @@ async fn quantities(world: &World) -> Vec<Row> {
         let (sku, warehouse, _) = &levels[n];
         json!({"sku": sku, "warehouse_id": warehouse, name: value})
     };
-    let holds = |n: usize, quantity: i64| Proof::Holds(levels[n].0.clone(), levels[n].1, quantity);
+    let holds = |n: usize, after: i64| {
+        let (sku, warehouse, before) = levels[n].clone();
+        Proof::Holds { sku, warehouse, before, after }
+    };
     let made = world.post("/api/Inventory", &json!({"Sku": "UPD-1", "Name": "Before"})).await;
     let mut update = made["data"]["Product"].clone();
     // The UPC shows in a lookup; a name alone would be left to a person.

@@ -3,16 +3,19 @@
 //! The events are each commit and both sides of each call. Every change then took effect exactly once, or is
 //! in doubt with its effect there exactly once. `kinds.rs` has the table of the changes, with every kind.
 //!
-//! *After* a commit is *before* the next event: nothing in between outlives the process.
+//! *After* a commit is *before* the next event: nothing in between outlives the process. On a server, the
+//! reply of a commit can be lost while the process lives; then that reply is lost of each commit in turn.
 
 use super::kinds::{Flow, Shop};
 use super::rig::{self, Hook, Life, Moved, Wire};
+use crate::support::proxy::{CommitFate, Proxy};
+use crate::support::replayed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tallyd::client::Transport;
 use tallyd::daemon::run_job;
 use tallyd::model::{JobKind, RunTrigger};
-use tallyd::store::StoreOptions;
+use tallyd::store::{DatabaseLocation, StoreOptions};
 use tokio_util::sync::CancellationToken;
 
 /// Longer than the quiet time of a create, and than the distance of two checks.
@@ -48,6 +51,11 @@ impl Fuse {
         StoreOptions { commit_hook: Some(Arc::new(move || fuse.step())), ..StoreOptions::default() }
     }
 
+    async fn proxy(self: &Arc<Self>, server: &DatabaseLocation) -> Proxy {
+        let fuse = Arc::clone(self);
+        Proxy::start(server, move || if fuse.step() { CommitFate::Passes } else { CommitFate::Lost }).await
+    }
+
     fn hook(self: &Arc<Self>) -> Hook {
         let fuse = Arc::clone(self);
         Box::new(move |_, _| {
@@ -69,12 +77,24 @@ impl Scene {
         Self { shop: Shop::open(flow, &clock).await, clock }
     }
 
-    /// Runs one life, until its fuse is at zero or its work is done.
+    /// Runs one life, until its fuse is at zero or its work is done. The fuse hears of a file's commits by
+    /// SQLite's hook, and of a server's by a proxy.
     async fn live(&self, fuse: &Arc<Fuse>) {
+        let direct = &self.shop.world.location;
+        let proxy = match direct.server() {
+            Some(_) => Some(fuse.proxy(direct).await),
+            None => None,
+        };
+        let location = proxy.as_ref().map_or(direct, |proxy| &proxy.location);
+        self.live_at(location, fuse).await;
+    }
+
+    async fn live_at(&self, location: &DatabaseLocation, fuse: &Arc<Fuse>) {
         let world = &self.shop.world;
         let inner = rig::transport(&rig::config(world, ""));
         let wire: Arc<dyn Transport> = Arc::new(Wire { inner, hook: fuse.hook() });
-        let Ok(life) = Life::begin(world, &self.clock, wire, fuse.opening()).await else { return };
+        let begun = Life::begin_at(location, world, &self.clock, wire, fuse.opening());
+        let Ok(life) = begun.await else { return };
         let context = life.context.clone();
         let work = async {
             for kind in [JobKind::Push, JobKind::Settle] {
@@ -122,6 +142,49 @@ async fn kill_everywhere(flow: Flow, at_least: usize) {
         scene.recover().await;
         scene.shop.judge(&format!("killed at event {at} of {events}")).await;
     }
+}
+
+/// Loses the reply of each commit of a life in turn; asserts that there are at least this many. The process goes on
+/// or ends, as a daemon would.
+async fn lose_each_reply(flow: Flow, at_least: usize) {
+    for at in 0.. {
+        let scene = Scene::set(flow).await;
+        let world = &scene.shop.world;
+        if world.is_on_file("a commit to a file has no reply") {
+            return;
+        }
+        let commits = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&commits);
+        let fate = move || match counted.fetch_add(1, Ordering::SeqCst) == at {
+            true => CommitFate::ReplyLost,
+            false => CommitFate::Passes,
+        };
+        let proxy = Proxy::start(&world.location, fate).await;
+        scene.live_at(&proxy.location, &Fuse::of(usize::MAX)).await;
+        if commits.load(Ordering::SeqCst) <= at {
+            println!("{flow:?}: lost the reply of each of {at} commits");
+            assert!(at > at_least, "{at}");
+            return;
+        }
+        scene.recover().await;
+        scene.shop.judge(&format!("the reply of commit {at} was lost")).await;
+        replayed::assert_replayed(&world.location).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_of_any_commit_of_a_push_of_quantities_loses_and_doubles_nothing() {
+    lose_each_reply(Flow::Quantities, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_of_any_commit_of_a_push_of_creates_makes_each_thing_exactly_once() {
+    lose_each_reply(Flow::Creates, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_of_any_commit_of_a_push_of_shipments_ships_exactly_once() {
+    lose_each_reply(Flow::Shipping, 5).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

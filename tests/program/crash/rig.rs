@@ -16,7 +16,7 @@ use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock, boot_id};
 use tallyd::exec::JobContext;
 use tallyd::model::{Clock, JobKind, Moment, Operation, RunTrigger, Timestamp};
-use tallyd::store::{DatabaseLock, Durability, Store, StoreError, StoreOptions};
+use tallyd::store::{DatabaseLocation, DatabaseLock, Durability, Store, StoreError, StoreOptions};
 
 /// The host's clock, advanced by hand.
 pub struct Moved(AtomicI64);
@@ -118,6 +118,17 @@ impl Life {
         transport: Arc<dyn Transport>,
         opening: StoreOptions,
     ) -> Result<Self, StoreError> {
+        Self::begin_at(&world.location, world, clock, transport, opening).await
+    }
+
+    /// Begins a life that opens the world's database at another location, as behind a proxy.
+    pub async fn begin_at(
+        location: &DatabaseLocation,
+        world: &World,
+        clock: &Arc<Moved>,
+        transport: Arc<dyn Transport>,
+        opening: StoreOptions,
+    ) -> Result<Self, StoreError> {
         // The parts except the store are those of a daemon on a scratch database.
         let scrap = tempfile::tempdir().unwrap();
         let scratch = cluster::new_location(&scrap.path().join("scrap.db"));
@@ -125,7 +136,7 @@ impl Life {
         let settings = Config::from_toml(&toml(world, "").replace(&own, &scratch)).unwrap();
         let daemon = daemon_over(settings, clock, Arc::clone(&transport)).await;
         let lock = DatabaseLock::acquire(&world.path)?;
-        let store = Store::open_with(&world.location, &lock, opening).await?;
+        let store = Store::open_with(location, &lock, opening).await?;
         let mut write = store.begin_write(Durability::Full).await?;
         let started = write.session_begin(&boot_id(&**clock), "test", clock.now(), clock.moment()).await?;
         write.commit().await?;
