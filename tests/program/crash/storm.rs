@@ -1,14 +1,16 @@
-//! Repeated `kill -9` of the real program while another process inserts changes.
+//! Repeated `kill -9` of the real program, or of its PostgreSQL, while another process inserts changes.
 //!
 //! Every change is applied, every quantity is exact, and no person has to act.
 
 use super::rig;
-use crate::support::World;
-use crate::support::outsider::quoted;
+use crate::support::cluster::Cluster;
+use crate::support::outsider::{Outsider, quoted};
+use crate::support::{UPDATE, World, replayed};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
+use tallyd::store::DatabaseLocation;
 use tokio::time::{Instant, sleep};
 
 /// Time limit for the rest to settle: two checks after the quiet time, and the backlog.
@@ -50,18 +52,31 @@ async fn waiting(world: &World) -> String {
 
 type Levels = Vec<(String, i64, i64)>;
 
+/// Connects as soon as the database can be reached.
+async fn connect(location: &DatabaseLocation) -> Outsider {
+    loop {
+        match Outsider::try_at(location).await {
+            Ok(connected) => return connected,
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
 /// Inserts adjusts until the time is over; returns the expected quantity of each stock level.
 async fn insert(world: &World, levels: &Levels, until: Instant) -> BTreeMap<(String, i64), i64> {
     let mut dice = Dice(7);
     let mut expected: BTreeMap<_, _> = levels.iter().map(|c| ((c.0.clone(), c.1), c.2)).collect();
-    let mut other = world.outsider().await;
+    let mut other = Outsider::at(&world.location).await;
     let mut n = 0;
     while Instant::now() < until {
         let level = &levels[usize::try_from(dice.throw(levels.len() as u64)).unwrap()];
         let delta = if dice.throw(3) == 0 { -1 } else { 2 };
         let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":{delta}}}"#, level.0, level.1);
         let row = format!("'w{n}', 'quantity.adjust', {}", quoted(&body));
-        other.run(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await.unwrap();
+        // A server that is away may have committed; a repeated key has no effect.
+        while other.run(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await.is_err() {
+            other = connect(&world.location).await;
+        }
         *expected.get_mut(&(level.0.clone(), level.1)).unwrap() += delta;
         n += 1;
         sleep(Duration::from_millis(15)).await;
@@ -83,16 +98,31 @@ async fn kill(config: &Path, until: Instant) -> u32 {
 
 async fn storm(lasts: Duration) {
     let world = World::new().await;
+    let (expected, config, kills) = weather(&world, lasts, kill).await;
+    judge(&world, &expected, &config, &format!("{kills} kills")).await;
+}
+
+/// Inserts adjusts while `trouble` disturbs the program; returns what it returned.
+async fn weather<T>(
+    world: &World,
+    lasts: Duration,
+    trouble: impl AsyncFnOnce(&Path, Instant) -> T,
+) -> (BTreeMap<(String, i64), i64>, PathBuf, T) {
     world.make().await;
-    let config = rig::config_file(&world, "");
+    let config = rig::config_file(world, "");
     let levels: Levels = world.shop().await.into_iter().filter(|level| level.2 > 20).take(12).collect();
     let until = Instant::now() + lasts;
-    let (expected, kills) = tokio::join!(insert(&world, &levels, until), kill(&config, until));
+    let (expected, troubles) = tokio::join!(insert(world, &levels, until), trouble(&config, until));
+    (expected, config, troubles)
+}
+
+/// Lets the program finish, and asserts that each change took effect once.
+async fn judge(world: &World, expected: &BTreeMap<(String, i64), i64>, config: &Path, troubles: &str) {
     let sessions = world.number("SELECT coalesce(max(id), 0) FROM session").await;
-    let mut last = Running::start(&config);
+    let mut last = Running::start(config);
     let (calm, open) = (Instant::now(), "SELECT count(*) FROM outbox WHERE state <> 'applied'");
     while world.number(open).await > 0 {
-        assert!(calm.elapsed() < CALM, "{}", waiting(&world).await);
+        assert!(calm.elapsed() < CALM, "{}", waiting(world).await);
         sleep(Duration::from_millis(50)).await;
     }
     let took = calm.elapsed();
@@ -103,7 +133,7 @@ async fn storm(lasts: Duration) {
         .await;
     let stopped = std::process::Command::new("kill").arg(last.0.id().to_string()).status().unwrap();
     assert!(stopped.success() && last.0.wait().unwrap().success(), "SIGTERM ends it with 0");
-    for ((sku, warehouse), quantity) in &expected {
+    for ((sku, warehouse), quantity) in expected {
         assert_eq!(world.shop_level(sku, *warehouse).await, *quantity, "{sku} in {warehouse}");
     }
     let number = async |sql: &str| world.number(sql).await;
@@ -112,7 +142,7 @@ async fn storm(lasts: Duration) {
     world.assert_sound().await;
     let changes = number("SELECT count(*) FROM outbox").await;
     let doubts = number("SELECT count(*) FROM event WHERE kind = 'outbox.finished'").await;
-    println!("{kills} kills, {changes} changes, {doubts} doubts settled, calm after {took:?}");
+    println!("{troubles}, {changes} changes, {doubts} doubts settled, calm after {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,4 +155,64 @@ async fn a_storm_of_kills_loses_and_doubles_nothing() {
 #[ignore = "takes more than a minute"]
 async fn a_long_storm_of_kills_loses_and_doubles_nothing() {
     storm(Duration::from_secs(40)).await;
+}
+
+/// Keeps the program running as systemd does; returns the number of its starts.
+async fn keep_running(config: &Path, until: Instant) -> u32 {
+    let mut starts = 0;
+    while Instant::now() < until {
+        let mut running = Running::start(config);
+        starts += 1;
+        while Instant::now() < until && running.0.try_wait().unwrap().is_none() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+    starts
+}
+
+/// Crashes the server after each of 1 to 4 s, and starts it again after `away`; returns the number of crashes.
+async fn crash_server(cluster: &Cluster, away: Duration, until: Instant) -> u32 {
+    let (mut dice, mut crashes) = (Dice(11), 0);
+    while Instant::now() < until {
+        sleep(Duration::from_millis(1_000 + dice.throw(3_000))).await;
+        tokio::task::block_in_place(|| cluster.crash());
+        sleep(away).await;
+        tokio::task::block_in_place(|| cluster.start_server());
+        crashes += 1;
+    }
+    crashes
+}
+
+async fn server_storm(lasts: Duration, away: Duration) {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    let trouble = async |config: &Path, until| {
+        tokio::join!(keep_running(config, until), crash_server(&cluster, away, until))
+    };
+    let (expected, config, (starts, crashes)) = weather(&world, lasts, trouble).await;
+    judge(&world, &expected, &config, &format!("{crashes} crashes of the server, {starts} starts")).await;
+    let claims = "SELECT count(*) FROM exchange WHERE operation = ";
+    let claimed = world.number(&format!("{claims}{}", quoted(UPDATE))).await;
+    let calls = world.calls(UPDATE);
+    assert!(calls <= usize::try_from(claimed).unwrap(), "{calls} calls, {claimed} claims");
+    replayed::assert_replayed(&world.location).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_of_server_crashes_loses_and_doubles_nothing() {
+    server_storm(Duration::from_secs(10), Duration::ZERO).await;
+}
+
+/// Ignored by default: `cargo test --test program -- --ignored long_storm_of_server --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes more than ten minutes"]
+async fn a_long_storm_of_server_crashes_loses_and_doubles_nothing() {
+    server_storm(Duration::from_secs(600), Duration::ZERO).await;
+}
+
+/// Ignored by default, as above.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes more than a minute"]
+async fn a_server_that_is_away_for_a_minute_loses_and_doubles_nothing() {
+    server_storm(Duration::from_secs(5), Duration::from_secs(60)).await;
 }
