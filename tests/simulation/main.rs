@@ -41,6 +41,12 @@ mod waits;
 mod wire;
 mod world;
 
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "only some of it is needed here")]
+mod cluster;
+#[path = "../support/outsider.rs"]
+#[allow(dead_code, reason = "only some of it is needed here")]
+mod outsider;
 #[path = "../support/replayed.rs"]
 #[allow(dead_code, reason = "only some of it is needed here")]
 mod replayed;

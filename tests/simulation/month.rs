@@ -6,14 +6,14 @@
 
 use super::books::Level;
 use super::clock::START_MS;
+use super::cluster;
+use super::outsider::quoted;
 use super::random::Random;
 use super::replayed;
 use super::shop::{Trade, events};
 use super::storm::Storm;
 use super::world::{Plan, World};
 use super::{days, seed};
-use sqlx::ConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use std::time::Duration;
 use tallyd::exec::JournalRetention;
 use tallyd::model::{Clock, JobKind};
@@ -108,34 +108,22 @@ impl World {
     /// Makes an order and ships a part of it; returns false if the stock was too low.
     async fn order_shipped(&mut self, level: &Level) -> bool {
         let Some(parcel) = self.parcel(level).await else { return false };
-        let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(parcel.order);
-        insert.execute(&mut self.beside().await).await.unwrap();
+        self.outsider.track_orders(&[parcel.order]).await;
         true
     }
 
-    async fn beside(&self) -> SqliteConnection {
-        let options = SqliteConnectOptions::new().filename(self.store().path());
-        options
-            .busy_timeout(Duration::from_secs(10))
-            .pragma("wal_autocheckpoint", "0")
-            .connect()
-            .await
-            .unwrap()
-    }
-
     /// Changes a stock level with SQL; `tallyd replay` must name it and exit with 3.
-    async fn a_changed_stock_level_is_named(&self, (sku, warehouse): &Level) {
-        let sql = "UPDATE balance SET quantity = quantity + 1 \
-                   WHERE warehouse_id = ?2 AND product = (SELECT id FROM product WHERE sku = ?1)";
-        let changed =
-            sqlx::query(sql).bind(sku).bind(warehouse).execute(&mut self.beside().await).await.unwrap();
-        assert_eq!(changed.rows_affected(), 1);
+    async fn a_changed_stock_level_is_named(&mut self, (sku, warehouse): &Level) {
+        let sql = format!(
+            "UPDATE balance SET quantity = quantity + 1 \
+             WHERE warehouse_id = {warehouse} AND product = (SELECT id FROM product WHERE sku = {}) RETURNING 1",
+            quoted(sku)
+        );
+        assert_eq!(self.number(&sql).await, 1);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tallyd.toml");
-        let toml = format!(
-            "[service]\nbase_url = \"http://127.0.0.1:1\"\n[database]\npath = {:?}\n",
-            self.store().path()
-        );
+        let database = cluster::location_toml(&self.location);
+        let toml = format!("[service]\nbase_url = \"http://127.0.0.1:1\"\n[database]\n{database}");
         std::fs::write(&file, toml).unwrap();
         let mut replay = std::process::Command::new(env!("CARGO_BIN_EXE_tallyd"));
         replay.arg("--config").arg(file).args(["replay", "--into"]).arg(folder.path().join("again.db"));

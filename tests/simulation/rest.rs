@@ -31,12 +31,13 @@ thread_local! {
 
 /// Returns a runtime with an idle callback, for a world on this thread.
 ///
-/// It takes results of SQLite's thread only when no other task can run. Otherwise the order of the two would
-/// depend on the scheduler.
+/// It takes results of SQLite's thread, and replies of a server, only when no other task can run. Otherwise
+/// their order would depend on the scheduler.
 pub fn runtime() -> Runtime {
     HOOK.with_borrow_mut(|hook| *hook = Hook::Idle);
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_time().global_queue_interval(u32::MAX).on_thread_park(about_to_sleep).build().unwrap()
+    builder.enable_all().global_queue_interval(u32::MAX).event_interval(u32::MAX);
+    builder.on_thread_park(about_to_sleep).build().unwrap()
 }
 
 fn about_to_sleep() {

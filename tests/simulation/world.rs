@@ -19,21 +19,21 @@ use super::audit::Audit;
 use super::auditor::Auditor;
 use super::books::{Books, Level};
 use super::clock::SimClock;
+use super::cluster;
+use super::outsider::{Outsider, quoted};
 use super::rest;
 use super::timetable::Timetable;
 use super::wire::Wire;
 use serde_json::{Value, json};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, StartError};
 use tallyd::model::{Clock, JobKind, RetryDelays, RunTrigger};
 use tallyd::sandbox::{self, SandboxCore, SandboxOptions};
-use tallyd::store::{Store, StoreOptions};
+use tallyd::store::{DatabaseLocation, Store, StoreOptions};
 
 /// Window within which changes share their calls, as in the daemon.
 const GATHER_MS: i64 = 40;
@@ -45,8 +45,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Busy time-out of a statement, in real time.
 ///
 /// It is short because the world's clock stands meanwhile, so every foreign lock outlasts the daemon's busy
-/// time-out.
+/// time-out. A server needs some time to end the transaction of a killed daemon.
 const BUSY: Duration = Duration::from_millis(1);
+const SERVER_BUSY: Duration = Duration::from_millis(200);
 
 /// Parameters of a world.
 #[derive(Clone, Debug)]
@@ -80,17 +81,23 @@ pub struct World {
     changes: u64,
     /// Decisions that persons will make amid other work, with their times.
     amid: Vec<(i64, Amid)>,
-    pub(super) outsider: SqliteConnection,
+    pub(super) outsider: Outsider,
+    /// Location of the database.
+    pub location: DatabaseLocation,
     pub(super) dir: tempfile::TempDir,
 }
 
 impl World {
     pub async fn open(plan: Plan) -> Self {
-        Self::open_before(plan, None).await
+        Self::open_before(plan, None, cluster::new_location).await
     }
 
-    /// Opens a world with an auditor that judges each step.
-    pub async fn open_before(plan: Plan, full: Option<Auditor>) -> Self {
+    /// Opens a world with an auditor that judges each step, and its database at the location for a file.
+    pub async fn open_before(
+        plan: Plan,
+        full: Option<Auditor>,
+        location: impl FnOnce(&Path) -> DatabaseLocation,
+    ) -> Self {
         let clock = SimClock::new(plan.begins_ms);
         let options = SandboxOptions {
             seed: plan.seed,
@@ -106,8 +113,9 @@ impl World {
         let wire = Wire::new(Arc::clone(&core), clock.clone(), plan.seed, Arc::clone(&audit));
         // In a file system in memory, syncing costs nothing, and no test here cuts the power.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let daemon = start(&plan, &dir, &clock, &wire).await;
-        let outsider = beside(&dir).await;
+        let location = location(&dir.path().join("tallyd.db"));
+        let daemon = start(&plan, &location, &clock, &wire).await;
+        let outsider = Outsider::at(&location).await;
         let first = (clock.now_ms(), RunTrigger::Schedule);
         let due = plan.polls.iter().map(|(kind, _)| (*kind, first)).collect();
         let mut world = Self {
@@ -126,6 +134,7 @@ impl World {
             changes: 0,
             amid: Vec::new(),
             outsider,
+            location,
             dir,
         };
         world.begin().await;
@@ -136,14 +145,14 @@ impl World {
     /// Tracks the SKUs, takes the stock as the ground truth and reads the account once.
     async fn begin(&mut self) {
         // The world sets the time of creation of each change; see the module.
-        sqlx::query("DROP TRIGGER outbox_update_guard").execute(&mut self.outsider).await.unwrap();
+        let guard = "DROP TRIGGER outbox_update_guard";
+        let of_table = if self.location.server().is_some() { " ON outbox" } else { "" };
+        self.outsider.run(&format!("{guard}{of_table}")).await.unwrap();
         let stock = self.stock().await;
         self.audit().books = Books::new(stock.clone());
         // A kit has no stock of its own.
-        for sku in stock.keys().map(|(sku, _)| sku).collect::<BTreeSet<_>>() {
-            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku.as_str());
-            insert.execute(&mut self.outsider).await.unwrap();
-        }
+        let skus: BTreeSet<&String> = stock.keys().map(|(sku, _)| sku).collect();
+        self.outsider.track_skus(&Vec::from_iter(skus)).await;
         self.start_job(JobKind::Warehouses, RunTrigger::Once);
         self.start_job(JobKind::Balances, RunTrigger::Once);
         self.idle().await;
@@ -171,25 +180,28 @@ impl World {
     /// Returns the mirror, as a program beside the daemon reads it.
     pub async fn mirror(&mut self) -> BTreeMap<Level, i64> {
         let sql = "SELECT sku, warehouse_id, quantity FROM stock";
-        let rows: Vec<(String, i64, i64)> = sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
+        let rows: Vec<(String, i64, i64)> = self.outsider.rows(sql).await;
         rows.into_iter().map(|(sku, warehouse, quantity)| ((sku, warehouse), quantity)).collect()
     }
 
     /// Returns a number from the database.
-    pub async fn number(&mut self, sql: &'static str) -> i64 {
-        sqlx::query_scalar(sql).fetch_one(&mut self.outsider).await.unwrap()
+    pub async fn number(&mut self, sql: &str) -> i64 {
+        self.outsider.value(sql).await
     }
 
     /// Returns pairs of numbers from the database.
     pub async fn pairs(&mut self, sql: &'static str) -> BTreeMap<i64, i64> {
-        let rows: Vec<(i64, i64)> = sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
+        let rows: Vec<(i64, i64)> = self.outsider.rows(sql).await;
         rows.into_iter().collect()
     }
 
     /// Names, as a person, the shipment that a change in doubt made.
     pub async fn adopt(&mut self, change: i64, shipment: i64) {
-        let insert = sqlx::query("INSERT INTO adoption (change_id, shipment_id) VALUES (?1, ?2)");
-        insert.bind(change).bind(shipment).execute(&mut self.outsider).await.unwrap();
+        let row = format!("({change}, {shipment})");
+        self.outsider
+            .run(&format!("INSERT INTO adoption (change_id, shipment_id) VALUES {row}"))
+            .await
+            .unwrap();
     }
 
     /// Inserts a change as a program beside the daemon would; returns its key.
@@ -211,21 +223,21 @@ impl World {
     async fn insert(&mut self, kind: &str, body: &str, priority: i64) -> String {
         self.changes += 1;
         let key = format!("{kind} {}", self.changes);
-        let mut insertion = self.outsider.begin().await.unwrap();
-        let insert = sqlx::query("INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)");
-        let insert = insert.bind(&key).bind(kind).bind(body).bind(priority);
-        insert.execute(&mut *insertion).await.unwrap();
-        let dated = sqlx::query("UPDATE outbox SET revision = revision + 1, created_at = ?2 WHERE key = ?1");
-        dated.bind(&key).bind(self.clock.now().to_rfc3339()).execute(&mut *insertion).await.unwrap();
-        insertion.commit().await.unwrap();
+        let [row_key, kind, body] = [&key, kind, body].map(quoted);
+        let created_at = quoted(&self.clock.now().to_rfc3339());
+        let insertion = format!(
+            "BEGIN; INSERT INTO outbox (key, kind, body, priority) VALUES ({row_key}, {kind}, {body}, {priority}); \
+             UPDATE outbox SET revision = revision + 1, created_at = {created_at} WHERE key = {row_key}; COMMIT"
+        );
+        self.outsider.run(&insertion).await.unwrap();
         self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS, RunTrigger::Outbox);
         key
     }
 
     /// Returns the send time of the call that carried a change.
     pub async fn sent_at(&mut self, key: &str) -> i64 {
-        let sql = "SELECT e.sent_ms FROM outbox o JOIN exchange e ON e.id = o.exchange_id WHERE o.key = ?1";
-        sqlx::query_scalar(sql).bind(key).fetch_one(&mut self.outsider).await.unwrap()
+        let sql = "SELECT e.sent_ms FROM outbox o JOIN exchange e ON e.id = o.exchange_id WHERE o.key";
+        self.number(&format!("{sql} = {}", quoted(key))).await
     }
 
     /// Inserts a change of a stock level; returns its key.
@@ -242,20 +254,20 @@ impl World {
     /// Returns (state, reason) of every change, by key.
     pub async fn fates(&mut self) -> BTreeMap<String, (String, String)> {
         let sql = "SELECT key, state, coalesce(reason, '') FROM outbox";
-        let rows: Vec<(String, String, String)> =
-            sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
+        let rows: Vec<(String, String, String)> = self.outsider.rows(sql).await;
         rows.into_iter().map(|(key, state, reason)| (key, (state, reason))).collect()
     }
 
     /// Returns true if changes of the stock level are on their way, so that its quantity moves without a
     /// sale.
     pub async fn is_moving(&mut self, (sku, warehouse): &Level) -> bool {
-        let sql =
-            "SELECT sku FROM outbox WHERE warehouse_id = ?1 AND state IN ('pending', 'sending', 'in_doubt')";
-        let query = sqlx::query_scalar(sql).bind(warehouse);
-        let moving: Vec<Option<String>> = query.fetch_all(&mut self.outsider).await.unwrap();
+        let sql = format!(
+            "SELECT sku FROM outbox \
+             WHERE warehouse_id = {warehouse} AND state IN ('pending', 'sending', 'in_doubt') AND sku IS NOT NULL"
+        );
+        let moving: Vec<(String,)> = self.outsider.rows(&sql).await;
         let case_key = |sku: &str| sku.trim().to_lowercase().to_uppercase();
-        moving.iter().flatten().any(|other| case_key(other) == case_key(sku))
+        moving.iter().any(|(other,)| case_key(other) == case_key(sku))
     }
 
     /// Runs a job now, and the runs that follow from it.
@@ -274,12 +286,12 @@ impl World {
     /// Writes the configuration to a file, for a command beside the daemon; returns its path.
     pub fn config_file(&self) -> PathBuf {
         let file = self.dir.path().join("tallyd.toml");
-        std::fs::write(&file, toml(&self.plan, &self.dir)).unwrap();
+        std::fs::write(&file, toml(&self.plan, &self.location)).unwrap();
         file
     }
 
     pub fn config(&self) -> Config {
-        config(&self.plan, &self.dir)
+        config(&self.plan, &self.location)
     }
 
     /// Returns the number of changes inserted.
@@ -385,7 +397,7 @@ impl World {
         if self.plan.is_scheduled {
             self.due.clear();
         }
-        self.daemon = Some(Arc::new(start(&self.plan, &self.dir, &self.clock, &self.wire).await));
+        self.daemon = Some(Arc::new(start(&self.plan, &self.location, &self.clock, &self.wire).await));
         self.plan_job(JobKind::Push, self.clock.now_ms(), RunTrigger::Outbox);
         self.plan_job(JobKind::Settle, self.clock.now_ms(), RunTrigger::Outbox);
         self.arm().await;
@@ -393,12 +405,11 @@ impl World {
 }
 
 /// A write lock of another program on the database, held until it is dropped.
-pub struct ForeignLock(SqliteConnection);
+pub struct ForeignLock(Outsider);
 
 impl ForeignLock {
     pub async fn release(mut self) {
-        sqlx::query("ROLLBACK").execute(&mut self.0).await.unwrap();
-        self.0.close().await.unwrap();
+        self.0.run("ROLLBACK").await.unwrap();
     }
 }
 
@@ -411,24 +422,22 @@ impl World {
         if self.writes_before(until_ms) {
             return None;
         }
-        let mut connection = beside(&self.dir).await;
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
+        let mut connection = Outsider::at(&self.location).await;
+        let lock = match self.location.server() {
+            Some(_) => "BEGIN; SELECT position FROM journal_sequence FOR UPDATE",
+            None => "BEGIN IMMEDIATE",
+        };
+        connection.run(lock).await.unwrap();
         Some(ForeignLock(connection))
     }
 }
 
-/// Opens a connection as a program beside the daemon does.
-async fn beside(dir: &tempfile::TempDir) -> SqliteConnection {
-    let path = dir.path().join("tallyd.db");
-    let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
-    options.pragma("wal_autocheckpoint", "0").connect().await.unwrap()
-}
-
-async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wire) -> Daemon {
+async fn start(plan: &Plan, location: &DatabaseLocation, clock: &SimClock, wire: &Wire) -> Daemon {
     for _ in 0..LOCK_TRIES {
         let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
-        let opening = StoreOptions { is_single: true, busy_timeout: BUSY, ..StoreOptions::default() };
-        match Daemon::start_with_transport(config(plan, dir), clock, wire, None, opening).await {
+        let busy_timeout = if location.server().is_some() { SERVER_BUSY } else { BUSY };
+        let opening = StoreOptions { is_single: true, busy_timeout, ..StoreOptions::default() };
+        match Daemon::start_with_transport(config(plan, location), clock, wire, None, opening).await {
             // Another world has just spawned a program, which holds our files until its exec.
             Err(StartError::Lock(_)) => std::thread::sleep(LOCK_PAUSE),
             started => return started.unwrap(),
@@ -437,15 +446,15 @@ async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wi
     panic!("seed {}: the dead daemon's lock is still held", plan.seed);
 }
 
-fn config(plan: &Plan, dir: &tempfile::TempDir) -> Config {
-    Config::from_toml(&toml(plan, dir)).unwrap()
+fn config(plan: &Plan, location: &DatabaseLocation) -> Config {
+    Config::from_toml(&toml(plan, location)).unwrap()
 }
 
-fn toml(plan: &Plan, dir: &tempfile::TempDir) -> String {
+fn toml(plan: &Plan, location: &DatabaseLocation) -> String {
     format!(
-        "[service]\nbase_url = \"http://127.0.0.1:1\"\ntimeout = \"{}s\"\n[database]\npath = {:?}\n{}",
+        "[service]\nbase_url = \"http://127.0.0.1:1\"\ntimeout = \"{}s\"\n[database]\n{}{}",
         super::wire::TIMEOUT.as_secs(),
-        dir.path().join("tallyd.db"),
+        cluster::location_toml(location),
         plan.config
     )
 }

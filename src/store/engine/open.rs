@@ -198,7 +198,11 @@ impl Store {
         server: &PostgresDatabase,
         opening: &StoreOptions,
     ) -> Result<Self> {
-        let to = |access| server.connect_options(access).map(ConnectTo::Postgres).opening(location);
+        let lock_timeout = format!("{}ms", opening.busy_timeout.as_millis());
+        let to = |access| {
+            let options = server.connect_options(access).opening(location)?;
+            Ok::<_, StoreError>(ConnectTo::Postgres(options.options([("lock_timeout", &lock_timeout)])))
+        };
         Self::connect(location.clone(), to(Access::Write)?, to(Access::Read)?, opening).await
     }
 

@@ -98,7 +98,6 @@ impl PostgresDatabase {
             .options([
                 ("default_transaction_read_only", read_only),
                 ("idle_in_transaction_session_timeout", idle),
-                ("lock_timeout", "10s"),
                 ("tcp_user_timeout", LOST_CLIENT_TIMEOUT),
                 ("tcp_keepalives_idle", "5"),
                 ("tcp_keepalives_interval", "2"),

@@ -2,6 +2,7 @@
 
 use super::super::auditor::Effect;
 use super::super::books::Level;
+use super::super::outsider::quoted;
 use super::agenda::Act;
 use super::trial::{Settings, Trial};
 use serde_json::{Value, json};
@@ -157,8 +158,8 @@ impl Trial {
     }
 
     pub async fn track_sku(&mut self, sku: &str) {
-        let insert = sqlx::query("INSERT OR IGNORE INTO tracked_sku (sku) VALUES (?1)").bind(sku);
-        insert.execute(&mut self.world.outsider).await.unwrap();
+        let insert = format!("INSERT INTO tracked_sku (sku) VALUES ({}) ON CONFLICT DO NOTHING", quoted(sku));
+        self.world.outsider.run(&insert).await.unwrap();
     }
 
     async fn discontinue(&mut self) {

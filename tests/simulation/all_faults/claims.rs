@@ -187,8 +187,7 @@ impl Trial {
     pub async fn judge_refusals(&mut self) {
         let sql = "SELECT key, state, coalesce(reason, ''), coalesce(detail, '') FROM outbox \
                    WHERE state IN ('rejected', 'cancelled')";
-        let over: Vec<(String, String, String, String)> =
-            sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let over: Vec<(String, String, String, String)> = self.world.outsider.rows(sql).await;
         let fates: BTreeMap<String, String> =
             over.iter().map(|(key, state, ..)| (key.clone(), state.clone())).collect();
         for (key, state, reason, detail) in over {

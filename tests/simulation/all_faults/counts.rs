@@ -2,6 +2,8 @@
 
 use super::super::auditor::Effect;
 use super::super::books::Level;
+use super::super::outsider::quoted;
+use super::shows::millis_of;
 use super::trial::Trial;
 use serde_json::json;
 use tallyd::model::{Clock, Timestamp};
@@ -73,12 +75,13 @@ impl Trial {
 
     /// Returns the number in the stock view, if it is recent.
     async fn shown(&mut self, level: &Level) -> Option<i64> {
-        let sql = "SELECT quantity, CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER) FROM stock \
-                   WHERE sku = ?1 AND warehouse_id = ?2 AND observed_at IS NOT NULL";
-        let row = sqlx::query_as(sql).bind(&level.0).bind(level.1);
-        let (quantity, observed_ms): (i64, i64) =
-            row.fetch_optional(&mut self.world.outsider).await.unwrap()?;
-        let age = self.world.clock.now_ms() + self.world.clock.ahead_ms() - observed_ms;
+        let (sku, warehouse) = (quoted(&level.0), level.1);
+        let sql = format!(
+            "SELECT quantity, observed_at FROM stock \
+             WHERE sku = {sku} AND warehouse_id = {warehouse} AND observed_at IS NOT NULL"
+        );
+        let (quantity, observed_at) = self.world.outsider.rows::<(i64, String)>(&sql).await.pop()?;
+        let age = self.world.clock.now_ms() + self.world.clock.ahead_ms() - millis_of(&observed_at);
         (0..SHOWN_FRESH_MS).contains(&age).then_some(quantity)
     }
 }

@@ -50,10 +50,9 @@ impl Trial {
         }
         self.waiting.looked_ms = now;
         self.world.rest().await;
-        let sql = "SELECT key, state = 'sending' FROM outbox \
+        let sql = "SELECT key, state = 'sending' AS is_sending FROM outbox \
                    WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND state IN ('pending', 'sending')";
-        let open: Vec<(String, bool)> =
-            sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let open: Vec<(String, bool)> = self.world.outsider.rows(sql).await;
         let before = std::mem::take(&mut self.waiting.since_ms);
         let since = |key: &String| (key.clone(), before.get(key).copied().unwrap_or(now));
         self.waiting.since_ms = open.iter().map(|(key, _)| since(key)).collect();

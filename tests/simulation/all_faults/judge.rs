@@ -5,6 +5,7 @@
 
 use super::super::auditor::Fate;
 use super::super::books::Level;
+use super::super::outsider::quoted;
 use super::agenda::{Act, HOUR_MS};
 use super::trial::Trial;
 use serde_json::{Value, json};
@@ -22,9 +23,9 @@ const CALLS_TO_AGREE: u64 = 6;
 
 /// State and reason of changes, with the written quantity of those that were cancelled while undecided.
 const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
-    iif(state = 'cancelled' AND (SELECT m.reason FROM change_transition m WHERE m.change_id = outbox.id \
-        ORDER BY m.revision DESC LIMIT 1 OFFSET 1) IS 'undecided', written, NULL) \
-    FROM outbox WHERE key IN (SELECT value FROM json_each(?1))";
+    CASE WHEN state = 'cancelled' AND (SELECT m.reason FROM change_transition m WHERE m.change_id = outbox.id \
+        ORDER BY m.revision DESC LIMIT 1 OFFSET 1) = 'undecided' THEN written END \
+    FROM outbox WHERE key IN";
 
 impl Trial {
     /// Judges the stock levels that have no change on its way.
@@ -34,10 +35,10 @@ impl Trial {
         if unsettled.is_empty() {
             return;
         }
-        let keys: Vec<&str> = unsettled.iter().map(|key| change_of(key)).collect();
-        let query = sqlx::query_as(FATES).bind(json!(keys).to_string());
+        let keys = unsettled.iter().map(|key| change_of(key));
+        let keys = keys.map(quoted).collect::<Vec<_>>().join(", ");
         let rows: Vec<(String, String, String, Option<i64>)> =
-            query.fetch_all(&mut self.world.outsider).await.unwrap();
+            self.world.outsider.rows(&format!("{FATES} ({keys})")).await;
         let fates: BTreeMap<String, Fate> = self.auditor(|auditor| {
             let fate = |(key, state, reason, undecided): (String, String, String, Option<i64>)| {
                 let landed = undecided.is_some_and(|written| auditor.levels.has_landed(&key, written));
@@ -69,8 +70,7 @@ impl Trial {
     /// After each pruning, which is daily, the whole journal is projected. In between, the entries since the
     /// last projection are projected on top of it.
     pub async fn judge_replay(&mut self) {
-        let dir = self.world.dir.path();
-        let (database, into) = (dir.join("tallyd.db"), dir.join("folded.db"));
+        let (database, into) = (self.world.location.clone(), self.world.dir.path().join("folded.db"));
         let pruned = self.world.number("SELECT coalesce(max(id), 0) FROM run WHERE job = 'prune'").await;
         let is_whole = self.folded.replace(pruned) != Some(pruned);
         let mut replay = if is_whole {
@@ -148,12 +148,12 @@ impl Trial {
         let calls = self.auditor(|auditor| auditor.quota.calls) - before;
         let (mut service, mirror) = (self.world.stock().await, self.world.mirror().await);
         // No program tracks these SKUs, so they are not in the mirror. Nor does a create that a person cancelled.
-        let cancelled =
-            "SELECT body->>'Sku' FROM outbox WHERE kind = 'product.create' AND state = 'cancelled'";
-        let cancelled: Vec<String> =
-            sqlx::query_scalar(cancelled).fetch_all(&mut self.world.outsider).await.unwrap();
+        let cancelled = "SELECT body FROM outbox WHERE kind = 'product.create' AND state = 'cancelled'";
+        let cancelled: Vec<(String,)> = self.world.outsider.rows(cancelled).await;
+        let sku = |(body,): &(String,)| serde_json::from_str::<Value>(body).unwrap()["Sku"].clone();
+        let cancelled: Vec<Value> = cancelled.iter().map(sku).collect();
         service.retain(|(sku, _), _| {
-            !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)) && !cancelled.contains(sku)
+            !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)) && !cancelled.contains(&json!(sku))
         });
         let wrong: Vec<(&Level, &i64, Option<&i64>)> = service
             .iter()

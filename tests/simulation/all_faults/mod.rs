@@ -23,13 +23,16 @@ mod trial;
 mod waits;
 
 use self::trial::{Outcome, trial};
+use super::cluster::{self, Cluster};
 use super::rest::runtime;
 use super::seed;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use tallyd::store::DatabaseLocation;
 
 /// Number of seeds between two lines of progress.
 const TOLD_EVERY: usize = 50;
@@ -41,7 +44,11 @@ fn number(name: &str, otherwise: i64) -> i64 {
 
 /// Runs one seed in a runtime of its own.
 fn live(seed: u64, days: i64) -> Outcome {
-    runtime().block_on(trial(seed, days))
+    live_at(seed, days, cluster::new_location)
+}
+
+fn live_at(seed: u64, days: i64, location: impl FnOnce(&Path) -> DatabaseLocation) -> Outcome {
+    runtime().block_on(trial(seed, days, location))
 }
 
 /// Runs one seed; a panic counts as a violation.
@@ -100,6 +107,22 @@ fn the_same_seed_writes_the_same_journal_byte_for_byte() {
     assert_eq!(first.journal.differs(&again.journal), None, "seed {}", seed());
     let other = live(seed() + 1, days);
     assert!(first.journal.differs(&other.journal).is_some(), "another seed is another world");
+}
+
+/// Ignored by default: `cargo test --test simulation -- --ignored on_both_engines --nocapture`.
+#[test]
+#[ignore = "takes half a minute"]
+fn the_same_seed_writes_the_same_journal_on_both_engines() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (seeds, days) = (u64::try_from(number("TALLYD_SEEDS", 1)).unwrap(), number("TALLYD_DAYS", 1));
+    for seed in (0..seeds).map(|n| seed() + n) {
+        let file = live_at(seed, days, |file| file.into());
+        let server = live_at(seed, days, |file| cluster.location(&format!("seed_{seed}"), file));
+        assert_eq!(file.violations, Vec::<String>::new(), "seed {seed}");
+        assert_eq!(file.journal.differs(&server.journal), None, "seed {seed}");
+        assert_eq!(server.violations, Vec::<String>::new(), "seed {seed}");
+        println!("seed {seed}: {} rows are equal on both engines", file.journal.rows());
+    }
 }
 
 fn summary(outcomes: &BTreeMap<u64, Outcome>, days: i64, took: Duration) {

@@ -37,7 +37,7 @@ impl Trial {
     pub async fn decide_what_waits(&mut self) -> usize {
         let sql = "SELECT key, kind, state, coalesce(reason, '') AS reason, sku, warehouse_id, written FROM outbox \
                    WHERE state = 'held' OR (state = 'in_doubt' AND reason = 'landed_or_another') ORDER BY id";
-        let waiting: Vec<Waiting> = sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let waiting: Vec<Waiting> = self.world.outsider.rows(sql).await;
         let mut moved = BTreeSet::new();
         for change in &waiting {
             // A decision about one change of an entry applies to all changes of that entry.

@@ -64,8 +64,7 @@ impl Trial {
     }
 
     pub async fn track_order(&mut self, order: i64) {
-        let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(order);
-        insert.execute(&mut self.world.outsider).await.unwrap();
+        self.world.outsider.track_orders(&[order]).await;
     }
 
     fn any_sku(&mut self) -> String {

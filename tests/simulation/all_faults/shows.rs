@@ -16,19 +16,22 @@ const ORDERS_MS: i64 = 26 * 3_600_000;
 /// Runs between two comparisons of the stock view with the auditor's record.
 const EVERY_RUNS: u64 = 6;
 
+/// Returns a time of the views in ms.
+pub fn millis_of(at: &str) -> i64 {
+    chrono::DateTime::parse_from_rfc3339(at).unwrap().timestamp_millis()
+}
+
 impl Trial {
     /// Asserts that no fact is dated later than the last answer that held it.
     pub async fn judge_shown(&mut self) {
         if !self.world.runs.is_multiple_of(EVERY_RUNS) {
             return;
         }
-        let sql = "SELECT sku, warehouse_id, CAST(round((julianday(observed_at) - 2440587.5) * 86400000) AS INTEGER) \
-                   FROM stock WHERE observed_at IS NOT NULL";
-        let rows: Vec<(String, i64, i64)> =
-            sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let sql = "SELECT sku, warehouse_id, observed_at FROM stock WHERE observed_at IS NOT NULL";
+        let rows: Vec<(String, i64, String)> = self.world.outsider.rows(sql).await;
         let wrong = self.auditor(|auditor| {
-            rows.into_iter().find_map(|(sku, warehouse, observed)| {
-                let level: Level = (sku, warehouse);
+            rows.into_iter().find_map(|(sku, warehouse, observed_at)| {
+                let (level, observed): (Level, i64) = ((sku, warehouse), millis_of(&observed_at));
                 let answer = auditor.told.last(&level)?;
                 // The view rounds its times.
                 (observed > answer + 2).then_some((level, observed - answer))
@@ -52,7 +55,7 @@ impl Trial {
         if !wrong.is_empty() {
             self.broken(format!("{wrong:?} are gone for hours and shown as stock"));
         }
-        let sql = "SELECT order_id, sum(quantity_left) FROM order_line GROUP BY order_id";
+        let sql = "SELECT order_id, CAST(sum(quantity_left) AS BIGINT) FROM order_line GROUP BY order_id";
         let left: BTreeMap<i64, i64> = self.world.pairs(sql).await;
         let cancelled = self.claims.cancelled.clone();
         for (order, at) in cancelled.into_iter().filter(|(_, at)| now > at + ORDERS_MS) {

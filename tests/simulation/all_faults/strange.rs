@@ -6,6 +6,7 @@
 
 use super::super::auditor::Effect;
 use super::super::odd::{How, Lapse, Subject};
+use super::super::outsider::quoted;
 use super::super::world::{Amid, Saying};
 use super::agenda::Act;
 use super::kinds::Kind;
@@ -131,8 +132,8 @@ impl Trial {
         self.names += 1;
         let sku = self.random.pick(&skus).clone();
         if skus.len() > 8 && self.renamed(&sku, &new).await {
-            let untracked = sqlx::query("DELETE FROM tracked_sku WHERE sku = ?1").bind(&new);
-            untracked.execute(&mut self.world.outsider).await.unwrap();
+            let untrack = format!("DELETE FROM tracked_sku WHERE sku = {}", quoted(&new));
+            self.world.outsider.run(&untrack).await.unwrap();
             self.truth.retain(|(of, _), _| *of != new);
             self.auditor(|auditor| auditor.levels.forget(&new));
             self.count("products gone");
@@ -168,12 +169,12 @@ impl Trial {
     /// Decides, as a person, about any open change, or about a new one.
     async fn word_on_any(&mut self) {
         let sql = "SELECT key FROM outbox WHERE state IN ('pending', 'held') ORDER BY id";
-        let keys: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let keys: Vec<(String,)> = self.world.outsider.rows(sql).await;
         let saying = *self.random.pick(&[Saying::Cancel, Saying::Retry, Saying::Retry, Saying::Release]);
         let turns = self.random.between(0, TURNS);
         let at_ms = self.world.clock.now_ms() + self.random.between(0, 600_000);
         if !keys.is_empty() {
-            let key = self.random.pick(&keys).clone();
+            let (key,) = self.random.pick(&keys).clone();
             self.say_later(at_ms, Amid { key, saying, turns });
         }
     }

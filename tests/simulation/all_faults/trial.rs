@@ -17,7 +17,9 @@ use super::kits::KitSet;
 use super::shipping::Order;
 use super::waits::Fair;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::MutexGuard;
+use tallyd::store::DatabaseLocation;
 
 /// Polls in place of the packaged ones, which are too many for a thousand weeks.
 ///
@@ -71,7 +73,7 @@ pub const LATE_MS: i64 = 5_000;
 /// Time for which a read that a push made for its own writes serves the push.
 const OWN_READ_MS: i64 = 5_000;
 /// Number that rises with each insertion and each transition of a change.
-const MOVES: &str = "SELECT count(*) + coalesce(sum(revision), 0) FROM outbox";
+const MOVES: &str = "SELECT CAST(count(*) + coalesce(sum(revision), 0) AS BIGINT) FROM outbox";
 
 /// The result of a seed.
 #[derive(Debug, Default)]
@@ -121,12 +123,12 @@ pub struct Trial {
     pub folded: Option<i64>,
 }
 
-pub async fn trial(seed: u64, days: i64) -> Outcome {
+pub async fn trial(seed: u64, days: i64, location: impl FnOnce(&Path) -> DatabaseLocation) -> Outcome {
     let mut random = Random::new(seed, "full");
     let kinds = Kinds::chosen();
     let mut agenda = agenda(days, &mut random);
     agenda.retain(|(_, act)| kinds.allow(*act));
-    let mut trial = Trial::open(seed, random, kinds).await;
+    let mut trial = Trial::open(seed, random, kinds, location).await;
     let violations = trial.live(&agenda).await;
     let mut figures = trial.figures();
     let journal = Journal::read(&mut trial.world.outsider).await;
@@ -135,7 +137,12 @@ pub async fn trial(seed: u64, days: i64) -> Outcome {
 }
 
 impl Trial {
-    async fn open(seed: u64, random: Random, kinds: Kinds) -> Self {
+    async fn open(
+        seed: u64,
+        random: Random,
+        kinds: Kinds,
+        location: impl FnOnce(&Path) -> DatabaseLocation,
+    ) -> Self {
         let settings =
             Settings { policy: "merge", calls_per_minute: 120, max_fact_age_ms: 10_000, skus_per_call: 200 };
         let plan = Plan {
@@ -149,7 +156,7 @@ impl Trial {
         };
         let mut auditor = Auditor::default();
         auditor.quota.allow(settings.calls_per_minute, BEGIN_MS);
-        let world = World::open_before(plan, Some(auditor)).await;
+        let world = World::open_before(plan, Some(auditor), location).await;
         let mut trial = Self {
             world,
             random,

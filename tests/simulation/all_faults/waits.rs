@@ -107,7 +107,7 @@ impl Trial {
         }
         self.fair.judged_ms = now;
         self.world.rest().await;
-        let open: Vec<Open> = sqlx::query_as(OPEN).fetch_all(&mut self.world.outsider).await.unwrap();
+        let open: Vec<Open> = self.world.outsider.rows(OPEN).await;
         let stuck = self.stuck(&open);
         // A person's decision only gives a change more time.
         if !open.iter().any(|change| self.waits_too_long(change, (&stuck, &BTreeMap::new()), now)) {
@@ -138,8 +138,7 @@ impl Trial {
 
     /// Returns the time of a person's last decision, by subject.
     async fn decided(&mut self) -> BTreeMap<String, i64> {
-        let rows: Vec<(String, i64)> =
-            sqlx::query_as(DECIDED).fetch_all(&mut self.world.outsider).await.unwrap();
+        let rows: Vec<(String, i64)> = self.world.outsider.rows(DECIDED).await;
         let mut decided = BTreeMap::new();
         for (key, at) in rows {
             for subject in self.subjects(&key) {

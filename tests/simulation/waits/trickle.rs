@@ -79,8 +79,7 @@ impl Shop {
         assert_eq!(usize::try_from(moved).unwrap(), self.inserted.len(), "each once");
         self.world.agrees().await;
         let applied = "SELECT key, state_changed_ms FROM outbox WHERE state = 'applied'";
-        let applied: Vec<(String, i64)> =
-            sqlx::query_as(applied).fetch_all(&mut self.world.outsider).await.unwrap();
+        let applied: Vec<(String, i64)> = self.world.outsider.rows(applied).await;
         let waits = applied.into_iter().map(|(key, at)| (at - self.inserted[&key], key));
         let waits: BTreeMap<String, i64> = waits.map(|(wait, key)| (key, wait)).collect();
         assert_eq!(waits.len(), self.inserted.len());
@@ -140,10 +139,12 @@ async fn many_at_once_and_a_persons_count_do_not_wait_with_a_trickle() {
         }
         let newest = i64::try_from(shop.world.changes()).unwrap();
         shop.trickle(6, MANY_MS, (0, 0)).await;
-        let sent = "SELECT count(*) FROM outbox o JOIN exchange e ON e.id = o.exchange_id \
-                    WHERE o.id BETWEEN ?1 - 59 AND ?1 AND e.sent_ms BETWEEN ?2 AND ?3";
-        let sent = sqlx::query_scalar(sent).bind(newest).bind(inserted).bind(inserted + MANY_MS);
-        let sent: i64 = sent.fetch_one(&mut shop.world.outsider).await.unwrap();
+        let (oldest, until) = (newest - 59, inserted + MANY_MS);
+        let sent = format!(
+            "SELECT count(*) FROM outbox o JOIN exchange e ON e.id = o.exchange_id \
+             WHERE o.id BETWEEN {oldest} AND {newest} AND e.sent_ms BETWEEN {inserted} AND {until}"
+        );
+        let sent = shop.world.number(&sent).await;
         // Some wait for the trickle's calls, or are sent with them.
         assert!(sent >= 30, "round {round}: {sent} of 60 were sent within {MANY_MS} ms");
     }

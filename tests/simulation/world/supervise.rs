@@ -4,7 +4,7 @@
 //! refused key. The supervisor itself uses the host's timers; its rules are implemented here a second time,
 //! in short. The real rules decide when a schedule is due.
 
-use super::{World, config};
+use super::World;
 use crate::timetable::Timetable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -153,7 +153,7 @@ impl World {
             return;
         }
         let now = self.clock.now();
-        let timetable = Timetable::new(config(&self.plan, &self.dir).jobs.enabled_schedules(), now);
+        let timetable = Timetable::new(self.config().jobs.enabled_schedules(), now);
         let mut last = BTreeMap::new();
         for kind in JobKind::ALL {
             last.insert(*kind, self.store().job_last_fired(*kind).await.unwrap());
