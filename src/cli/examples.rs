@@ -63,6 +63,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("journal export", "tallyd journal export"),
     ("journal diff", "tallyd journal diff 4711 4712"),
     ("backup", "tallyd backup /var/lib/tallyd/backup/before-upgrade.db"),
+    ("schema", "tallyd schema > roles.sql"),
     ("sandbox", "tallyd sandbox --data shop.db --calls-per-minute 120"),
     ("completions", "tallyd completions bash > /usr/share/bash-completion/completions/tallyd"),
     ("man", "tallyd man --directory target/man"),

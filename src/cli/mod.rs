@@ -22,7 +22,7 @@ mod logging;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
-use self::commands::daemon::{check, quota, run, status};
+use self::commands::daemon::{check, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
 use self::commands::journal::{backup, entries, job, replay, restored};
@@ -124,6 +124,8 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Mark the database as restored by another tool: the next start holds changes that may have been sent since
     Restored,
+    /// Print the SQL of the roles and rights of a database on a PostgreSQL server, for psql
+    Schema,
     /// Serve the sandbox, a complete implementation of the platform
     Sandbox(sandbox::SandboxArgs),
     /// Print completions for a shell
@@ -238,6 +240,7 @@ async fn dispatch(cli: Cli) -> CommandResult {
         Command::Replay(args) => replay::replay_command(&context, args).await,
         Command::Backup(args) => backup::backup_command(&context, args).await,
         Command::Restored => restored::restored_command(&context).await,
+        Command::Schema => schema::schema_command(&context),
         Command::Sandbox(serve) => sandbox::sandbox_command(serve).await,
         Command::Completions(args) => Ok(generate::completions_command(&args).into()),
         Command::Man(args) => generate::man_command(&args),

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tallyd::store::{DatabaseLocation, PostgresDatabase};
@@ -110,24 +110,44 @@ impl Cluster {
     /// Runs SQL in the database `postgres` as the owner of the cluster and returns the rows, columns separated
     /// by `|`.
     pub fn sql(&self, sql: &str) -> Vec<String> {
-        let mut psql = Command::new(self.programs.join("psql"));
-        psql.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-U", "tallyd", "-d", "postgres", "-h"]);
-        psql.arg(self.dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut running = psql.spawn().unwrap();
-        running.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
-        let done = running.wait_with_output().unwrap();
+        let done = self.psql("tallyd", sql, &["-v", "ON_ERROR_STOP=1"]);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
+    /// Runs SQL in the database `postgres` as a role, by the server's `psql` with these options.
+    pub fn psql(&self, role: &str, sql: &str, options: &[&str]) -> Output {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-X", "-q", "-At"]).args(options).arg(self.url_of(role));
+        psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = psql.spawn().unwrap();
+        running.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+        running.wait_with_output().unwrap()
+    }
+
     /// Returns the location of a schema; `file` is beside the files of the host.
     pub fn location(&self, schema: &str, file: &Path) -> DatabaseLocation {
-        DatabaseLocation::on_server(PostgresDatabase::new(&self.url(), schema).unwrap(), file)
+        self.location_of("tallyd", schema, file)
+    }
+
+    /// Returns the location of a schema for a role.
+    pub fn location_of(&self, role: &str, schema: &str, file: &Path) -> DatabaseLocation {
+        DatabaseLocation::on_server(PostgresDatabase::new(&self.url_of(role), schema).unwrap(), file)
     }
 
     /// Returns the address of the database `postgres`.
     pub fn url(&self) -> String {
-        format!("postgres:///postgres?user=tallyd&host={}", self.dir.path().display())
+        self.url_of("tallyd")
+    }
+
+    /// Returns the address of the database `postgres` for a role.
+    pub fn url_of(&self, role: &str) -> String {
+        format!("postgres:///postgres?user={role}&host={}", self.dir.path().display())
+    }
+
+    /// Returns the folder of the server's programs.
+    pub fn programs(&self) -> &Path {
+        &self.programs
     }
 
     fn control(&self, arguments: &[&str]) {

@@ -17,6 +17,7 @@ mod position_file;
 mod postgres;
 pub(super) mod postgres_database;
 pub(super) mod reader;
+mod rights;
 pub(super) mod rollback_detection;
 pub(super) mod server_check;
 mod table_hash;

@@ -52,17 +52,18 @@ impl PostgresDatabase {
         Ok(database)
     }
 
-    /// Checks the name of a schema, which stands in settings and statements as it is.
+    /// Checks the name of a schema, which stands in settings and statements as it is. With `_programs` it is the
+    /// name of a role, of which PostgreSQL takes 63 bytes.
     ///
     /// # Errors
     /// Returns a sentence that tells how to write the name.
     pub fn check_schema(name: &str) -> Result<String, String> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins_well = !name.starts_with(|c: char| c.is_ascii_digit()) && !name.starts_with("pg_");
-        match !name.is_empty() && name.len() <= 63 && name.chars().all(is_plain) && begins_well {
+        match !name.is_empty() && name.len() <= 54 && name.chars().all(is_plain) && begins_well {
             true => Ok(name.to_owned()),
             false => {
-                Err("a schema's name has at most 63 lower-case letters, digits and underscores, and begins \
+                Err("a schema's name has at most 54 lower-case letters, digits and underscores, and begins \
                           neither with a digit nor with pg_"
                     .into())
             }
@@ -229,6 +230,7 @@ mod tests {
             ("postgres://me@db/stock", "", "lower-case"),
             ("postgres://me@db/stock", "1st", "neither with a digit"),
             ("postgres://me@db/stock", "pg_north", "nor with pg_"),
+            ("postgres://me@db/stock", &"n".repeat(55), "at most 54"),
         ] {
             let why = PostgresDatabase::new(url, schema).unwrap_err();
             assert!(why.contains(part), "{url} {schema}: {why}");

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
 mod programs;
+pub(super) mod rights;
 mod server;
 
 use super::support::cluster::Cluster;

@@ -41,7 +41,7 @@ async fn queue(
         }
         let pause = (program * 31 + batch * 17) % LONGEST_MS;
         sleep(Duration::from_millis(u64::try_from(pause).unwrap())).await;
-        let is_kept = (program + batch) % 10 != 0;
+        let is_kept = !(program + batch).is_multiple_of(10);
         database.run(if is_kept { "COMMIT" } else { "ROLLBACK" }).await.unwrap();
         if is_kept {
             committed.append(&mut keys);
@@ -67,6 +67,7 @@ async fn watch(location: DatabaseLocation, is_over: &AtomicBool) -> Vec<String> 
     }
 }
 
+#[allow(clippy::print_stdout, reason = "the long form is measured by it")]
 async fn eight_programs(total: usize) {
     let Some(cluster) = Cluster::start() else { return };
     let world = World::on_server(&cluster, "north").await;

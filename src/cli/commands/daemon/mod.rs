@@ -1,4 +1,4 @@
-//! Commands on the daemon: `run`, `check`, `status` and `quota`.
+//! Commands on the daemon: `run`, `check`, `status`, `quota` and `schema`.
 //!
 //! `call_budget.rs` reads the calls and waits of the account for `status`. `schedules.rs` prints the
 //! schedules for `check`.
@@ -8,4 +8,5 @@ pub(in crate::cli) mod check;
 pub(in crate::cli) mod quota;
 pub(in crate::cli) mod run;
 mod schedules;
+pub(in crate::cli) mod schema;
 pub(in crate::cli) mod status;
