@@ -25,7 +25,7 @@ use self::commands::catalog::{product, report, storefront, supplier, template, w
 use self::commands::daemon::{check, quota, run, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
-use self::commands::journal::{backup, entries, job, replay, restored};
+use self::commands::journal::{backup, entries, job, move_database, replay, restored};
 use self::commands::outbox::{self, plan, ship, tracking};
 use self::commands::stock::{explain, levels, quantity, verify};
 use self::commands::tracked::{order, quarantine, sku};
@@ -124,6 +124,11 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Mark the database as restored by another tool: the next start holds changes that may have been sent since
     Restored,
+    /// Move the database from a file to a PostgreSQL server, or back: all rows, compared table by table
+    ///
+    /// Schema, password and lock come from [database] of the configuration. Stop the daemon first. The database left
+    /// behind is marked as moved: tallyd never starts on it again, and every write to it is refused.
+    Move(move_database::MoveArgs),
     /// Serve the sandbox, a complete implementation of the platform
     Sandbox(sandbox::SandboxArgs),
     /// Print completions for a shell
@@ -183,7 +188,15 @@ macro_rules! failures_of {
         }
     )+};
 }
-failures_of!(StoreError, KeyError, LockError, ProjectionError, JobError, LoggingError);
+failures_of!(KeyError, LockError, ProjectionError, JobError, LoggingError);
+
+impl From<StoreError> for CommandFailure {
+    fn from(error: StoreError) -> Self {
+        // Only another configuration leads to the database that moved.
+        let is_configuration = matches!(error, StoreError::Moved { .. });
+        Self::new(error.to_string(), if is_configuration { 2 } else { 1 })
+    }
+}
 
 /// Parses the command line, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
@@ -238,6 +251,7 @@ async fn dispatch(cli: Cli) -> CommandResult {
         Command::Replay(args) => replay::replay_command(&context, args).await,
         Command::Backup(args) => backup::backup_command(&context, args).await,
         Command::Restored => restored::restored_command(&context).await,
+        Command::Move(args) => move_database::move_command(&context, args).await,
         Command::Sandbox(serve) => sandbox::sandbox_command(serve).await,
         Command::Completions(args) => Ok(generate::completions_command(&args).into()),
         Command::Man(args) => generate::man_command(&args),

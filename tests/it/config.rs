@@ -338,7 +338,7 @@ mod keys {
         let named = format!("{text}password_file = {:?}\n", directory.path().join("named"));
         let credentials = ("CREDENTIALS_DIRECTORY", directory.path().to_str().unwrap());
         let read = |text: &str, environment: &[(&str, &str)]| {
-            let (_, source) = load(text, environment).unwrap().database.server.unwrap();
+            let source = load(text, environment).unwrap().database.password;
             let read = source.read_password().map_err(|error| error.to_string())?;
             Ok::<_, String>(read.map(|password| password.expose_secret().to_owned()))
         };

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use tokio::time::{Duration, Instant, sleep};
 
 /// Runs a command with the world's configuration.
-async fn tallyd(world: &World, arguments: &[&str]) -> Output {
+pub(super) async fn tallyd(world: &World, arguments: &[&str]) -> Output {
     let config = world.path.with_file_name("tallyd.toml");
     std::fs::write(&config, world.toml("")).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
@@ -17,7 +17,7 @@ async fn tallyd(world: &World, arguments: &[&str]) -> Output {
     command.output().await.unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
