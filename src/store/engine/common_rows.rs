@@ -99,7 +99,9 @@ pub(super) async fn shared_tables(server: &mut Connection) -> Result<Vec<SharedT
             "double precision" => ColumnKind::Fraction,
             "text" => ColumnKind::Text,
             "bytea" => ColumnKind::Bytes,
-            other => return Err(sqlx::Error::TypeNotFound { type_name: other.into() }).context("list the tables"),
+            other => {
+                return Err(sqlx::Error::TypeNotFound { type_name: other.into() }).context("list the tables");
+            }
         };
         let column = SharedColumn { name, kind, is_json };
         match tables.last_mut() {
@@ -187,13 +189,19 @@ impl SharedTable {
                     let number = <f64 as Decode<Sqlite>>::decode(value)?;
                     put_value(&mut encoded, Some(&number.to_be_bytes()))?;
                 }
-                ColumnKind::Bytes => put_value(&mut encoded, Some(<&[u8] as Decode<Sqlite>>::decode(value)?))?,
+                ColumnKind::Bytes => {
+                    put_value(&mut encoded, Some(<&[u8] as Decode<Sqlite>>::decode(value)?))?
+                }
                 ColumnKind::Text => {
                     let stored = <&[u8] as Decode<Sqlite>>::decode(value)?;
                     let text = storable_text(stored, column.is_json);
                     if text.as_bytes() != stored {
                         let row = self.row_name(&encoded, &text);
-                        replaced.push(ReplacedText { table: self.name.clone(), column: column.name.clone(), row });
+                        replaced.push(ReplacedText {
+                            table: self.name.clone(),
+                            column: column.name.clone(),
+                            row,
+                        });
                     }
                     put_value(&mut encoded, Some(text.as_bytes()))?;
                 }

@@ -38,7 +38,9 @@ impl DatabaseLocation {
     /// Returns the lines of `[database]` that name it.
     pub fn to_settings(&self) -> Vec<String> {
         match &self.server {
-            Some(server) => vec![format!("url = {:?}", server.url()), format!("schema = {:?}", server.schema())],
+            Some(server) => {
+                vec![format!("url = {:?}", server.url()), format!("schema = {:?}", server.schema())]
+            }
             None => vec![format!("path = {:?}", self.path), "no url".into()],
         }
     }

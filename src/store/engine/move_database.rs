@@ -183,11 +183,14 @@ impl MoveEnds<'_> {
             let copied = table.read_rows(target, &mut Vec::new(), async |_| Ok(())).await;
             if copied.context("compare a table")? != *sum {
                 let name = &table.name;
-                return Err(self.refused(format!("the copy's table {name} differs from the original; check both disks")));
+                return Err(self.refused(format!(
+                    "the copy's table {name} differs from the original; check both disks"
+                )));
             }
         }
         let names = tables.iter().zip(sums);
-        let tables = names.map(|(table, sum)| MovedTable { name: table.name.clone(), rows: sum.rows }).collect();
+        let tables =
+            names.map(|(table, sum)| MovedTable { name: table.name.clone(), rows: sum.rows }).collect();
         Ok(MoveReport { tables, replaced, sentence: String::new() })
     }
 
@@ -272,7 +275,7 @@ impl MoveTarget {
         let Self::File(connection, _) = self else { return Ok(()) };
         connection.run("COMMIT").await.context(ACTION)?;
         let sql = "SELECT (SELECT count(*) FROM pragma_foreign_key_check) = 0 \
-                   AND (SELECT group_concat(integrity_check) FROM pragma_integrity_check(1)) = 'ok'";
+                   AND (SELECT group_concat(integrity_check) FROM pragma_integrity_check) = 'ok'";
         match connection.first_row(sql, ()).await.context("check the copy")? {
             Some((true,)) => Ok(()),
             _ => Err(ends.refused("the copy is damaged; check the disk of the target")),
@@ -314,7 +317,8 @@ async fn lock_tables(write: &mut WriteTransaction, tables: &[SharedTable]) -> Re
 async fn disable_triggers(target: &mut Connection, tables: &[SharedTable]) -> Result<String> {
     let (disable, enable): (String, String) = match target {
         Connection::Sqlite(_) => {
-            let sql = "SELECT 'DROP TRIGGER ' || name || ';', sql || ';' FROM sqlite_schema WHERE type = 'trigger'";
+            let sql =
+                "SELECT 'DROP TRIGGER ' || name || ';', sql || ';' FROM sqlite_schema WHERE type = 'trigger'";
             target.rows::<(String, String)>(sql, ()).await.context(ACTION)?.into_iter().unzip()
         }
         Connection::Postgres(_) => {
@@ -365,7 +369,9 @@ async fn copy_last_ids(source: &mut Connection, target: &mut Connection) -> Resu
                  INSERT INTO sqlite_sequence (name, seq) SELECT name, {last} FROM sqlite_schema \
                  WHERE name = '{table}' AND sql LIKE '%AUTOINCREMENT%'"
             ),
-            Connection::Postgres(_) => format!("SELECT setval('{sequence}', greatest({last}, 1), {last} > 0)"),
+            Connection::Postgres(_) => {
+                format!("SELECT setval('{sequence}', greatest({last}, 1), {last} > 0)")
+            }
         };
         target.run(AssertSqlSafe(sql)).await.context(ACTION)?;
     }

@@ -51,7 +51,8 @@ pub(in crate::cli) async fn move_command(context: &CliContext, args: MoveArgs) -
 fn location(text: &str, database: &DatabaseConfig) -> Result<DatabaseLocation, CommandFailure> {
     if text.contains("://") {
         let server = PostgresDatabase::new(text, &database.schema);
-        let server = server.map_err(|why| CommandFailure::usage(format!("the address is not usable: {why}")))?;
+        let server =
+            server.map_err(|why| CommandFailure::usage(format!("the address is not usable: {why}")))?;
         return Ok(database.on_server(server)?);
     }
     let path = std::path::absolute(text)
@@ -79,7 +80,9 @@ fn move_text(
         ));
     }
     for ReplacedText { table, column, row } in replaced.iter().take(REPLACED_SHOWN) {
-        let line = format!("{table}, {row}: {column} held text that PostgreSQL does not store; U+FFFD is in its place");
+        let line = format!(
+            "{table}, {row}: {column} held text that PostgreSQL does not store; U+FFFD is in its place"
+        );
         text.push_str(&format!("{}\n", plain_line(&line)));
     }
     if replaced.len() > REPLACED_SHOWN {
