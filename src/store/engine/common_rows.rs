@@ -31,11 +31,11 @@ const COPY_TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 
 const REPLACEMENT: &str = "\u{FFFD}";
 
-/// Columns of all tables that both engines have, a referenced table before the tables that reference it.
+/// Columns of a schema's tables, a referenced table before the tables that reference it.
 const SHARED_COLUMNS: &str = "WITH RECURSIVE level (id, n) AS (
     SELECT oid, 0 FROM pg_class
     WHERE relnamespace = CAST(current_schema() AS regnamespace) AND relkind = 'r'
-      AND relname NOT IN ('_sqlx_migrations', 'change_sequence')
+      AND relname <> '_sqlx_migrations'
     UNION ALL SELECT conrelid, n + 1 FROM level JOIN pg_constraint ON confrelid = id AND contype = 'f')
 SELECT CAST(c.relname AS TEXT), CAST(a.attname AS TEXT), format_type(a.atttypid, NULL),
        EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'
@@ -87,8 +87,23 @@ enum ColumnKind {
     Bytes,
 }
 
-/// Returns the tables of a server's schema that SQLite has too.
-pub(super) async fn shared_tables(server: &mut Connection) -> Result<Vec<SharedTable>> {
+/// Returns the connection to a file and that to a server, of one each.
+pub(super) fn file_and_server<'a>(
+    one: &'a mut Connection,
+    other: &'a mut Connection,
+) -> (&'a mut Connection, &'a mut Connection) {
+    match one {
+        Connection::Sqlite(_) => (one, other),
+        Connection::Postgres(_) => (other, one),
+    }
+}
+
+/// Returns the tables of both databases, of which one is a file. Each engine has tables of its own, and
+/// programs may add theirs.
+pub(super) async fn shared_tables(one: &mut Connection, other: &mut Connection) -> Result<Vec<SharedTable>> {
+    let (file, server) = file_and_server(one, other);
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table'";
+    let of_file: Vec<(String,)> = file.rows(sql, ()).await.context("list the tables")?;
     let found = server.rows(SHARED_COLUMNS, ()).await.context("list the tables")?;
     let mut tables: Vec<SharedTable> = Vec::new();
     for (table, name, type_name, is_json) in found {
@@ -109,6 +124,7 @@ pub(super) async fn shared_tables(server: &mut Connection) -> Result<Vec<SharedT
             _ => tables.push(SharedTable { name: table, columns: vec![column] }),
         }
     }
+    tables.retain(|table| of_file.iter().any(|(name,)| *name == table.name));
     Ok(tables)
 }
 

@@ -66,7 +66,7 @@ struct MoveEnds<'a> {
 /// Database that is being filled.
 enum MoveTarget {
     File(Connection, PartialCopy),
-    Server(Store, WriteTransaction),
+    Server(Box<Store>, WriteTransaction),
 }
 
 /// Copies a database to an empty place of the other engine and marks it as moved.
@@ -109,10 +109,7 @@ pub async fn move_database(
     }
     let mut target = MoveTarget::create(ends, other.as_ref().unwrap_or(&lock)).await?;
     let mut write = source.begin_write(Durability::Full).await?;
-    let tables = match target.connection() {
-        server @ Connection::Postgres(_) => common_rows::shared_tables(server).await?,
-        Connection::Sqlite(_) => common_rows::shared_tables(&mut write.tx).await?,
-    };
+    let tables = common_rows::shared_tables(&mut write.tx, target.connection()).await?;
     lock_tables(&mut write, &tables).await?;
     let sentence = match &mark {
         Some(sentence) => sentence.clone(),
@@ -174,6 +171,7 @@ impl MoveEnds<'_> {
             sums.push(self.copy_table(source, target, table, &mut replaced).await?);
         }
         copy_last_ids(source, target).await?;
+        analyze(target, tables).await?;
         target.run(AssertSqlSafe(triggers)).await.context(ACTION)?;
         if schema_text(target).await? != schema {
             return Err(self.refused("the schema of the copy changed; report this as a bug of tallyd"));
@@ -241,7 +239,7 @@ impl MoveTarget {
             };
             let mut write = store.begin_write(Durability::Full).await?;
             write.allow_pauses().await?;
-            return Ok(Self::Server(store, write));
+            return Ok(Self::Server(Box::new(store), write));
         }
         let path = resolve_path(ends.to.path());
         if ["", "-wal", "-journal"].iter().any(|suffix| with_suffix(&path, suffix).exists()) {
@@ -313,6 +311,15 @@ async fn lock_tables(write: &mut WriteTransaction, tables: &[SharedTable]) -> Re
     Ok(())
 }
 
+/// Tells a server's planner the sizes of the tables, which it would learn a minute later.
+async fn analyze(target: &mut Connection, tables: &[SharedTable]) -> Result<()> {
+    if let Connection::Postgres(_) = target {
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        target.run(AssertSqlSafe(format!("ANALYZE {}", names.join(", ")))).await.context(ACTION)?;
+    }
+    Ok(())
+}
+
 /// Disables guards, journals and notifications, and returns the statements that enable them again.
 async fn disable_triggers(target: &mut Connection, tables: &[SharedTable]) -> Result<String> {
     let (disable, enable): (String, String) = match target {
@@ -349,7 +356,7 @@ async fn copy_last_ids(source: &mut Connection, target: &mut Connection) -> Resu
     const SEQUENCES: &str = "SELECT CAST(t.relname AS TEXT), CAST(s.relname AS TEXT) FROM pg_class s \
         JOIN pg_depend d ON d.objid = s.oid AND d.deptype IN ('a', 'i') JOIN pg_class t ON t.oid = d.refobjid \
         WHERE s.relkind = 'S' AND s.relnamespace = CAST(current_schema() AS regnamespace)";
-    let server = if let Connection::Postgres(_) = source { &mut *source } else { &mut *target };
+    let (_, server) = common_rows::file_and_server(source, target);
     let sequences: Vec<(String, String)> = server.rows(SEQUENCES, ()).await.context(ACTION)?;
     for (table, sequence) in sequences {
         let sql = match source {
@@ -367,7 +374,7 @@ async fn copy_last_ids(source: &mut Connection, target: &mut Connection) -> Resu
             Connection::Sqlite(_) => format!(
                 "DELETE FROM sqlite_sequence WHERE name = '{table}'; \
                  INSERT INTO sqlite_sequence (name, seq) SELECT name, {last} FROM sqlite_schema \
-                 WHERE name = '{table}' AND sql LIKE '%AUTOINCREMENT%'"
+                 WHERE name = '{table}' AND sql LIKE '%AUTOINCREMENT%' AND {last} > 0"
             ),
             Connection::Postgres(_) => {
                 format!("SELECT setval('{sequence}', greatest({last}, 1), {last} > 0)")

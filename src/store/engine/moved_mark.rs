@@ -18,7 +18,7 @@ const DATABASE_MOVED: &str = "database.moved";
 
 impl Store {
     /// Fails with [`StoreError::Moved`] if the database moved away.
-    pub(super) async fn refuse_moved(&self) -> Result<()> {
+    pub async fn refuse_moved(&self) -> Result<()> {
         let mut reader = self.read_connection().await?;
         let marked = match *reader {
             Connection::Sqlite(_) => {

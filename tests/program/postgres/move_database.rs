@@ -142,6 +142,7 @@ async fn a_daemon_goes_on_where_the_database_moved_and_never_on_the_side_left_be
         (&["quantity", "adjust", &sku, &warehouse.to_string(), "5"], 2),
         (&["outbox", "cancel", "before"], 1),
         (&["restored"], 2),
+        (&["check"], 2),
         (&["outbox", "list"], 0),
         (&["stock"], 0),
     ] {
@@ -201,6 +202,10 @@ async fn a_place_that_is_not_empty_is_refused_and_kept() {
     let refusal = moved(&source, &used).await.unwrap_err().to_string();
     assert!(refusal.contains("a move overwrites none"), "{refusal}");
     assert_eq!(cluster.sql("SELECT sku FROM used.tracked_sku"), ["KEPT"]);
+    let lock = DatabaseLock::acquire(used.path()).unwrap();
+    let refusal = moved(&source, &used).await.unwrap_err().to_string();
+    assert!(refusal.contains("a running daemon uses postgres:"), "{refusal}");
+    drop(lock);
     // A schema that was only migrated is empty.
     cluster.sql("DELETE FROM used.tracked_sku; DELETE FROM used.untracked_sku");
     moved(&source, &used).await.unwrap();
@@ -230,8 +235,10 @@ async fn leads(location: &DatabaseLocation) -> bool {
             store.close().await.unwrap();
             is_filled
         }
-        Err(StoreError::Moved { .. }) => false,
-        Err(error) => panic!("{error}"),
+        Err(error) => {
+            assert!(matches!(error, StoreError::Moved { .. }), "{error}");
+            false
+        }
     }
 }
 
