@@ -42,7 +42,9 @@ fn problems(text: &str, environment: &[(&str, &str)]) -> Vec<ConfigProblem> {
 fn the_packaged_file_says_the_defaults() {
     let mut packaged = Config::load(&packaged(), []).unwrap();
     let defaults = Config::default_for("https://service.example").unwrap();
-    packaged.service.keys = defaults.service.keys.clone(); // they are looked up beside the file
+    // They are looked up beside the file.
+    packaged.service.keys = defaults.service.keys.clone();
+    packaged.database.password = defaults.database.password.clone();
     assert_eq!(packaged, defaults);
 }
 

@@ -389,5 +389,5 @@ async fn a_hundred_thousand_skus_move_there_and_back() {
         assert!(is_equal, "{table}");
     }
     replayed::assert_replayed(&back).await;
-    assert!(both_took < Duration::from_secs(60), "{both_took:?}");
+    assert!(both_took <= Duration::from_secs(60), "{both_took:?}");
 }
