@@ -58,6 +58,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("verify", "tallyd verify --calls 20"),
     ("replay", "tallyd replay --into /tmp/replayed.db"),
     ("restored", "tallyd restored"),
+    ("move", "tallyd move --from /var/lib/tallyd/tallyd.db --to postgres://tallyd@db.example/stock"),
     ("journal show", "tallyd journal show"),
     ("journal prune", "tallyd journal prune"),
     ("journal export", "tallyd journal export"),

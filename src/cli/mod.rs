@@ -25,7 +25,7 @@ use self::commands::catalog::{product, report, storefront, supplier, template, w
 use self::commands::daemon::{check, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
-use self::commands::journal::{backup, entries, job, replay, restored};
+use self::commands::journal::{backup, entries, job, move_database, replay, restored};
 use self::commands::outbox::{self, plan, ship, tracking};
 use self::commands::stock::{explain, levels, quantity, verify};
 use self::commands::tracked::{order, quarantine, sku};
@@ -126,6 +126,11 @@ enum Command {
     Restored,
     /// Print the SQL of the roles and rights of a database on a PostgreSQL server, for psql
     Schema,
+    /// Move the database from a file to a PostgreSQL server, or back: all rows, compared table by table
+    ///
+    /// Schema, password and lock come from [database] of the configuration. Stop the daemon first. The database left
+    /// behind is marked as moved: tallyd never starts on it again, and every write to it is refused.
+    Move(move_database::MoveArgs),
     /// Serve the sandbox, a complete implementation of the platform
     Sandbox(sandbox::SandboxArgs),
     /// Print completions for a shell
@@ -185,7 +190,15 @@ macro_rules! failures_of {
         }
     )+};
 }
-failures_of!(StoreError, KeyError, LockError, ProjectionError, JobError, LoggingError);
+failures_of!(KeyError, LockError, ProjectionError, JobError, LoggingError);
+
+impl From<StoreError> for CommandFailure {
+    fn from(error: StoreError) -> Self {
+        // Only another configuration leads to the database that moved.
+        let is_configuration = matches!(error, StoreError::Moved { .. });
+        Self::new(error.to_string(), if is_configuration { 2 } else { 1 })
+    }
+}
 
 /// Parses the command line, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
@@ -241,6 +254,7 @@ async fn dispatch(cli: Cli) -> CommandResult {
         Command::Backup(args) => backup::backup_command(&context, args).await,
         Command::Restored => restored::restored_command(&context).await,
         Command::Schema => schema::schema_command(&context),
+        Command::Move(args) => move_database::move_command(&context, args).await,
         Command::Sandbox(serve) => sandbox::sandbox_command(serve).await,
         Command::Completions(args) => Ok(generate::completions_command(&args).into()),
         Command::Man(args) => generate::man_command(&args),

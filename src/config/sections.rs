@@ -116,8 +116,12 @@ pub struct DatabaseConfig {
     /// The path of the database; its lock and write-ahead log are beside it. With a server, only the lock and
     /// the position file of this host are.
     pub path: PathBuf,
-    /// The schema on a PostgreSQL server, and the source of the password.
-    pub server: Option<(PostgresDatabase, PasswordSource)>,
+    /// The schema on a PostgreSQL server.
+    pub server: Option<PostgresDatabase>,
+    /// The name of the schema, also without a server.
+    pub schema: String,
+    /// The source of the server's password.
+    pub password: PasswordSource,
     /// True if the disk moves between machines; another machine is then no sign of a restored copy.
     pub moves_between_hosts: bool,
 }
@@ -134,7 +138,9 @@ impl DatabaseConfig {
         let password_file = table.read_optional("password_file", parse_path);
         Self {
             path,
-            server: server.map(|server| (server, PasswordSource::new(password_file, key_context))),
+            server,
+            schema,
+            password: PasswordSource::new(password_file, key_context),
             moves_between_hosts: table.read_flag("moves_between_hosts", false),
         }
     }
@@ -142,7 +148,7 @@ impl DatabaseConfig {
     /// Returns the location of the database without the password, for messages.
     pub fn to_text(&self) -> String {
         match &self.server {
-            Some((server, _)) => server.to_string(),
+            Some(server) => server.to_string(),
             None => self.path.display().to_string(),
         }
     }
@@ -152,8 +158,18 @@ impl DatabaseConfig {
     /// # Errors
     /// Fails if the password cannot be read.
     pub fn location(&self) -> Result<DatabaseLocation, KeyError> {
-        let Some((server, password)) = &self.server else { return Ok(self.path.clone().into()) };
-        let server = server.clone().with_password(password.read_password()?);
+        match &self.server {
+            Some(server) => self.on_server(server.clone()),
+            None => Ok(self.path.clone().into()),
+        }
+    }
+
+    /// Returns the location of a database on a server, with the password read now.
+    ///
+    /// # Errors
+    /// Fails if the password cannot be read.
+    pub fn on_server(&self, server: PostgresDatabase) -> Result<DatabaseLocation, KeyError> {
+        let server = server.with_password(self.password.read_password()?);
         Ok(DatabaseLocation::on_server(server, &self.path))
     }
 }

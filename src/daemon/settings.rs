@@ -37,6 +37,10 @@ pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
         ("service.headers", was.headers != is.headers),
         ("database.path", old.database.path != new.database.path),
         ("database.url", old.database.server != new.database.server),
+        (
+            "database.password_file",
+            new.database.server.is_some() && old.database.password != new.database.password,
+        ),
         ("log.format", old.log.format != new.log.format),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()

@@ -42,7 +42,9 @@ fn problems(text: &str, environment: &[(&str, &str)]) -> Vec<ConfigProblem> {
 fn the_packaged_file_says_the_defaults() {
     let mut packaged = Config::load(&packaged(), []).unwrap();
     let defaults = Config::default_for("https://service.example").unwrap();
-    packaged.service.keys = defaults.service.keys.clone(); // they are looked up beside the file
+    // They are looked up beside the file.
+    packaged.service.keys = defaults.service.keys.clone();
+    packaged.database.password = defaults.database.password.clone();
     assert_eq!(packaged, defaults);
 }
 
@@ -338,7 +340,7 @@ mod keys {
         let named = format!("{text}password_file = {:?}\n", directory.path().join("named"));
         let credentials = ("CREDENTIALS_DIRECTORY", directory.path().to_str().unwrap());
         let read = |text: &str, environment: &[(&str, &str)]| {
-            let (_, source) = load(text, environment).unwrap().database.server.unwrap();
+            let source = load(text, environment).unwrap().database.password;
             let read = source.read_password().map_err(|error| error.to_string())?;
             Ok::<_, String>(read.map(|password| password.expose_secret().to_owned()))
         };

@@ -177,12 +177,12 @@ async fn verify_copy(
 }
 
 /// Copy without its final name, removed on drop.
-struct PartialCopy {
-    path: PathBuf,
+pub(super) struct PartialCopy {
+    pub(super) path: PathBuf,
 }
 
 impl PartialCopy {
-    fn create_file(to: &Path) -> Result<Self> {
+    pub(super) fn create_file(to: &Path) -> Result<Self> {
         let path = with_suffix(to, ".partial");
         let created = no_follow_options().write(true).create(true).truncate(true).mode(COPY_MODE).open(&path);
         match created.and_then(|file| file.set_permissions(Permissions::from_mode(COPY_MODE))) {
@@ -195,7 +195,7 @@ impl PartialCopy {
     }
 
     /// Gives the copy its name after syncing it to the disk.
-    async fn publish_as(self, to: &Path) -> Result<()> {
+    pub(super) async fn publish_as(self, to: &Path) -> Result<()> {
         let (from, target) = (self.path.clone(), to.to_owned());
         let named = tokio::task::spawn_blocking(move || link_and_sync(&from, &target)).await;
         let named = named.unwrap_or_else(|broken| resume_unwind(broken.into_panic()));

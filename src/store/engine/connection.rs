@@ -113,13 +113,13 @@ impl Connection {
     }
 
     /// Runs a text without values as it is. It is not kept prepared.
-    pub(super) async fn run(&mut self, sql: &'static str) -> sqlx::Result<()> {
-        let text = sqlx::raw_sql(sql);
+    pub(super) async fn run(&mut self, sql: impl SqlSafeStr) -> sqlx::Result<()> {
+        let sql = sql.into_sql_str();
         match self {
-            Self::Sqlite(connection) => text.execute(connection).await.map(drop),
+            Self::Sqlite(connection) => sqlx::raw_sql(sql).execute(connection).await.map(drop),
             Self::Postgres(server) => {
-                let done = text.execute(&mut server.connection).await;
-                server.note_loss(sql, done).map(drop)
+                let done = sqlx::raw_sql(sql.clone()).execute(&mut server.connection).await;
+                server.note_loss(sql.as_str(), done).map(drop)
             }
         }
     }

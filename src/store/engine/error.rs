@@ -137,6 +137,24 @@ pub enum StoreError {
         /// Cause and advice.
         reason: String,
     },
+    /// The database moved to another place.
+    #[error("{sentence}")]
+    Moved {
+        /// The database that it moved to.
+        to: String,
+        /// The mark, as a sentence for the operator.
+        sentence: String,
+    },
+    /// A database was not moved.
+    #[error("cannot move {from} to {to}: {reason}")]
+    Move {
+        /// The database.
+        from: DatabaseLocation,
+        /// The place that it was to move to.
+        to: DatabaseLocation,
+        /// Cause and advice.
+        reason: String,
+    },
     /// A file operation beside the database failed.
     #[error("cannot {action} {path}: {source}")]
     File {

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-const GROUP_MODE: u32 = 0o660;
+pub(super) const GROUP_MODE: u32 = 0o660;
 
 /// Resolves symbolic links of a path, also if the file does not exist yet. SQLite follows links too and keeps
 /// its log beside the target. Lock, position file and watch use this path, so two paths to one database mean

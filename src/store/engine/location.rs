@@ -35,6 +35,16 @@ impl DatabaseLocation {
         if self.server.is_some() { "database.schema" } else { "database.path" }
     }
 
+    /// Returns the lines of `[database]` that name it.
+    pub fn to_settings(&self) -> Vec<String> {
+        match &self.server {
+            Some(server) => {
+                vec![format!("url = {:?}", server.url()), format!("schema = {:?}", server.schema())]
+            }
+            None => vec![format!("path = {:?}", self.path), "no url".into()],
+        }
+    }
+
     /// Returns true if it is a file that does not exist.
     pub fn is_missing_file(&self) -> bool {
         self.server.is_none() && !self.path.exists()

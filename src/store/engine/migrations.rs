@@ -12,7 +12,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use std::path::Path;
 use std::time::Duration;
 
-static MIGRATIONS: Migrator = sqlx_macros::migrate!("migrations/mirror");
+pub(super) static MIGRATIONS: Migrator = sqlx_macros::migrate!("migrations/mirror");
 
 /// Refuses a database of other migrations before a connection may write to it.
 ///

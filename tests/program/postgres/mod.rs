@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
+mod move_database;
 mod programs;
 pub(super) mod rights;
 mod server;

@@ -66,7 +66,7 @@ async fn migrate(database: &Path) {
 }
 
 /// Starts a daemon of this version on the database, which upgrades the projection, and ends it.
-async fn start(database: &Path) {
+pub async fn start(database: &Path) {
     let sql = "SELECT base_url FROM account_binding";
     let base_url: String = sqlx::query_scalar(sql).fetch_one(&mut connect(database).await).await.unwrap();
     let toml = format!(

@@ -13,7 +13,7 @@
 )]
 
 mod commands;
-mod fixture;
+pub(super) mod fixture;
 mod full_rate;
 mod life;
 mod long;

@@ -114,6 +114,7 @@ async fn call_demand_text(config: &Config, context: &CliContext) -> Result<Strin
         }
         store => store?,
     };
+    store.refuse_moved().await?;
     let mut text = server;
     if store.is_locked().await? {
         text.push_str(

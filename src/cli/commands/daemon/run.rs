@@ -26,6 +26,7 @@ impl From<StartError> for CommandFailure {
             StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => {
                 Self::usage(error.to_string())
             }
+            StartError::Store(error) => error.into(),
             error => Self::failed(error.to_string()),
         }
     }

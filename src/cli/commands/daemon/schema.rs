@@ -6,7 +6,7 @@ use crate::cli::{CommandFailure, CommandResult};
 /// Prints the SQL without a connection and without the password.
 pub(in crate::cli) fn schema_command(context: &CliContext) -> CommandResult {
     let database = context.config()?.database;
-    let Some((server, _)) = &database.server else {
+    let Some(server) = &database.server else {
         return Err(CommandFailure::failed(format!(
             "cannot print the roles of the database {}: it is a file, and a file has no roles. Its group gives access: \
              `sudo adduser USER tallyd` lets USER read and insert changes (files 0660, folder 2770). For roles, set \
