@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 /// Numbers of the rules.
-const RULES: std::ops::RangeInclusive<u32> = 1..=40;
+const RULES: std::ops::RangeInclusive<u32> = 1..=41;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

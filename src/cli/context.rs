@@ -41,11 +41,15 @@ impl CliContext {
         Ok(Store::open_beside(self.config()?.database.location()?).await?)
     }
 
-    /// Opens the database; creates or migrates it first if the lock is free.
+    /// Opens the database; creates or migrates it first if no daemon works on it.
     pub(super) async fn open_or_create_store(&self) -> Result<Store, CommandFailure> {
         let location = self.config()?.database.location()?;
         match DatabaseLock::acquire(location.path()) {
-            Ok(lock) => Store::open(&location, &lock).await?.close().await?,
+            Ok(lock) => match Store::open(&location, &lock).await {
+                // The leader, on whichever host, has created it.
+                Err(StoreError::Led { .. }) => {}
+                opened => opened?.close().await?,
+            },
             Err(LockError::Held { .. }) => {}
             Err(error) => return Err(error.into()),
         }

@@ -124,6 +124,8 @@ pub struct DatabaseConfig {
     pub password: PasswordSource,
     /// True if the disk moves between machines; another machine is then no sign of a restored copy.
     pub moves_between_hosts: bool,
+    /// Time without a heartbeat of the leader after which a standby takes over.
+    pub takeover_after: Duration,
 }
 
 impl DatabaseConfig {
@@ -142,6 +144,7 @@ impl DatabaseConfig {
             schema,
             password: PasswordSource::new(password_file, key_context),
             moves_between_hosts: table.read_flag("moves_between_hosts", false),
+            takeover_after: table.read_duration("takeover_after", "15s", SECOND * 5..=SECOND * 600),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::model::Moment;
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -69,14 +69,7 @@ impl HealthMonitor {
         let Some(file) = &self.metrics else { return Ok(()) };
         let page =
             metrics::collect_metrics(&context.store, self.limits.own_limit(), health, context.now()).await?;
-        if let Err(error) = metrics::replace_file(file, &page) {
-            tracing::warn!(
-                event = event::DAEMON_WARNING,
-                "the metrics file {} cannot be written: {error}; make its folder writable for tallyd \
-                 (ReadWritePaths= in the unit) or empty `metrics.textfile`",
-                file.display()
-            );
-        }
+        replace_metrics(file, &page);
         Ok(())
     }
 
@@ -98,6 +91,18 @@ impl HealthMonitor {
             let (code, subjects) = (code.as_str(), subjects.join(", "));
             tracing::info!(event = event::HEALTH_CLEARED, code, subjects, "the finding {code} has cleared");
         }
+    }
+}
+
+/// Replaces the metrics file; a failure is logged.
+pub(super) fn replace_metrics(file: &Path, page: &str) {
+    if let Err(error) = metrics::replace_file(file, page) {
+        tracing::warn!(
+            event = event::DAEMON_WARNING,
+            "the metrics file {} cannot be written: {error}; make its folder writable for tallyd \
+             (ReadWritePaths= in the unit) or empty `metrics.textfile`",
+            file.display()
+        );
     }
 }
 

@@ -29,10 +29,13 @@ pub(super) async fn collect_metrics(
 ) -> Result<String, StoreError> {
     let used = store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?;
     let counts = store.mirror_counts().await?;
-    let mut page = MetricsPage::default();
-    let version = env!("CARGO_PKG_VERSION");
-    page.write_samples("tallyd_info", "The running version.", "version", [(version, 1)]);
-    page.write_gauge("tallyd_written_timestamp_seconds", "When this file was written.", now.0 / 1000);
+    let mut page = MetricsPage::begin(now, true);
+    if let Some(leader) = store.leader().await? {
+        let standbys = i64::try_from(store.standbys().await?.len()).unwrap_or(i64::MAX);
+        page.write_gauge("tallyd_standbys", "Hosts that stand by.", standbys);
+        let help = "Duration of the last takeover; 0 if no other daemon led before.";
+        page.write_gauge("tallyd_takeover_milliseconds", help, leader.takeover_ms.unwrap_or(0));
+    }
     page.write_jobs(health);
     let calls = used.iter().map(|(lane, calls, _)| (lane.as_str(), *calls));
     page.write_samples("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", "lane", calls);
@@ -60,6 +63,11 @@ pub(super) async fn collect_metrics(
     Ok(page.0)
 }
 
+/// Returns the metrics of a host that stands by.
+pub(super) fn standby_metrics(now: Timestamp) -> String {
+    MetricsPage::begin(now, false).0
+}
+
 pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
@@ -76,6 +84,15 @@ pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
 struct MetricsPage(String);
 
 impl MetricsPage {
+    fn begin(now: Timestamp, leads: bool) -> Self {
+        let mut page = Self::default();
+        let version = env!("CARGO_PKG_VERSION");
+        page.write_samples("tallyd_info", "The running version.", "version", [(version, 1)]);
+        page.write_gauge("tallyd_written_timestamp_seconds", "When this file was written.", now.0 / 1000);
+        page.write_gauge("tallyd_leading", "1 on the host that works, 0 on a standby.", leads.into());
+        page
+    }
+
     fn write_jobs(&mut self, health: &HealthReport) {
         let jobs = &health.rows.jobs;
         let ages = jobs.iter().filter_map(|row| Some((row.job.as_str(), row.age_seconds?)));

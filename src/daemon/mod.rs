@@ -1,6 +1,6 @@
 //! The daemon: start order, supervision, drain, stop. It wires the other modules, which take plain values.
 //!
-//! Start: lock → database (migrations) → session (recover interrupted work) → limiter from the journal →
+//! Start: lock → lead (on a server, see `standby`) → database (migrations) → session (recover interrupted work) → limiter from the journal →
 //! client → schedules → ready. Stop: nothing new starts → calls that wait for a reservation give up → calls
 //! in flight complete → session ends → WAL checkpoint → lock released.
 
@@ -14,6 +14,7 @@ mod prefetch_timer;
 mod registry;
 mod run_once;
 mod settings;
+mod standby;
 mod start;
 mod start_error;
 mod supervise;

@@ -3,6 +3,7 @@
 use super::account_check::AccountIdentity;
 use super::health_monitor::check_database_file;
 use super::key_probe;
+use super::standby::{Lead, LeaderHeartbeat, Looks};
 use super::start_error::{StartError, check_attempt};
 use super::supervise::{Supervisor, end_session};
 use super::system_clock::machine_id;
@@ -34,11 +35,23 @@ pub struct Daemon {
     pub(super) context: JobContext,
     pub(crate) config: Config,
     transport: Option<Arc<HttpTransport>>,
+    heartbeat: LeaderHeartbeat,
     _lock: DatabaseLock,
+}
+
+/// A database that is open, with the session that begins in it.
+struct OpenedDatabase {
+    store: Store,
+    limiter: Limiter,
+    session_id: i64,
+    heartbeat: LeaderHeartbeat,
 }
 
 impl Daemon {
     /// Takes the lock, opens the database, recovers interrupted work and restores the limiter.
+    ///
+    /// # Errors
+    /// Fails with [`StartError::Led`] if another host's daemon leads the schema of a server.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         Self::start_with_options(config, clock, StoreOptions::default()).await
     }
@@ -46,6 +59,12 @@ impl Daemon {
     /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk.
     pub async fn start_with_retry(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let options = StoreOptions { retries_forever: true, ..StoreOptions::default() };
+        Self::start_with_options(config, clock, options).await
+    }
+
+    /// Starts like [`Daemon::start_with_retry`], and stands by while another host's daemon leads.
+    pub async fn start_or_stand_by(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        let options = StoreOptions { retries_forever: true, stands_by: true, ..StoreOptions::default() };
         Self::start_with_options(config, clock, options).await
     }
 
@@ -74,16 +93,17 @@ impl Daemon {
     ) -> Result<Self, StartError> {
         let lock = DatabaseLock::acquire(&config.database.path)?;
         let may_retry = if options.retries_forever { StoreError::delays_start } else { |_: &_| false };
-        let (store, limiter, session_id) = loop {
+        let opened = loop {
             let attempt = open_database(&config, &clock, &lock, options.clone()).await;
             if let Some(opened) = check_attempt("open the database", may_retry, &*clock, attempt).await? {
                 break opened;
             }
         };
+        let OpenedDatabase { store, limiter, session_id, heartbeat } = opened;
         let (client, settings) =
             (Client::new(transport, Arc::clone(&clock)), settings::job_settings(&config));
         let context = JobContext::new(store, client, limiter, Arc::clone(&clock), session_id, settings);
-        let daemon = Self { context, config, transport: keyed, _lock: lock };
+        let daemon = Self { context, config, transport: keyed, heartbeat, _lock: lock };
         let verified = loop {
             let attempt = daemon.account_identity()?.verify_binding(&daemon.context).await;
             let doing = "store the account of the database";
@@ -154,9 +174,15 @@ impl Daemon {
         loop {
             // A stop is not delayed by a statement that waits for a lock of another program.
             let changed = tokio::select! {
-                () = stop.cancelled() => None,
-                changed = supervisor.run_loop(&stop, &mut reload) => changed?,
+                () = stop.cancelled() => Ok(None),
+                lost = self.heartbeat.wait_for_loss() => Err(lost),
+                changed = supervisor.run_loop(&stop, &mut reload) => changed,
             };
+            let changed = changed.inspect_err(|error| {
+                if error.is_fenced() {
+                    tracing::error!(event = event::LEAD_LOST, "{error}");
+                }
+            })?;
             let Some(config) = changed else { break };
             self.warn_of_restart(&config);
             let config = settings::until_restart(&self.config, config);
@@ -237,23 +263,29 @@ impl Daemon {
     }
 }
 
-/// Opens the database and begins a session in it. A failed attempt changes nothing and may be repeated.
+/// Opens the database, leads if others could, and begins a session. A failed attempt may be repeated.
 async fn open_database(
     config: &Config,
     clock: &Arc<dyn Clock>,
     lock: &DatabaseLock,
     opening: StoreOptions,
-) -> Result<(Store, Limiter, i64), StartError> {
-    let store = Store::open_with(config.database.location()?, lock, opening).await?;
+) -> Result<OpenedDatabase, StartError> {
+    let stands_by = opening.stands_by;
+    let store = Store::open_to_lead(config.database.location()?, lock, opening).await?;
+    let lead = Lead::take(&store, lock, config, &**clock, stands_by).await?;
+    let heartbeat = LeaderHeartbeat::start(&store, config.database.takeover_after, clock);
+    store.migrate().await?;
     let host = match machine_id() {
         Some(id) => Some(store.account_binding().await?.host_digest(&id)),
         None => None,
     };
-    let is_sign = !config.database.moves_between_hosts;
+    let is_sign = !config.database.moves_between_hosts && lead.is_none();
     let restored = store.rollback_sign(host.as_deref().filter(|_| is_sign)).await?;
-    let limiter = restore_limiter(&store, config, clock, restored.is_some()).await?;
-    let session_id = begin_session(&store, config, &**clock, (restored.as_ref(), host.as_deref())).await?;
-    Ok((store, limiter, session_id))
+    let looks = lead.as_ref().map(Lead::looks);
+    let limiter = restore_limiter(&store, config, clock, (restored.is_some(), looks)).await?;
+    let signs = (restored.as_ref(), host.as_deref(), lead.as_ref());
+    let session_id = begin_session(&store, config, &**clock, signs).await?;
+    Ok(OpenedDatabase { store, limiter, session_id, heartbeat })
 }
 
 /// Recovers interrupted work, holds what a restore may have undone, and stores the settings of jobs and
@@ -262,7 +294,7 @@ async fn begin_session(
     store: &Store,
     config: &Config,
     clock: &dyn Clock,
-    (restored, host): (Option<&RollbackSign>, Option<&str>),
+    (restored, host, lead): (Option<&RollbackSign>, Option<&str>, Option<&Lead>),
 ) -> Result<i64, StartError> {
     let (now, moment) = (clock.now(), clock.moment());
     let mut write = store.begin_write(Durability::Full).await?;
@@ -275,6 +307,9 @@ async fn begin_session(
     };
     write.job_schedules_store(&settings::job_plans(config, now), now).await?;
     write.quantity_policies_store(&settings::policy_codes(config)).await?;
+    if let Some(lead) = lead {
+        write.takeover_store(lead.takeover_duration(clock.moment())).await?;
+    }
     write.commit().await?;
     if let Some((from, projected_again)) = changed {
         let to = projection::PROJECTION_VERSION;
@@ -314,10 +349,11 @@ async fn restore_limiter(
     store: &Store,
     config: &Config,
     clock: &Arc<dyn Clock>,
-    has_lost_calls: bool,
+    (has_lost_calls, looks): (bool, Option<&Looks>),
 ) -> Result<Limiter, StoreError> {
     let limits = config.limits.clone();
     let (now, moment) = (clock.now(), clock.moment());
+    let looks = looks.filter(|_| !has_lost_calls);
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
     let used = store.exchange_reservations(&boot_id, limits.calls_per_minute).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
@@ -327,7 +363,7 @@ async fn restore_limiter(
     // exists.
     limiter_state.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
     let persisted = PersistedState {
-        reservations: used.iter().map(|call| past_reservation(call, moment)).collect(),
+        reservations: used.iter().map(|call| past_reservation(call, looks, moment)).collect(),
         bad_requests: bad_requests
             .into_iter()
             .map(|(ago, operation)| (moment.minus(ago), operation))
@@ -349,13 +385,16 @@ fn parse_limiter_state(text: &str) -> LimiterState {
     })
 }
 
-/// Returns the reservation of a call from an earlier run. Times of another boot cannot be compared, so such a
-/// call counts as just answered.
-fn past_reservation(used: &UsedReservation, now: Moment) -> PastReservation {
+/// Returns the reservation of a call from an earlier run. Times of another boot or host cannot be compared: such a
+/// call was answered before the first look of this host that showed its answer, or else just now.
+fn past_reservation(used: &UsedReservation, looks: Option<&Looks>, now: Moment) -> PastReservation {
     match (used.is_same_boot, used.answered_moment) {
         (true, Some(given_up)) if used.is_given_up => PastReservation::GivenUp(used.operation, given_up),
         (true, Some(answered)) => PastReservation::Answered(answered),
         (true, None) => PastReservation::Unanswered(used.operation),
-        (false, _) => PastReservation::Answered(now),
+        (false, _) => {
+            let seen = looks.zip(used.ended).and_then(|(looks, ended)| looks.answered_before(ended));
+            PastReservation::Answered(seen.unwrap_or(now))
+        }
     }
 }

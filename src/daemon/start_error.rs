@@ -23,6 +23,15 @@ pub enum StartError {
     /// Another process holds the lock of this database.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// The daemon of another host leads the schema of a server.
+    #[error(
+        "the tallyd on {host} leads this account and makes its calls, so this host makes none: let it work, or stop it \
+         there (`systemctl stop tallyd`). If that host is gone, start the daemon here: it takes over"
+    )]
+    Led {
+        /// Host of the leader.
+        host: String,
+    },
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -445,6 +445,7 @@ impl Supervisor {
 pub(super) async fn end_session(context: &JobContext) -> Result<(), StoreError> {
     let mut write = context.store.begin_write(Durability::Full).await?;
     write.session_end(context.session_id, context.now(), context.moment()).await?;
+    write.release_lead().await?;
     write.commit().await
 }
 

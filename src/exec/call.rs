@@ -6,7 +6,9 @@
 
 use super::{JobContext, JobError};
 use crate::client::wire::MalformedBody;
-use crate::client::{CallReply, PlatformRequest, ThrottleKind, Verdict};
+use crate::client::{
+    CallReply, FailureKind, PlatformRequest, ThrottleKind, TransportError, Verdict, WasSent,
+};
 use crate::journal::{BodyDigest, DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::limiter::{HoldScope, LimiterEvent, PacePayment, Permit, QuotaOutcome};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RetryDelays, RunId, Timestamp};
@@ -14,6 +16,7 @@ use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Attempts at a read within a run. If three of four answers fail, one read in thirty is given up; the next
 /// run reads it first.
@@ -21,6 +24,10 @@ pub(crate) const READ_ATTEMPTS: usize = 12;
 /// Attempts at a preflight or check. They are few, so that a failing order or shipment does not delay the
 /// others.
 pub(super) const PREFLIGHT_ATTEMPTS: usize = 2;
+
+/// Longest time between the record of a call and its send, where another host may take over (docs/rules.md 41).
+/// It is shorter than the shortest time after which one does.
+const SEND_WITHIN: Duration = Duration::from_secs(5);
 
 /// Exchange that is recorded and about to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +116,14 @@ impl JobContext {
         BegunExchange { id, sent_at, sent_moment }: BegunExchange,
         request: PlatformRequest,
     ) -> AnsweredExchange {
-        let reply = self.client.send(request).await;
+        let waited = self.clock.moment().duration_since(sent_moment);
+        let reply = match self.store.is_shared() && waited > SEND_WITHIN {
+            true => {
+                let refused = too_late(waited);
+                CallReply::from_outcome(request.operation, Err(refused), self.clock.now())
+            }
+            false => self.client.send(request).await,
+        };
         let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
         let limiter_events = permit.complete_call(limiter_outcome(&reply));
         limiter_events.iter().for_each(log_limiter_event);
@@ -329,6 +343,21 @@ impl JobContext {
         reply: &CallReply,
     ) -> Result<(), JobError> {
         if reply.may_shrink_page() { Ok(()) } else { self.check_permanent(run, what, reply).await }
+    }
+}
+
+/// Refusal of a send by a process that was paused: another host may lead by now.
+fn too_late(waited: Duration) -> TransportError {
+    TransportError {
+        was_sent: WasSent::No,
+        kind: FailureKind::Other,
+        what: format!(
+            "not sent, because the database or this host took {} s since the call was recorded, and another host may \
+             have taken over",
+            waited.as_secs()
+        ),
+        status: None,
+        retry_after: None,
     }
 }
 

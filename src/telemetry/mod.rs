@@ -48,6 +48,12 @@ pub mod event {
         DAEMON_STOPPING = "daemon.stopping",
         /// The daemon stopped in good order.
         DAEMON_STOPPED = "daemon.stopped",
+        /// Another host's daemon leads the account; this one stands by.
+        LEAD_STANDBY = "lead.standby",
+        /// This daemon leads the account from now on.
+        LEAD_TAKEN = "lead.taken",
+        /// This daemon no longer leads the account, and ends.
+        LEAD_LOST = "lead.lost",
         /// The last daemon ended during its work; its runs were closed and its open changes are in doubt.
         DAEMON_RECOVERED = "daemon.recovered",
         /// A fault that an operator should fix although work goes on.

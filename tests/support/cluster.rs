@@ -82,6 +82,16 @@ impl Cluster {
         self.control(&["stop"]);
     }
 
+    /// Copies the data of a server that does not run, or takes a copy back.
+    pub fn copy_data(&self, from: &str, to: &str) {
+        let path = |name: &str| self.dir.path().join(name);
+        if path(to).exists() {
+            std::fs::remove_dir_all(path(to)).unwrap();
+        }
+        let copied = Command::new("cp").arg("-a").args([path(from), path(to)]).status().unwrap();
+        assert!(copied.success());
+    }
+
     /// Returns the cluster of all tests of this process. It is stopped after the end of the process.
     fn shared() -> &'static Self {
         static SHARED: OnceLock<(Cluster, Child)> = OnceLock::new();

@@ -140,7 +140,7 @@ impl Commits {
         let mut texts = message.body().split(|byte| *byte == 0);
         match message.kind() {
             // A query, a statement to be prepared and a prepared statement with its values.
-            b'Q' => texts.next() == Some(b"COMMIT"),
+            b'Q' => texts.next().is_some_and(|text| text.ends_with(b"COMMIT")),
             b'P' => {
                 let name = texts.next().unwrap();
                 if texts.next() == Some(b"COMMIT") {

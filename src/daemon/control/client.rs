@@ -64,7 +64,12 @@ pub async fn send_control_request<T: DeserializeOwned>(
     let answer = match DatabaseLock::acquire(&config.database.path) {
         Ok(lock) => {
             drop(lock);
-            answer_in_process(config, clock, request).await?
+            match answer_in_process(config.clone(), Arc::clone(&clock), request).await {
+                Err(ControlError::Start(StartError::Led { .. })) => {
+                    ask_daemon(config, clock, request).await?
+                }
+                answered => answered?,
+            }
         }
         Err(LockError::Held { .. }) => ask_daemon(config, clock, request).await?,
         Err(error) => return Err(StartError::from(error).into()),
@@ -99,7 +104,11 @@ async fn ask_daemon(
         if let Some(answer) = store.request_answer(id).await? {
             break Some(answer);
         }
-        if begun.elapsed() > REPLY_TIMEOUT || DatabaseLock::acquire(&config.database.path).is_ok() {
+        let is_daemon_gone = match store.leader().await? {
+            Some(leader) => leader.session_id.is_none(),
+            None => DatabaseLock::acquire(&config.database.path).is_ok(),
+        };
+        if begun.elapsed() > REPLY_TIMEOUT || is_daemon_gone {
             break None;
         }
         // Both a notification and the time-out lead to the next poll.

@@ -17,6 +17,7 @@ use sqlx::postgres::{PgConnection, PgCopyIn, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments as _, AssertSqlSafe, Decode, Row as _, Sqlite, ValueRef as _};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 
 /// Rows of one INSERT into SQLite. With 25 columns they stay below SQLite's 32,766 values.
@@ -98,16 +99,23 @@ pub(super) fn file_and_server<'a>(
     }
 }
 
-/// Returns the tables of both databases, of which one is a file. Each engine has tables of its own, and
+/// Returns the tables and columns of both databases, of which one is a file. Each engine has some of its own, and
 /// programs may add theirs.
 pub(super) async fn shared_tables(one: &mut Connection, other: &mut Connection) -> Result<Vec<SharedTable>> {
     let (file, server) = file_and_server(one, other);
-    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table'";
-    let of_file: Vec<(String,)> = file.rows(sql, ()).await.context("list the tables")?;
+    let sql =
+        "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c WHERE t.type = 'table'";
+    let of_file: Vec<(String, String)> = file.rows(sql, ()).await.context("list the tables")?;
+    let of_file: BTreeSet<(String, String)> = of_file.into_iter().collect();
     let found = server.rows(SHARED_COLUMNS, ()).await.context("list the tables")?;
     let mut tables: Vec<SharedTable> = Vec::new();
     for (table, name, type_name, is_json) in found {
-        let type_name: String = type_name;
+        let (type_name, name): (String, String) = (type_name, name);
+        let of_both = (table, name);
+        if !of_file.contains(&of_both) {
+            continue;
+        }
+        let (table, name) = of_both;
         let kind = match type_name.as_str() {
             "boolean" => ColumnKind::Flag,
             "bigint" => ColumnKind::Integer,
@@ -124,7 +132,6 @@ pub(super) async fn shared_tables(one: &mut Connection, other: &mut Connection) 
             _ => tables.push(SharedTable { name: table, columns: vec![column] }),
         }
     }
-    tables.retain(|table| of_file.iter().any(|(name,)| *name == table.name));
     Ok(tables)
 }
 

@@ -5,6 +5,7 @@
 //! pool, a transaction of one statement took twice the time and a read three times (`docs/performance.md`).
 
 use super::error::{commit_unknown, is_connection_lost};
+use super::leadership::Fence;
 use super::postgres;
 use super::values::{SqlRow, SqlValues};
 use crate::store::Durability;
@@ -41,7 +42,7 @@ impl ServerConnection {
         result.map_err(|error| {
             let is_lost = is_connection_lost(&error);
             self.is_lost |= is_lost;
-            if is_lost && statement == "COMMIT" { commit_unknown(error) } else { error }
+            if is_lost && statement.ends_with("COMMIT") { commit_unknown(error) } else { error }
         })
     }
 }
@@ -126,14 +127,52 @@ impl Connection {
 
     /// Begins a write transaction. It waits for other writers, so each of its statements sees all that was
     /// committed before.
-    async fn begin_write(&mut self, durability: Durability) -> sqlx::Result<()> {
+    ///
+    /// On a server, a daemon's transaction begins only while it leads.
+    async fn begin_write(&mut self, durability: Durability, fence: &Fence) -> sqlx::Result<()> {
+        // The texts are not kept prepared: SQLite applies a pragma when it is prepared, and a server takes both
+        // statements in one message.
         let begin = match (&self, durability) {
-            // SQLite applies a pragma when it is prepared, so the text is not kept prepared.
-            (Self::Sqlite(_), Durability::Full) => "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
-            (Self::Sqlite(_), Durability::Normal) => "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
-            (Self::Postgres(_), _) => "BEGIN; SELECT position FROM journal_sequence FOR UPDATE",
+            (Self::Sqlite(_), Durability::Full) => {
+                return self.run("PRAGMA synchronous = FULL; BEGIN IMMEDIATE").await;
+            }
+            (Self::Sqlite(_), Durability::Normal) => {
+                return self.run("PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE").await;
+            }
+            (Self::Postgres(_), _) => "BEGIN; SELECT position FROM journal_sequence",
         };
-        self.run(begin).await
+        let leads = fence.session_id().map(|id| format!(" WHERE session_id = {id}")).unwrap_or_default();
+        let found = self.message(AssertSqlSafe(format!("{begin}{leads} FOR UPDATE"))).await?;
+        fence.check(found)
+    }
+
+    /// Sends a text without values to a server in one message and returns the first number of its rows.
+    async fn message(&mut self, sql: impl SqlSafeStr) -> sqlx::Result<Option<i64>> {
+        let Self::Postgres(server) = self else { return self.run(sql).await.map(|()| None) };
+        let sql = sql.into_sql_str();
+        let rows = sqlx::raw_sql(sql.clone()).fetch_all(&mut server.connection).await;
+        let rows = server.note_loss(sql.as_str(), rows)?;
+        rows.first().map(|row| sqlx::Row::try_get(row, 0)).transpose()
+    }
+
+    /// Commits, and returns the position of the journal; of a file only if `notes_position`.
+    async fn commit(&mut self, notes_position: bool) -> sqlx::Result<Option<i64>> {
+        const POSITION: &str = "SELECT position FROM journal_sequence; COMMIT";
+        match self {
+            Self::Postgres(_) => self.message(POSITION).await,
+            Self::Sqlite(_) if notes_position => {
+                let rows: Vec<(i64,)> = self.rows(POSITION, ()).await?;
+                Ok(rows.first().map(|(position,)| *position))
+            }
+            Self::Sqlite(_) => self.rows::<(i64,)>("COMMIT", ()).await.map(|_| None),
+        }
+    }
+
+    /// Marks a connection whose answer is not waited for; it serves no other statement.
+    pub(super) fn give_up(&mut self) {
+        if let Self::Postgres(server) = self {
+            server.is_lost = true;
+        }
     }
 
     pub(super) async fn close(self) -> sqlx::Result<()> {
@@ -170,11 +209,19 @@ pub struct StoreOptions {
     pub is_single: bool,
     /// True if a start retries without limit while another program locks the database or the disk is full.
     pub retries_forever: bool,
+    /// True if a start waits while the daemon of another host leads.
+    pub stands_by: bool,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { busy_timeout: BUSY_TIMEOUT, commit_hook: None, is_single: false, retries_forever: false }
+        Self {
+            busy_timeout: BUSY_TIMEOUT,
+            commit_hook: None,
+            is_single: false,
+            retries_forever: false,
+            stands_by: false,
+        }
     }
 }
 
@@ -270,11 +317,22 @@ impl ConnectionSlot {
 pub(in crate::store) struct TransactionGuard(Option<ConnectionGuard>);
 
 impl TransactionGuard {
-    pub(super) async fn begin(connection: ConnectionGuard, durability: Durability) -> sqlx::Result<Self> {
+    pub(super) async fn begin(
+        connection: ConnectionGuard,
+        durability: Durability,
+        fence: &Fence,
+    ) -> sqlx::Result<Self> {
         // Constructed before the statement, so that cancellation rolls back too.
         let mut transaction = Self(Some(connection));
-        transaction.begin_write(durability).await?;
+        transaction.begin_write(durability, fence).await?;
         Ok(transaction)
+    }
+
+    /// Commits as [`Connection::commit`] does.
+    pub(super) async fn commit(mut self, notes_position: bool) -> sqlx::Result<Option<i64>> {
+        let position = Connection::commit(&mut self, notes_position).await?;
+        self.0 = None;
+        Ok(position)
     }
 
     /// Ends the transaction with a text whose last statement commits, and returns the rows of those before it.

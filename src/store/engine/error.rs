@@ -82,6 +82,17 @@ pub enum StoreError {
     /// The lock is held or cannot be taken.
     #[error(transparent)]
     Lock(#[from] super::lock::LockError),
+    /// A daemon leads, on this host or another, and the operation must not run beside it.
+    #[error(
+        "the tallyd on {host} leads the database {database}, and only one process may work on it: stop that daemon \
+         (`systemctl stop tallyd`), or use a command that works beside it"
+    )]
+    Led {
+        /// The database.
+        database: DatabaseLocation,
+        /// Host of the leader.
+        host: String,
+    },
     /// A stored value of this kind is not one that this program writes.
     #[error("the database holds {0} that this version does not know: {1}")]
     UnknownValue(&'static str, String),
@@ -185,12 +196,13 @@ impl StoreError {
     /// Returns true if the operation may succeed later without a repair of the database.
     ///
     /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory, a file
-    /// that cannot be opened and a server that is away. It does not hold for damage, for constraint violations
-    /// and for a commit of which the reply was lost.
+    /// that cannot be opened and a server that is away. It does not hold for damage, for constraint violations,
+    /// for a commit of which the reply was lost and for a daemon that was replaced.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Sql { source, .. } => failure(source)
-                .is_some_and(|failure| !matches!(failure, Failure::Damaged | Failure::CommitUnknown)),
+            Self::Sql { source, .. } => failure(source).is_some_and(|failure| {
+                !matches!(failure, Failure::Damaged | Failure::CommitUnknown | Failure::Fenced)
+            }),
             Self::LowDiskSpace { .. } => true,
             _ => false,
         }
@@ -199,6 +211,12 @@ impl StoreError {
     /// Returns true if the reply to a commit was lost, so that the commit may have been made.
     pub fn is_commit_unknown(&self) -> bool {
         self.failure() == Some(Failure::CommitUnknown)
+    }
+
+    /// Returns true if another daemon leads by now, or the server went back in time. This process then ends at
+    /// once.
+    pub fn is_fenced(&self) -> bool {
+        self.failure() == Some(Failure::Fenced)
     }
 
     /// Returns true if a start should wait: another program must finish, free space must be made, or the server
@@ -238,6 +256,8 @@ enum Failure {
     Lost,
     /// The connection was lost between a commit and its reply.
     CommitUnknown,
+    /// Another daemon leads, or the server went back in time.
+    Fenced,
     /// The disk is full.
     Full,
     NoMemory,
@@ -255,6 +275,16 @@ enum Failure {
 #[error("the connection was lost at the commit, and the server may have made it: {0}")]
 struct CommitUnknown(sqlx::Error);
 
+/// Refusal of a write by a daemon that no longer leads.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Fenced(String);
+
+/// Returns the refusal of a write by a daemon that no longer leads.
+pub(super) fn fenced(reason: String) -> sqlx::Error {
+    sqlx::Error::AnyDriverError(Box::new(Fenced(reason)))
+}
+
 /// Marks the error of a commit whose reply was lost.
 pub(super) fn commit_unknown(error: sqlx::Error) -> sqlx::Error {
     sqlx::Error::AnyDriverError(Box::new(CommitUnknown(error)))
@@ -271,6 +301,7 @@ fn failure(error: &sqlx::Error) -> Option<Failure> {
         sqlx::Error::AnyDriverError(error) if error.is::<CommitUnknown>() => {
             return Some(Failure::CommitUnknown);
         }
+        sqlx::Error::AnyDriverError(error) if error.is::<Fenced>() => return Some(Failure::Fenced),
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => return Some(Failure::Lost),
         _ => return None,
     };
@@ -340,6 +371,7 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
             "; the server is away or ended the connection: tallyd connects again by itself"
         }
         Some(Failure::CommitUnknown) => "; tallyd ends, and its next start finds what was sent",
+        Some(Failure::Fenced) => "; this tallyd ends, and stands by after its next start",
         Some(Failure::NoMemory) | None => "",
     }
 }

@@ -125,8 +125,7 @@ impl WriteTransaction {
         values: impl SqlValues<'_>,
         action: &'static str,
     ) -> Result<()> {
-        debug_assert!(!self.notes_position(), "a Full commit must note its position");
-        self.tx.commit_with::<(i64,)>(sql, values).await.map(drop).context(action)
+        self.commit_with_rows::<(i64,)>(sql, values, action).await.map(drop)
     }
 
     /// Runs a text as [`Self::commit_with`] does and returns the value of its first row.
@@ -139,8 +138,23 @@ impl WriteTransaction {
     where
         (T,): SqlRow,
     {
-        debug_assert!(!self.notes_position(), "a Full commit must note its position");
-        let rows: Vec<(T,)> = self.tx.commit_with(sql, values).await.context(action)?;
+        let rows: Vec<(T,)> = self.commit_with_rows(sql, values, action).await?;
         rows.into_iter().next().map(|(value,)| value).ok_or(sqlx::Error::RowNotFound).context(action)
+    }
+
+    async fn commit_with_rows<R: SqlRow>(
+        mut self,
+        sql: &'static str,
+        values: impl SqlValues<'_>,
+        action: &'static str,
+    ) -> Result<Vec<R>> {
+        if self.is_on_server() {
+            // A server takes the statements one by one in any case, and each of its commits is noted.
+            let rows = self.tx.rows(sql.trim_end_matches("; COMMIT"), values).await.context(action)?;
+            self.commit().await?;
+            return Ok(rows);
+        }
+        debug_assert!(!self.notes_position(), "a Full commit must note its position");
+        self.tx.commit_with(sql, values).await.context(action)
     }
 }

@@ -11,6 +11,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+/// Begin of the line with the name of the lock.
+const INSTANCE: &str = "instance ";
+
 /// Lock of a database, released on drop.
 #[derive(Debug)]
 pub struct DatabaseLock {
@@ -85,10 +88,29 @@ impl DatabaseLock {
             Ok(()) => Ok(LockState::Free),
             Err(TryLockError::WouldBlock) => {
                 let noted = io::read_to_string(&file).unwrap_or_default();
-                Ok(LockState::Held { opened_file: noted.lines().next().map(str::to_owned) })
+                let opened_file = noted.lines().next().filter(|line| !line.starts_with(INSTANCE));
+                Ok(LockState::Held { opened_file: opened_file.map(str::to_owned) })
             }
             Err(TryLockError::Error(source)) => Err(LockError::File { path, source }),
         }
+    }
+
+    /// Returns the random name of this lock, which it keeps. On a server it shows that a leader is this host's last
+    /// daemon, and dead.
+    ///
+    /// # Errors
+    /// Fails if the lock file cannot be read or written.
+    pub fn instance_id(&self) -> io::Result<String> {
+        let mut noted = [0; 200];
+        let length = self.file.read_at(&mut noted, 0)?;
+        let noted = String::from_utf8_lossy(&noted[..length]);
+        if let Some(id) = noted.lines().next().and_then(|line| line.strip_prefix(INSTANCE)) {
+            return Ok(id.to_owned());
+        }
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
+        self.file.set_len(0)?;
+        self.file.write_all_at(format!("{INSTANCE}{id}\n").as_bytes(), 0)?;
+        Ok(id)
     }
 
     pub(super) fn write_file_id(&self, opened: FileId) -> io::Result<()> {

@@ -5,6 +5,7 @@ use super::connection::{
 };
 use super::error::SqlContext;
 use super::files::{create_for_group, parent_folder, resolve_path};
+use super::leadership::Fence;
 use super::location::DatabaseLocation;
 use super::migrations;
 use super::position_file::PositionFile;
@@ -43,13 +44,14 @@ pub enum Durability {
 /// Handle of the database.
 #[derive(Clone, Debug)]
 pub struct Store {
-    writer: ConnectionSlot,
+    pub(super) writer: ConnectionSlot,
     /// Connections for reads. Each holds the schema, its statements and a thread, about 400 KiB, also while
     /// idle. A read takes a few milliseconds, so a third connection would rarely be used.
     readers: [ConnectionSlot; 2],
     location: DatabaseLocation,
     /// Position file; `None` unless this process holds the lock.
     pub(super) position_file: Option<Arc<PositionFile>>,
+    pub(super) fence: Arc<Fence>,
     /// Path by which the lock's holder opened the database, and the identity of the file then.
     opened_file: Option<(PathBuf, FileId)>,
 }
@@ -60,16 +62,33 @@ pub struct WriteTransaction {
     pub(in crate::store) tx: TransactionGuard,
     /// File for the position of a [`Durability::Full`] commit.
     position_file: Option<Arc<PositionFile>>,
+    pub(super) fence: Arc<Fence>,
 }
 
 impl Store {
     /// Opens the database as the holder of the lock: creates a missing one and migrates the schema.
+    ///
+    /// # Errors
+    /// [`StoreError::Led`] if a daemon of any host leads the schema of a server.
     pub async fn open(location: impl Into<DatabaseLocation>, lock: &DatabaseLock) -> Result<Self> {
         Self::open_with(location, lock, StoreOptions::default()).await
     }
 
     /// Opens the database as [`Store::open`] does, with options.
     pub async fn open_with(
+        location: impl Into<DatabaseLocation>,
+        lock: &DatabaseLock,
+        opening: StoreOptions,
+    ) -> Result<Self> {
+        let store = Self::open_to_lead(location, lock, opening).await?;
+        store.refuse_led().await?;
+        store.migrate().await?;
+        Ok(store)
+    }
+
+    /// Opens the database as [`Store::open_with`] does, but migrates the schema of a server only if no version of
+    /// tallyd can lead it yet. The daemon that leads migrates it ([`Store::migrate`]).
+    pub async fn open_to_lead(
         location: impl Into<DatabaseLocation>,
         lock: &DatabaseLock,
         opening: StoreOptions,
@@ -82,8 +101,18 @@ impl Store {
         // By the file that the path leads to, like the lock.
         store.position_file = Some(Arc::new(PositionFile::for_database(&resolve_path(store.path()))));
         store.refuse_moved().await?;
-        store.migrate().await?;
+        if !store.can_be_led().await? {
+            store.migrate().await?;
+        }
         Ok(store)
+    }
+
+    /// Returns true if the schema of a server knows leaders.
+    async fn can_be_led(&self) -> Result<bool> {
+        let mut writer = self.writer.acquire().await.opening(&self.location)?;
+        let Connection::Postgres(_) = *writer else { return Ok(false) };
+        let sql = "SELECT to_regclass('leadership') IS NOT NULL";
+        Ok(writer.first_row(sql, ()).await.opening(&self.location)? == Some((true,)))
     }
 
     async fn open_file(
@@ -170,7 +199,8 @@ impl Store {
         Self::connect_file(path.to_owned(), options, &StoreOptions::default()).await
     }
 
-    async fn migrate(&self) -> Result<()> {
+    /// Brings the schema up to date.
+    pub async fn migrate(&self) -> Result<()> {
         let failed = |source| StoreError::Migrate { database: self.location.clone(), source };
         let mut writer = self.writer.acquire().await.map_err(|error| failed(error.into()))?;
         let migrations = migrations::of_engine(&writer);
@@ -219,7 +249,9 @@ impl Store {
             true => writer.clone(),
             false => ConnectionSlot::new(to_read.clone(), &StoreOptions::default()),
         };
-        Ok(Self { readers: [reader(), reader()], writer, location, position_file: None, opened_file: None })
+        let readers = [reader(), reader()];
+        let fence = Arc::default();
+        Ok(Self { readers, writer, location, position_file: None, fence, opened_file: None })
     }
 
     /// Returns the location of the database.
@@ -241,9 +273,11 @@ impl Store {
     /// the platform.
     pub async fn begin_write(&self, durability: Durability) -> Result<WriteTransaction> {
         let writer = self.writer.acquire().await.context("begin a write transaction")?;
-        let tx = TransactionGuard::begin(writer, durability).await.context("begin a write transaction")?;
-        let position_file = self.position_file.clone().filter(|_| durability == Durability::Full);
-        Ok(WriteTransaction { tx, position_file })
+        let begun = TransactionGuard::begin(writer, durability, &self.fence).await;
+        let tx = begun.context("begin a write transaction")?;
+        let is_noted = durability == Durability::Full || self.location.server().is_some();
+        let position_file = self.position_file.clone().filter(|_| is_noted);
+        Ok(WriteTransaction { tx, position_file, fence: Arc::clone(&self.fence) })
     }
 
     /// Returns true if another program's write transaction stays open for more than 2 s.
@@ -326,12 +360,20 @@ impl WriteTransaction {
         self.position_file.is_some()
     }
 
+    pub(super) fn is_on_server(&self) -> bool {
+        matches!(*self.tx, Connection::Postgres(_))
+    }
+
     /// Allows pauses between statements. Otherwise a server ends the transaction after 10 s without one.
+    ///
+    /// The heartbeat waits for the transaction, which therefore is one itself: a standby that waited for it does
+    /// not take the lead.
     pub async fn allow_pauses(&mut self) -> Result<()> {
         match *self.tx {
             Connection::Sqlite(_) => Ok(()),
             Connection::Postgres(_) => {
-                let sql = "SET LOCAL idle_in_transaction_session_timeout = 0";
+                let sql = "SET LOCAL idle_in_transaction_session_timeout = 0; \
+                           UPDATE journal_sequence SET heartbeat = heartbeat + 1";
                 self.tx.run(sql).await.context("allow pauses in a transaction")
             }
         }
@@ -339,13 +381,12 @@ impl WriteTransaction {
 
     /// Commits the transaction.
     pub async fn commit(self) -> Result<()> {
-        let Some(file) = self.position_file else {
-            return self.tx.commit_with::<(i64,)>("COMMIT", ()).await.map(drop).context("commit");
-        };
-        let sql = "SELECT position FROM journal_sequence; COMMIT";
-        let rows: Vec<(Position,)> = self.tx.commit_with(sql, ()).await.context("commit")?;
-        if let Some((position,)) = rows.first() {
-            file.write_position(*position);
+        let committed = self.tx.commit(self.position_file.is_some()).await.context("commit")?;
+        if let Some(position) = committed.map(Position) {
+            self.fence.note(position);
+            if let Some(file) = self.position_file {
+                file.write_position(position);
+            }
         }
         Ok(())
     }

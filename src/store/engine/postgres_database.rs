@@ -126,6 +126,13 @@ impl PostgresDatabase {
         Ok(options.options([("search_path", self.schema.as_str())]))
     }
 
+    /// Returns the name by which the connection of a standby on a host is known to the server, which keeps 63
+    /// bytes of it.
+    pub(super) fn standby_name(&self, host_name: &str) -> String {
+        let name = format!("standby {}@{host_name}", self.schema);
+        name.chars().filter(char::is_ascii).take(63).collect()
+    }
+
     /// Returns the statement that creates the schema unless it exists.
     pub(super) fn create_schema(&self) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS {}", self.schema))

@@ -48,7 +48,9 @@ impl Store {
                           (SELECT host FROM session ORDER BY id DESC LIMIT 1), EXISTS (SELECT 1 FROM session)";
         let (copied_at, is_declared, last_host, is_used): (Option<String>, bool, Option<String>, bool) =
             self.fetch_one(sql, (RESTORE_DECLARED,), "read the backup marker").await?;
-        if let Some(file) = file.filter(|_| !is_used) {
+        // Another host may lead a server's schema for the first time.
+        let is_shared = self.location().server().is_some();
+        if let Some(file) = file.filter(|file| !is_used || is_shared && file.is_missing()) {
             file.create_synced(position);
         }
         let missing = file.filter(|file| file.is_missing());

@@ -25,6 +25,9 @@ const POLL_WITHOUT_WATCH: Duration = Duration::from_millis(250);
 /// Channel of the notifications; their payload is the schema.
 pub(super) const CHANNEL: &str = "tallyd";
 
+/// Follows the schema in the notification of a leader that gives the lead up.
+pub(super) const RELEASED: &str = " released";
+
 /// Watch on the writes of other programs.
 #[derive(Debug)]
 pub struct DatabaseWatch(WriteSignal);
@@ -39,6 +42,23 @@ enum WriteSignal {
         listener: Option<PgListener>,
     },
     Unavailable,
+}
+
+/// Watch on a leader that gives the lead up.
+#[derive(Debug)]
+pub struct ReleaseWatch {
+    server: PostgresDatabase,
+    payload: String,
+    listener: Option<PgListener>,
+}
+
+impl ReleaseWatch {
+    /// Waits until a leader may have given the lead up. Without a connection it waits for ever.
+    pub async fn wait_for_release(&mut self) {
+        if !wait_for_notification(&self.server, &self.payload, &mut self.listener).await {
+            std::future::pending().await
+        }
+    }
 }
 
 /// Newest entries that other programs left for the daemon. Each number grows; 0: there are none.
@@ -69,6 +89,13 @@ impl Store {
         self.fetch_one(sql, values, "read the new entries").await
     }
 
+    /// Begins to watch for a leader that gives the lead up; `None` for a file.
+    pub fn watch_release(&self) -> Option<ReleaseWatch> {
+        let server = self.location().server()?.clone();
+        let payload = format!("{}{RELEASED}", server.schema());
+        Some(ReleaseWatch { server, payload, listener: None })
+    }
+
     /// Begins to watch; a write after this call wakes the next [`DatabaseWatch::wait_for_write`].
     pub fn watch_writes(&self) -> DatabaseWatch {
         DatabaseWatch(match self.location().server() {
@@ -84,7 +111,9 @@ impl DatabaseWatch {
     pub async fn wait_for_write(&mut self) {
         let is_notified = match &mut self.0 {
             WriteSignal::Log(descriptor) => wait_for_log(descriptor).await,
-            WriteSignal::Server { server, listener } => wait_for_notification(server, listener).await,
+            WriteSignal::Server { server, listener } => {
+                wait_for_notification(server, server.schema(), listener).await
+            }
             WriteSignal::Unavailable => false,
         };
         if !is_notified {
@@ -100,16 +129,20 @@ async fn wait_for_log(descriptor: &AsyncFd<OwnedFd>) -> bool {
     true
 }
 
-/// Waits for a notification of the schema and returns true. With a new connection it returns at once, because
+/// Waits for a notification with this payload and returns true. With a new connection it returns at once, because
 /// notifications from before are lost. Returns false if there is no connection.
-async fn wait_for_notification(server: &PostgresDatabase, listener: &mut Option<PgListener>) -> bool {
+async fn wait_for_notification(
+    server: &PostgresDatabase,
+    payload: &str,
+    listener: &mut Option<PgListener>,
+) -> bool {
     let Some(open) = listener else {
         *listener = listen(server).await.ok();
         return listener.is_some();
     };
     loop {
         match open.try_recv().await {
-            Ok(Some(notification)) if notification.payload() == server.schema() => return true,
+            Ok(Some(notification)) if notification.payload() == payload => return true,
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => {
                 *listener = None;

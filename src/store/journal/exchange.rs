@@ -73,6 +73,8 @@ pub struct UsedReservation {
     pub is_given_up: bool,
     /// True if it was made since this machine's boot.
     pub is_same_boot: bool,
+    /// Position at which its answer was stored.
+    pub ended: Option<Position>,
 }
 
 impl Store {
@@ -80,18 +82,19 @@ impl Store {
     pub async fn exchange_reservations(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedReservation>> {
         // The newest are selected before the join; otherwise SQLite may sort the whole journal.
         let sql = "SELECT e.operation, e.answered_moment, s.boot_id = $1, \
-                          e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted') \
-                   FROM (SELECT id, operation, answered_moment, session_id, status, verdict FROM exchange \
+                          e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted'), e.ended \
+                   FROM (SELECT id, operation, answered_moment, session_id, status, verdict, ended FROM exchange \
                          ORDER BY id DESC LIMIT $2) e \
                    CROSS JOIN session s WHERE s.id = e.session_id ORDER BY e.id DESC";
-        let rows: Vec<(String, Option<i64>, bool, Option<bool>)> =
+        let rows: Vec<(String, Option<i64>, bool, Option<bool>, Option<Position>)> =
             self.fetch_all(sql, (boot_id, i64::from(limit)), "read the last calls").await?;
-        let known = rows.into_iter().filter_map(|(operation, answered, is_same_boot, given_up)| {
+        let known = rows.into_iter().filter_map(|(operation, answered, is_same_boot, given_up, ended)| {
             Some(UsedReservation {
                 operation: operation.parse().ok()?,
                 answered_moment: answered.map(Moment),
                 is_given_up: given_up.unwrap_or(false),
                 is_same_boot,
+                ended,
             })
         });
         Ok(known.collect())

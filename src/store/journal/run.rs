@@ -130,7 +130,8 @@ impl Store {
 
 impl WriteTransaction {
     /// Begins a session and closes what the last one left open: runs and exchanges end as interrupted,
-    /// changes left `sending` become in doubt.
+    /// changes left `sending` become in doubt. The session of a
+    /// leader has its id already.
     pub async fn session_begin(
         &mut self,
         boot_id: &str,
@@ -138,9 +139,19 @@ impl WriteTransaction {
         at: Timestamp,
         moment: Moment,
     ) -> Result<SessionStart> {
-        let sql = "INSERT INTO session (boot_id, version, started_ms, started_moment) \
-                   VALUES ($1, $2, $3, $4) RETURNING id";
-        let session_id = self.fetch_value(sql, (boot_id, version, at, moment), "begin a session").await?;
+        const ACTION: &str = "begin a session";
+        let session_id = match self.leading_session() {
+            Some(id) => {
+                let sql = "INSERT INTO session (id, boot_id, version, started_ms, started_moment) \
+                           VALUES ($1, $2, $3, $4, $5) RETURNING id";
+                self.fetch_value(sql, (id, boot_id, version, at, moment), ACTION).await?
+            }
+            None => {
+                let sql = "INSERT INTO session (boot_id, version, started_ms, started_moment) \
+                           VALUES ($1, $2, $3, $4) RETURNING id";
+                self.fetch_value(sql, (boot_id, version, at, moment), ACTION).await?
+            }
+        };
         let (in_doubt, interrupted_runs) = self.recover_interrupted(at, moment).await?;
         Ok(SessionStart { session_id, interrupted_runs, in_doubt })
     }

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
+mod leadership;
 mod move_database;
 mod programs;
 pub(super) mod rights;
@@ -42,6 +43,15 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("postgres", "trigger discovered_sku_before_insert on discovered_sku", "ON CONFLICT in the table"),
     ("postgres", "trigger tracked_order_before_insert on tracked_order", "ON CONFLICT in the table"),
     ("postgres", "trigger tracked_sku_before_insert on tracked_sku", "ON CONFLICT in the table"),
+    ("postgres", "table journal_sequence column session_id bigint", "a file has one host"),
+    ("postgres", "table journal_sequence column heartbeat bigint not null", "a file has one host"),
+    ("postgres", "table journal_sequence column heartbeat_ms bigint not null", "a file has one host"),
+    ("postgres", "table leadership column session_id bigint not null", "a file has one host"),
+    ("postgres", "table leadership column instance_id text not null", "a file has one host"),
+    ("postgres", "table leadership column host_name text not null", "a file has one host"),
+    ("postgres", "table leadership column began_ms bigint not null", "a file has one host"),
+    ("postgres", "table leadership column takeover_ms bigint", "a file has one host"),
+    ("postgres", "primary key leadership (session_id)", "a file has one host"),
     ("postgres", "trigger tracked_sku_limit on tracked_sku", "an index entry has at most 2,704 bytes"),
 ];
 

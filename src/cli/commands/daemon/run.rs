@@ -36,10 +36,11 @@ pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArg
     let file = context.config_file()?;
     let config = context.config()?;
     let logging = logging::init_logging(config.log.format, config.log.level)?;
-    let start = Daemon::start_with_retry(config, Arc::new(SystemClock));
     if args.once {
-        return on_runtime_thread(run_once(start.await?)).await;
+        let daemon = Daemon::start_with_retry(config, Arc::new(SystemClock)).await?;
+        return on_runtime_thread(run_once(daemon)).await;
     }
+    let start = Daemon::start_or_stand_by(config, Arc::new(SystemClock));
     let stop = CancellationToken::new();
     let (changed, reload) = mpsc::channel(1);
     let signals = SignalStreams::register()?;
@@ -112,11 +113,17 @@ impl SignalStreams {
 
     /// Drains at the first TERM or INT and exits at the second; HUP reloads the configuration.
     async fn listen(mut self, stop: CancellationToken, source: ReloadSource, changed: mpsc::Sender<Config>) {
+        let mut next = None;
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => {
-                    if let Some(config) = source.reload() {
-                        drop(changed.send(config).await);
+                    next = source.reload().or(next);
+                    continue;
+                }
+                // A start may wait for long, and a standby longer: only the newest configuration is kept for it.
+                Ok(room) = changed.reserve(), if next.is_some() => {
+                    if let Some(config) = next.take() {
+                        room.send(config);
                     }
                     continue;
                 }

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
 use crate::model::Clock;
-use crate::store::{DatabaseLock, FileId, JobHealthRow, LockState, MirrorCounts, SnapshotRow};
+use crate::store::{DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, SnapshotRow};
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 
@@ -26,13 +26,17 @@ struct StatusReport {
     call_budget: CallBudgetReport,
     counts: MirrorCounts,
     snapshot: Option<SnapshotRow>,
+    /// Who leads the schema of a server; `None` for a file.
+    leader: Option<LeaderRow>,
+    /// Hosts that stand by.
+    standbys: Vec<String>,
 }
 
 impl StatusReport {
     /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path.
     async fn load(context: &CliContext) -> Result<Result<Self, Finding>, CommandFailure> {
         let config = context.config()?;
-        let inputs = health_inputs(context, &config)?;
+        let mut inputs = health_inputs(context, &config)?;
         let store = match context.open_store().await {
             Err(_)
                 if inputs.daemon == DaemonState::OtherFile
@@ -42,11 +46,17 @@ impl StatusReport {
             }
             store => store?,
         };
+        let leader = store.leader().await?;
+        if let Some(leader) = &leader {
+            inputs.daemon = if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning };
+        }
         let health = health::check_health(&store, &inputs).await?;
         Ok(Ok(Self {
             call_budget: CallBudgetReport::read(&config, &store, inputs.now).await?,
             counts: store.mirror_counts().await?,
             snapshot: store.snapshot_last().await?,
+            standbys: store.standbys().await?,
+            leader,
             health,
         }))
     }
@@ -67,6 +77,9 @@ impl StatusReport {
             self.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
         text.push_str(&format!("outbox  {states}\n"));
+        if let Some(leader) = &self.leader {
+            text.push_str(&format!("leader  {}\n", plain_line(&self.leader_text(leader))));
+        }
         if self.snapshot.is_some_and(|snapshot| snapshot.by_size) {
             text.push_str("journal bodies were removed before journal.keep_bodies, because journal.max_size is reached\n");
         }
@@ -74,6 +87,29 @@ impl StatusReport {
             text.push_str(&self.tables_text());
         }
         text
+    }
+
+    fn leader_text(&self, leader: &LeaderRow) -> String {
+        let (since, silent) = (leader.began_ms.map(time_text), format_age(leader.silent_ms / 1000));
+        let mut text = match (&leader.host_name, leader.session_id, since) {
+            (Some(host), Some(_), Some(since)) => format!("{host} since {since}"),
+            (_, Some(_), _) => "a tallyd that starts".into(),
+            _ => "none: no daemon works".into(),
+        };
+        if leader.session_id.is_some() && !leader.lives() {
+            text.push_str(&format!(", silent for {silent}"));
+        }
+        if let Some(takeover_ms) = leader.takeover_ms.filter(|ms| *ms > 0) {
+            text.push_str(&format!(
+                "; it took over within {}.{} s",
+                takeover_ms / 1000,
+                takeover_ms % 1000 / 100
+            ));
+        }
+        match self.standbys.is_empty() {
+            true => text + "; no host stands by",
+            false => text + "; standing by: " + &self.standbys.join(", "),
+        }
     }
 
     fn tables_text(&self) -> String {
@@ -101,8 +137,18 @@ impl StatusReport {
             "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
             "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
             "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
+            "leader": self.leader.as_ref().and_then(leader_json), "standbys": self.standbys,
         })
     }
+}
+
+/// Returns the leader as JSON; `None` if nobody leads.
+fn leader_json(leader: &LeaderRow) -> Option<Value> {
+    let session = leader.session_id?;
+    Some(json!({
+        "host": leader.host_name, "session": session, "since": leader.began_ms.map(time_text),
+        "lives": leader.lives(), "silent_ms": leader.silent_ms, "takeover_ms": leader.takeover_ms,
+    }))
 }
 
 /// Returns the findings that need an operator, each with the next step.

@@ -1,0 +1,302 @@
+//! Standing by and taking the lead on a server's schema (docs/rules.md 41). A file has one host: its lock decides.
+//!
+//! A standby looks at the leader's row every two seconds. It takes the lead at once if nobody leads, or if the
+//! leader was this host's last daemon, whose lock it holds. Otherwise it waits until the heartbeat stood still for
+//! `database.takeover_after` by its own clock. Only looks that came in time count: a server that stalls stops the
+//! heartbeat of a living leader too.
+
+use super::health_monitor::replace_metrics;
+use super::metrics::standby_metrics;
+use super::start_error::{StartError, check_attempt};
+use super::systemd;
+use crate::config::Config;
+use crate::model::{Clock, Moment, Position};
+use crate::store::{DatabaseLock, LeaderRow, LockError, Store, StoreError};
+use crate::telemetry::event;
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// Longest time between two looks of which the second proves that the heartbeat stood still since the first.
+const LOOK_GAP_MAX: Duration = Duration::from_secs(3);
+/// Interval of the metrics, which a standby writes as a leader does.
+const METRICS_INTERVAL: Duration = Duration::from_secs(60);
+/// Time for which looks are remembered: the platform's window, within which a call counts.
+const QUOTA_WINDOW: Duration = Duration::from_secs(60);
+/// Longest interval of heartbeats; at least three come within the shortest `database.takeover_after`.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Leadership of a process.
+pub(super) struct Lead {
+    looks: Looks,
+    /// Last sign of life of the leader before; `None` if nobody led.
+    predecessor_seen: Option<Moment>,
+}
+
+/// Positions of the journal that this host saw, each with the time since boot at which it had seen it.
+#[derive(Debug, Default)]
+pub(super) struct Looks(VecDeque<(Moment, Position)>);
+
+impl Looks {
+    fn note(&mut self, at: Moment, position: Position) {
+        self.0.push_back((at, position));
+        while self.0.front().is_some_and(|(seen, _)| at.duration_since(*seen) > 2 * QUOTA_WINDOW) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Returns a moment of this host before which a call was answered, whose answer was stored at a position.
+    pub(super) fn answered_before(&self, ended: Position) -> Option<Moment> {
+        self.0.iter().find(|(_, position)| *position >= ended).map(|(at, _)| *at)
+    }
+}
+
+/// Stopwatch over the leader's heartbeat.
+#[derive(Debug, Default)]
+struct LeaderWatch {
+    /// Session and heartbeat of the last look, the end of the first look that showed them without a gap since,
+    /// and the end of the last look.
+    seen: Option<((Option<i64>, i64), Moment, Moment)>,
+}
+
+impl LeaderWatch {
+    /// Returns how long the heartbeat has stood still for certain. The look took from `begun` to `ended`.
+    fn look(&mut self, row: &LeaderRow, begun: Moment, ended: Moment) -> Duration {
+        let now = (row.session_id, row.heartbeat);
+        let since = match self.seen {
+            Some((seen, since, last)) if seen == now && ended.duration_since(last) <= LOOK_GAP_MAX => since,
+            _ => ended,
+        };
+        self.seen = Some((now, since, ended));
+        begun.duration_since(since)
+    }
+
+    fn reset(&mut self) {
+        self.seen = None;
+    }
+}
+
+impl Lead {
+    /// Waits until this process leads; `None` for a file.
+    ///
+    /// # Errors
+    /// Fails with [`StartError::Led`] if another leads, unless it `stands_by`.
+    pub(super) async fn take(
+        store: &Store,
+        lock: &DatabaseLock,
+        config: &Config,
+        clock: &dyn Clock,
+        stands_by: bool,
+    ) -> Result<Option<Self>, StartError> {
+        let Some(mut release) = store.watch_release() else { return Ok(None) };
+        let takeover_after = config.database.takeover_after;
+        let instance_id = lock.instance_id().map_err(|source| lock_error(store, source))?;
+        let host_name = host_name();
+        let (mut watch, mut looks) = (LeaderWatch::default(), Looks::default());
+        let (mut stands_by_for, mut metrics_written) = (None, None);
+        loop {
+            let begun = clock.moment();
+            let looked = async {
+                let Some(row) = store.leader().await? else { return Ok(None) };
+                let ended = clock.moment();
+                looks.note(ended, Position(row.position));
+                let still = watch.look(&row, begun, ended);
+                let is_own = (row.instance_id.as_ref(), row.host_name.as_ref())
+                    == (Some(&instance_id), Some(&host_name));
+                if row.session_id.is_some() && !is_own && still < takeover_after {
+                    return Ok(Some((row, None)));
+                }
+                let taken = store.take_lead(&row, &instance_id, &host_name).await?;
+                Ok(Some((row, taken.map(|session_id| (session_id, ended.minus(still))))))
+            };
+            let may_retry = |error: &StoreError| stands_by && error.delays_start();
+            let attempt = looked.await.map_err(StartError::Store);
+            let doing = "read which tallyd leads";
+            let Some(looked) = check_attempt(doing, may_retry, clock, attempt).await? else {
+                watch.reset();
+                // A new connection bears no name yet.
+                stands_by_for = None;
+                continue;
+            };
+            let Some((row, taken)) = looked else { return Ok(None) };
+            let leader = row.host_name.clone().unwrap_or_else(|| "a starting tallyd".into());
+            if let Some((session_id, seen)) = taken {
+                if stands_by_for.is_some() {
+                    store.show_standby(None).await?;
+                }
+                let predecessor_seen = row.session_id.map(|_| seen);
+                log_taken(
+                    session_id,
+                    row.session_id.map(|_| (&*leader, clock.moment().duration_since(seen))),
+                );
+                return Ok(Some(Self { looks, predecessor_seen }));
+            }
+            if !stands_by {
+                return Err(StartError::Led { host: leader });
+            }
+            if stands_by_for != Some(row.session_id) {
+                store.show_standby(Some(&host_name)).await?;
+                tracing::info!(
+                    event = event::LEAD_STANDBY,
+                    leader,
+                    "the tallyd on {leader} leads; this one stands by, and takes over {} s after its last heartbeat",
+                    takeover_after.as_secs()
+                );
+                systemd::notify_ready(&format!("standing by; {leader} leads"));
+                stands_by_for = Some(row.session_id);
+            }
+            systemd::notify_alive();
+            let is_due = metrics_written.is_none_or(|at| begun.duration_since(at) >= METRICS_INTERVAL);
+            if let Some(file) = config.metrics_file.as_deref().filter(|_| is_due) {
+                replace_metrics(file, &standby_metrics(clock.now()));
+                metrics_written = Some(begun);
+            }
+            tokio::select! {
+                () = clock.sleep(LOOK_INTERVAL) => {}
+                () = release.wait_for_release() => {}
+            }
+        }
+    }
+
+    /// Returns the time since the last sign of life of the leader before; zero if nobody led.
+    pub(super) fn takeover_duration(&self, now: Moment) -> Duration {
+        self.predecessor_seen.map_or(Duration::ZERO, |seen| now.duration_since(seen))
+    }
+
+    pub(super) fn looks(&self) -> &Looks {
+        &self.looks
+    }
+}
+
+fn log_taken(session: i64, predecessor: Option<(&str, Duration)>) {
+    match predecessor {
+        Some((leader, silent)) => tracing::warn!(
+            event = event::LEAD_TAKEN,
+            session,
+            leader,
+            silent_ms = crate::model::time::whole_millis(silent),
+            "this tallyd leads now; the last sign of life of the one on {leader} was {} s ago",
+            silent.as_secs()
+        ),
+        None => tracing::info!(event = event::LEAD_TAKEN, session, "this tallyd leads now; no other did"),
+    }
+}
+
+fn lock_error(store: &Store, source: std::io::Error) -> StartError {
+    LockError::File { path: store.path().to_owned(), source }.into()
+}
+
+/// Returns the name of this host, as the kernel knows it.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
+}
+
+/// Heartbeat of a leader, ended on drop.
+pub(super) struct LeaderHeartbeat(Option<JoinHandle<StoreError>>);
+
+impl LeaderHeartbeat {
+    /// Begins to beat; for a file it does nothing.
+    pub(super) fn start(store: &Store, takeover_after: Duration, clock: &Arc<dyn Clock>) -> Self {
+        if store.location().server().is_none() {
+            return Self(None);
+        }
+        let (store, clock) = (store.clone(), Arc::clone(clock));
+        let interval = HEARTBEAT_INTERVAL.min(takeover_after / 3);
+        Self(Some(tokio::spawn(async move {
+            loop {
+                match store.heartbeat().await {
+                    // A server that is away comes back; until then no standby can take the lead either.
+                    Ok(()) => {}
+                    Err(error) if error.is_transient() => {}
+                    Err(error) => return error,
+                }
+                clock.sleep(interval).await;
+            }
+        })))
+    }
+
+    /// Waits until this process no longer leads; for ever on a file.
+    pub(super) async fn wait_for_loss(&mut self) -> StoreError {
+        let Self(Some(beating)) = self else { return pending().await };
+        match super::join_result(beating.await) {
+            Some(error) => error,
+            None => pending().await,
+        }
+    }
+}
+
+impl Drop for LeaderHeartbeat {
+    fn drop(&mut self) {
+        if let Self(Some(beating)) = self {
+            beating.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(session_id: Option<i64>, heartbeat: i64) -> LeaderRow {
+        LeaderRow {
+            session_id,
+            heartbeat,
+            silent_ms: 0,
+            position: 0,
+            instance_id: None,
+            host_name: None,
+            began_ms: None,
+            takeover_ms: None,
+        }
+    }
+
+    /// Looks every two seconds from a moment on, and returns how long the heartbeat stood still at the last look.
+    fn look_for(watch: &mut LeaderWatch, row: &LeaderRow, from: i64, looks: i64) -> Duration {
+        let mut still = Duration::ZERO;
+        for n in 0..looks {
+            let begun = from + n * 2_000;
+            still = watch.look(row, Moment(begun), Moment(begun + 10));
+        }
+        still
+    }
+
+    #[test]
+    fn the_heartbeat_stands_still_from_the_end_of_the_first_look_to_the_begin_of_the_last() {
+        let mut watch = LeaderWatch::default();
+        assert_eq!(look_for(&mut watch, &row(Some(1), 7), 0, 9), Duration::from_millis(15_990));
+        assert_eq!(look_for(&mut watch, &row(Some(1), 8), 18_000, 1), Duration::ZERO);
+        assert_eq!(look_for(&mut watch, &row(Some(2), 8), 20_000, 1), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_look_that_came_late_proves_nothing_about_the_time_before() {
+        let mut watch = LeaderWatch::default();
+        look_for(&mut watch, &row(Some(1), 7), 0, 8);
+        let late = watch.look(&row(Some(1), 7), Moment(14_010), Moment(17_100));
+        assert_eq!(
+            late,
+            Duration::ZERO,
+            "the server may have stalled, and a living leader's heartbeat with it"
+        );
+        look_for(&mut watch, &row(Some(1), 7), 19_000, 8);
+        watch.reset();
+        assert_eq!(watch.look(&row(Some(1), 7), Moment(35_000), Moment(35_010)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_call_was_answered_before_the_first_look_that_shows_its_answer() {
+        let mut looks = Looks::default();
+        for (at, position) in [(1_000, 10), (3_000, 10), (5_000, 14)] {
+            looks.note(Moment(at), Position(position));
+        }
+        assert_eq!(looks.answered_before(Position(10)), Some(Moment(1_000)));
+        assert_eq!(looks.answered_before(Position(11)), Some(Moment(5_000)));
+        assert_eq!(looks.answered_before(Position(15)), None, "answered after the last look");
+        looks.note(Moment(121_001), Position(20));
+        assert_eq!(looks.answered_before(Position(10)), Some(Moment(3_000)), "older looks are dropped");
+    }
+}

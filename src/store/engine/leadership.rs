@@ -1,0 +1,232 @@
+//! Leadership of a server's schema: one daemon leads, the others stand by (docs/rules.md 41).
+//!
+//! The leader is the session whose id stands in the row of `journal_sequence`. Each write transaction of a daemon
+//! locks that row by its id, so a daemon that was replaced commits nothing more, however long it was paused. No
+//! clock decides that. A file has one host, whose lock is enough, so nothing here applies to it.
+
+use super::error::{SqlContext, fenced};
+use super::open::{Store, WriteTransaction};
+use super::watch;
+use crate::model::Position;
+use crate::model::time::whole_millis;
+use crate::store::{Result, StoreError};
+use sqlx_macros::FromRow;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Longest duration of a look; a server that is slower is one that does not answer.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Who leads, as one look shows it.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct LeaderRow {
+    /// Session of the leader; `None`: no daemon leads.
+    pub session_id: Option<i64>,
+    /// Number that the leader raises every few seconds.
+    pub heartbeat: i64,
+    /// Time since the last heartbeat by the server's clock, in milliseconds. It decides nothing.
+    pub silent_ms: i64,
+    /// Position of the journal.
+    pub position: i64,
+    /// Name of the leader's lock file.
+    pub instance_id: Option<String>,
+    /// Name of the leader's host.
+    pub host_name: Option<String>,
+    /// Time since it leads, by the server's clock.
+    pub began_ms: Option<i64>,
+    /// Duration of the last takeover in milliseconds.
+    pub takeover_ms: Option<i64>,
+}
+
+/// Session that this process leads with, and the last position that it saw committed. Empty while it does not lead.
+#[derive(Debug, Default)]
+pub(super) struct Fence {
+    session_id: OnceLock<i64>,
+    position: AtomicI64,
+}
+
+impl Fence {
+    pub(super) fn session_id(&self) -> Option<i64> {
+        self.session_id.get().copied()
+    }
+
+    /// Notes a committed position.
+    pub(super) fn note(&self, position: Position) {
+        self.position.fetch_max(position.0, Ordering::SeqCst);
+    }
+
+    /// Fails if the server no longer has the leader's row, or went back behind what this process saw.
+    pub(super) fn check(&self, found: Option<i64>) -> sqlx::Result<()> {
+        let Some(position) = found else {
+            return Err(fenced("another tallyd leads this account by now".into()));
+        };
+        let seen = self.position.load(Ordering::SeqCst);
+        if position < seen {
+            return Err(fenced(format!(
+                "the server went back from position {seen} of the journal to {position}, as after a failover that \
+                 lost commits"
+            )));
+        }
+        self.note(Position(position));
+        Ok(())
+    }
+}
+
+/// SQL: milliseconds of the server's clock.
+macro_rules! server_ms {
+    () => {
+        "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+    };
+}
+
+impl Store {
+    /// Returns true if another host may lead the database, which is on a server then.
+    pub fn is_shared(&self) -> bool {
+        self.location().server().is_some()
+    }
+
+    /// Returns who leads; `None` for a file.
+    pub async fn leader(&self) -> Result<Option<LeaderRow>> {
+        const ACTION: &str = "read which tallyd leads";
+        if self.location().server().is_none() {
+            return Ok(None);
+        }
+        let sql = concat!(
+            "SELECT j.session_id, j.heartbeat, ",
+            server_ms!(),
+            " - j.heartbeat_ms AS silent_ms, j.position, l.instance_id, l.host_name, l.began_ms, l.takeover_ms \
+             FROM journal_sequence j LEFT JOIN leadership l ON l.session_id = j.session_id"
+        );
+        let mut writer = self.writer.acquire().await.context(ACTION)?;
+        let read = match timeout(LOOK_TIMEOUT, writer.first_row(sql, ())).await {
+            Ok(read) => read.context(ACTION)?,
+            Err(_) => {
+                writer.give_up();
+                return Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())).context(ACTION);
+            }
+        };
+        let row: LeaderRow = read.ok_or(sqlx::Error::RowNotFound).context(ACTION)?;
+        // A server that went back is known by the position that this host saw.
+        if let Some(file) = &self.position_file
+            && file.read_position().is_none_or(|noted| noted.0 < row.position)
+        {
+            file.write_position(Position(row.position));
+        }
+        Ok(Some(row))
+    }
+
+    /// Leads from now on, if the row is still as it was `seen`; the leader before commits nothing more.
+    /// Returns the id of the session to begin.
+    pub async fn take_lead(
+        &self,
+        seen: &LeaderRow,
+        instance_id: &str,
+        host_name: &str,
+    ) -> Result<Option<i64>> {
+        const ACTION: &str = "take the lead";
+        let sql = concat!(
+            "WITH led AS (UPDATE journal_sequence SET heartbeat = heartbeat + 1, heartbeat_ms = ",
+            server_ms!(),
+            ", session_id = nextval(pg_get_serial_sequence('session', 'id')) \
+               WHERE session_id IS NOT DISTINCT FROM CAST($1 AS BIGINT) AND heartbeat = $2 \
+               RETURNING session_id, heartbeat_ms) \
+             INSERT INTO leadership (session_id, instance_id, host_name, began_ms) \
+             SELECT session_id, $3, $4, heartbeat_ms FROM led RETURNING session_id"
+        );
+        let mut writer = self.writer.acquire().await.context(ACTION)?;
+        let values = (seen.session_id, seen.heartbeat, instance_id, host_name);
+        let led: Option<(i64,)> = writer.first_row(sql, values).await.context(ACTION)?;
+        let Some((session_id,)) = led else { return Ok(None) };
+        self.fence.note(Position(seen.position));
+        // A store leads once: its process ends with its leadership.
+        self.fence.session_id.get_or_init(|| session_id);
+        Ok(Some(session_id))
+    }
+
+    /// Shows standbys that this leader lives.
+    ///
+    /// # Errors
+    /// [`StoreError::is_fenced`] if another tallyd leads.
+    pub async fn heartbeat(&self) -> Result<()> {
+        const ACTION: &str = "store the heartbeat";
+        let Some(session_id) = self.fence.session_id() else { return Ok(()) };
+        let sql = concat!(
+            "UPDATE journal_sequence SET heartbeat = heartbeat + 1, heartbeat_ms = ",
+            server_ms!(),
+            " WHERE session_id = $1 RETURNING position"
+        );
+        let mut writer = self.writer.acquire().await.context(ACTION)?;
+        let beaten: Option<(i64,)> = writer.first_row(sql, (session_id,)).await.context(ACTION)?;
+        self.fence.check(beaten.map(|(position,)| position)).context(ACTION)
+    }
+
+    /// Returns the hosts that stand by.
+    pub async fn standbys(&self) -> Result<Vec<String>> {
+        let Some(server) = self.location().server() else { return Ok(Vec::new()) };
+        let prefix = server.standby_name("");
+        let sql = "SELECT CAST(application_name AS TEXT) FROM pg_stat_activity \
+                   WHERE starts_with(application_name, $1) ORDER BY application_name";
+        let names: Vec<String> = self.fetch_column(sql, (prefix.as_str(),), "list the standbys").await?;
+        Ok(names.iter().filter_map(|name| name.strip_prefix(&prefix)).map(str::to_owned).collect())
+    }
+
+    /// Shows this process to [`Store::standbys`] until it leads.
+    pub async fn show_standby(&self, host_name: Option<&str>) -> Result<()> {
+        const ACTION: &str = "show that this host stands by";
+        let Some(server) = self.location().server() else { return Ok(()) };
+        let name = host_name.map_or_else(|| "tallyd".to_owned(), |host| server.standby_name(host));
+        let mut writer = self.writer.acquire().await.context(ACTION)?;
+        let sql = "SELECT set_config('application_name', $1, FALSE)";
+        let _: Option<(String,)> = writer.first_row(sql, (name,)).await.context(ACTION)?;
+        Ok(())
+    }
+
+    /// Fails if a daemon, of whichever host, leads.
+    ///
+    /// # Errors
+    /// [`StoreError::Led`].
+    pub(super) async fn refuse_led(&self) -> Result<()> {
+        match self.leader().await? {
+            Some(row) if row.lives() => Err(StoreError::Led {
+                database: self.location().clone(),
+                host: row.host_name.unwrap_or_else(|| "another host".into()),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl LeaderRow {
+    /// Returns true if the leader gave a sign of life lately, by the server's clock.
+    pub fn lives(&self) -> bool {
+        self.session_id.is_some() && self.silent_ms < LIVING_MS
+    }
+}
+
+/// Silence after which a leader counts as gone for a command, in milliseconds.
+const LIVING_MS: i64 = 30_000;
+
+impl WriteTransaction {
+    /// Returns the session that this process leads with; `None` for a file and for a command.
+    pub(in crate::store) fn leading_session(&self) -> Option<i64> {
+        self.fence.session_id()
+    }
+
+    /// Stores how long the takeover took. On a file it does nothing.
+    pub async fn takeover_store(&mut self, duration: Duration) -> Result<()> {
+        let Some(session_id) = self.leading_session() else { return Ok(()) };
+        let sql = "UPDATE leadership SET takeover_ms = $2 WHERE session_id = $1";
+        let values = (session_id, whole_millis(duration));
+        self.execute(sql, values, "store the duration of the takeover").await
+    }
+
+    /// Gives the lead up with this commit, and wakes the standbys. On a file it does nothing.
+    pub async fn release_lead(&mut self) -> Result<()> {
+        let Some(session_id) = self.leading_session() else { return Ok(()) };
+        let sql = "UPDATE journal_sequence SET session_id = NULL WHERE session_id = $1; \
+                   SELECT pg_notify($2, current_schema() || $3)";
+        self.execute(sql, (session_id, watch::CHANNEL, watch::RELEASED), "give the lead up").await
+    }
+}
