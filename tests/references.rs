@@ -241,7 +241,7 @@ fn planted_violations_are_found() {
     let pages = pages(&files());
     let wrong = |file: &str, text: &str| check(&pages, file, text).1.len();
     assert_eq!(wrong("src/x.rs", "/// In the order of positions (rules.md 5)."), 1, "no such page beside it");
-    assert_eq!(wrong("src/x.rs", "/// In the order of positions (docs/rules.md 5, 41)."), 1, "no such rule");
+    assert_eq!(wrong("src/x.rs", "/// In the order of positions (docs/rules.md 5, 42)."), 1, "no such rule");
     assert_eq!(wrong("src/x.rs", "/// As far as we know (docs/rules.md\n/// 0–3)."), 1, "on the next line");
     assert_eq!(wrong("migrations/x.sql", "-- docs/nowhere.md"), 1);
     assert_eq!(wrong("src/x.rs", "//! docs/rules.md#nowhere"), 1);
