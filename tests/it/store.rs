@@ -94,10 +94,10 @@ impl Shelf {
         Self::begun(path.into(), dir).await
     }
 
-    /// Opens a store in a schema of its own; names of PostgreSQL have at most 63 bytes.
+    /// Opens a store in a schema of its own; a name has at most 54 characters.
     async fn on_server(cluster: &Cluster, name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let schema: String = name.chars().take(60).collect();
+        let schema: String = name.chars().take(54).collect();
         let server = PostgresDatabase::new(&cluster.url(), &schema).unwrap();
         Self::begun(DatabaseLocation::on_server(server, dir.path().join("t")), dir).await
     }
