@@ -9,6 +9,7 @@ mod move_database;
 mod programs;
 pub(super) mod rights;
 mod server;
+mod statements;
 
 use super::support::cluster::Cluster;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
