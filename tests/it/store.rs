@@ -1257,6 +1257,33 @@ async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer(
     assert_eq!(other.row::<(f64, i64, f64)>(numbers).await, (2.0, 2, 2.0));
 }
 
+/// A pruning by size deletes until enough is free, so its transaction must see what it freed.
+#[tokio::test]
+async fn the_bytes_in_use_fall_in_the_transaction_that_deletes() {
+    const BODIES: u64 = 40;
+    const BODY_BYTES: u64 = 20_000;
+    let mut shelf = Shelf::new().await;
+    let mut noise = 1_u64;
+    let mut next = || {
+        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        noise.to_be_bytes()[0]
+    };
+    for _ in 0..BODIES {
+        let id = shelf.begin().await;
+        let body: Vec<u8> = (0..BODY_BYTES).map(|_| next()).collect();
+        let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
+        let end = ExchangeEnd { body: Some(body.as_slice().into()), ..ended(shelf.now + 1) };
+        write.exchange_end(id, &end).await.unwrap();
+        write.commit().await.unwrap();
+    }
+    let all = shelf.store.journal_position().await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    let before = write.database_used_bytes().await.unwrap();
+    write.journal_prune(all, Timestamp(shelf.now)).await.unwrap();
+    let after = write.database_used_bytes().await.unwrap();
+    assert!(before - after > BODIES * BODY_BYTES / 2, "{before} bytes before, {after} after");
+}
+
 /// The page fills one large statement, several smaller ones and a rest.
 #[tokio::test]
 async fn a_page_of_any_size_is_written_once() {
