@@ -5,7 +5,7 @@ use super::storable_text;
 /// Maximum characters of a reason. The journal contains the complete message.
 pub const REASON_MAX_CHARS: usize = 1_000;
 
-/// Returns the reason, truncated for storage and logs.
+/// Returns the reason, truncated for storage and logs, as both engines store it.
 ///
 /// An answer of a megabyte must not fill tables and log.
 pub fn cut_reason(text: impl Into<String>) -> String {

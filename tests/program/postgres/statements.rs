@@ -188,7 +188,7 @@ impl Sources {
         let (mut macros, mut constants) = (BTreeMap::new(), BTreeMap::new());
         for (file, tokens) in &files {
             for at in places(tokens, &[word("macro_rules"), Mark('!')]) {
-                let Word(name) = &tokens[at + 2] else { panic!("a macro has a name") };
+                let Word(name) = &tokens[at + 2] else { continue };
                 // The pattern of the first arm, an arrow, and its body.
                 let arms = inside(&tokens[at + 3..]);
                 let pattern = inside(arms);
@@ -382,12 +382,19 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// Returns the texts of all sites with their files, the sites that cannot be read, and the holes that were filled.
-fn all_texts(
-    sources: &Sources,
-) -> (Vec<(&str, String)>, Vec<String>, BTreeSet<(&'static str, &'static str)>) {
+/// Result of reading the sites of the sources.
+#[derive(Default)]
+struct Found<'a> {
+    /// Texts with their files.
+    texts: Vec<(&'a str, String)>,
+    /// Sites whose text cannot be read.
+    unread: Vec<String>,
+    used_holes: BTreeSet<(&'static str, &'static str)>,
+}
+
+fn all_texts(sources: &Sources) -> Found<'_> {
     let methods = sources.methods();
-    let (mut found, mut unread, mut used_holes) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut found = Found::default();
     for (file, tokens) in sources.files.iter().filter(|(file, _)| !is_of_one_engine(file)) {
         let mut evaluation = Evaluation { sources, file, used_holes: BTreeSet::new() };
         for at in 1..tokens.len() {
@@ -400,12 +407,12 @@ fn all_texts(
             let before = &tokens[begin..at];
             let arguments = split(inside(&tokens[at + 1..]), ',');
             match evaluation.texts(arguments[*number], before) {
-                Ok(texts) => found.extend(texts.into_iter().map(|text| (file.as_str(), text))),
+                Ok(texts) => found.texts.extend(texts.into_iter().map(|text| (file.as_str(), text))),
                 // A method that takes the statement itself; its callers are sites.
                 Err(why)
                     if why == "the name sql"
                         && before.windows(2).any(|two| two == [word("sql"), Mark(':')]) => {}
-                Err(why) => unread.push(format!("{file}: {name}: {why}")),
+                Err(why) => found.unread.push(format!("{file}: {name}: {why}")),
             }
         }
         for at in places(tokens, &[word("BulkInsert"), Mark('{')]) {
@@ -419,18 +426,18 @@ fn all_texts(
             let columns = target.matches(',').count() + 1;
             let values: Vec<String> = (1..=columns).map(|number| format!("${number}")).collect();
             let text = format!("INSERT INTO {target} VALUES ({}) {conflict_clause}", values.join(", "));
-            found.push((file.as_str(), text));
+            found.texts.push((file.as_str(), text));
         }
-        used_holes.append(&mut evaluation.used_holes);
+        found.used_holes.append(&mut evaluation.used_holes);
     }
-    (found, unread, used_holes)
+    found
 }
 
 #[tokio::test]
 async fn every_statement_of_the_store_is_prepared_on_both_engines() {
     let Some(cluster) = Cluster::start() else { return };
     let sources = Sources::read();
-    let (texts, unread, used_holes) = all_texts(&sources);
+    let Found { texts, unread, used_holes } = all_texts(&sources);
     assert!(unread.is_empty(), "statements that are not prepared: {unread:#?}");
     let unused: Vec<_> =
         HOLES.iter().filter(|(file, hole, _)| !used_holes.contains(&(*file, *hole))).collect();
@@ -474,7 +481,7 @@ fn a_statement_that_cannot_be_read_is_found() {
             "{fetch} macro_rules! m {{ ($n:literal) => {{ concat!(\"SELECT \", $n) }}; }} fn f() {{ {call} }}"
         );
         let sources = Sources::of(BTreeMap::from([("f.rs".to_owned(), tokens(&source))]));
-        let (texts, unread, _) = all_texts(&sources);
+        let Found { texts, unread, .. } = all_texts(&sources);
         (texts.into_iter().map(|(_, text)| text).collect::<Vec<_>>(), unread)
     };
     let (texts, unread) =

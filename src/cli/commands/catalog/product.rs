@@ -102,10 +102,10 @@ async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) ->
         Err(StoreError::Missing { .. }) => None,
         store => Some(store?),
     };
-    if let Some(store) = known {
-        if let Some(kit) = store.product_id_by_sku(sku).await? {
-            rows = store.kit_components(kit).await?;
-        }
+    if let Some(store) = known
+        && let Some(kit) = store.product_id_by_sku(sku).await?
+    {
+        rows = store.kit_components(kit).await?;
     }
     if rows.is_empty() {
         let request = ControlRequest::Components { sku: sku.to_owned() };
