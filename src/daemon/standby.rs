@@ -79,6 +79,71 @@ impl LeaderWatch {
     }
 }
 
+/// One look at the leader's row.
+enum Look {
+    Led(LeaderRow),
+    /// Session that this process leads with, the row before, and the last sign of life of the leader in it.
+    Taken(i64, LeaderRow, Moment),
+}
+
+/// Process that wants to lead a server's schema.
+struct Candidate<'a> {
+    store: &'a Store,
+    config: &'a Config,
+    clock: &'a dyn Clock,
+    instance_id: String,
+    host_name: String,
+    watch: LeaderWatch,
+    looks: Looks,
+    /// Leader whom the last message named; `None` before the first one.
+    stands_by_for: Option<Option<i64>>,
+    metrics_written: Option<Moment>,
+}
+
+impl Candidate<'_> {
+    /// Looks at the leader's row, and takes the lead if the row allows it.
+    async fn look(&mut self) -> Result<Look, StoreError> {
+        let begun = self.clock.moment();
+        let row = self.store.look_at_leader().await?;
+        let ended = self.clock.moment();
+        self.looks.note(ended, Position(row.position));
+        let still = self.watch.look(&row, begun, ended);
+        let is_own = (row.instance_id.as_ref(), row.host_name.as_ref())
+            == (Some(&self.instance_id), Some(&self.host_name));
+        if row.session_id.is_some() && !is_own && still < self.config.database.takeover_after {
+            return Ok(Look::Led(row));
+        }
+        Ok(match self.store.take_lead(&row, &self.instance_id, &self.host_name).await? {
+            Some(session_id) => Look::Taken(session_id, row, ended.minus(still)),
+            None => Look::Led(row),
+        })
+    }
+
+    /// Shows operators, systemd and the service that reads the metrics that this process stands by.
+    async fn show(&mut self, row: &LeaderRow) -> Result<(), StoreError> {
+        if self.stands_by_for != Some(row.session_id) {
+            self.store.show_standby(Some(&self.host_name)).await?;
+            let leader = leader_name(row);
+            tracing::info!(
+                event = event::LEAD_STANDBY,
+                leader,
+                "the tallyd on {leader} leads; this one stands by, and takes over {} s after its last heartbeat",
+                self.config.database.takeover_after.as_secs()
+            );
+            systemd::notify_ready(&format!("standing by; {leader} leads"));
+            self.stands_by_for = Some(row.session_id);
+        }
+        systemd::notify_alive();
+        let now = self.clock.moment();
+        let is_due = self.metrics_written.is_none_or(|at| now.duration_since(at) >= METRICS_INTERVAL);
+        if let Some(file) = self.config.metrics_file.as_deref().filter(|_| is_due) {
+            replace_metrics(file, &standby_metrics(self.clock.now()));
+            self.metrics_written = Some(now);
+        }
+        Ok(())
+    }
+}
+
 impl Lead {
     /// Waits until this process leads; `None` for a file.
     ///
@@ -92,71 +157,49 @@ impl Lead {
         stands_by: bool,
     ) -> Result<Option<Self>, StartError> {
         let Some(mut release) = store.watch_release() else { return Ok(None) };
-        let takeover_after = config.database.takeover_after;
-        let instance_id = lock.instance_id().map_err(|source| lock_error(store, source))?;
-        let host_name = host_name();
-        let (mut watch, mut looks) = (LeaderWatch::default(), Looks::default());
-        let (mut stands_by_for, mut metrics_written) = (None, None);
+        let mut candidate = Candidate {
+            store,
+            config,
+            clock,
+            instance_id: lock.instance_id().map_err(|source| lock_error(store, source))?,
+            host_name: host_name(),
+            watch: LeaderWatch::default(),
+            looks: Looks::default(),
+            stands_by_for: None,
+            metrics_written: None,
+        };
         loop {
-            let begun = clock.moment();
             let looked = async {
-                let Some(row) = store.leader().await? else { return Ok(None) };
-                let ended = clock.moment();
-                looks.note(ended, Position(row.position));
-                let still = watch.look(&row, begun, ended);
-                let is_own = (row.instance_id.as_ref(), row.host_name.as_ref())
-                    == (Some(&instance_id), Some(&host_name));
-                if row.session_id.is_some() && !is_own && still < takeover_after {
-                    return Ok(Some((row, None)));
+                let look = candidate.look().await?;
+                if let Look::Led(row) = &look
+                    && stands_by
+                {
+                    candidate.show(row).await?;
                 }
-                let taken = store.take_lead(&row, &instance_id, &host_name).await?;
-                Ok(Some((row, taken.map(|session_id| (session_id, ended.minus(still))))))
+                Ok(look)
             };
             let may_retry = |error: &StoreError| stands_by && error.delays_start();
             let attempt = looked.await.map_err(StartError::Store);
-            let doing = "read which tallyd leads";
-            let Some(looked) = check_attempt(doing, may_retry, clock, attempt).await? else {
-                watch.reset();
-                // A new connection bears no name yet.
-                stands_by_for = None;
-                continue;
-            };
-            let Some((row, taken)) = looked else { return Ok(None) };
-            let leader = row.host_name.clone().unwrap_or_else(|| "a starting tallyd".into());
-            if let Some((session_id, seen)) = taken {
-                if stands_by_for.is_some() {
-                    store.show_standby(None).await?;
+            match check_attempt("read which tallyd leads", may_retry, clock, attempt).await? {
+                None => {
+                    candidate.watch.reset();
+                    // A new connection bears no name yet.
+                    candidate.stands_by_for = None;
                 }
-                let predecessor_seen = row.session_id.map(|_| seen);
-                log_taken(
-                    session_id,
-                    row.session_id.map(|_| (&*leader, clock.moment().duration_since(seen))),
-                );
-                return Ok(Some(Self { looks, predecessor_seen }));
-            }
-            if !stands_by {
-                return Err(StartError::Led { host: leader });
-            }
-            if stands_by_for != Some(row.session_id) {
-                store.show_standby(Some(&host_name)).await?;
-                tracing::info!(
-                    event = event::LEAD_STANDBY,
-                    leader,
-                    "the tallyd on {leader} leads; this one stands by, and takes over {} s after its last heartbeat",
-                    takeover_after.as_secs()
-                );
-                systemd::notify_ready(&format!("standing by; {leader} leads"));
-                stands_by_for = Some(row.session_id);
-            }
-            systemd::notify_alive();
-            let is_due = metrics_written.is_none_or(|at| begun.duration_since(at) >= METRICS_INTERVAL);
-            if let Some(file) = config.metrics_file.as_deref().filter(|_| is_due) {
-                replace_metrics(file, &standby_metrics(clock.now()));
-                metrics_written = Some(begun);
-            }
-            tokio::select! {
-                () = clock.sleep(LOOK_INTERVAL) => {}
-                () = release.wait_for_release() => {}
+                Some(Look::Taken(session_id, row, seen)) => {
+                    // If this fails, the next connection bears the leader's name.
+                    drop(store.show_standby(None).await);
+                    let predecessor_seen = row.session_id.map(|_| seen);
+                    log_taken(session_id, &row, predecessor_seen.map(|at| clock.moment().duration_since(at)));
+                    return Ok(Some(Self { looks: candidate.looks, predecessor_seen }));
+                }
+                Some(Look::Led(row)) if !stands_by => {
+                    return Err(StartError::Led { host: leader_name(&row).to_owned() });
+                }
+                Some(Look::Led(_)) => tokio::select! {
+                    () = clock.sleep(LOOK_INTERVAL) => {}
+                    () = release.wait_for_release() => {}
+                },
             }
         }
     }
@@ -171,9 +214,14 @@ impl Lead {
     }
 }
 
-fn log_taken(session: i64, predecessor: Option<(&str, Duration)>) {
-    match predecessor {
-        Some((leader, silent)) => tracing::warn!(
+fn leader_name(row: &LeaderRow) -> &str {
+    row.host_name.as_deref().unwrap_or("a starting tallyd")
+}
+
+fn log_taken(session: i64, before: &LeaderRow, silent: Option<Duration>) {
+    let leader = leader_name(before);
+    match silent {
+        Some(silent) => tracing::warn!(
             event = event::LEAD_TAKEN,
             session,
             leader,

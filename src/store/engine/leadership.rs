@@ -5,8 +5,9 @@
 //! clock decides that. A file has one host, whose lock is enough, so nothing here applies to it.
 
 use super::error::{SqlContext, fenced};
-use super::open::{Store, WriteTransaction};
+use super::open::Store;
 use super::watch;
+use super::write_transaction::WriteTransaction;
 use crate::model::Position;
 use crate::model::time::whole_millis;
 use crate::store::{Result, StoreError};
@@ -19,7 +20,7 @@ use tokio::time::timeout;
 /// Longest duration of a look; a server that is slower is one that does not answer.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Who leads, as one look shows it.
+/// State of the leader, as one look shows it.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct LeaderRow {
     /// Session of the leader; `None`: no daemon leads.
@@ -89,10 +90,15 @@ impl Store {
 
     /// Returns who leads; `None` for a file.
     pub async fn leader(&self) -> Result<Option<LeaderRow>> {
-        const ACTION: &str = "read which tallyd leads";
-        if self.location().server().is_none() {
-            return Ok(None);
+        match self.is_shared() {
+            true => self.look_at_leader().await.map(Some),
+            false => Ok(None),
         }
+    }
+
+    /// Returns who leads the schema of a server; a server that is slow counts as one that does not answer.
+    pub async fn look_at_leader(&self) -> Result<LeaderRow> {
+        const ACTION: &str = "read which tallyd leads";
         let sql = concat!(
             "SELECT j.session_id, j.heartbeat, ",
             server_ms!(),
@@ -114,7 +120,7 @@ impl Store {
         {
             file.write_position(Position(row.position));
         }
-        Ok(Some(row))
+        Ok(row)
     }
 
     /// Leads from now on, if the row is still as it was `seen`; the leader before commits nothing more.

@@ -26,7 +26,7 @@ struct StatusReport {
     call_budget: CallBudgetReport,
     counts: MirrorCounts,
     snapshot: Option<SnapshotRow>,
-    /// Who leads the schema of a server; `None` for a file.
+    /// State of the leader of a server's schema; `None` for a file.
     leader: Option<LeaderRow>,
     /// Hosts that stand by.
     standbys: Vec<String>,
