@@ -55,7 +55,7 @@ impl Daemon {
         options: StoreOptions,
     ) -> Result<Self, StartError> {
         let keys = config.service.keys.read_keys()?;
-        for warning in &keys.warnings {
+        for warning in keys.warnings.iter().chain(&config.database.password_warning()) {
             tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
         }
         let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
@@ -73,9 +73,11 @@ impl Daemon {
         options: StoreOptions,
     ) -> Result<Self, StartError> {
         let lock = DatabaseLock::acquire(&config.database.path)?;
+        // The time of a simulation is not that of a server.
+        let compares_clocks = keyed.is_some();
         let may_retry = if options.retries_forever { StoreError::delays_start } else { |_: &_| false };
         let (store, limiter, session_id) = loop {
-            let attempt = open_database(&config, &clock, &lock, options.clone()).await;
+            let attempt = open_database(&config, &clock, &lock, options.clone(), compares_clocks).await;
             if let Some(opened) = check_attempt("open the database", may_retry, &*clock, attempt).await? {
                 break opened;
             }
@@ -243,8 +245,12 @@ async fn open_database(
     clock: &Arc<dyn Clock>,
     lock: &DatabaseLock,
     opening: StoreOptions,
+    compares_clocks: bool,
 ) -> Result<(Store, Limiter, i64), StartError> {
     let store = Store::open_with(config.database.location()?, lock, opening).await?;
+    if compares_clocks && let Some(warning) = store.check_clocks(&**clock).await? {
+        tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
+    }
     let host = match machine_id() {
         Some(id) => Some(store.account_binding().await?.host_digest(&id)),
         None => None,

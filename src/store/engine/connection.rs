@@ -4,11 +4,12 @@
 //! for each other. Round trips to the connection's thread dominate the cost of a small statement. With the
 //! pool, a transaction of one statement took twice the time and a read three times (`docs/performance.md`).
 
-use super::error::{commit_unknown, is_connection_lost};
+use super::error::{commit_unknown, is_connection_lost, is_read_only};
 use super::postgres;
+use super::postgres_database::PostgresConnector;
 use super::values::{SqlRow, SqlValues};
 use crate::store::Durability;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, SqlSafeStr};
 use std::fmt;
@@ -40,7 +41,8 @@ impl ServerConnection {
     fn note_loss<T>(&mut self, statement: &str, result: sqlx::Result<T>) -> sqlx::Result<T> {
         result.map_err(|error| {
             let is_lost = is_connection_lost(&error);
-            self.is_lost |= is_lost;
+            // A primary that became a standby keeps the connections of readers.
+            self.is_lost |= is_lost || is_read_only(&error);
             if is_lost && statement == "COMMIT" { commit_unknown(error) } else { error }
         })
     }
@@ -152,7 +154,7 @@ impl Connection {
 #[derive(Clone)]
 pub(super) enum ConnectTo {
     Sqlite(SqliteConnectOptions),
-    Postgres(PgConnectOptions),
+    Postgres(PostgresConnector),
 }
 
 /// Hook called at each commit; `false` rolls back.
@@ -242,7 +244,7 @@ impl ConnectionSlot {
     async fn connect(&self) -> Result<Connection, sqlx::Error> {
         let mut connection = match &self.to {
             ConnectTo::Sqlite(options) => options.connect().await?,
-            ConnectTo::Postgres(options) => return options.connect().await.map(Connection::postgres),
+            ConnectTo::Postgres(connector) => return connector.connect().await.map(Connection::postgres),
         };
         if let Some(hook) = self.commit_hook.clone() {
             connection.lock_handle().await?.set_commit_hook(move || hook());

@@ -42,6 +42,7 @@ impl StatusReport {
             }
             store => store?,
         };
+        store.refuse_moved().await?;
         let health = health::check_health(&store, &inputs).await?;
         Ok(Ok(Self {
             call_budget: CallBudgetReport::read(&config, &store, inputs.now).await?,
