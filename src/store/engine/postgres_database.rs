@@ -106,6 +106,9 @@ impl PostgresDatabase {
                 ("timezone", "UTC"),
                 // To compile a statement takes longer than to run it.
                 ("jit", "off"),
+                // A plan is kept, and the first ones are made while the tables are small: a page of 1000 SKUs that
+                // scans 180,000 stock levels takes 40 ms instead of 2.
+                ("enable_seqscan", "off"),
             ])
             .log_statements(tracing::log::LevelFilter::Trace)
             .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(1)))
