@@ -128,8 +128,8 @@ enum Command {
     Schema,
     /// Move the database from a file to a PostgreSQL server, or back: all rows, compared table by table
     ///
-    /// Schema, password and lock come from [database] of the configuration. Stop the daemon first. The database left
-    /// behind is marked as moved: tallyd never starts on it again, and every write to it is refused.
+    /// Schema, password and lock come from the section `database` of the configuration. Stop the daemon first. The
+    /// database left behind is marked as moved: tallyd never starts on it again, and every write to it is refused.
     Move(move_database::MoveArgs),
     /// Serve the sandbox, a complete implementation of the platform
     Sandbox(sandbox::SandboxArgs),

@@ -15,6 +15,7 @@ mod quantity;
 mod reason_text;
 mod sku;
 mod stock_level;
+mod storable_text;
 pub mod time;
 
 pub use backoff::RetryDelays;
@@ -32,4 +33,5 @@ pub use quantity::{Quantity, json_integer};
 pub use reason_text::{REASON_MAX_CHARS, cut_reason};
 pub use sku::{Sku, SkuError, case_key};
 pub use stock_level::StockLevel;
+pub use storable_text::{storable_json, storable_text};
 pub use time::{Clock, Moment, Timestamp, format_age, format_elapsed};

@@ -17,7 +17,7 @@ use crate::store::{
 /// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
 /// after which the same journal leads to other facts. The daemon then starts again behind a snapshot
 /// (`upgrade.rs`).
-pub(crate) const PROJECTION_VERSION: i64 = 8;
+pub(crate) const PROJECTION_VERSION: i64 = 9;
 
 pub(super) async fn apply_entry(
     write: &mut WriteTransaction,

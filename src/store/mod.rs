@@ -45,6 +45,7 @@ pub use engine::lock::{DatabaseLock, LockError, LockState};
 pub use engine::lossy_text::LossyText;
 pub use engine::move_database::{MoveReport, MovedTable, move_database};
 pub use engine::open::{Durability, Store, WriteTransaction};
+pub use engine::postgres::server_statements;
 pub use engine::postgres_database::{PostgresDatabase, url_has_password};
 pub use engine::rollback_detection::RollbackSign;
 pub use engine::server_check::ServerReport;

@@ -199,7 +199,7 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
             "is always verified: leave out `sslmode`",
         ),
         ("[database]\nurl = \"postgres://me@db\"", "it names no database"),
-        ("[database]\nschema = \"North\"", "database.schema = \"North\": a schema's name has at most 63"),
+        ("[database]\nschema = \"North\"", "database.schema = \"North\": a schema's name has at most 54"),
         ("[database]\npassword = \"word\"", "database.password: this file must not contain a password"),
         ("[service.headers]\ngateway_key = \"application-id\"", "the three names must differ"),
         ("jobs = 3", "service.jobs: there is no such key"),

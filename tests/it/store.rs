@@ -4,76 +4,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-use super::support::cluster::Cluster;
+use super::support::cluster;
 use super::support::outsider::Outsider;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection, Executor};
 use tallyd::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody, RunOutcome};
 use tallyd::model::{
-    ExchangeId, JobKind, Lane, Moment, Operation, Position, Quantity, REASON_MAX_CHARS, RunId, RunTrigger,
-    Sku, StockLevel, Timestamp, WarehouseId,
+    ExchangeId, JobKind, Lane, Moment, Month, Operation, Position, Quantity, REASON_MAX_CHARS, RunId,
+    RunTrigger, Sku, StockLevel, Timestamp, WarehouseId,
 };
 use tallyd::outbox::{ChangeState, Reason};
 use tallyd::reconcile::ProductLack;
 use tallyd::store::{
-    BalanceFact, BalancePage, BalancesRecorded, DatabaseLocation, DatabaseLock, Durability, PostgresDatabase,
-    ProductFact, StalestProgress, StockLevelFact, StockLevelWrite, Store, SuspectedAbsenceRow,
-    UnparsedAnswer,
+    BalanceFact, BalancePage, BalancesRecorded, ComponentFact, DatabaseLock, Durability, KitPage,
+    MonthlyReport, ProductFact, ShipmentFact, ShipmentItemFact, StalestProgress, StockLevelFact,
+    StockLevelWrite, Store, StorefrontFact, SupplierFact, SuspectedAbsenceRow, TemplateFact, UnparsedAnswer,
+    WarehouseFact,
 };
-
-/// Runs each test on SQLite, and all of them on PostgreSQL where this host has it.
-macro_rules! on_both_engines {
-    ($($test:ident),+ $(,)?) => {
-        mod on_sqlite {
-            $(
-                #[tokio::test]
-                async fn $test() {
-                    super::$test(super::Shelf::new().await).await;
-                }
-            )+
-        }
-
-        #[tokio::test]
-        async fn the_contract_holds_on_postgresql() {
-            let Some(cluster) = Cluster::start() else { return };
-            $(
-                println!("{}", stringify!($test));
-                $test(Shelf::on_server(&cluster, stringify!($test)).await).await;
-            )+
-        }
-    };
-}
-
-on_both_engines!(
-    a_page_that_changes_nothing_writes_no_stock_level_and_moves_one_reading,
-    a_page_of_another_cut_keeps_every_products_own_age,
-    the_stalest_tracked_sku_is_always_next,
-    another_spelling_is_an_alias_and_two_of_them_are_nobody,
-    a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_is_never_deleted,
-    what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_shown_again,
-    a_vanished_warehouse_link_marks_that_stock_level_alone_and_comes_back,
-    an_older_answer_never_overwrites_a_newer_write,
-    a_count_stands_on_the_fact_and_an_explicit_seen_on_the_fact_it_names,
-    a_base_is_fixed_once_by_the_first_read_after_the_count,
-    a_pair_is_kept_with_when_it_was_first_and_last_seen,
-    what_was_removed_stays_removed_and_what_is_learnt_is_added,
-    a_body_is_kept_once_and_a_restart_finds_every_place,
-    a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending,
-    cancelling_an_undecided_change_frees_its_stock_level,
-    the_history_of_a_count_in_another_spelling_stays,
-    what_answers_lack_is_asked_for_beside_others_that_they_lack,
-    a_record_known_by_its_digest_is_written_again_once_anything_else_changed_its_product,
-    of_two_records_for_one_product_the_last_speaks_every_time,
-    the_same_answer_again_is_known_unread_and_makes_all_its_stock_levels_younger,
-    an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_never_taken,
-    only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good,
-    an_exchange_that_ended_is_known_to_have,
-    a_claim_never_takes_over_a_claim_that_is_open,
-    each_reason_is_cut_where_it_is_stored,
-    a_page_of_any_size_is_written_once,
-    a_key_names_one_change,
-    a_dropped_transaction_leaves_nothing,
-);
 
 /// A store in a folder of its own, with a session and a run begun.
 struct Shelf {
@@ -90,19 +37,7 @@ const T0: i64 = 1_800_000_000_000;
 impl Shelf {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.db");
-        Self::begun(path.into(), dir).await
-    }
-
-    /// Opens a store in a schema of its own; names of PostgreSQL have at most 63 bytes.
-    async fn on_server(cluster: &Cluster, name: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let schema: String = name.chars().take(60).collect();
-        let server = PostgresDatabase::new(&cluster.url(), &schema).unwrap();
-        Self::begun(DatabaseLocation::on_server(server, dir.path().join("t")), dir).await
-    }
-
-    async fn begun(location: DatabaseLocation, dir: tempfile::TempDir) -> Self {
+        let location = cluster::new_location(&dir.path().join("t.db"));
         let lock = DatabaseLock::acquire(location.path()).unwrap();
         let store = Store::open(location, &lock).await.unwrap();
         let mut write = store.begin_write(Durability::Full).await.unwrap();
@@ -216,7 +151,9 @@ fn at(ms: i64) -> String {
     Timestamp(ms).to_rfc3339()
 }
 
-async fn a_page_that_changes_nothing_writes_no_stock_level_and_moves_one_reading(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_page_that_changes_nothing_writes_no_stock_level_and_moves_one_reading() {
+    let mut shelf = Shelf::new().await;
     let got: &[(&str, &[(i64, i64)])] = &[("A", &[(1, 5), (2, 0)]), ("Ä/\"1'", &[(1, -2)])];
     let first = shelf.read(&["A", "Ä/\"1'"], got).await;
     assert_eq!((first.stock_levels_changed, first.absent.len()), (3, 0));
@@ -229,14 +166,18 @@ async fn a_page_that_changes_nothing_writes_no_stock_level_and_moves_one_reading
     assert_eq!(readings, 1);
 }
 
-async fn a_page_of_another_cut_keeps_every_products_own_age(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_page_of_another_cut_keeps_every_products_own_age() {
+    let mut shelf = Shelf::new().await;
     shelf.read(&["A", "B"], &[("A", &[(1, 5)]), ("B", &[(1, 6)])]).await;
     shelf.read(&["B", "C"], &[("B", &[(1, 6)]), ("C", &[(1, 7)])]).await;
     assert_eq!(shelf.level("A", 1).await.2, at(T0 + 1000));
     assert_eq!(shelf.level("B", 1).await.2, at(T0 + 2000));
 }
 
-async fn the_stalest_tracked_sku_is_always_next(mut shelf: Shelf) {
+#[tokio::test]
+async fn the_stalest_tracked_sku_is_always_next() {
+    let mut shelf = Shelf::new().await;
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write.tracked_sku_add(&["A", "B", "C", "D"].map(sku)).await.unwrap();
     write.commit().await.unwrap();
@@ -251,7 +192,9 @@ async fn the_stalest_tracked_sku_is_always_next(mut shelf: Shelf) {
     }
 }
 
-async fn another_spelling_is_an_alias_and_two_of_them_are_nobody(mut shelf: Shelf) {
+#[tokio::test]
+async fn another_spelling_is_an_alias_and_two_of_them_are_nobody() {
+    let mut shelf = Shelf::new().await;
     let recorded = shelf.read(&["abc", "x"], &[("ABC", &[(1, 5)]), ("X", &[]), ("X ", &[])]).await;
     assert_eq!(recorded.absent, [sku("x")], "several folds and no exact match");
     let level = StockLevel { sku: sku("abc"), warehouse_id: WarehouseId(1) };
@@ -262,9 +205,9 @@ async fn another_spelling_is_an_alias_and_two_of_them_are_nobody(mut shelf: Shel
     );
 }
 
-async fn a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_is_never_deleted(
-    mut shelf: Shelf,
-) {
+#[tokio::test]
+async fn a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_is_never_deleted() {
+    let mut shelf = Shelf::new().await;
     let a: &[(i64, i64)] = &[(1, 5)];
     let b: &[(i64, i64)] = &[(1, 6)];
     let many: Vec<String> = (0..30).map(|n| format!("M{n:02}")).collect();
@@ -301,7 +244,9 @@ async fn a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_i
     assert_eq!(shelf.level("A", 1).await.0, 5, "it came back");
 }
 
-async fn what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_shown_again(mut shelf: Shelf) {
+#[tokio::test]
+async fn what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_shown_again() {
+    let mut shelf = Shelf::new().await;
     let page: &[(&str, &[(i64, i64)])] = &[("A", &[(1, 5), (2, 6)]), ("B", &[(1, 7)])];
     shelf.read(&["A", "B"], page).await;
     let seen = at(shelf.now);
@@ -333,7 +278,9 @@ async fn what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_sh
     assert_eq!(at(vanished), shown, "and was last seen before it vanished");
 }
 
-async fn a_vanished_warehouse_link_marks_that_stock_level_alone_and_comes_back(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_vanished_warehouse_link_marks_that_stock_level_alone_and_comes_back() {
+    let mut shelf = Shelf::new().await;
     let levels = [1, 2].map(|id| StockLevel { sku: sku("A"), warehouse_id: WarehouseId(id) });
     for (there, expected) in [
         (&[(1, 5), (2, 6)][..], [false, false]),
@@ -346,7 +293,9 @@ async fn a_vanished_warehouse_link_marks_that_stock_level_alone_and_comes_back(m
     }
 }
 
-async fn an_older_answer_never_overwrites_a_newer_write(mut shelf: Shelf) {
+#[tokio::test]
+async fn an_older_answer_never_overwrites_a_newer_write() {
+    let mut shelf = Shelf::new().await;
     shelf.read(&["A"], &[("A", &[(1, 50), (2, 9)])]).await;
     let product = 1;
     let early_read = shelf.begin().await;
@@ -391,7 +340,9 @@ async fn an_older_answer_never_overwrites_a_newer_write(mut shelf: Shelf) {
     assert_eq!(row[0].own_delta, Some(-3), "our own write is no drift; the sale of one is");
 }
 
-async fn a_count_stands_on_the_fact_and_an_explicit_seen_on_the_fact_it_names(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_count_stands_on_the_fact_and_an_explicit_seen_on_the_fact_it_names() {
+    let mut shelf = Shelf::new().await;
     shelf.read(&["A"], &[("A", &[(1, 46)])]).await;
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
     let mut other = shelf.outsider().await;
@@ -422,7 +373,9 @@ async fn a_count_stands_on_the_fact_and_an_explicit_seen_on_the_fact_it_names(mu
     );
 }
 
-async fn a_base_is_fixed_once_by_the_first_read_after_the_count(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_base_is_fixed_once_by_the_first_read_after_the_count() {
+    let mut shelf = Shelf::new().await;
     shelf.read(&["A"], &[("A", &[(1, 80)])]).await;
     let mut other = shelf.outsider().await;
     other
@@ -448,7 +401,9 @@ async fn a_base_is_fixed_once_by_the_first_read_after_the_count(mut shelf: Shelf
     }
 }
 
-async fn a_pair_is_kept_with_when_it_was_first_and_last_seen(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_pair_is_kept_with_when_it_was_first_and_last_seen() {
+    let mut shelf = Shelf::new().await;
     for quantity in [50, 50, 50, 48] {
         shelf.read(&["A"], &[("A", &[(1, quantity)])]).await;
     }
@@ -465,7 +420,11 @@ async fn a_key_is_for_ever() {
     let shelf = Shelf::new().await;
     let mut other = shelf.outsider().await;
     let change = r#"('k', 'quantity.adjust', '{"sku":"A","warehouse_id":1,"delta":-3}')"#;
+    let is_on_server = shelf.store.location().server().is_some();
     for verb in ["INSERT", "INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE"] {
+        if is_on_server && verb.contains(" OR ") {
+            continue;
+        }
         other.run(&format!("{verb} INTO outbox (key, kind, body) VALUES {change}")).await.unwrap();
     }
     let upsert = format!(
@@ -515,7 +474,11 @@ async fn the_outbox_refuses_what_is_not_drawn() {
         "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'r', exchange_id = 1",
         "DELETE FROM outbox",
     ];
+    let is_on_server = shelf.store.location().server().is_some();
     for sql in refused {
+        if is_on_server && sql.contains(" OR ") {
+            continue;
+        }
         assert!(other.run(sql).await.is_err(), "{sql}");
     }
 }
@@ -601,11 +564,11 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("job_state_enabled", "INSERT INTO job_state (job, enabled, since_ms) VALUES ('push', 2, 1)"),
         (
             "job_state_interval",
-            "INSERT INTO job_state (job, enabled, since_ms, interval_ms) VALUES ('push', 1, 1, 0)",
+            "INSERT INTO job_state (job, enabled, since_ms, interval_ms) VALUES ('push', TRUE, 1, 0)",
         ),
         (
             "job_state_outcome",
-            "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES ('push', 1, 1, 'x')",
+            "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES ('push', TRUE, 1, 'x')",
         ),
         (
             "balance_is_active",
@@ -636,7 +599,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "session_projection_version",
             "INSERT INTO session (boot_id, version, started_ms, projection_version) VALUES ('b', 'v', 1, -1)",
         ),
-        ("snapshot_pruned_to", "INSERT INTO snapshot VALUES (1, 1, 2, 0)"),
+        ("snapshot_pruned_to", "INSERT INTO snapshot VALUES (1, 1, 2, FALSE)"),
         ("snapshot_by_size", "INSERT INTO snapshot VALUES (1, 1, 1, 2)"),
         ("sales_order_is_complete", "INSERT INTO sales_order VALUES (1, 1, 1, 1, 2, NULL)"),
         (
@@ -704,10 +667,16 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ),
         ("allocation_read_is_found", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 2, 1)"),
         ("allocation_read_is_complete", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 1, 2)"),
-        ("allocation_read_nothing", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 0, 1)"),
-        ("report_month_report", "INSERT INTO report_month VALUES ('x', 2026, 1, '[]', 0, 1, 1)"),
-        ("report_month_month", "INSERT INTO report_month VALUES ('top_selling', 2026, 13, '[]', 0, 1, 1)"),
-        ("report_month_payload", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[', 0, 1, 1)"),
+        ("allocation_read_nothing", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, FALSE, TRUE)"),
+        ("report_month_report", "INSERT INTO report_month VALUES ('x', 2026, 1, '[]', FALSE, 1, 1)"),
+        (
+            "report_month_month",
+            "INSERT INTO report_month VALUES ('top_selling', 2026, 13, '[]', FALSE, 1, 1)",
+        ),
+        (
+            "report_month_payload",
+            "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[', FALSE, 1, 1)",
+        ),
         ("report_month_is_agreed", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[]', 2, 1, 1)"),
         ("delivery_kind", "INSERT INTO delivery VALUES (1, 'x', 's', '{}', NULL)"),
         ("delivery_evidence", "INSERT INTO delivery VALUES (1, 'shipment.create', 's', '{', NULL)"),
@@ -721,23 +690,52 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("account_binding_key_digest", "UPDATE account_binding SET key_digest = x'00'"),
         ("backup_marker_single", "INSERT INTO backup_marker VALUES (2, 1, 1)"),
     ];
-    for (name, sql) in breaks {
-        let error = other.run(sql).await.expect_err(name).to_string();
-        assert!(error.contains(name), "{name}: {error}");
+    let of_a_server = ("change_sequence_single", "INSERT INTO change_sequence VALUES (2)");
+    let is_on_server = shelf.store.location().server().is_some();
+    let breaks: Vec<_> = breaks.into_iter().chain(is_on_server.then_some(of_a_server)).collect();
+    let named = named_checks(&mut other).await;
+    let mut unnamed = Vec::new();
+    for &(name, sql) in &breaks {
+        let sql = match &other {
+            Outsider::Sqlite(_) => sql.to_owned(),
+            Outsider::Postgres(_) => {
+                sql.replace("x'00'", r"'\x00'").replace("zeroblob(16)", "substr(sha256(''), 1, 16)")
+            }
+        };
+        let error = other.run(&sql).await.expect_err(name).to_string();
+        if !error.contains(name) {
+            unnamed.push((name, error));
+        }
     }
-    let schema: Vec<(String,)> =
-        other.rows("SELECT sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL").await;
-    let named: Vec<&str> = schema
-        .iter()
-        .flat_map(|(sql,)| sql.split("CONSTRAINT ").skip(1))
-        .filter(|rest| rest.split_whitespace().nth(1).is_some_and(|word| word.starts_with("CHECK")))
-        .filter_map(|rest| rest.split_whitespace().next())
-        .collect();
-    for name in named {
+    // A flag is BOOLEAN there, and has no CHECK.
+    unnamed.retain(|(name, error)| {
+        named.iter().any(|known| known == name) || !error.contains("is of type boolean")
+    });
+    assert_eq!(unnamed, []);
+    for name in &named {
         // Triggers already refuse an unknown state and a forged time, so these two CHECKs cannot be reached.
-        let by_trigger = ["outbox_state", "outbox_created_at"].contains(&name);
-        assert!(by_trigger || breaks.iter().any(|(broken, _)| *broken == name), "{name} is never broken");
+        let by_trigger = ["outbox_state", "outbox_created_at"].contains(&name.as_str());
+        assert!(by_trigger || breaks.iter().any(|(broken, _)| broken == name), "{name} is never broken");
     }
+}
+
+/// Returns the names of the CHECKs of the schema.
+async fn named_checks(other: &mut Outsider) -> Vec<String> {
+    let sql = match other {
+        Outsider::Sqlite(_) => "SELECT sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL",
+        Outsider::Postgres(_) => {
+            "SELECT 'CONSTRAINT ' || conname || ' CHECK' FROM pg_constraint \
+             WHERE contype = 'c' AND connamespace = CAST(current_schema() AS regnamespace)"
+        }
+    };
+    let schema: Vec<(String,)> = other.rows(sql).await;
+    let checks = schema.iter().flat_map(|(sql,)| sql.split("CONSTRAINT ").skip(1));
+    let checks =
+        checks.filter(|rest| rest.split_whitespace().nth(1).is_some_and(|word| word.starts_with("CHECK")));
+    let named: Vec<String> =
+        checks.filter_map(|rest| Some(rest.split_whitespace().next()?.to_owned())).collect();
+    assert!(named.len() > 60, "{named:?}");
+    named
 }
 
 const EXCHANGE_SET_ASIDE: &str = "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, \
@@ -752,7 +750,9 @@ const EXCHANGE_ORDER: &str = "INSERT INTO exchange (id, run_id, session_id, oper
     sent_moment, ended, answered_ms, answered_moment, verdict) \
     VALUES (9, 1, 1, 'o', 't', 'poll', 1, 1, 9, 1, 1, 'accepted')";
 
-async fn what_was_removed_stays_removed_and_what_is_learnt_is_added(mut shelf: Shelf) {
+#[tokio::test]
+async fn what_was_removed_stays_removed_and_what_is_learnt_is_added() {
+    let mut shelf = Shelf::new().await;
     let id = shelf.begin().await;
     let mut other = shelf.outsider().await;
     other.run("INSERT INTO tracked_sku (sku) VALUES ('A'), ('A'), ('B')").await.unwrap();
@@ -772,7 +772,9 @@ async fn what_was_removed_stays_removed_and_what_is_learnt_is_added(mut shelf: S
     assert_eq!(shelf.store.tracked_sku_count().await.unwrap(), 3, "added again by hand");
 }
 
-async fn a_body_is_kept_once_and_a_restart_finds_every_place(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
+    let mut shelf = Shelf::new().await;
     for _ in 0..3 {
         let id = shelf.begin().await;
         shelf.record(id, shelf.now, &["A"], &[]).await;
@@ -808,7 +810,9 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place(mut shelf: Shelf) {
     assert_eq!(given_up, [true, false, false, false], "what the crash cut off may still hold its slot");
 }
 
-async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
+    let mut shelf = Shelf::new().await;
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write
         .outbox_insert("k", "quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":1}"#, 0)
@@ -829,7 +833,9 @@ async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending(mut shelf: 
     assert_eq!((row.state, row.written), (ChangeState::InDoubt, Some(4)));
 }
 
-async fn cancelling_an_undecided_change_frees_its_stock_level(mut shelf: Shelf) {
+#[tokio::test]
+async fn cancelling_an_undecided_change_frees_its_stock_level() {
+    let mut shelf = Shelf::new().await;
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
     let id = shelf.begin().await;
@@ -870,7 +876,9 @@ async fn held(shelf: &Shelf) -> (Option<String>, bool, i64, bool) {
 }
 
 /// SQLite's own lower() changes ASCII letters only.
-async fn the_history_of_a_count_in_another_spelling_stays(mut shelf: Shelf) {
+#[tokio::test]
+async fn the_history_of_a_count_in_another_spelling_stays() {
+    let mut shelf = Shelf::new().await;
     for quantity in 1..=9 {
         shelf.read(&["möbel-1"], &[("möbel-1", &[(1, quantity)])]).await;
     }
@@ -883,7 +891,9 @@ async fn the_history_of_a_count_in_another_spelling_stays(mut shelf: Shelf) {
 }
 
 /// A platform that leaves out records at random shows few of them each time: one that comes again tells of it.
-async fn what_answers_lack_is_asked_for_beside_others_that_they_lack(mut shelf: Shelf) {
+#[tokio::test]
+async fn what_answers_lack_is_asked_for_beside_others_that_they_lack() {
+    let mut shelf = Shelf::new().await;
     let all = [("A", &[(1, 5)][..]), ("B", &[(1, 6)][..]), ("C", &[(1, 7)][..])];
     shelf.read(&["A", "B", "C"], &all).await;
     shelf.read(&["A", "B", "C"], &all[..1]).await;
@@ -891,9 +901,9 @@ async fn what_answers_lack_is_asked_for_beside_others_that_they_lack(mut shelf: 
     assert_eq!(beside, [sku("A"), sku("B")], "first what the last answer showed");
 }
 
-async fn a_record_known_by_its_digest_is_written_again_once_anything_else_changed_its_product(
-    mut shelf: Shelf,
-) {
+#[tokio::test]
+async fn a_record_known_by_its_digest_is_written_again_once_anything_else_changed_its_product() {
+    let mut shelf = Shelf::new().await;
     let same: &[(&str, &[(i64, i64)])] = &[("a", &[(1, 5), (2, 6)])];
     let as_it_was = (None, false, 0, true);
     shelf.read(&["a"], same).await;
@@ -940,7 +950,9 @@ async fn a_record_known_by_its_digest_is_written_again_once_anything_else_change
     assert!(held(&shelf).await.3);
 }
 
-async fn of_two_records_for_one_product_the_last_speaks_every_time(mut shelf: Shelf) {
+#[tokio::test]
+async fn of_two_records_for_one_product_the_last_speaks_every_time() {
+    let mut shelf = Shelf::new().await;
     for _ in 0..2 {
         shelf.read(&["a"], &[("a", &[(1, 5)]), ("a", &[(1, 6)])]).await;
         assert_eq!(shelf.level("a", 1).await.0, 6);
@@ -966,7 +978,9 @@ impl Shelf {
     }
 }
 
-async fn the_same_answer_again_is_known_unread_and_makes_all_its_stock_levels_younger(mut shelf: Shelf) {
+#[tokio::test]
+async fn the_same_answer_again_is_known_unread_and_makes_all_its_stock_levels_younger() {
+    let mut shelf = Shelf::new().await;
     assert!(!shelf.repeats("A", b"[]").await, "nothing is known yet");
     shelf.read(&["A", "B"], &[("A", &[(1, 5)]), ("B", &[(1, 6), (2, 7)])]).await;
     assert!(shelf.repeats("A", b"[]").await);
@@ -976,7 +990,9 @@ async fn the_same_answer_again_is_known_unread_and_makes_all_its_stock_levels_yo
     assert!(shelf.repeats("A", b"[]").await, "and one that was not recorded has changed nothing");
 }
 
-async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_never_taken(mut shelf: Shelf) {
+#[tokio::test]
+async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_never_taken() {
+    let mut shelf = Shelf::new().await;
     let page: &[(&str, &[(i64, i64)])] = &[("A", &[(1, 5)]), ("B", &[(1, 6)])];
     shelf.read(&["A", "B"], page).await;
     shelf.read(&["B", "C"], &[("B", &[(1, 6)]), ("C", &[])]).await;
@@ -1005,7 +1021,9 @@ async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_n
     assert_eq!(shelf.level("A", 1).await.0, 3);
 }
 
-async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good(shelf: Shelf) {
+#[tokio::test]
+async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good() {
+    let shelf = Shelf::new().await;
     let good = async |outcome: RunOutcome, at: i64| {
         let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
         let (job, at) = (JobKind::Balances, Timestamp(T0 + at));
@@ -1020,22 +1038,6 @@ async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good(shelf: She
     for outcome in [RunOutcome::Partial, RunOutcome::Failed, RunOutcome::Interrupted] {
         assert_eq!(good(outcome, 3).await, Some(2), "{outcome:?}");
     }
-}
-
-/// Returns every row of every table, as SQLite writes it.
-async fn everything(shelf: &Shelf) -> Vec<(String, Vec<String>)> {
-    let mut other = shelf.outsider().await;
-    let sql = "SELECT name, (SELECT group_concat('\"' || c.name || '\"', ', ') FROM pragma_table_info(t.name) c) \
-               FROM pragma_table_list t WHERE schema = 'main' AND type = 'table' AND name <> 'sqlite_schema' ORDER BY 1";
-    let tables: Vec<(String, String)> = other.rows(sql).await;
-    let mut all = Vec::new();
-    for (table, columns) in tables {
-        let columns: Vec<String> = columns.split(", ").map(|column| format!("quote({column})")).collect();
-        let sql = format!("SELECT concat_ws('|', {}) FROM {table} ORDER BY 1", columns.join(", "));
-        let rows: Vec<(String,)> = other.rows(&sql).await;
-        all.push((table, rows.into_iter().map(|(row,)| row).collect()));
-    }
-    all
 }
 
 /// Begins a call that writes 47 to a stock level of 50, claimed by the change `k`.
@@ -1080,17 +1082,19 @@ async fn a_write_that_is_concluded_twice_is_ours_once() {
             write.outbox_transition(ChangeState::Sending, &[verdict], Timestamp(T0)).await.unwrap();
             write.commit().await.unwrap();
             if after_first.is_empty() {
-                after_first = everything(&shelf).await;
+                after_first = shelf.outsider().await.everything().await;
             }
         }
-        assert_eq!(everything(&shelf).await, after_first, "{way}");
+        assert_eq!(shelf.outsider().await.everything().await, after_first, "{way}");
         let held: (i64, i64) = shelf.outsider().await.row("SELECT quantity, own_delta FROM balance").await;
         let is_done = first == "applied" || first == "landed";
         assert_eq!(held, if is_done { (47, -3) } else { (50, 0) }, "{way}");
     }
 }
 
-async fn an_exchange_that_ended_is_known_to_have(mut shelf: Shelf) {
+#[tokio::test]
+async fn an_exchange_that_ended_is_known_to_have() {
+    let mut shelf = Shelf::new().await;
     let id = shelf.begin().await;
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     assert!(!write.exchange_has_ended(id).await.unwrap());
@@ -1098,7 +1102,9 @@ async fn an_exchange_that_ended_is_known_to_have(mut shelf: Shelf) {
     assert!(write.exchange_has_ended(id).await.unwrap());
 }
 
-async fn a_claim_never_takes_over_a_claim_that_is_open(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_claim_never_takes_over_a_claim_that_is_open() {
+    let mut shelf = Shelf::new().await;
     let (first, level) = on_its_way(&mut shelf).await;
     let second = shelf.begin().await;
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
@@ -1124,7 +1130,9 @@ async fn a_claim_never_takes_over_a_claim_that_is_open(mut shelf: Shelf) {
 }
 
 /// The platform may send a reason of any length; a sentence of it is stored.
-async fn each_reason_is_cut_where_it_is_stored(mut shelf: Shelf) {
+#[tokio::test]
+async fn each_reason_is_cut_where_it_is_stored() {
+    let mut shelf = Shelf::new().await;
     let id = shelf.begin().await;
     let long = "ä".repeat(1_000_000);
     let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
@@ -1162,8 +1170,124 @@ async fn each_reason_is_cut_where_it_is_stored(mut shelf: Shelf) {
     }
 }
 
+/// The platform may list a record twice. PostgreSQL updates no row twice in a statement.
+#[tokio::test]
+async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer() {
+    let mut shelf = Shelf::new().await;
+    let id = shelf.begin().await;
+    let at = Timestamp(shelf.now);
+    let name = |name: &str| Some(name.to_owned());
+    let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
+    let (account_number, is_active, url) = (None, None, None);
+    let supplier = |id: i64, n| SupplierFact {
+        id: id.into(),
+        name: name(n),
+        account_number: None,
+        is_active,
+        url: None,
+    };
+    let suppliers = [supplier(1, "a"), supplier(2, "b"), supplier(1, "c"), supplier(1, "c")];
+    assert_eq!(write.mirror_suppliers(id, &suppliers).await.unwrap(), 3, "two new ones, and a change");
+    let warehouse = |name: &str| WarehouseFact {
+        id: WarehouseId(1),
+        name: name.into(),
+        is_active,
+        account_number: account_number.clone(),
+        is_system_generated: None,
+        kind: url.clone(),
+        contact: None,
+    };
+    write.mirror_warehouses(id, &[warehouse("a"), warehouse("b")]).await.unwrap();
+    let storefront =
+        |n| StorefrontFact { id: 1.into(), name: name(n), is_active, kind: None, properties: None };
+    write.mirror_storefronts(id, &[storefront("a"), storefront("b")]).await.unwrap();
+    let template = |n| TemplateFact { id: 1, name: name(n), body: None };
+    write.mirror_templates(id, 1.into(), &[template("a"), template("b")]).await.unwrap();
+    let product = |n: Option<&str>, upc: Option<&str>| ProductFact {
+        sku: sku("A"),
+        product_id: None,
+        name: n.map(Into::into),
+        upc: upc.map(Into::into),
+        kind: None,
+    };
+    write.mirror_products(id, &[product(Some("a"), Some("1")), product(Some("b"), None)]).await.unwrap();
+    let component =
+        |quantity| ComponentFact { component_id: 1, product_id: None, sku: Some(sku("A")), quantity };
+    let components = [component(1.0), component(2.0)];
+    let kit = KitPage {
+        exchange_id: id,
+        observed_at: at,
+        kit: 7.into(),
+        components: &components,
+        is_complete: true,
+    };
+    write.mirror_kit(&kit).await.unwrap();
+    let item = |quantity| ShipmentItemFact {
+        item_id: 1.into(),
+        line_item_id: 1.into(),
+        sku: None,
+        product_id: None,
+        quantity,
+        is_shipped: None,
+        is_confirmed: None,
+        carrier_id: None,
+        carrier_name: None,
+        tracking_number: None,
+        tracking_url: None,
+        estimated_delivery_ms: None,
+    };
+    let items = vec![item(1), item(2)];
+    let (order_id, number, status, warehouse_id) = (None, None, None, None);
+    let shipment =
+        ShipmentFact { id: 1.into(), order_id, number, status, warehouse_id, items, is_complete: true };
+    write.mirror_shipment(id, at, &shipment).await.unwrap();
+    let month = Month::new(2026, 1).unwrap();
+    let months = [1, 2].map(|figure| (month, serde_json::json!({"total_profit": figure})));
+    write.mirror_report(MonthlyReport::BusinessHealth, id, at, &months).await.unwrap();
+    write.commit().await.unwrap();
+    let mut other = shelf.outsider().await;
+    let names = "SELECT (SELECT name FROM supplier WHERE id = 1), (SELECT name FROM warehouse), \
+                 (SELECT name FROM storefront), (SELECT name FROM listing_template)";
+    let names: (String, String, String, String) = other.row(names).await;
+    assert_eq!(names, ("c".into(), "b".into(), "b".into(), "b".into()));
+    let product: (String, String) = other.row("SELECT name, upc FROM product WHERE sku = 'A'").await;
+    assert_eq!(product, ("b".into(), "1".into()), "a later record without a UPC leaves it");
+    let numbers = "SELECT (SELECT quantity FROM kit_component), (SELECT quantity FROM shipment_line), \
+                   (SELECT total_profit FROM business_health)";
+    assert_eq!(other.row::<(f64, i64, f64)>(numbers).await, (2.0, 2, 2.0));
+}
+
+/// A pruning by size deletes until enough is free, so its transaction must see what it freed.
+#[tokio::test]
+async fn the_bytes_in_use_fall_in_the_transaction_that_deletes() {
+    const BODIES: u64 = 40;
+    const BODY_BYTES: u64 = 20_000;
+    let mut shelf = Shelf::new().await;
+    let mut noise = 1_u64;
+    let mut next = || {
+        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        noise.to_be_bytes()[0]
+    };
+    for _ in 0..BODIES {
+        let id = shelf.begin().await;
+        let body: Vec<u8> = (0..BODY_BYTES).map(|_| next()).collect();
+        let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
+        let end = ExchangeEnd { body: Some(body.as_slice().into()), ..ended(shelf.now + 1) };
+        write.exchange_end(id, &end).await.unwrap();
+        write.commit().await.unwrap();
+    }
+    let all = shelf.store.journal_position().await.unwrap();
+    let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
+    let before = write.database_used_bytes().await.unwrap();
+    write.journal_prune(all, Timestamp(shelf.now)).await.unwrap();
+    let after = write.database_used_bytes().await.unwrap();
+    assert!(before - after > BODIES * BODY_BYTES / 2, "{before} bytes before, {after} after");
+}
+
 /// The page fills one large statement, several smaller ones and a rest.
-async fn a_page_of_any_size_is_written_once(mut shelf: Shelf) {
+#[tokio::test]
+async fn a_page_of_any_size_is_written_once() {
+    let mut shelf = Shelf::new().await;
     let names: Vec<String> = (0..1277).map(|n| format!("SKU-{n:04}")).collect();
     let asked: Vec<&str> = names.iter().map(String::as_str).collect();
     let page: Vec<(&str, &[(i64, i64)])> = asked.iter().map(|sku| (*sku, &[(1, 5)][..])).collect();
@@ -1175,7 +1299,9 @@ async fn a_page_of_any_size_is_written_once(mut shelf: Shelf) {
     assert_eq!(shelf.level("SKU-1276", 1).await.0, 5);
 }
 
-async fn a_key_names_one_change(shelf: Shelf) {
+#[tokio::test]
+async fn a_key_names_one_change() {
+    let shelf = Shelf::new().await;
     let body = |delta: i64| format!(r#"{{"sku":"A","warehouse_id":1,"delta":{delta}}}"#);
     for is_new in [true, false] {
         let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
@@ -1190,7 +1316,9 @@ async fn a_key_names_one_change(shelf: Shelf) {
     assert_eq!(pending.iter().map(|change| change.id).collect::<Vec<_>>(), [1.into()]);
 }
 
-async fn a_dropped_transaction_leaves_nothing(shelf: Shelf) {
+#[tokio::test]
+async fn a_dropped_transaction_leaves_nothing() {
+    let shelf = Shelf::new().await;
     let before = shelf.store.journal_position().await.unwrap();
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write.position_next().await.unwrap();

@@ -7,18 +7,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteSynchronous};
-use sqlx::{ConnectOptions, Executor};
+use super::support::outsider::{Outsider, quoted};
+use super::support::{cluster, is_on_server};
 use std::io::{Read, Seek, Write};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tallyd::client::{PlatformRequest, SendFuture, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, StartError, SystemClock};
-use tallyd::model::JobKind;
+use tallyd::model::{Clock, JobKind};
 use tallyd::sandbox::SandboxOptions;
-use tallyd::store::StoreOptions;
+use tallyd::store::{DatabaseLocation, StoreOptions};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -31,7 +30,7 @@ const CHANGES: i64 = 16;
 
 /// A daemon at work in a folder of its own, and the other program.
 struct Scene {
-    outsider: SqliteConnection,
+    outsider: Outsider,
     stop: CancellationToken,
     running: JoinHandle<Result<(), StartError>>,
     _changed: mpsc::Sender<Config>,
@@ -41,14 +40,13 @@ struct Scene {
 impl Scene {
     /// Starts a daemon against the platform at `address`, with these jobs alone.
     async fn begin(address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let daemon =
-            Daemon::start(config(dir.path(), address, keys, jobs), Arc::new(SystemClock)).await.unwrap();
-        let outsider = outsider(dir.path()).await;
-        Self::run(dir, daemon, outsider)
+        let (dir, location) = place();
+        let config = config(&location, address, keys, jobs);
+        let daemon = Daemon::start(config, Arc::new(SystemClock)).await.unwrap();
+        Self::run(dir, daemon, Outsider::at(&location).await)
     }
 
-    fn run(dir: tempfile::TempDir, daemon: Daemon, outsider: SqliteConnection) -> Self {
+    fn run(dir: tempfile::TempDir, daemon: Daemon, outsider: Outsider) -> Self {
         let (stop, (changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
         let running = tokio::spawn(daemon.run(stop.clone(), reload));
         Self { outsider, stop, running, _changed: changed, _dir: dir }
@@ -57,7 +55,7 @@ impl Scene {
     /// Inserts a change that is rejected as soon as the daemon notices it, and waits for that.
     async fn until_noticed(&mut self) {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES ('noticed', 'no.such.kind', '{}')";
-        self.outsider.execute(sql).await.unwrap();
+        self.outsider.run(sql).await.unwrap();
         self.until(1, "SELECT count(*) FROM outbox WHERE key = 'noticed' AND state = 'rejected'").await;
     }
 
@@ -77,7 +75,7 @@ impl Scene {
     }
 
     async fn count(&mut self, sql: &'static str) -> i64 {
-        sqlx::query_scalar(sql).fetch_one(&mut self.outsider).await.unwrap()
+        self.outsider.value(sql).await
     }
 
     async fn end(&mut self) {
@@ -86,11 +84,11 @@ impl Scene {
     }
 }
 
-async fn outsider(dir: &Path) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(dir.join("t.db"));
-    let mut outsider = options.synchronous(SqliteSynchronous::Full).connect().await.unwrap();
-    outsider.execute("PRAGMA wal_autocheckpoint = 0").await.unwrap();
-    outsider
+/// Returns a folder of its own and the location of a new database.
+fn place() -> (tempfile::TempDir, DatabaseLocation) {
+    let dir = tempfile::tempdir().unwrap();
+    let location = cluster::new_location(&dir.path().join("t.db"));
+    (dir, location)
 }
 
 /// A platform that never answers.
@@ -102,14 +100,14 @@ impl Transport for Silent {
     }
 }
 
-fn config(dir: &Path, address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Config {
-    let database = dir.join("t.db");
-    let mut text = format!("[service]\nbase_url = \"{address}\"\n[database]\npath = {database:?}\n");
+fn config(location: &DatabaseLocation, address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Config {
+    let database = cluster::location_toml(location);
+    let mut text = format!("[service]\nbase_url = \"{address}\"\n[database]\n{database}");
     for job in JobKind::ALL.iter().filter(|job| **job != JobKind::Push) {
         let enabled = jobs.contains(job);
         text.push_str(&format!("[jobs.{job}]\nenabled = {enabled}\n"));
     }
-    let file = dir.join("tallyd.toml");
+    let file = location.path().with_file_name("tallyd.toml");
     std::fs::write(&file, text).unwrap();
     let names = ["TALLYD_SERVICE__INTEGRATION_KEY", "TALLYD_SERVICE__GATEWAY_KEY"];
     let keys = names.into_iter().zip(keys).map(|(name, key)| (name.to_owned(), key.to_owned()));
@@ -121,8 +119,10 @@ fn config(dir: &Path, address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Confi
 async fn every_change_of_another_program_is_noticed_at_once() {
     let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
     for change in 1..=CHANGES {
-        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'no.such.kind', '{}')";
-        sqlx::query(sql).bind(format!("change-{change}")).execute(&mut scene.outsider).await.unwrap();
+        let sql = format!(
+            "INSERT INTO outbox (key, kind, body) VALUES ('change-{change}', 'no.such.kind', '{{}}')"
+        );
+        scene.outsider.run(&sql).await.unwrap();
         scene.until(change, "SELECT count(*) FROM outbox WHERE state = 'rejected'").await;
     }
     scene.end().await;
@@ -130,18 +130,27 @@ async fn every_change_of_another_program_is_noticed_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn text_that_is_no_utf_8_is_rejected_and_stops_nobody_elses_change() {
-    let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
+    let (dir, location) = place();
+    if is_on_server(&location, "it refuses such text at the door") {
+        return;
+    }
+    let config = config(&location, "http://127.0.0.1:9", ["k", "k"], &[]);
+    let daemon = Daemon::start(config, Arc::new(SystemClock)).await.unwrap();
+    let mut scene = Scene::run(dir, daemon, Outsider::at(&location).await);
+    let text = |bytes: &[u8]| {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("CAST(x'{digits}' AS TEXT)")
+    };
     let escaped = br#"{"sku":"\ud800","warehouse_id":1,"quantity":5}"#;
     let latin_1 = b"{\"sku\":\"Gr\xf6\xdfe\",\"warehouse_id\":1,\"quantity\":5}";
-    for (key, kind, body) in [
-        (&b"escaped"[..], &b"quantity.set"[..], &escaped[..]),
-        (b"latin-1", b"quantity.set", latin_1),
-        (b"kind", b"gr\xf6\xdfe", b"{}"),
-        (b"gr\xf6\xdfe", b"no.such.kind", b"{}"),
+    for row in [
+        [&b"escaped"[..], b"quantity.set", escaped],
+        [b"latin-1", b"quantity.set", latin_1],
+        [b"kind", b"gr\xf6\xdfe", b"{}"],
+        [b"gr\xf6\xdfe", b"no.such.kind", b"{}"],
     ] {
-        let sql = "INSERT INTO outbox (key, kind, body) \
-                   VALUES (CAST(?1 AS TEXT), CAST(?2 AS TEXT), CAST(?3 AS TEXT))";
-        sqlx::query(sql).bind(key).bind(kind).bind(body).execute(&mut scene.outsider).await.unwrap();
+        let row = row.map(text).join(", ");
+        scene.outsider.run(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await.unwrap();
     }
     scene.until(4, "SELECT count(*) FROM outbox WHERE state = 'rejected' AND detail IS NOT NULL").await;
     scene.end().await;
@@ -164,9 +173,8 @@ async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
     let mut scene = Scene::begin(&format!("http://{}", shop.local_addr()), keys, &[]).await;
     for (n, level) in shop.stock_levels().await.unwrap().iter().take(12).enumerate() {
         let body = serde_json::json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "delta": 1});
-        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.adjust', ?2)";
-        let insert = sqlx::query(sql).bind(format!("w{n}")).bind(body.to_string());
-        insert.execute(&mut scene.outsider).await.unwrap();
+        let row = [&format!("w{n}"), "quantity.adjust", &body.to_string()].map(quoted).join(", ");
+        scene.outsider.run(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await.unwrap();
         if n == 0 {
             // Nothing else triggers the push meanwhile, so it is the retry.
             scene.until_within(Duration::from_secs(50), 1, APPLIED).await;
@@ -189,19 +197,15 @@ async fn a_stop_waits_for_the_updates_in_flight() {
     let shop = tallyd::sandbox::start_sandbox(options).await.unwrap();
     let keys = [shop.integration_key(), shop.gateway_key()];
     let mut scene = Scene::begin(&format!("http://{}", shop.local_addr()), keys, &[]).await;
-    let mut insert = String::from("BEGIN IMMEDIATE;");
+    let mut rows = Vec::new();
     for level in shop.stock_levels().await.unwrap().iter().take(120) {
         let body =
             serde_json::json!({"sku": level.sku, "warehouse_id": level.warehouse_id, "quantity": 4711});
-        insert.push_str(&format!(
-            "INSERT INTO outbox (key, kind, body) VALUES ('{0} {1}', 'quantity.set', '{2}');",
-            level.sku.replace('\'', "''"),
-            level.warehouse_id,
-            body.to_string().replace('\'', "''")
-        ));
+        let key = format!("{} {}", level.sku, level.warehouse_id);
+        rows.push(format!("({})", [&key, "quantity.set", &body.to_string()].map(quoted).join(", ")));
     }
-    insert.push_str("COMMIT;");
-    scene.outsider.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(insert))).await.unwrap();
+    let insert = format!("INSERT INTO outbox (key, kind, body) VALUES {}", rows.join(", "));
+    scene.outsider.run(&insert).await.unwrap();
     // Two calls are on their way, and a third waits for its reservation.
     scene.until(50, "SELECT count(*) FROM outbox WHERE state = 'sending'").await;
     scene.end().await;
@@ -214,10 +218,13 @@ async fn a_stop_waits_for_the_updates_in_flight() {
 /// them again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_the_disk_that_passes_ends_no_daemon_at_its_start() {
-    let dir = tempfile::tempdir().unwrap();
-    let config = config(dir.path(), "http://127.0.0.1:9", ["k", "k"], &[]);
+    let (dir, location) = place();
+    if is_on_server(&location, "the log is a file") {
+        return;
+    }
+    let config = config(&location, "http://127.0.0.1:9", ["k", "k"], &[]);
     let daemon = Daemon::start(config, Arc::new(SystemClock)).await.unwrap();
-    let outsider = outsider(dir.path()).await;
+    let outsider = Outsider::at(&location).await;
     // A read of a frame that is not there is an I/O error.
     let log = dir.path().join("t.db-wal");
     let (mut frames, mut log) =
@@ -235,19 +242,25 @@ async fn an_error_of_the_disk_that_passes_ends_no_daemon_at_its_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_fails_a_request_of_a_command_ends_no_daemon() {
-    let dir = tempfile::tempdir().unwrap();
-    let config = config(dir.path(), "http://127.0.0.1:9", ["k", "k"], &[]);
+    let (dir, location) = place();
+    let config = config(&location, "http://127.0.0.1:9", ["k", "k"], &[]);
     let options = StoreOptions { busy_timeout: Duration::from_millis(20), ..StoreOptions::default() };
-    let (clock, transport) = (Arc::new(SystemClock), Arc::new(Silent));
-    let daemon = Daemon::start_with_transport(config, clock, transport, None, options).await.unwrap();
-    let outsider = outsider(dir.path()).await;
-    let mut scene = Scene::run(dir, daemon, outsider);
+    let daemon = loop {
+        let (clock, transport) = (Arc::new(SystemClock), Arc::new(Silent));
+        match Daemon::start_with_transport(config.clone(), clock, transport, None, options.clone()).await {
+            Ok(daemon) => break daemon,
+            // On a server the databases of other tests are migrated at the same time, one after the other.
+            Err(error) => assert!(format!("{error:?}").contains("lock timeout"), "{error:?}"),
+        }
+    };
+    let mut scene = Scene::run(dir, daemon, Outsider::at(&location).await);
     scene.until(1, "SELECT count(*) FROM run WHERE job = 'push' AND outcome = 'ok'").await;
-    let add = "INSERT INTO request (kind, input, asked_at) VALUES ('keys', '{}', strftime('%FT%TZ'))";
-    scene.outsider.execute(add).await.unwrap();
-    scene.outsider.execute("BEGIN IMMEDIATE").await.unwrap();
+    let asked_at = SystemClock.now().to_rfc3339();
+    let add = format!("INSERT INTO request (kind, input, asked_at) VALUES ('keys', '{{}}', '{asked_at}')");
+    scene.outsider.run(&add).await.unwrap();
+    scene.outsider.run("BEGIN; UPDATE journal_sequence SET position = position").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    scene.outsider.execute("COMMIT").await.unwrap();
+    scene.outsider.run("ROLLBACK").await.unwrap();
     assert!(!scene.running.is_finished(), "{:?}", (&mut scene.running).await);
     scene.until_noticed().await;
     scene.end().await;
@@ -257,7 +270,7 @@ async fn a_lock_that_fails_a_request_of_a_command_ends_no_daemon() {
 async fn a_request_of_unknown_age_is_refused_without_a_call() {
     let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
     let add = "INSERT INTO request (kind, input, asked_at) VALUES ('keys', '{}', 'never')";
-    scene.outsider.execute(add).await.unwrap();
+    scene.outsider.run(add).await.unwrap();
     scene.until(1, "SELECT count(*) FROM request WHERE answer LIKE '%too old%'").await;
     assert_eq!(scene.count("SELECT count(*) FROM exchange").await, 0);
     scene.end().await;
@@ -265,14 +278,17 @@ async fn a_request_of_unknown_age_is_refused_without_a_call() {
 
 #[tokio::test]
 async fn a_probe_that_the_database_stops_is_a_failed_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let config = config(dir.path(), "http://127.0.0.1:9", ["k", "k"], &[]);
+    let (_dir, location) = place();
+    let config = config(&location, "http://127.0.0.1:9", ["k", "k"], &[]);
     let daemon = Daemon::start(config, Arc::new(SystemClock)).await.unwrap();
-    let mut outsider = outsider(dir.path()).await;
-    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON exchange BEGIN SELECT RAISE(ABORT, 'refused'); END";
-    outsider.execute(refuse).await.unwrap();
+    let mut outsider = Outsider::at(&location).await;
+    let refusal = match location.server() {
+        Some(_) => "FOR EACH ROW EXECUTE FUNCTION refuse('refused')",
+        None => "BEGIN SELECT RAISE(ABORT, 'refused'); END",
+    };
+    outsider.run(&format!("CREATE TRIGGER refusal BEFORE INSERT ON exchange {refusal}")).await.unwrap();
     assert!(!daemon.probe_key().await.unwrap());
-    let ended = sqlx::query_as("SELECT outcome, summary FROM run").fetch_all(&mut outsider).await.unwrap();
+    let ended = outsider.rows("SELECT outcome, summary FROM run").await;
     let [(outcome, summary)]: &[(String, String)] = &ended[..] else { panic!("{ended:?}") };
     assert_eq!(outcome, "failed", "{summary}");
     assert!(summary.contains("refused"), "{summary}");

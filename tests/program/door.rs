@@ -1,13 +1,14 @@
 //! Write protection of the outbox: the columns that other programs may write, and the writes that the
 //! database refuses.
 //!
-//! The other programs are a plain SQL connection and, if there is one, the host's own `sqlite3`.
+//! The other programs are a plain SQL connection and, if there is one, the host's own `sqlite3`. The rights of
+//! programs on a server are in `postgres/rights.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-use crate::support::tool;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Executor};
+use crate::support::cluster;
+use crate::support::outsider::{Outsider, quoted};
+use crate::support::{is_on_server, tool};
 use std::process::Command;
 use tallyd::model::Timestamp;
 use tallyd::outbox::{ChangeState, Reason};
@@ -23,9 +24,9 @@ impl House {
     /// Creates a database with a pending change `k` and a cancelled one `old`.
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.db");
-        let lock = DatabaseLock::acquire(&path).unwrap();
-        let store = Store::open(&path, &lock).await.unwrap();
+        let location = cluster::new_location(&dir.path().join("t.db"));
+        let lock = DatabaseLock::acquire(location.path()).unwrap();
+        let store = Store::open(&location, &lock).await.unwrap();
         let mut write = store.begin_write(Durability::Full).await.unwrap();
         for key in ["k", "old"] {
             write.outbox_insert(key, "zzz", "{}", 0).await.unwrap();
@@ -35,25 +36,18 @@ impl House {
         Self { store, _lock: lock, _dir: dir }
     }
 
-    async fn outsider(&self) -> SqliteConnection {
-        SqliteConnectOptions::new().filename(self.store.path()).connect().await.unwrap()
+    async fn outsider(&self) -> Outsider {
+        Outsider::at(self.store.location()).await
     }
 
     /// Asserts that another program's statement is refused and changes nothing; returns the message.
-    async fn refused(&self, sql: &'static str) -> String {
+    async fn refused(&self, sql: &str) -> String {
         let mut other = self.outsider().await;
-        let before = everything(&mut other).await;
-        let error = other.execute(sql).await.expect_err(sql).to_string();
-        assert_eq!(everything(&mut other).await, before, "{sql}");
+        let before = other.everything().await;
+        let error = other.run(sql).await.expect_err(sql).to_string();
+        assert_eq!(other.everything().await, before, "{sql}");
         error
     }
-}
-
-async fn everything(other: &mut SqliteConnection) -> Vec<String> {
-    let sql = "SELECT json_array(id, key, state, reason, detail, revision, created_at, exchange_id, written) \
-               FROM outbox \
-               UNION ALL SELECT key FROM change_key UNION ALL SELECT count(*) || ' pruning' FROM prune_guard";
-    sqlx::query_scalar(sql).fetch_all(other).await.unwrap()
 }
 
 #[tokio::test]
@@ -70,7 +64,8 @@ async fn our_own_columns_are_nobody_elses() {
         "UPDATE OR REPLACE outbox SET reason = 'r'",
         "UPDATE OR IGNORE outbox SET reason = 'r'",
     ];
-    for sql in updates {
+    let is_of_both = |sql: &&str| house.store.location().server().is_none() || !sql.contains(" OR ");
+    for sql in updates.into_iter().filter(is_of_both) {
         let why = house.refused(sql).await;
         assert!(why.contains("a change is updated by tallyd only"), "{sql}: {why}");
     }
@@ -115,10 +110,9 @@ async fn only_a_pruning_that_was_written_down_prunes() {
     write.event_append(Timestamp(2), "outbox.pruned", "outbox", None).await.unwrap();
     write.commit().await.unwrap();
     let mut other = house.outsider().await;
-    other.execute("PRAGMA foreign_keys = ON; INSERT INTO prune_guard VALUES (1)").await.unwrap();
-    other.execute("DELETE FROM outbox WHERE key = 'old'; DELETE FROM prune_guard").await.unwrap();
-    let left: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM change_transition").fetch_one(&mut other).await.unwrap();
+    other.run("INSERT INTO prune_guard VALUES (1)").await.unwrap();
+    other.run("DELETE FROM outbox WHERE key = 'old'; DELETE FROM prune_guard").await.unwrap();
+    let left: i64 = other.value("SELECT count(*) FROM change_transition").await;
     assert_eq!(left, 0, "its story goes with it");
     let mut write = house.store.begin_write(Durability::Full).await.unwrap();
     write.event_append(Timestamp(3), "outbox.resolved", "k", None).await.unwrap();
@@ -145,6 +139,63 @@ async fn our_own_moves_are_counted_and_told() {
     assert_eq!(answer, [(10, "held"), (20, "pending")], "a note is no move");
 }
 
+/// PostgreSQL stores no U+0000. A text with one is refused before it is stored, on either engine.
+#[tokio::test]
+async fn text_with_u_0000_is_refused_with_a_sentence() {
+    let house = House::new().await;
+    let is_on_server = house.store.location().server().is_some();
+    let nul = if is_on_server { "chr(0)" } else { "char(0)" };
+    let outbox = |key: &str, kind: &str, body: &str| {
+        format!("INSERT INTO outbox (key, kind, body) VALUES ({key}, {kind}, {body})")
+    };
+    let after = |text: &str| format!("'{text}' || {nul}");
+    for (insert, sentence) in [
+        (outbox(&after("n"), "'zzz'", "'{}'"), "U+0000"),
+        (outbox("'n'", &after("zzz"), "'{}'"), "U+0000"),
+        (outbox("'n'", "'zzz'", &after("{}")), "U+0000"),
+        (format!("INSERT INTO tracked_sku (sku) VALUES ({})", after("A")), "U+0000"),
+    ] {
+        let why = house.refused(&insert).await;
+        // PostgreSQL refuses the text before the statement sees it.
+        let sentence = if is_on_server { "null character not permitted" } else { sentence };
+        assert!(why.contains(sentence), "{insert}: {why}");
+    }
+    for body in [r#"{"sku":"a\u0000"}"#, r#"{"\u0000":1}"#, r#"["\\\u0000"]"#] {
+        let why = house.refused(&outbox("'n'", "'quantity.set'", &quoted(body))).await;
+        assert!(why.contains(r"the body has a character \u0000"), "{body}: {why}");
+        assert!(why.contains("(outbox_body_json)"), "{why}");
+    }
+    // A backslash, and four zeros behind a `u`.
+    let fine = outbox("'n'", "'zzz'", &quoted(r#"["\\u0000"]"#));
+    let mut other = house.outsider().await;
+    other.run(&fine).await.unwrap();
+    other.run(&fine).await.unwrap();
+    house.refused("INSERT INTO tracked_order (order_id) VALUES ('5' || char(0))").await;
+    let count: i64 = other.value("SELECT count(*) FROM outbox").await;
+    assert_eq!(count, 3);
+}
+
+#[tokio::test]
+async fn an_empty_key_a_long_key_and_a_body_that_is_no_json_are_refused_with_a_sentence() {
+    let house = House::new().await;
+    let long = "k".repeat(1001);
+    for (key, kind, body, sentence) in [
+        ("", "zzz", "{}", "a key must not be empty: choose a key (outbox_key_text)"),
+        (long.as_str(), "zzz", "{}", "at most 1000 bytes: choose a shorter key"),
+        ("n", long.as_str(), "{}", "at most 1000 bytes: choose a shorter key"),
+        ("n", "zzz", "{", "the body is no JSON text: correct it (outbox_body_json)"),
+        ("k", "zzz", "{", "this key already names another change"),
+    ] {
+        let row = [key, kind, body].map(quoted).join(", ");
+        let why = house.refused(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await;
+        assert!(why.contains(sentence), "{key} {kind} {body}: {why}");
+    }
+    let mut other = house.outsider().await;
+    other.track_skus(&["s".repeat(256)]).await;
+    let why = house.refused(&format!("INSERT INTO tracked_sku (sku) VALUES ('{}')", "s".repeat(1001))).await;
+    assert!(why.contains("a SKU has at most 1000 bytes"), "{why}");
+}
+
 /// The host's own `sqlite3` obeys the same rules; Debian 12 has version 3.40.
 #[tokio::test]
 async fn the_hosts_own_sqlite3_inserts_and_is_refused_like_anybody() {
@@ -152,6 +203,9 @@ async fn the_hosts_own_sqlite3_inserts_and_is_refused_like_anybody() {
         return;
     }
     let house = House::new().await;
+    if is_on_server(house.store.location(), "sqlite3 opens a file") {
+        return;
+    }
     let path = house.store.path().to_owned();
     let sqlite3 = |sql: &str| Command::new("sqlite3").arg(&path).arg(sql).output().unwrap();
     let body = r#"{"sku":"A","warehouse_id":1,"quantity":3}"#;

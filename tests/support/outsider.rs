@@ -78,6 +78,34 @@ impl Outsider {
         rows.unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
+    /// Returns every row of every table, as the engine writes it.
+    pub async fn everything(&mut self) -> Vec<(String, Vec<String>)> {
+        let tables: Vec<(String, String)> = match self {
+            Self::Sqlite(_) => {
+                self.rows(
+                    "SELECT t.name, 'concat_ws(''|'', ' || group_concat('quote(\"' || c.name || '\")', ', ') || ')' \
+                     FROM pragma_table_list t, pragma_table_info(t.name) c \
+                     WHERE t.schema = 'main' AND t.type = 'table' AND t.name <> 'sqlite_schema' GROUP BY 1",
+                )
+                .await
+            }
+            Self::Postgres(_) => {
+                self.rows(
+                    "SELECT CAST(relname AS TEXT), 'CAST(t AS TEXT)' FROM pg_class \
+                     WHERE relnamespace = CAST(current_schema() AS regnamespace) AND relkind = 'r' ORDER BY 1",
+                )
+                .await
+            }
+        };
+        let mut all = Vec::new();
+        for (table, row) in tables {
+            let rows: Vec<(String,)> = self.rows(&format!("SELECT {row} FROM {table} t ORDER BY 1")).await;
+            all.push((table, rows.into_iter().map(|(row,)| row).collect()));
+        }
+        assert!(all.len() > 40, "the query finds the tables: {}", all.len());
+        all
+    }
+
     /// Returns the only row.
     pub async fn row<R: OutsideRow>(&mut self, sql: &str) -> R {
         let mut rows = self.rows(sql).await;

@@ -10,6 +10,7 @@
 
 use super::connection::Connection;
 use super::error::SqlContext;
+use crate::model::{storable_json, storable_text};
 use crate::store::Result;
 use sha2::{Digest as _, Sha256};
 use sqlx::error::BoxDynError;
@@ -28,8 +29,6 @@ const SEND_BYTES: usize = 64 * 1024;
 const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// Last bytes of a binary COPY: a row of -1 columns.
 const COPY_TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
-
-const REPLACEMENT: &str = "\u{FFFD}";
 
 /// Columns of a schema's tables, a referenced table before the tables that reference it.
 const SHARED_COLUMNS: &str = "WITH RECURSIVE level (id, n) AS (
@@ -210,7 +209,7 @@ impl SharedTable {
                 }
                 ColumnKind::Text => {
                     let stored = <&[u8] as Decode<Sqlite>>::decode(value)?;
-                    let text = storable_text(stored, column.is_json);
+                    let text = stored_text(stored, column.is_json);
                     if text.as_bytes() != stored {
                         let row = self.row_name(&encoded, &text);
                         replaced.push(ReplacedText {
@@ -354,41 +353,9 @@ fn values(row: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
 }
 
 /// Returns text as PostgreSQL stores it.
-fn storable_text(stored: &[u8], is_json: bool) -> Cow<'_, str> {
-    let mut text = String::from_utf8_lossy(stored);
-    if text.contains('\0') {
-        text = text.replace('\0', REPLACEMENT).into();
-    }
-    match is_json && text.contains("\\u") {
-        true => storable_json(&text).into(),
-        false => text,
-    }
-}
-
-/// Replaces the escapes of JSON that PostgreSQL's JSON cannot hold: `\u0000` and half a surrogate pair.
-fn storable_json(text: &str) -> String {
-    /// Returns the number of the escape at the begin of a text, if there is one.
-    fn code_unit(text: &str) -> Option<u16> {
-        text.strip_prefix("\\u")?.get(..4).and_then(|digits| u16::from_str_radix(digits, 16).ok())
-    }
-    let (mut stored, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find('\\') {
-        let (before, escape) = rest.split_at(at);
-        stored.push_str(before);
-        let second = escape.get(6..).and_then(code_unit);
-        let (kept, length) = match (code_unit(escape), second) {
-            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => (true, 12),
-            (Some(0 | 0xD800..=0xDFFF), _) => (false, 6),
-            (Some(_), _) => (true, 6),
-            // The escaped character has one byte in JSON.
-            (None, _) => (true, 2),
-        };
-        let (escape, tail) = escape.split_at_checked(length).unwrap_or((escape, ""));
-        stored.push_str(if kept { escape } else { "\\ufffd" });
-        rest = tail;
-    }
-    stored.push_str(rest);
-    stored
+fn stored_text(stored: &[u8], is_json: bool) -> Cow<'_, str> {
+    let text = storable_text(String::from_utf8_lossy(stored));
+    if is_json { storable_json(text) } else { text }
 }
 
 #[cfg(test)]
@@ -409,7 +376,7 @@ mod tests {
             (br#"["\\\u0000"]"#, true, r#"["\\\ufffd"]"#),
         ];
         for (stored, is_json, expected) in cases {
-            assert_eq!(storable_text(stored, is_json), expected);
+            assert_eq!(stored_text(stored, is_json), expected);
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) mod move_database;
 mod moved_mark;
 pub(super) mod open;
 mod position_file;
-mod postgres;
+pub(super) mod postgres;
 pub(super) mod postgres_database;
 pub(super) mod reader;
 mod rights;

@@ -30,6 +30,11 @@ pub(super) fn statements(text: &str) -> Arc<[Statement]> {
     statements
 }
 
+/// Returns the statements that a server prepares for a text of both engines.
+pub fn server_statements(text: &str) -> Vec<String> {
+    statements(text).iter().map(|statement| statement.text.to_string()).collect()
+}
+
 /// From version 16 on, PostgreSQL parses `json_array` and `json_object` as syntax of its own, which drops NULLs.
 fn translate(statement: &str) -> Statement {
     let statement =

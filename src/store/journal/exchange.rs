@@ -12,10 +12,11 @@ use std::time::Duration;
 /// than the lookup, and most pages of a quiet account are unchanged.
 const LARGE_BODY_BYTES: usize = 16 * 1024;
 
-/// SQL: stores a body once. $1 is its digest, $2 its size, $3 its packed bytes, or NULL if it may be stored.
+/// SQL: stores a body once. $1 is its digest, $2 its size, $3 its packed bytes; the latter two are NULL if it may
+/// be stored.
 macro_rules! insert_body {
     () => {
-        "INSERT INTO body (digest, size, packed) SELECT $1, $2, $3 WHERE $3 IS NOT NULL \
+        "INSERT INTO body (digest, size, packed) SELECT $1, $2, $3 WHERE CAST($2 AS BIGINT) IS NOT NULL \
          ON CONFLICT (digest) DO NOTHING; "
     };
 }
@@ -42,7 +43,7 @@ macro_rules! begin_exchange {
 const BEGIN_ACTION: &str = "store a call before it is sent";
 
 /// Values of a text with `next_position_and_body!`, from `$1`: digest, size and packed bytes of a body.
-type BodyValues = (Option<Vec<u8>>, i64, Option<Vec<u8>>);
+type BodyValues = (Option<Vec<u8>>, Option<i64>, Option<Vec<u8>>);
 
 /// Returns the values of a body; without `with_bytes` the digest only.
 fn body_values(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<BodyValues> {
@@ -50,8 +51,9 @@ fn body_values(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<BodyV
         Some(packed) => Ok(packed.clone()),
         None => PackedBody::pack(body.bytes),
     });
-    let (size, packed) = packed.transpose()?.map_or((0, None), |body| (body.size, Some(body.packed)));
-    Ok((body.map(|body| body.digest.to_vec()), i64::try_from(size).unwrap_or(i64::MAX), packed))
+    let packed = packed.transpose()?;
+    let size = packed.as_ref().map(|body| i64::try_from(body.size).unwrap_or(i64::MAX));
+    Ok((body.map(|body| body.digest.to_vec()), size, packed.map(|body| body.packed)))
 }
 
 /// Returns the values of [`begin_exchange`].

@@ -90,7 +90,8 @@ macro_rules! run_rows {
 impl Store {
     /// Returns the newest runs of one job or of all, newest first.
     pub async fn run_list(&self, job: Option<JobKind>, limit: u32) -> Result<Vec<RunRow>> {
-        let sql = concat!(run_rows!(), " WHERE $1 IS NULL OR r.job = $1 ORDER BY r.id DESC LIMIT $2");
+        let sql =
+            concat!(run_rows!(), " WHERE CAST($1 AS TEXT) IS NULL OR r.job = $1 ORDER BY r.id DESC LIMIT $2");
         self.fetch_all(sql, (job.map(JobKind::as_str), i64::from(limit)), "list the runs").await
     }
 

@@ -7,7 +7,7 @@
 //! refused because of it.
 
 use super::platform_lists::upsert_records;
-use super::stock_levels::json_rows;
+use super::stock_levels::{json_rows, json_rows_by_key};
 use crate::model::{ExchangeId, Operation, ProductId, RunId, Sku, Timestamp};
 use crate::reconcile::proof;
 use crate::store::{Result, Store, StoreError, WriteTransaction};
@@ -122,9 +122,8 @@ impl WriteTransaction {
     /// Absent fields leave the stored values unchanged. A spelling that balances resolved to another product
     /// is not changed.
     pub async fn mirror_products(&mut self, exchange: ExchangeId, products: &[ProductFact]) -> Result<u64> {
-        // DISTINCT, because components may share a product, and PostgreSQL updates no row twice in a statement.
         let sql = "INSERT INTO product (sku, case_key, product_id, name, upc, type, type_exchange_id) \
-                   SELECT DISTINCT value->>0, value->>1, CAST(value->>2 AS BIGINT), value->>3, value->>4, value->>5, \
+                   SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT), value->>3, value->>4, value->>5, \
                           CASE WHEN value->>5 IS NOT NULL THEN CAST($2 AS BIGINT) END \
                    FROM json_each($1) WHERE true \
                    ON CONFLICT (sku) DO UPDATE SET \
@@ -139,8 +138,12 @@ impl WriteTransaction {
                            coalesce(excluded.name, product.name), coalesce(excluded.upc, product.upc)))";
         let row = |p: &ProductFact| value!([p.sku, p.sku.case_key(), p.product_id, p.name, p.upc, p.kind]);
         let rows: Vec<Value> = products.iter().map(row).collect();
-        self.execute_counting(sql, (json_rows(&rows), exchange.0), "record products that answers mention")
-            .await
+        let mut changed = 0;
+        for rows in json_rows_by_key(&rows, |row| row[0].to_string()) {
+            let values = (rows, exchange.0);
+            changed += self.execute_counting(sql, values, "record products that answers mention").await?;
+        }
+        Ok(changed)
     }
 
     /// Marks a product as a possible kit.
@@ -192,7 +195,7 @@ impl WriteTransaction {
     /// Records a kit's components and returns the number of new, changed or removed ones.
     pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64> {
         let rows = json_rows(page.components);
-        let written = self.components_write(page, &rows).await?;
+        let written = self.components_write(page).await?;
         let missing = self.components_missing(page, &rows).await?;
         let is_empty = page.components.is_empty() && page.is_complete;
         let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete, empty_ms) \
@@ -214,11 +217,11 @@ impl WriteTransaction {
         Ok(written + missing)
     }
 
-    async fn components_write(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64> {
+    async fn components_write(&mut self, page: &KitPage<'_>) -> Result<u64> {
         let (key, columns) = ("kit_id, component_id", "product_id BIGINT, sku, quantity DOUBLE PRECISION");
         let sql = upsert_records("kit_component", "kit_id", key, columns);
-        let values = (rows, page.exchange_id, page.kit);
-        self.execute_counting(sql, values, "record the components of a kit").await
+        let (rows, of) = ((page.components, |row: &ComponentFact| row.component_id), page.kit.0);
+        self.record_rows(sql, rows, (page.exchange_id, Some(of)), "record the components of a kit").await
     }
 
     async fn components_missing(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64> {

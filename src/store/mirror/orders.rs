@@ -78,7 +78,7 @@ impl WriteTransaction {
     /// are missing.
     pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64> {
         let rows = json_rows(page.lines);
-        let written = self.order_lines_write(page, &rows).await?;
+        let written = self.order_lines_write(page).await?;
         self.order_lines_returned(page, &rows).await?;
         let changed = written + self.order_lines_absent(page, &rows).await?;
         let is_over = page.is_complete
@@ -98,12 +98,12 @@ impl WriteTransaction {
         Ok(changed)
     }
 
-    async fn order_lines_write(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64> {
+    async fn order_lines_write(&mut self, page: &OrderPage<'_>) -> Result<u64> {
         let columns = "sku, product_id BIGINT, quantity_sold BIGINT, quantity_left BIGINT, \
                        unit_price DOUBLE PRECISION, warehouse_id BIGINT";
         let sql = upsert_records("order_line_item", "order_id", "order_id, line_item_id", columns);
-        let values = (rows, page.exchange_id, page.order_id);
-        self.execute_counting(sql, values, "record the lines of an order").await
+        let (rows, of) = ((page.lines, |line: &OrderLine| line.line_item_id.0), page.order_id.0);
+        self.record_rows(sql, rows, (page.exchange_id, Some(of)), "record the lines of an order").await
     }
 
     /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment

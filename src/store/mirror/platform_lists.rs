@@ -3,9 +3,10 @@
 //! A record that a complete list lacks is marked missing, never deleted. That is a decision, so its event is
 //! appended before the facts change. The facts of listed records need no event.
 
-use super::stock_levels::json_rows;
-use crate::model::{ShipmentId, StorefrontId, Timestamp};
+use super::stock_levels::{json_rows, json_rows_by_key};
+use crate::model::{ExchangeId, ShipmentId, StorefrontId, Timestamp};
 use crate::store::{Result, Store, StoreError, WriteTransaction};
+use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 /// Event of records that a complete list no longer holds.
@@ -85,7 +86,7 @@ impl PlatformList {
 ///
 /// The columns are keys of the JSON objects, except `owner`, which is `$3` in all rows. A column that is no
 /// text is followed by its type, as in `quantity BIGINT`; those of the key are integers.
-pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str) -> AssertSqlSafe<String> {
+pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str) -> String {
     let columns: Vec<(&str, &str)> =
         columns.split(", ").map(|column| column.split_once(' ').unwrap_or((column, "TEXT"))).collect();
     let value = |(column, kind): (&str, &str)| match column == owner {
@@ -98,12 +99,12 @@ pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str)
         columns.iter().map(|(column, _)| format!("{row}{column}")).collect::<Vec<_>>().join(", ")
     };
     let (names, stored, excluded) = (list_of(""), list_of(&format!("{table}.")), list_of("excluded."));
-    AssertSqlSafe(format!(
+    format!(
         "INSERT INTO {table} ({key}, {names}, exchange_id) SELECT {values}, $2 FROM json_each($1) WHERE true \
          ON CONFLICT ({key}) DO UPDATE SET ({names}) = ({excluded}), exchange_id = excluded.exchange_id, \
              missing_since_ms = NULL \
          WHERE ({stored}) IS DISTINCT FROM ({excluded}) OR {table}.missing_since_ms IS NOT NULL"
-    ))
+    )
 }
 
 impl Store {
@@ -116,6 +117,23 @@ impl Store {
 }
 
 impl WriteTransaction {
+    /// Records rows by a text of [`upsert_records`], which may repeat a key, and returns the number of new or
+    /// changed ones.
+    pub(super) async fn record_rows<T: Serialize>(
+        &mut self,
+        sql: String,
+        (rows, key): (&[T], impl Fn(&T) -> i64),
+        (exchange, owner): (ExchangeId, Option<i64>),
+        action: &'static str,
+    ) -> Result<u64> {
+        let mut changed = 0;
+        for rows in json_rows_by_key(rows, key) {
+            let values = (rows, exchange, owner);
+            changed += self.execute_counting(AssertSqlSafe(sql.clone()), values, action).await?;
+        }
+        Ok(changed)
+    }
+
     /// Marks the records missing that a completely read list no longer holds, and returns their number.
     ///
     /// Must not be called for a truncated list, nor for an empty one where records are known.

@@ -147,7 +147,7 @@ impl WriteTransaction {
     pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
         let rows = json_rows(page.items);
         self.shipment_items_age(page.shipment_id, &rows).await?;
-        let changed = self.shipment_items_write(page, &rows).await?;
+        let changed = self.shipment_items_write(page).await?;
         let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
                    SELECT $2, (SELECT order_id FROM order_line_item \
                                WHERE line_item_id IN ( \
@@ -184,7 +184,7 @@ impl WriteTransaction {
         self.execute(sql, values, "record a shipment").await?;
         let page =
             ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
-        self.shipment_items_write(&page, &json_rows(&fact.items)).await.map(drop)
+        self.shipment_items_write(&page).await.map(drop)
     }
 
     /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
@@ -198,12 +198,12 @@ impl WriteTransaction {
         self.execute(sql, (rows, shipment.0), "keep the age of shipment items").await
     }
 
-    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64> {
+    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
         let columns = "line_item_id BIGINT, sku, product_id BIGINT, quantity BIGINT, is_shipped BOOLEAN, \
                        is_confirmed BOOLEAN, carrier_id BIGINT, carrier_name, tracking_number, tracking_url, \
                        estimated_delivery_ms BIGINT";
         let sql = upsert_records("shipment_line", "shipment_id", "shipment_id, item_id", columns);
-        let values = (rows, page.exchange_id, page.shipment_id);
-        self.execute_counting(sql, values, "record the items of a shipment").await
+        let (rows, of) = ((page.items, |row: &ShipmentItemFact| row.item_id.0), page.shipment_id.0);
+        self.record_rows(sql, rows, (page.exchange_id, Some(of)), "record the items of a shipment").await
     }
 }

@@ -11,6 +11,7 @@ use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx_macros::FromRow;
+use std::collections::BTreeMap;
 
 /// Known state of a stock level that changes name.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
@@ -113,6 +114,23 @@ impl StockLevelWrite {
 /// Serialises rows for a bulk statement.
 pub(in crate::store) fn json_rows<T: Serialize + ?Sized>(rows: &T) -> String {
     serde_json::to_string(rows).expect("rows hold only texts, numbers and nulls, which JSON can write")
+}
+
+/// Serialises rows for bulk statements, with no key twice in one of them.
+///
+/// PostgreSQL updates no row twice in a statement. A repeated key stands in a later one, so the last row counts.
+pub(super) fn json_rows_by_key<T: Serialize, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<String> {
+    let mut repetitions: BTreeMap<K, usize> = BTreeMap::new();
+    let mut statements: Vec<Vec<&T>> = Vec::new();
+    for row in rows {
+        let statement = repetitions.entry(key(row)).or_default();
+        if *statement == statements.len() {
+            statements.push(Vec::new());
+        }
+        statements[*statement].push(row);
+        *statement += 1;
+    }
+    statements.iter().map(json_rows).collect()
 }
 
 impl Store {

@@ -1,7 +1,6 @@
 //! Active storefronts and their listing templates.
 
 use super::platform_lists::upsert_records;
-use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, StorefrontId};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
@@ -100,7 +99,7 @@ impl WriteTransaction {
         storefronts: &[StorefrontFact],
     ) -> Result<u64> {
         let sql = upsert_records("storefront", "", "id", "name, is_active BOOLEAN, type, properties");
-        self.execute_counting(sql, (json_rows(storefronts), exchange), "record storefronts").await
+        self.record_rows(sql, (storefronts, |row| row.id.0), (exchange, None), "record storefronts").await
     }
 
     /// Records a page of a storefront's templates and returns the number of new or changed ones.
@@ -111,7 +110,7 @@ impl WriteTransaction {
         templates: &[TemplateFact],
     ) -> Result<u64> {
         let sql = upsert_records("listing_template", "storefront_id", "id", "storefront_id, name, body");
-        let values = (json_rows(templates), exchange, storefront);
-        self.execute_counting(sql, values, "record listing templates").await
+        let of = (exchange, Some(storefront.0));
+        self.record_rows(sql, (templates, |row| row.id), of, "record listing templates").await
     }
 }

@@ -1,7 +1,6 @@
 //! Suppliers.
 
 use super::platform_lists::upsert_records;
-use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, SupplierId};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
@@ -57,6 +56,6 @@ impl WriteTransaction {
         suppliers: &[SupplierFact],
     ) -> Result<u64> {
         let sql = upsert_records("supplier", "", "id", "name, account_number, is_active BOOLEAN, url");
-        self.execute_counting(sql, (json_rows(suppliers), exchange), "record suppliers").await
+        self.record_rows(sql, (suppliers, |row| row.id.0), (exchange, None), "record suppliers").await
     }
 }

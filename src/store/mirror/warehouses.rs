@@ -1,7 +1,6 @@
 //! Warehouses.
 
 use super::platform_lists::upsert_records;
-use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, WarehouseId};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
@@ -72,6 +71,6 @@ impl WriteTransaction {
     ) -> Result<u64> {
         let columns = "name, is_active BOOLEAN, account_number, is_system_generated BOOLEAN, type, contact";
         let sql = upsert_records("warehouse", "", "id", columns);
-        self.execute_counting(sql, (json_rows(warehouses), exchange), "record warehouses").await
+        self.record_rows(sql, (warehouses, |row| row.id.0), (exchange, None), "record warehouses").await
     }
 }

@@ -340,7 +340,7 @@ impl Store {
         let sql = concat!(
             change_rows!(),
             " WHERE (json_array_length($1) = 0 OR state IN (SELECT atom FROM json_each($1))) \
-               AND ($2 IS NULL OR kind = $2) ORDER BY id DESC LIMIT $3"
+               AND (CAST($2 AS TEXT) IS NULL OR kind = $2) ORDER BY id DESC LIMIT $3"
         );
         self.fetch_all(
             sql,

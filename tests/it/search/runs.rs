@@ -8,6 +8,7 @@
 
 use super::explorer::Machine;
 use super::shown::{renamed, without};
+use crate::support::cluster;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
@@ -309,9 +310,9 @@ impl Book {
     fn open() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tallyd.db");
-        let lock = DatabaseLock::acquire(&path).unwrap();
-        let store = runtime.block_on(Store::open(&path, &lock)).unwrap();
+        let location = cluster::new_location(&folder.path().join("tallyd.db"));
+        let lock = DatabaseLock::acquire(location.path()).unwrap();
+        let store = runtime.block_on(Store::open(&location, &lock)).unwrap();
         Self { runtime, store, _lock: lock, _folder: folder, known: HashMap::new() }
     }
 

@@ -42,6 +42,20 @@ async fn every_list_of_the_mirror_is_the_services() {
     }
 }
 
+/// PostgreSQL stores no U+0000, and its JSON no escape of it.
+#[tokio::test]
+async fn a_text_with_u_0000_is_recorded_without_it() {
+    let shop = Shop::open().await;
+    let contact = json!({"FirstName": "C\u{0}D"});
+    let warehouse = json!({"Name": "A\u{0}B", "ContactInformation": contact});
+    let made = shop.post("/api/Warehouses", warehouse).await;
+    let id = made["data"]["Id"].as_i64().unwrap_or_else(|| panic!("{made}"));
+    shop.good_once().await;
+    let rows = shop.rows("name, contact", &format!("warehouse WHERE id = {id}")).await;
+    assert_eq!(rows[0][0], "A\u{FFFD}B");
+    assert!(rows[0][1].as_str().unwrap().contains(r"C\ufffdD"), "{rows}");
+}
+
 #[tokio::test]
 async fn a_list_is_read_to_its_last_page() {
     let shop = Shop::with(SandboxOptions { warehouses: 205, ..SandboxOptions::default() }).await;

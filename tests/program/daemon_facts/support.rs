@@ -2,21 +2,23 @@
 //!
 //! Tests ask the sandbox in process, so that their questions cost no quota and no journal entry.
 
+use crate::support::cluster;
+use crate::support::outsider::Outsider;
 use axum::body::Bytes;
 use axum::http::Request;
 use serde_json::{Value, json};
-use sqlx::ConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, OnceReport, SystemClock};
 use tallyd::sandbox::{Sandbox, SandboxAnswer, SandboxOptions, start_sandbox};
+use tallyd::store::DatabaseLocation;
 
 /// A sandbox, and a folder with the configuration, the keys and the database of a daemon.
 pub(crate) struct Shop {
     pub(crate) sandbox: Sandbox,
+    location: DatabaseLocation,
     dir: tempfile::TempDir,
 }
 
@@ -35,13 +37,14 @@ impl Shop {
             ..shop
         };
         let sandbox = start_sandbox(options).await.unwrap();
-        let shop = Self { sandbox, dir: tempfile::tempdir().unwrap() };
+        let dir = tempfile::tempdir().unwrap();
+        let shop = Self { sandbox, location: cluster::new_location(&dir.path().join("tallyd.db")), dir };
         shop.write("integration-key", shop.sandbox.integration_key());
         shop.write("gateway-key", shop.sandbox.gateway_key());
         let text = format!(
-            "[service]\nbase_url = \"http://{}\"\n[limits]\ncalls_per_minute = 60000\n[database]\npath = {:?}\n",
+            "[service]\nbase_url = \"http://{}\"\n[limits]\ncalls_per_minute = 60000\n[database]\n{}",
             shop.sandbox.local_addr(),
-            shop.path("tallyd.db")
+            cluster::location_toml(&shop.location)
         );
         shop.write("tallyd.toml", &text);
         shop
@@ -93,25 +96,18 @@ impl Shop {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Opens another program's connection.
-    pub(crate) async fn outsider(&self) -> SqliteConnection {
-        SqliteConnectOptions::new().filename(self.path("tallyd.db")).connect().await.unwrap()
-    }
-
     /// Executes statements as another program.
     pub(crate) async fn execute(&self, sql: &str) {
-        let mut other = self.outsider().await;
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut other).await.unwrap();
+        Outsider::at(&self.location).await.run(sql).await.unwrap();
     }
 
     /// Returns the rows of a query, each a list of its columns, in order. Numbers are fractions, flags 0 and
     /// 1.
     pub(crate) async fn rows(&self, columns: &str, from: &str) -> Value {
-        let mut other = self.outsider().await;
-        let sql = format!("SELECT json_array({columns}) FROM {from}");
-        let rows: Vec<String> =
-            sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_all(&mut other).await.unwrap();
-        rows.iter().map(|row| level(&serde_json::from_str(row).unwrap())).collect()
+        let list = if self.location.server().is_some() { "json_build_array" } else { "json_array" };
+        let sql = format!("SELECT CAST({list}({columns}) AS TEXT) FROM {from}");
+        let rows: Vec<(String,)> = Outsider::at(&self.location).await.rows(&sql).await;
+        rows.iter().map(|(row,)| level(&serde_json::from_str(row).unwrap())).collect()
     }
 
     /// Returns the records of an answer, each a list of these fields.

@@ -6,7 +6,8 @@ use crate::support::{UPDATE, World, replayed};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tallyd::store::DatabaseLocation;
+use tallyd::model::OrderId;
+use tallyd::store::{DatabaseLocation, DatabaseLock, Durability, Store};
 use tokio::time::{Instant, sleep};
 
 const PROGRAMS: usize = 8;
@@ -64,6 +65,40 @@ async fn watch(location: DatabaseLocation, is_over: &AtomicBool) -> Vec<String> 
         if ends {
             return seen;
         }
+    }
+}
+
+/// The daemon and a program that queued a change track one order at the same time.
+#[tokio::test]
+async fn tracking_an_order_beside_a_program_that_queues_changes_is_no_deadlock() {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    world.make().await;
+    let lock = DatabaseLock::acquire(&world.path).unwrap();
+    let store = Store::open(&world.location, &lock).await.unwrap();
+    let mut program = world.outsider().await;
+    let change = "INSERT INTO outbox (key, kind, body) VALUES ('k', 'zzz', '{}')";
+    for (orders, first, second) in [
+        ([11, 12, 13], change, "INSERT INTO tracked_order VALUES (11)"),
+        ([21, 22, 23], "INSERT INTO tracked_order VALUES (23)", "INSERT INTO tracked_order VALUES (22)"),
+        ([21, 22, 23], "DELETE FROM tracked_order WHERE order_id = 23", "DELETE FROM tracked_order"),
+    ] {
+        program.run("BEGIN").await.unwrap();
+        program.run(first).await.unwrap();
+        let store = store.clone();
+        let tracking = tokio::spawn(async move {
+            let mut write = store.begin_write(Durability::Full).await.unwrap();
+            write.tracked_order_add(&orders.map(OrderId)).await.unwrap();
+            write.order_read_request_add(&orders.map(OrderId)).await.unwrap();
+            write.commit().await.unwrap();
+        });
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        world.until("tallyd waits for the program", async |_| cluster.sql(waits) == ["1"]).await;
+        program.run(second).await.unwrap();
+        program.run("COMMIT").await.unwrap();
+        tracking.await.unwrap();
+        let named = "SELECT count(*) FROM order_read_request WHERE order_id >=";
+        assert_eq!(world.number(&format!("{named} {}", orders[0])).await, 3, "{second}");
     }
 }
 

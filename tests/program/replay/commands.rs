@@ -46,9 +46,7 @@ async fn until_gives_the_mirror_of_that_time() {
     let done =
         shop.cli(&["replay", "--into", shop.path("then.db").to_str().unwrap(), "--until", &then]).await;
     assert_eq!(done.status.code(), Some(0), "{done:?}");
-    let mut mirror = shop.connect("then.db").await;
-    let rows: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM work_queue").fetch_one(&mut mirror).await.unwrap();
+    let rows: i64 = shop.mirror("then.db").await.value("SELECT count(*) FROM work_queue").await;
     assert_eq!(rows, before);
     let nonsense = shop.cli(&["replay", "--into", "x.db", "--until", "yesterday"]).await;
     assert_eq!(nonsense.status.code(), Some(2));

@@ -5,9 +5,8 @@
 
 use super::replayed::{assert_replayed, replayed};
 use super::shop::Shop;
+use crate::support::outsider::{Outsider, quoted};
 use serde_json::json;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Executor};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,12 +50,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-async fn connect(database: &Path) -> SqliteConnection {
-    SqliteConnectOptions::new().filename(database).connect().await.unwrap()
+async fn connect(database: &Path) -> Outsider {
+    Outsider::at(&database.into()).await
 }
 
 async fn number(database: &Path, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql).fetch_one(&mut connect(database).await).await.unwrap()
+    connect(database).await.value(sql).await
 }
 
 /// Opens the database as the holder of the lock, which migrates it.
@@ -68,7 +67,7 @@ async fn migrate(database: &Path) {
 /// Starts a daemon of this version on the database, which upgrades the projection, and ends it.
 pub async fn start(database: &Path) {
     let sql = "SELECT base_url FROM account_binding";
-    let base_url: String = sqlx::query_scalar(sql).fetch_one(&mut connect(database).await).await.unwrap();
+    let base_url: String = connect(database).await.value(sql).await;
     let toml = format!(
         "[service]\nbase_url = \"{base_url}\"\nintegration_key_file = \"/i\"\ngateway_key_file = \"/g\"\n\
          [database]\npath = {database:?}\n"
@@ -83,8 +82,8 @@ pub async fn start(database: &Path) {
 async fn assert_known_rows(database: &Path) {
     let mut other = connect(database).await;
     for (key, state, reason) in CHANGES {
-        let sql = "SELECT state, coalesce(reason, '') FROM outbox WHERE key = ?1";
-        let row: (String, String) = sqlx::query_as(sql).bind(key).fetch_one(&mut other).await.unwrap();
+        let sql = "SELECT state, coalesce(reason, '') FROM outbox WHERE key =";
+        let row: (String, String) = other.row(&format!("{sql} {}", quoted(key))).await;
         assert_eq!((row.0.as_str(), row.1.as_str()), (state, reason), "{key} in {database:?}");
     }
     let known = [
@@ -116,7 +115,7 @@ async fn a_database_of_each_version_opens_and_its_journal_replays_equal() {
 
         let planted = "UPDATE balance SET quantity = quantity + 1 WHERE (product, warehouse_id) = \
                        (SELECT product, warehouse_id FROM balance WHERE quantity > 0 LIMIT 1)";
-        connect(&database).await.execute(planted).await.unwrap();
+        connect(&database).await.run(planted).await.unwrap();
         let report = replayed(&database).await;
         let differing: Vec<_> = report.tables.iter().filter(|table| !table.is_equal()).collect();
         let found: Vec<_> = differing.iter().map(|table| (table.table, table.differences.len())).collect();
@@ -216,15 +215,12 @@ async fn place_order(shop: &Shop) -> i64 {
 /// Returns key, state and detail of the changes on which the condition holds.
 async fn states(shop: &Shop, condition: &str) -> Vec<String> {
     let sql = format!("SELECT concat_ws(' ', key, state, reason, detail) FROM outbox WHERE {condition}");
-    sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-        .fetch_all(&mut shop.connect("tallyd.db").await)
-        .await
-        .unwrap()
+    shop.outsider().await.rows(&sql).await.into_iter().map(|(change,): (String,)| change).collect()
 }
 
 /// Stores a copy of the database among the fixtures.
 async fn store(shop: &Shop, suffix: &str) {
-    assert_known_rows(&shop.database()).await;
+    assert_known_rows(shop.database.path()).await;
     let copy = shop.path(&format!("copy{suffix}.db"));
     shop.sql(&format!("VACUUM INTO '{}'", copy.display())).await;
     let packed = zstd::encode_all(std::fs::File::open(&copy).unwrap(), 19).unwrap();

@@ -65,5 +65,5 @@ async fn at_the_full_rate_the_database_stands_still_behind_its_window() {
     // Kept for ever: each day's change with its write, and the events of the day's pruning.
     let for_ever = 2048 * u64::from(days);
     assert!(last < full + full / 20 + for_ever, "{used:?}");
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
 }

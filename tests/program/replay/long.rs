@@ -41,7 +41,7 @@ async fn a_long_journal_is_folded_in_bounded_memory() {
     shop.run(JobKind::Balances).await;
     copy_last_read(&shop, copies, 1000).await;
     let begun = Instant::now();
-    let equal = replayed(&shop.database()).await;
+    let equal = replayed(&shop.database).await;
     let seconds = begun.elapsed().as_secs_f64();
     assert!(equal.tables.iter().all(tallyd::store::TableComparison::is_equal), "{equal:?}");
     let skus = shop.number("SELECT count(*) FROM tracked_sku").await;

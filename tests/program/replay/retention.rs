@@ -48,7 +48,7 @@ async fn old_bodies_go_and_the_snapshot_and_what_follows_still_make_the_mirror()
     let pruned = prune(&shop, KEPT).await;
     assert!(pruned.deleted.bodies > 0 && !pruned.is_by_size, "{pruned:?}");
     assert_eq!(pruned.deleted.exchanges, 0, "exchanges stay until the last snapshot but one is behind them");
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
     let never = shop.path("never.db");
     let refused = shop.cli(&["replay", "--into", never.to_str().unwrap(), "--until", "2020-01-01"]).await;
     assert_eq!(refused.status.code(), Some(1));
@@ -62,9 +62,9 @@ async fn old_bodies_go_and_the_snapshot_and_what_follows_still_make_the_mirror()
     assert_eq!(shop.number(writes).await, before + 1, "exchanges of writes are kept for ever");
     assert_eq!(shop.number("SELECT count(*) FROM change_key").await, 3);
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 2);
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
     day(&shop, 3).await;
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
 }
 
 #[tokio::test]
@@ -103,10 +103,10 @@ async fn size_wins_over_age_and_bodies_of_unsettled_changes_stay() {
     let kept = "SELECT count(*) FROM exchange WHERE request_body_id IS NOT NULL AND operation LIKE '%updateQuantityOnHand'";
     assert_eq!(shop.number(kept).await, 1, "what is in doubt can still be looked into");
     assert_eq!(shop.number("SELECT count(*) FROM body").await, shop.number(
-        "SELECT count(DISTINCT id) FROM (SELECT request_body_id AS id FROM exchange UNION SELECT response_body_id FROM exchange) \
+        "SELECT count(DISTINCT id) FROM (SELECT request_body_id AS id FROM exchange UNION SELECT response_body_id FROM exchange) bodies \
          WHERE id IS NOT NULL").await);
     shop.run(JobKind::Settle).await;
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
     let answer = shop.cli(&["status"]).await;
     assert!(String::from_utf8_lossy(&answer.stdout).contains("journal.max_size"), "{answer:?}");
 }
@@ -148,7 +148,7 @@ async fn a_jump_of_the_clock_is_over_once_a_person_pruned_also_where_nothing_was
     let pruned = sync::prune_journal(&context.store, kept, by_hand, context.now()).await.unwrap();
     assert_eq!((pruned.deleted.bodies, pruned.clock_jump), (0, None), "{pruned:?}");
     assert_eq!(prune(&shop, kept).await.clock_jump, None, "the person has looked at it");
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
 }
 
 #[tokio::test]
@@ -184,14 +184,14 @@ async fn what_a_stock_level_once_held_is_forgotten_with_the_bodies_but_for_the_n
     assert_eq!(pruned.deleted.history, 7, "{pruned:?}");
     assert_eq!(shop.number(&pairs(rests)).await, 5, "the newest stay, however old");
     assert_eq!(shop.number(&pairs(moves)).await, 24, "a count that waits may need any of them");
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
 
     shop.run(JobKind::Push).await;
     shop.later(DAY);
     let pruned = prune(&shop, kept).await;
     assert!(pruned.deleted.history > 0, "{pruned:?}");
     assert!((5..10).contains(&shop.number(&pairs(moves)).await), "those of the days that are kept");
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
 }
 
 /// The database stops growing over `TALLYD_DAYS` days of polling, each of `TALLYD_ROUNDS` rounds of all
@@ -210,6 +210,10 @@ async fn the_journal_stops_growing() {
             shop.read_all().await;
         }
         day(&shop, i64::from(number)).await;
+        if shop.database.server().is_some() {
+            // As the server does by itself within minutes; the days of this test take less.
+            shop.sql("VACUUM").await;
+        }
         used.push(prune(&shop, kept).await.used_bytes);
     }
     let (half, last) = (used[used.len() / 2], used[used.len() - 1]);
@@ -224,5 +228,5 @@ async fn the_journal_stops_growing() {
          AND id NOT IN (SELECT exchange_id FROM outbox WHERE exchange_id IS NOT NULL)"
     );
     assert_eq!(shop.number(&reads).await, 0, "no read outlives its bodies and two snapshots");
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
 }

@@ -1,8 +1,8 @@
 //! An account whose lists can lack a record, a daemon against it, and a clock advanced by hand.
 
+use crate::support::cluster;
+use crate::support::outsider::{Outsider, quoted};
 use serde_json::{Value, json};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Executor};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::exec;
 use tallyd::model::{CallEffect, Clock, JobKind, Moment, RunTrigger, Timestamp};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
-use tallyd::store::StoreOptions;
+use tallyd::store::{DatabaseLocation, StoreOptions};
 
 /// The jobs that read the platform, those first on whose facts others depend.
 const READS: [JobKind; 11] = [
@@ -85,6 +85,7 @@ fn shrunk(body: &[u8]) -> Option<Vec<u8>> {
 
 pub struct Shop {
     pub sandbox: Sandbox,
+    pub database: DatabaseLocation,
     clock: Arc<Moved>,
     shrinking: Arc<AtomicI64>,
     daemon: Option<Daemon>,
@@ -106,7 +107,9 @@ impl Shop {
         let sandbox = sandbox::start_sandbox(options).await.unwrap();
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
-        let mut shop = Self { sandbox, clock: Arc::default(), shrinking: Arc::default(), daemon: None, dir };
+        let database = cluster::new_location(&dir.path().join("tallyd.db"));
+        let (clock, shrinking) = (Arc::default(), Arc::default());
+        let mut shop = Self { sandbox, database, clock, shrinking, daemon: None, dir };
         std::fs::write(shop.path("tallyd.toml"), shop.toml()).unwrap();
         shop.restart().await;
         shop
@@ -116,19 +119,15 @@ impl Shop {
         self.dir.path().join(name)
     }
 
-    pub fn database(&self) -> PathBuf {
-        self.path("tallyd.db")
-    }
-
     fn toml(&self) -> String {
         format!(
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
-             timeout = \"1s\"\n[database]\npath = {:?}\n[limits]\ncalls_per_minute = 6000\n\
+             timeout = \"1s\"\n[database]\n{}[limits]\ncalls_per_minute = 6000\n\
              bad_requests_per_day = 500\n[quantities]\nmax_fact_age = \"0s\"\n",
             self.sandbox.local_addr(),
             self.path("i"),
             self.path("g"),
-            self.database()
+            cluster::location_toml(&self.database)
         )
     }
 
@@ -167,12 +166,9 @@ impl Shop {
     }
 
     pub async fn track_all(&self) {
-        for sku in self.sandbox.all_skus().await.unwrap() {
-            self.track(&sku).await;
-        }
-        for order in self.sandbox.order_ids().await.unwrap() {
-            self.sql(&format!("INSERT INTO tracked_order (order_id) VALUES ({order})")).await;
-        }
+        let mut other = self.outsider().await;
+        other.track_skus(&self.sandbox.all_skus().await.unwrap()).await;
+        other.track_orders(&self.sandbox.order_ids().await.unwrap()).await;
     }
 
     pub async fn run(&self, kind: JobKind) {
@@ -186,15 +182,19 @@ impl Shop {
         }
     }
 
-    pub async fn connect(&self, file: &str) -> SqliteConnection {
-        let options =
-            SqliteConnectOptions::new().filename(self.path(file)).busy_timeout(Duration::from_secs(10));
-        options.connect().await.unwrap()
+    /// Opens another program's connection.
+    pub async fn outsider(&self) -> Outsider {
+        Outsider::at(&self.database).await
+    }
+
+    /// Opens a replayed mirror, which is a file with either engine.
+    pub async fn mirror(&self, file: &str) -> Outsider {
+        Outsider::at(&self.path(file).into()).await
     }
 
     /// Executes statements as another program.
     pub async fn sql(&self, sql: &str) {
-        self.connect("tallyd.db").await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+        self.outsider().await.run(sql).await.unwrap();
     }
 
     /// Removes the last record of this many further list answers.
@@ -202,20 +202,13 @@ impl Shop {
         self.shrinking.store(i64::try_from(answers % 8).unwrap(), Ordering::SeqCst);
     }
 
-    pub async fn track(&self, sku: &str) {
-        let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku.to_owned());
-        self.connect("tallyd.db").await.execute(insert).await.unwrap();
-    }
-
     pub async fn number(&self, sql: &str) -> i64 {
-        let mut other = self.connect("tallyd.db").await;
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut other).await.unwrap()
+        self.outsider().await.value(sql).await
     }
 
     pub async fn change(&self, key: &str, kind: &str, body: Value) {
-        let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)");
-        let insert = insert.bind(key).bind(kind).bind(body.to_string());
-        self.connect("tallyd.db").await.execute(insert).await.unwrap();
+        let row = [key, kind, &body.to_string()].map(quoted).join(", ");
+        self.sql(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await;
     }
 
     /// Sets a fault for the next call of an operation.

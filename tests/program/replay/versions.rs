@@ -23,6 +23,8 @@ const LAST_VERSION: &str = "
     DELETE FROM warehouse WHERE id = (SELECT min(id) FROM warehouse);
     UPDATE session SET projection_version = 0";
 
+const PARKED: &str = "SELECT CAST(count(*) + (SELECT sum(parked) FROM exchange) AS BIGINT) FROM parked";
+
 const CHANGED: &str = "SELECT count(*) FROM event WHERE kind = 'projection.changed'";
 
 async fn last_version(shop: &mut Shop, which: &str) -> i64 {
@@ -46,10 +48,10 @@ async fn a_new_version_goes_on_behind_a_snapshot_and_reads_parked_records_again(
 
     shop.restart().await;
     assert_eq!(shop.number("SELECT count(*) FROM warehouse").await, all, "the record is a fact by now");
-    assert_eq!(shop.number("SELECT count(*) + (SELECT sum(parked) FROM exchange) FROM parked").await, 0);
+    assert_eq!(shop.number(PARKED).await, 0);
     assert_eq!(shop.number(CHANGED).await, 1);
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 1);
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
     let seam = shop.context().now().to_rfc3339();
 
     shop.later(DAY);
@@ -59,13 +61,12 @@ async fn a_new_version_goes_on_behind_a_snapshot_and_reads_parked_records_again(
     let pruned =
         sync::prune_journal(&context.store, kept, PruneOptions::default(), context.now()).await.unwrap();
     assert!(pruned.deleted.bodies > 0, "{pruned:?}");
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
     let reached =
         shop.cli(&["replay", "--into", shop.path("b.db").to_str().unwrap(), "--until", &seam]).await;
     assert_eq!(reached.status.code(), Some(0), "{reached:?}");
-    let mut mirror = shop.connect("b.db").await;
-    let known = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM warehouse").fetch_one(&mut mirror).await;
-    assert_eq!(known.unwrap(), all, "what was read again is not pruned");
+    let known: i64 = shop.mirror("b.db").await.value("SELECT count(*) FROM warehouse").await;
+    assert_eq!(known, all, "what was read again is not pruned");
     let refused =
         shop.cli(&["replay", "--into", shop.path("c.db").to_str().unwrap(), "--until", &then]).await;
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
@@ -87,5 +88,5 @@ async fn what_was_asked_again_since_is_not_read_again() {
     assert_eq!(shop.number("SELECT count(*) FROM warehouse").await, all - 1, "the later answer had its say");
     assert_eq!(shop.number("SELECT count(*) FROM parked").await, 1, "and the record stays parked");
     assert_eq!(shop.number(CHANGED).await, 1);
-    assert_replayed(&shop.database()).await;
+    assert_replayed(&shop.database).await;
 }

@@ -9,7 +9,7 @@ use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, cells, plain_line, print_error};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::daemon::{ControlError, ControlRequest, send_control_request};
-use crate::store::ProductRow;
+use crate::store::{ProductRow, Store, StoreError};
 use clap::{Args, Subcommand};
 use std::sync::Arc;
 
@@ -98,11 +98,14 @@ fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
 
 async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) -> CommandResult {
     let mut rows = Vec::new();
-    if !context.config()?.database.location()?.is_missing_file() {
-        let store = context.open_store().await?;
-        if let Some(kit) = store.product_id_by_sku(sku).await? {
-            rows = store.kit_components(kit).await?;
-        }
+    let known = match Store::open_beside(context.config()?.database.location()?).await {
+        Err(StoreError::Missing { .. }) => None,
+        store => Some(store?),
+    };
+    if let Some(store) = known
+        && let Some(kit) = store.product_id_by_sku(sku).await?
+    {
+        rows = store.kit_components(kit).await?;
     }
     if rows.is_empty() {
         let request = ControlRequest::Components { sku: sku.to_owned() };

@@ -8,7 +8,7 @@
 
 use crate::model::{
     LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp,
-    WarehouseId, json_integer,
+    WarehouseId, json_integer, storable_json, storable_text,
 };
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -114,10 +114,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for LenientObjectVisitor<T> {
     }
 }
 
-/// Keeps a part as JSON text; null counts as missing.
+/// Keeps a part as JSON text that both engines store; null counts as missing.
 pub(crate) fn json<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
     let raw = <&RawValue>::deserialize(source)?.get();
-    Ok((raw != "null").then(|| raw.to_owned()))
+    Ok((raw != "null").then(|| storable_json(raw).into_owned()))
 }
 
 /// Keeps a raw part, null included.
@@ -171,7 +171,7 @@ impl<'a> FromLoose<'a> for Cow<'a, str> {
     const WHAT: &'static str = "a text";
     fn from_loose(loose: LooseValue<'a>) -> Option<Self> {
         match loose {
-            LooseValue::Text(text) if !text.trim().is_empty() => Some(text),
+            LooseValue::Text(text) if !text.trim().is_empty() => Some(storable_text(text)),
             LooseValue::Whole(whole) => Some(Cow::Owned(whole.to_string())),
             LooseValue::Fraction(number) => Some(Cow::Owned(number.to_string())),
             _ => None,
@@ -304,6 +304,7 @@ mod tests {
         assert_eq!(read_loose::<bool>("2"), None);
         assert_eq!(read_loose::<String>("\" \""), None);
         assert_eq!(read_loose::<String>("4006381333931"), Some("4006381333931".into()));
+        assert_eq!(read_loose::<String>("\"a\\u0000b\""), Some("a\u{FFFD}b".into()));
         assert_eq!(read_loose::<Sku>("123"), None);
         assert_eq!(read_loose::<Sku>("\"a\\u0000b\""), None);
         assert_eq!(read_loose::<Timestamp>("\"1970-01-01T00:00:01\""), Some(Timestamp(1000)));
