@@ -113,6 +113,9 @@ impl PostgresDatabase {
             ("extra_float_digits", "1"),
             // To compile a statement takes longer than to run it.
             ("jit", "off"),
+            // A plan is kept, and the first ones are made while the tables are small: a page of 1000 SKUs that
+            // scans 180,000 stock levels takes 40 ms instead of 2.
+            ("enable_seqscan", "off"),
         ];
         let settings = settings.map(|(name, value)| format!("SET {name} = '{value}'")).join("; ");
         Ok(PostgresConnector { options: self.bare_options()?, settings })
