@@ -147,6 +147,14 @@ impl PasswordSource {
         }
         self.location.read_line(DATABASE_PASSWORD).map(Some)
     }
+
+    /// Returns a warning if the password is in a file that other users can read.
+    pub(super) fn permission_warning(&self) -> Option<String> {
+        match &self.location {
+            KeyLocation::File(path) => permission_warning(path),
+            KeyLocation::Given(_) | KeyLocation::Credential(_) => None,
+        }
+    }
 }
 
 pub(super) type EnvVariables = Vec<(String, String)>;

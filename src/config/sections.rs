@@ -167,6 +167,11 @@ impl DatabaseConfig {
         }
     }
 
+    /// Returns a warning if other users can read the password of the server.
+    pub fn password_warning(&self) -> Option<String> {
+        self.server.as_ref().and_then(|_| self.password.permission_warning())
+    }
+
     /// Returns the location of a database on a server, with the password read now.
     ///
     /// # Errors

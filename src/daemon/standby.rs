@@ -11,7 +11,7 @@ use super::start_error::{StartError, check_attempt};
 use super::systemd;
 use crate::config::Config;
 use crate::model::{Clock, Moment, Position};
-use crate::store::{DatabaseLock, LeaderRow, LockError, Store, StoreError};
+use crate::store::{DatabaseLock, LeaderRow, LockError, Store, StoreError, StoreOptions};
 use crate::telemetry::event;
 use std::collections::VecDeque;
 use std::future::pending;
@@ -98,6 +98,7 @@ struct Candidate<'a> {
     /// Leader whom the last message named; `None` before the first one.
     stands_by_for: Option<Option<i64>>,
     metrics_written: Option<Moment>,
+    compares_clocks: bool,
 }
 
 impl Candidate<'_> {
@@ -113,16 +114,28 @@ impl Candidate<'_> {
         if row.session_id.is_some() && !is_own && still < self.config.database.takeover_after {
             return Ok(Look::Led(row));
         }
+        self.check_clocks().await?;
         Ok(match self.store.take_lead(&row, &self.instance_id, &self.host_name).await? {
             Some(session_id) => Look::Taken(session_id, row, ended.minus(still)),
             None => Look::Led(row),
         })
     }
 
+    /// Warns of clocks that differ, and refuses to lead if they differ by too much.
+    async fn check_clocks(&self) -> Result<(), StoreError> {
+        if self.compares_clocks
+            && let Some(warning) = self.store.check_clocks(self.clock).await?
+        {
+            tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
+        }
+        Ok(())
+    }
+
     /// Shows operators, systemd and the service that reads the metrics that this process stands by.
     async fn show(&mut self, row: &LeaderRow) -> Result<(), StoreError> {
         if self.stands_by_for != Some(row.session_id) {
             self.store.show_standby(Some(&self.host_name)).await?;
+            self.check_clocks().await?;
             let leader = leader_name(row);
             tracing::info!(
                 event = event::LEAD_STANDBY,
@@ -148,13 +161,13 @@ impl Lead {
     /// Waits until this process leads; `None` for a file.
     ///
     /// # Errors
-    /// Fails with [`StartError::Led`] if another leads, unless it `stands_by`.
+    /// Fails with [`StartError::Led`] if another leads, unless it stands by.
     pub(super) async fn take(
         store: &Store,
         lock: &DatabaseLock,
         config: &Config,
         clock: &dyn Clock,
-        stands_by: bool,
+        options: &StoreOptions,
     ) -> Result<Option<Self>, StartError> {
         let Some(mut release) = store.watch_release() else { return Ok(None) };
         let mut candidate = Candidate {
@@ -167,7 +180,9 @@ impl Lead {
             looks: Looks::default(),
             stands_by_for: None,
             metrics_written: None,
+            compares_clocks: options.compares_clocks,
         };
+        let stands_by = options.stands_by;
         loop {
             let looked = async {
                 let look = candidate.look().await?;

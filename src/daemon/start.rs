@@ -74,12 +74,13 @@ impl Daemon {
         options: StoreOptions,
     ) -> Result<Self, StartError> {
         let keys = config.service.keys.read_keys()?;
-        for warning in &keys.warnings {
+        for warning in keys.warnings.iter().chain(&config.database.password_warning()) {
             tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
         }
         let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
         let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config), &keys)?);
         let keyed = Some(Arc::clone(&transport));
+        let options = StoreOptions { compares_clocks: true, ..options };
         Self::start_with_transport(config, clock, transport, keyed, options).await
     }
 
@@ -268,11 +269,10 @@ async fn open_database(
     config: &Config,
     clock: &Arc<dyn Clock>,
     lock: &DatabaseLock,
-    opening: StoreOptions,
+    options: StoreOptions,
 ) -> Result<OpenedDatabase, StartError> {
-    let stands_by = opening.stands_by;
-    let store = Store::open_to_lead(config.database.location()?, lock, opening).await?;
-    let lead = Lead::take(&store, lock, config, &**clock, stands_by).await?;
+    let store = Store::open_to_lead(config.database.location()?, lock, options.clone()).await?;
+    let lead = Lead::take(&store, lock, config, &**clock, &options).await?;
     let heartbeat = LeaderHeartbeat::start(&store, config.database.takeover_after, clock);
     store.migrate().await?;
     let host = match machine_id() {

@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use tallyd::store::{DatabaseLocation, PostgresDatabase};
 
 /// Name of the variable that demands PostgreSQL: `require` fails where it is missing, `auto` (the default)
@@ -36,25 +37,27 @@ pub fn location_toml(location: &DatabaseLocation) -> String {
     }
 }
 
+/// Prints what this host lacks for a test of PostgreSQL; fails if the switch demands it.
+#[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a test that skips says so, or may not")]
+pub fn leave_out(missing: &str) {
+    let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
+    assert!(!is_required, "{SWITCH}=require, and this host has no {missing}");
+    println!("skipped: this host has no {missing}");
+}
+
 /// Running cluster; dropping it stops the server.
 pub struct Cluster {
     programs: PathBuf,
     dir: tempfile::TempDir,
     owner: Option<(u32, u32)>,
+    port: AtomicU16,
 }
 
 impl Cluster {
     /// Starts a cluster; `None`: this host has no PostgreSQL, which is printed.
-    #[allow(
-        clippy::print_stdout,
-        clippy::disallowed_methods,
-        reason = "a test that skips says so, or may not"
-    )]
     pub fn start() -> Option<Self> {
         let Some(programs) = find_programs() else {
-            let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
-            assert!(!is_required, "{SWITCH}=require, and this host has no PostgreSQL (Debian: postgresql)");
-            println!("skipped: this host has no PostgreSQL");
+            leave_out("PostgreSQL (Debian: postgresql)");
             return None;
         };
         let dir = tempfile::tempdir().unwrap();
@@ -62,7 +65,7 @@ impl Cluster {
         if let Some((user, group)) = owner {
             std::os::unix::fs::chown(dir.path(), Some(user), Some(group)).unwrap();
         }
-        let cluster = Self { programs, dir, owner };
+        let cluster = Self { programs, dir, owner, port: 5432.into() };
         let data = cluster.dir.path().join("data");
         let options = ["-U", "tallyd", "-E", "UTF8", "--locale=C", "-A", "trust", "-N"];
         cluster
@@ -73,8 +76,33 @@ impl Cluster {
 
     /// Starts the server after [`Cluster::crash`].
     pub fn start_server(&self) {
-        let server = format!("-k {} -c listen_addresses= -c fsync=off", self.dir.path().display());
+        self.start_server_with("-c listen_addresses=");
+    }
+
+    fn start_server_with(&self, options: &str) {
+        let server = format!("-k {} -c fsync=off {options}", self.dir.path().display());
         self.control(&["-o", &server, "start"]);
+    }
+
+    /// Restarts the server with options of `postgres`, after a crash.
+    pub fn restart_with(&self, options: &str) {
+        self.crash();
+        self.start_server_with(options);
+    }
+
+    /// Restarts the server, which then listens on an address too, and returns its port.
+    pub fn listen(&self, address: IpAddr, options: &str) -> u16 {
+        let port = std::net::TcpListener::bind((address, 0)).unwrap().local_addr().unwrap().port();
+        self.port.store(port, Ordering::Relaxed);
+        self.restart_with(&format!("-c listen_addresses={address} -c port={port} {options}"));
+        port
+    }
+
+    /// Sets the lines of `pg_hba.conf`, before those that trust the cluster's owner on the socket.
+    pub fn authenticate(&self, lines: &str) {
+        let text = format!("local all tallyd trust\n{lines}\n");
+        std::fs::write(self.dir.path().join("data/pg_hba.conf"), text).unwrap();
+        self.sql("SELECT pg_reload_conf()");
     }
 
     /// Ends the server at once, as a crash of its process does.
@@ -110,7 +138,8 @@ impl Cluster {
         &SHARED.get_or_init(start).0
     }
 
-    fn as_owner<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    /// Makes a command run as the user of the server.
+    pub fn as_owner<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         match self.owner {
             Some((user, group)) => command.uid(user).gid(group),
             None => command,
@@ -152,7 +181,13 @@ impl Cluster {
 
     /// Returns the address of the database `postgres` for a role.
     pub fn url_of(&self, role: &str) -> String {
-        format!("postgres:///postgres?user={role}&host={}", self.dir.path().display())
+        let port = self.port.load(Ordering::Relaxed);
+        format!("postgres:///postgres?port={port}&user={role}&host={}", self.dir.path().display())
+    }
+
+    /// Returns the folder of the server's socket and files, which belongs to the user of the server.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Returns the folder of the server's programs.

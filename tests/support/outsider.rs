@@ -28,7 +28,12 @@ impl Outsider {
 
     pub async fn try_at(location: &DatabaseLocation) -> sqlx::Result<Self> {
         match location.server() {
-            Some(server) => server.bare_options()?.connect().await.map(Self::Postgres),
+            Some(server) => {
+                let mut connection = server.bare_options()?.application_name("test").connect().await?;
+                let sql = format!("SET search_path = '{}'", server.schema());
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;
+                Ok(Self::Postgres(connection))
+            }
             None => {
                 let file = SqliteConnectOptions::new().filename(location.path());
                 let file = file.busy_timeout(Duration::from_secs(10)).pragma("wal_autocheckpoint", "0");

@@ -1,13 +1,13 @@
-//! Bulk insertion: `INSERT … VALUES` with hundreds of rows bound at once.
+//! Bulk insertion: `INSERT … VALUES` with hundreds of rows bound at once, or `unnest` of an array for each
+//! column on PostgreSQL.
 //!
 //! A statement crosses to the connection's thread and back, so one per row would be many times slower. One
 //! JSON text for all rows (`json_each`) is simpler and takes twice as long. The longer code pays only for
 //! thousands of rows at once, as in a page of balances.
 
 use super::connection::Connection;
-use super::values::StatementValues;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::postgres::{PgArguments, PgBindIterExt as _, PgConnection};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments as _, AssertSqlSafe};
 use std::sync::{Arc, OnceLock};
@@ -19,10 +19,10 @@ const ROWS_PER_STATEMENT: [usize; 4] = [1000, 250, 50, 10];
 /// Insertion of rows whose first column is equal in all of them and is bound once. The last statement repeats
 /// its last row until it is full, so `conflict_clause` must make a repeated row change nothing. The repeated
 /// rows cost less than another round trip to the connection's thread.
-pub(in crate::store) struct BulkInsert {
+///
+/// `COLUMNS` is the number of columns besides the first.
+pub(in crate::store) struct BulkInsert<const COLUMNS: usize> {
     pub(in crate::store) target: &'static str,
-    /// Number of columns besides the first.
-    pub(in crate::store) columns: usize,
     /// Conflict clause for rows that exist.
     pub(in crate::store) conflict_clause: &'static str,
     /// Texts of the statements, with the conflict clause and without. They are built once because they are
@@ -40,27 +40,53 @@ pub(in crate::store) enum RowConflicts {
     Impossible,
 }
 
-/// Function that binds a row's columns in order, without the first.
-pub(super) type BindColumns<R> = fn(&R, &mut StatementValues) -> Result<(), BoxDynError>;
+/// Value of a column; a column has one variant in all rows.
+pub(in crate::store) enum BulkValue {
+    Integer(Option<i64>),
+    Text(Option<Arc<str>>),
+    Flag(Option<bool>),
+}
+
+impl BulkValue {
+    fn bind(self, bound: &mut SqliteArguments) -> Result<(), BoxDynError> {
+        match self {
+            Self::Integer(value) => bound.add(value),
+            Self::Text(value) => bound.add(value),
+            Self::Flag(value) => bound.add(value),
+        }
+    }
+
+    fn integer(&self) -> Option<i64> {
+        if let Self::Integer(value) = self { *value } else { None }
+    }
+
+    fn text(&self) -> Option<&str> {
+        if let Self::Text(value) = self { value.as_deref() } else { None }
+    }
+
+    fn flag(&self) -> Option<bool> {
+        if let Self::Flag(value) = self { *value } else { None }
+    }
+}
 
 /// Returns a text for binding with one copy; a `&str` would be copied and then boxed.
 pub(in crate::store) fn shared_text(text: &str) -> Arc<str> {
     Arc::from(text)
 }
 
-impl BulkInsert {
+impl<const COLUMNS: usize> BulkInsert<COLUMNS> {
     /// Writes the rows and returns the number that the database changed.
     pub(in crate::store) async fn insert_rows<R>(
         &'static self,
         to: &mut Connection,
         first: Option<i64>,
         (rows, are): (&[R], RowConflicts),
-        bind: BindColumns<R>,
+        columns: impl Fn(&R) -> [BulkValue; COLUMNS] + Copy,
     ) -> Result<u64, sqlx::Error> {
         match to {
-            Connection::Sqlite(to) => self.insert_into_sqlite(to, first, (rows, are), bind).await,
+            Connection::Sqlite(to) => self.insert_into_sqlite(to, first, (rows, are), columns).await,
             Connection::Postgres(to) => {
-                self.insert_into_postgres(&mut to.connection, first, rows, bind).await
+                self.insert_into_postgres(&mut to.connection, first, (rows, are), columns).await
             }
         }
     }
@@ -71,52 +97,49 @@ impl BulkInsert {
         to: &mut SqliteConnection,
         first: Option<i64>,
         (mut rows, are): (&[R], RowConflicts),
-        bind: BindColumns<R>,
+        columns: impl Fn(&R) -> [BulkValue; COLUMNS] + Copy,
     ) -> Result<u64, sqlx::Error> {
         let mut changed = 0;
-        let mut next = self.next_statement(first, (&mut rows, are), bind)?;
+        let mut next = self.next_statement(first, (&mut rows, are), columns)?;
         while let Some((text, bound)) = next {
             let statement = sqlx::query_with(text, bound).execute(&mut *to);
             let (done, then) =
-                tokio::join!(statement, async { self.next_statement(first, (&mut rows, are), bind) });
+                tokio::join!(statement, async { self.next_statement(first, (&mut rows, are), columns) });
             changed += done?.rows_affected();
             next = then?;
         }
         Ok(changed)
     }
 
-    /// No row is repeated, because an upsert of PostgreSQL refuses a row that it just wrote.
+    /// Inserts all rows at once, without repetition: an upsert of PostgreSQL refuses a row that it just wrote.
     async fn insert_into_postgres<R>(
         &self,
         to: &mut PgConnection,
         first: Option<i64>,
-        mut rows: &[R],
-        bind: BindColumns<R>,
+        (rows, are): (&[R], RowConflicts),
+        columns: impl Fn(&R) -> [BulkValue; COLUMNS] + Copy,
     ) -> Result<u64, sqlx::Error> {
-        let mut changed = 0;
-        while !rows.is_empty() {
-            let size = ROWS_PER_STATEMENT.into_iter().find(|size| *size <= rows.len()).unwrap_or(rows.len());
-            let mut values = StatementValues::Postgres(PgArguments::default());
-            for row in &rows[..size] {
-                bind(row, &mut values).map_err(sqlx::Error::Encode)?;
-            }
-            values.add(first).map_err(sqlx::Error::Encode)?;
-            let text = AssertSqlSafe(self.postgres_text(size));
-            let statement = sqlx::query_with(text, values.into_postgres());
-            changed += statement.execute(&mut *to).await?.rows_affected();
-            rows = &rows[size..];
+        let rows: Vec<[BulkValue; COLUMNS]> = rows.iter().map(columns).collect();
+        let Some(one) = rows.first() else { return Ok(0) };
+        let mut arrays = PgArguments::default();
+        arrays.add(first).map_err(sqlx::Error::Encode)?;
+        for (at, value) in one.iter().enumerate() {
+            let column = rows.iter().map(|row| &row[at]);
+            let added = match value {
+                BulkValue::Integer(_) => arrays.add(column.map(BulkValue::integer).bind_iter()),
+                BulkValue::Text(_) => arrays.add(column.map(BulkValue::text).bind_iter()),
+                BulkValue::Flag(_) => arrays.add(column.map(BulkValue::flag).bind_iter()),
+            };
+            added.map_err(sqlx::Error::Encode)?;
         }
-        Ok(changed)
-    }
-
-    fn postgres_text(&self, rows: usize) -> String {
-        let first = 1 + rows * self.columns;
-        let row = |row: usize| {
-            let others = (1..=self.columns).map(|column| format!(",${}", row * self.columns + column));
-            format!("(${first}{})", others.collect::<String>())
-        };
-        let rows: Vec<String> = (0..rows).map(row).collect();
-        format!("INSERT INTO {} VALUES {} {}", self.target, rows.join(","), self.conflict_clause)
+        let others: Vec<String> = (2..COLUMNS + 2).map(|column| format!("${column}")).collect();
+        let conflict_clause = if are == RowConflicts::Impossible { "" } else { self.conflict_clause };
+        let text = format!(
+            "INSERT INTO {} SELECT $1, u.* FROM unnest({}) u {conflict_clause}",
+            self.target,
+            others.join(", ")
+        );
+        Ok(sqlx::query_with(AssertSqlSafe(text), arrays).execute(to).await?.rows_affected())
     }
 
     /// Takes the next rows off the list and returns their statement with its bound values.
@@ -124,30 +147,31 @@ impl BulkInsert {
         &'static self,
         first: Option<i64>,
         (rows, are): (&mut &[R], RowConflicts),
-        bind: BindColumns<R>,
+        columns: impl Fn(&R) -> [BulkValue; COLUMNS] + Copy,
     ) -> Result<Option<(&'static str, SqliteArguments)>, sqlx::Error> {
         let Some(last) = rows.len().checked_sub(1) else { return Ok(None) };
         let whole = ROWS_PER_STATEMENT[..3].iter().position(|size| *size <= rows.len());
         let which = whole.unwrap_or(if last < ROWS_PER_STATEMENT[3] { 3 } else { 2 });
         let mut bound = SqliteArguments::default();
-        bound.reserve(1 + ROWS_PER_STATEMENT[which] * self.columns, 0);
-        let mut values = StatementValues::Sqlite(bound);
+        bound.reserve(1 + ROWS_PER_STATEMENT[which] * COLUMNS, 0);
         for index in 0..ROWS_PER_STATEMENT[which] {
-            bind(&rows[index.min(last)], &mut values).map_err(sqlx::Error::Encode)?;
+            for value in columns(&rows[index.min(last)]) {
+                value.bind(&mut bound).map_err(sqlx::Error::Encode)?;
+            }
         }
-        values.add(first).map_err(sqlx::Error::Encode)?;
+        bound.add(first).map_err(sqlx::Error::Encode)?;
         let texts = self.statements.get_or_init(|| {
             [("INSERT", self.conflict_clause), ("INSERT OR FAIL", "")]
                 .map(|(insert, tail)| ROWS_PER_STATEMENT.map(|size| self.statement_text(insert, size, tail)))
         });
         let without_clause = are == RowConflicts::Impossible && whole.is_some();
         *rows = &rows[ROWS_PER_STATEMENT[which].min(rows.len())..];
-        Ok(Some((&texts[usize::from(without_clause)][which], values.into_sqlite())))
+        Ok(Some((&texts[usize::from(without_clause)][which], bound)))
     }
 
     fn statement_text(&self, insert: &str, rows: usize, tail: &str) -> String {
         // sqlx numbers anonymous parameters separately, so the named one stands after all of them.
-        let row = format!("(${}{})", 1 + rows * self.columns, ",?".repeat(self.columns));
+        let row = format!("(${}{})", 1 + rows * COLUMNS, ",?".repeat(COLUMNS));
         let others = format!("{row},").repeat(rows - 1);
         format!("{insert} INTO {} VALUES {others}{row} {tail}", self.target)
     }
@@ -163,28 +187,29 @@ mod tests {
         let memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         let mut memory = Connection::Sqlite(memory);
         memory.run("CREATE TABLE t (same, n INTEGER PRIMARY KEY, x)").await.unwrap();
-        static T: BulkInsert = BulkInsert {
+        static T: BulkInsert<2> = BulkInsert {
             target: "t (same, n, x)",
-            columns: 2,
             conflict_clause: "ON CONFLICT (n) DO NOTHING",
             statements: OnceLock::new(),
         };
         let rows: Vec<i64> = (0..1366).collect();
-        let bind: BindColumns<i64> = |n, bound| {
-            bound.add(*n)?;
-            bound.add(shared_text(&n.to_string()))
-        };
+        let columns =
+            |n: &i64| [BulkValue::Integer(Some(*n)), BulkValue::Text(Some(shared_text(&n.to_string())))];
         assert_eq!(
-            T.insert_rows(&mut memory, Some(7), (&rows, RowConflicts::Impossible), bind).await.unwrap(),
+            T.insert_rows(&mut memory, Some(7), (&rows, RowConflicts::Impossible), columns).await.unwrap(),
             1366
         );
-        let again = T.insert_rows(&mut memory, Some(8), (&rows, RowConflicts::Possible), bind).await.unwrap();
+        let again =
+            T.insert_rows(&mut memory, Some(8), (&rows, RowConflicts::Possible), columns).await.unwrap();
         assert_eq!(again, 0, "they are there already");
         assert!(
-            T.insert_rows(&mut memory, Some(8), (&rows, RowConflicts::Impossible), bind).await.is_err(),
+            T.insert_rows(&mut memory, Some(8), (&rows, RowConflicts::Impossible), columns).await.is_err(),
             "they are not new"
         );
-        assert_eq!(T.insert_rows(&mut memory, None, (&[], RowConflicts::Impossible), bind).await.unwrap(), 0);
+        assert_eq!(
+            T.insert_rows(&mut memory, None, (&[], RowConflicts::Impossible), columns).await.unwrap(),
+            0
+        );
         let sum = "SELECT sum(n) FROM t WHERE x = CAST(n AS TEXT) AND same = 7";
         let sums: Vec<(i64,)> = memory.rows(sum, ()).await.unwrap();
         assert_eq!(sums, [(1365 * 1366 / 2,)]);

@@ -4,12 +4,13 @@
 //! for each other. Round trips to the connection's thread dominate the cost of a small statement. With the
 //! pool, a transaction of one statement took twice the time and a read three times (`docs/performance.md`).
 
-use super::error::{commit_unknown, is_connection_lost};
+use super::error::{commit_unknown, is_connection_lost, is_read_only};
 use super::leadership::Fence;
 use super::postgres;
+use super::postgres_database::PostgresConnector;
 use super::values::{SqlRow, SqlValues};
 use crate::store::Durability;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, SqlSafeStr};
 use std::fmt;
@@ -41,7 +42,8 @@ impl ServerConnection {
     fn note_loss<T>(&mut self, statement: &str, result: sqlx::Result<T>) -> sqlx::Result<T> {
         result.map_err(|error| {
             let is_lost = is_connection_lost(&error);
-            self.is_lost |= is_lost;
+            // A primary that became a standby keeps the connections of readers.
+            self.is_lost |= is_lost || is_read_only(&error);
             if is_lost && statement.ends_with("COMMIT") { commit_unknown(error) } else { error }
         })
     }
@@ -191,7 +193,7 @@ impl Connection {
 #[derive(Clone)]
 pub(super) enum ConnectTo {
     Sqlite(SqliteConnectOptions),
-    Postgres(PgConnectOptions),
+    Postgres(PostgresConnector),
 }
 
 /// Hook called at each commit; `false` rolls back.
@@ -211,6 +213,8 @@ pub struct StoreOptions {
     pub retries_forever: bool,
     /// True if a start waits while the daemon of another host leads.
     pub stands_by: bool,
+    /// True if the clocks of the server and of this host must agree. A simulation's time is not the server's.
+    pub compares_clocks: bool,
 }
 
 impl Default for StoreOptions {
@@ -221,6 +225,7 @@ impl Default for StoreOptions {
             is_single: false,
             retries_forever: false,
             stands_by: false,
+            compares_clocks: false,
         }
     }
 }
@@ -289,7 +294,7 @@ impl ConnectionSlot {
     async fn connect(&self) -> Result<Connection, sqlx::Error> {
         let mut connection = match &self.to {
             ConnectTo::Sqlite(options) => options.connect().await?,
-            ConnectTo::Postgres(options) => return options.connect().await.map(Connection::postgres),
+            ConnectTo::Postgres(connector) => return connector.connect().await.map(Connection::postgres),
         };
         if let Some(hook) = self.commit_hook.clone() {
             connection.lock_handle().await?.set_commit_hook(move || hook());

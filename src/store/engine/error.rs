@@ -3,6 +3,7 @@
 use super::location::DatabaseLocation;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgDatabaseError;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Error of the database.
@@ -236,6 +237,7 @@ impl StoreError {
             Self::Open { database, source: sqlx::Error::Io(_) } if database.server().is_none() => {
                 return None;
             }
+            Self::Open { database, source } if is_missing_file(database, source) => return None,
             Self::Sql { source, .. } | Self::Open { source, .. } => source,
             Self::Migrate {
                 source: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
@@ -254,6 +256,8 @@ enum Failure {
     Busy,
     /// The connection to the server is gone, or the server stops or starts.
     Lost,
+    /// The server shows no certificate that verifies.
+    Untrusted,
     /// The connection was lost between a commit and its reply.
     CommitUnknown,
     /// Another daemon leads, or the server went back in time.
@@ -292,7 +296,12 @@ pub(super) fn commit_unknown(error: sqlx::Error) -> sqlx::Error {
 
 /// Returns true if the connection can serve no other statement.
 pub(super) fn is_connection_lost(error: &sqlx::Error) -> bool {
-    failure(error) == Some(Failure::Lost)
+    matches!(failure(error), Some(Failure::Lost | Failure::Untrusted))
+}
+
+/// Returns true if the server takes no writes.
+pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
+    failure(error) == Some(Failure::ReadOnly)
 }
 
 fn failure(error: &sqlx::Error) -> Option<Failure> {
@@ -302,7 +311,9 @@ fn failure(error: &sqlx::Error) -> Option<Failure> {
             return Some(Failure::CommitUnknown);
         }
         sqlx::Error::AnyDriverError(error) if error.is::<Fenced>() => return Some(Failure::Fenced),
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => return Some(Failure::Lost),
+        sqlx::Error::Tls(_) => return Some(Failure::Untrusted),
+        sqlx::Error::Io(error) if error.kind() == ErrorKind::InvalidData => return Some(Failure::Untrusted),
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => return Some(Failure::Lost),
         _ => return None,
     };
     let code = refusal.code()?;
@@ -344,9 +355,51 @@ fn error_message(error: &sqlx::Error) -> String {
 
 const FOLDER_ADVICE: &str = "; check that the folder exists and that the user tallyd may write to it";
 
+/// Returns true if a file that a server's address names does not exist. A missing socket is a server that is away.
+fn is_missing_file(database: &DatabaseLocation, error: &sqlx::Error) -> bool {
+    let sqlx::Error::Io(error) = error else { return false };
+    error.kind() == ErrorKind::NotFound && database.server().is_some_and(|server| !server.has_socket())
+}
+
+/// Returns advice for a refusal of a server.
+fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
+    if failure(error) == Some(Failure::Untrusted) {
+        return Some(
+            "; the server must show a certificate that verifies: set `ssl = on` there, and name the file of a private \
+             authority with `?sslrootcert=FILE` at the end of `database.url`",
+        );
+    }
+    let refusal = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
+    Some(match refusal.code() {
+        "25006" => "; the server takes no writes: let `database.url` name the primary",
+        "28000" => {
+            "; the server must know the role and let it in from this host: correct the role in `database.url`, or \
+             `pg_hba.conf` of the server"
+        }
+        "28P01" => {
+            "; write the password of the role to the file of `password_file`, or to the place that counts before it \
+             (docs/postgresql.md)"
+        }
+        "3D000" => "; create it, or correct `database.url`",
+        "42501" => {
+            "; grant the role the right, or run the SQL of `tallyd schema` as a superuser of the server"
+        }
+        "53100" => "; the disk of the server is full: free space; work continues by itself",
+        "53300" => "; end other connections or raise its limit; a daemon tries again by itself",
+        "57P03" => "; the server starts or stops; a daemon tries again by itself",
+        _ => return None,
+    })
+}
+
 /// Returns advice for a database that cannot be opened.
 fn opening_advice(database: &DatabaseLocation, error: &sqlx::Error) -> &'static str {
+    if let Some(advice) = server_advice(error) {
+        return advice;
+    }
     match (database.server(), failure(error)) {
+        _ if is_missing_file(database, error) => {
+            "; correct the file of `sslrootcert`, `sslcert` or `sslkey` in `database.url`"
+        }
         (Some(_), Some(Failure::Lost)) => {
             "; check that the server runs and that this host reaches it, or correct `database.url`"
         }
@@ -358,6 +411,9 @@ fn opening_advice(database: &DatabaseLocation, error: &sqlx::Error) -> &'static 
 
 /// Returns advice for the result codes that an operator can act on.
 fn error_advice(error: &sqlx::Error) -> &'static str {
+    if let Some(advice) = server_advice(error) {
+        return advice;
+    }
     match failure(error) {
         Some(Failure::Busy) => "; another program holds a write transaction open: end it; no data is lost",
         Some(Failure::ReadOnly) => {
@@ -372,7 +428,7 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
         }
         Some(Failure::CommitUnknown) => "; tallyd ends, and its next start finds what was sent",
         Some(Failure::Fenced) => "; this tallyd ends, and stands by after its next start",
-        Some(Failure::NoMemory) | None => "",
+        Some(Failure::NoMemory | Failure::Untrusted) | None => "",
     }
 }
 

@@ -149,7 +149,10 @@ impl Store {
     pub async fn open_beside(location: impl Into<DatabaseLocation>) -> Result<Self> {
         let (location, opening) = (location.into(), StoreOptions::default());
         let store = match location.server() {
-            Some(server) => Self::connect_server(&location, server, &opening).await?,
+            Some(server) => {
+                server_check::refuse_pooler(&location, server).await?;
+                Self::connect_server(&location, server, &opening).await?
+            }
             None if location.is_missing_file() => return Err(StoreError::Missing { database: location }),
             None => {
                 let path = resolve_path(location.path());
@@ -208,10 +211,9 @@ impl Store {
         server: &PostgresDatabase,
         opening: &StoreOptions,
     ) -> Result<Self> {
-        let lock_timeout = format!("{}ms", opening.busy_timeout.as_millis());
         let to = |access| {
-            let options = server.connect_options(access).opening(location)?;
-            Ok::<_, StoreError>(ConnectTo::Postgres(options.options([("lock_timeout", &lock_timeout)])))
+            let connector = server.connector(access).opening(location)?;
+            Ok::<_, StoreError>(ConnectTo::Postgres(connector.with_lock_timeout(opening.busy_timeout)))
         };
         Self::connect(location.clone(), to(Access::Write)?, to(Access::Read)?, opening).await
     }

@@ -4,7 +4,7 @@ use super::connection::{BUSY_TIMEOUT, Connection};
 use super::error::SqlContext;
 use super::location::DatabaseLocation;
 use super::migrations;
-use super::postgres_database::Access;
+use super::server_check;
 use crate::store::{Result, StoreError};
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -25,8 +25,8 @@ pub(in crate::store) async fn open_snapshot(location: &DatabaseLocation) -> Resu
 pub(super) async fn open_reader(location: &DatabaseLocation) -> Result<Connection> {
     let mut reader = match location.server() {
         Some(server) => {
-            let options = server.connect_options(Access::Read).opening(location)?;
-            Connection::postgres(options.connect().await.opening(location)?)
+            server_check::refuse_pooler(location, server).await?;
+            server_check::connect(location, server).await?
         }
         None if location.is_missing_file() => {
             return Err(StoreError::Missing { database: location.clone() });

@@ -5,9 +5,10 @@ use super::error::SqlContext;
 use super::location::DatabaseLocation;
 use super::postgres_database::{Access, PostgresDatabase};
 use super::watch;
-use crate::model::{Clock, Timestamp};
-use crate::store::{Result, StoreError};
-use sqlx::ConnectOptions as _;
+use crate::model::{Clock, Timestamp, format_elapsed};
+use crate::store::{Result, Store, StoreError};
+use sqlx::postgres::PgConnection;
+use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -17,50 +18,93 @@ const OLDEST_VERSION: i64 = 140_000;
 /// Time within which a notification of the server arrives.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Rounds in which both connections ask for their session. Other programs at a pooler may hide it in one round.
+const SESSION_ROUNDS: usize = 3;
+
+/// Difference of the clocks that does no harm.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
+
+/// Difference of the clocks with which no daemon starts.
+const CLOCK_LIMIT: Duration = Duration::from_secs(30);
+
 /// Properties of a usable server.
 #[derive(Clone, Debug)]
 pub struct ServerReport {
     /// Version of the server.
     pub version: String,
-    /// Difference of the server's clock from this host's.
-    pub clock_difference: Duration,
+    /// Role of the connections.
+    pub role: String,
+    /// Warning about a difference of the clocks.
+    pub clock_warning: Option<String>,
     /// True if a notification arrived, so that changes of other programs are noticed at once.
     pub is_notifying: bool,
 }
 
 impl DatabaseLocation {
-    /// Checks the server as the daemon's start does, and its clock and notifications; `None` for a file.
+    /// Checks the server as the daemon's start does, and its notifications; `None` for a file.
     ///
     /// # Errors
     /// Fails with [`StoreError::UnusableServer`] if the daemon cannot work with the server.
     pub async fn check_server(&self, clock: &dyn Clock) -> Result<Option<ServerReport>> {
         let Some(server) = self.server() else { return Ok(None) };
-        let version = refuse_unusable(self, server).await?;
+        let (version, role) = refuse_unusable(self, server).await?;
         let mut connection = connect(self, server).await?;
-        let (before, sql) =
-            (clock.now(), "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)");
-        let read = connection.first_row(sql, ()).await.opening(self)?;
-        let read = read.map_or(before, |(now_ms,): (i64,)| Timestamp(now_ms));
-        let here = Timestamp(before.0.midpoint(clock.now().0));
+        let clock_warning = compare_clocks(&mut connection, self, clock).await?;
         let is_notifying = is_notified(&mut connection, server).await;
         // Nothing was written.
         drop(connection.close().await);
-        let clock_difference = Duration::from_millis((read.0 - here.0).unsigned_abs());
-        Ok(Some(ServerReport { version, clock_difference, is_notifying }))
+        Ok(Some(ServerReport { version, role, clock_warning, is_notifying }))
     }
 }
 
-/// Refuses a server with which the daemon cannot work, and returns its version.
+impl Store {
+    /// Returns a warning if the clocks of the server and of this host differ by more than 2 s; `None` for a file.
+    ///
+    /// # Errors
+    /// Fails with [`StoreError::UnusableServer`] if they differ by more than 30 s.
+    pub async fn check_clocks(&self, clock: &dyn Clock) -> Result<Option<String>> {
+        if self.location().server().is_none() {
+            return Ok(None);
+        }
+        compare_clocks(&mut *self.read_connection().await?, self.location(), clock).await
+    }
+}
+
+async fn compare_clocks(
+    connection: &mut Connection,
+    location: &DatabaseLocation,
+    clock: &dyn Clock,
+) -> Result<Option<String>> {
+    let (before, sql) = (clock.now(), "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)");
+    let read = connection.first_row(sql, ()).await.opening(location)?;
+    let read = read.map_or(before, |(now_ms,): (i64,)| Timestamp(now_ms));
+    let here = before.0.midpoint(clock.now().0);
+    let difference = Duration::from_millis((read.0 - here).unsigned_abs());
+    let warning = format!(
+        "the clocks of the server and of this host differ by {}; set both by NTP, because a count is compared with \
+         the time of a read",
+        format_elapsed(difference)
+    );
+    if difference > CLOCK_LIMIT {
+        let reason = format!("{warning}. Above {} s no daemon starts", CLOCK_LIMIT.as_secs());
+        return Err(StoreError::UnusableServer { database: location.clone(), reason });
+    }
+    Ok((difference > CLOCK_TOLERANCE).then_some(warning))
+}
+
+/// Refuses a server with which the daemon cannot work, and returns its version and the role.
 pub(super) async fn refuse_unusable(
     location: &DatabaseLocation,
     server: &PostgresDatabase,
-) -> Result<String> {
+) -> Result<(String, String)> {
+    refuse_pooler(location, server).await?;
     let refused = |reason: String| StoreError::UnusableServer { database: location.clone(), reason };
-    let [mut one, mut other] = [connect(location, server).await?, connect(location, server).await?];
+    let mut connection = connect(location, server).await?;
     let sql = "SELECT CAST(current_setting('server_version_num') AS BIGINT), current_setting('server_version'), \
-               current_setting('server_encoding')";
-    let found: Option<(i64, String, String)> = one.first_row(sql, ()).await.opening(location)?;
-    let (number, version, encoding) = found.unwrap_or_default();
+               current_setting('server_encoding'), pg_is_in_recovery(), CAST(current_user AS TEXT)";
+    let found: Option<(i64, String, String, bool, String)> =
+        connection.first_row(sql, ()).await.opening(location)?;
+    let (number, version, encoding, is_standby, role) = found.unwrap_or_default();
     if number < OLDEST_VERSION {
         return Err(refused(format!(
             "the server is PostgreSQL {version}, and tallyd needs 14 or later: upgrade it"
@@ -72,38 +116,59 @@ pub(super) async fn refuse_unusable(
              `createdb --encoding=UTF8 --template=template0`"
         )));
     }
-    if !have_own_sessions(&mut one, &mut other).await.opening(location)? {
+    if is_standby {
         return Err(refused(
-            "a connection pooler between tallyd and the server gives each transaction another session, which \
-             breaks notifications and settings of a session: connect to the server itself, or use pool_mode = session"
+            "the server is a standby, which is read-only: let `database.url` name the primary, or promote this server"
                 .into(),
         ));
     }
-    if let Some(reason) = missing_right(&mut one, server).await.opening(location)? {
+    if let Some(reason) = missing_right(&mut connection, server).await.opening(location)? {
         return Err(refused(reason));
+    }
+    // Nothing was written.
+    drop(connection.close().await);
+    Ok((version, role))
+}
+
+/// Refuses a pooler that lends sessions of the server for transactions.
+///
+/// It sends no setting and prepares no statement, because both would stay in a session of other programs.
+pub(super) async fn refuse_pooler(location: &DatabaseLocation, server: &PostgresDatabase) -> Result<()> {
+    let options = server.bare_options().opening(location)?;
+    let mut one = options.connect().await.opening(location)?;
+    let mut other = options.connect().await.opening(location)?;
+    if !have_own_sessions(&mut one, &mut other).await.opening(location)? {
+        let reason = "a connection pooler between tallyd and the server gives each transaction another session, which \
+                      breaks notifications and settings of a session: connect to the server itself, or use \
+                      pool_mode = session";
+        return Err(StoreError::UnusableServer { database: location.clone(), reason: reason.into() });
     }
     for connection in [one, other] {
         // Nothing was written.
         drop(connection.close().await);
     }
-    Ok(version)
+    Ok(())
 }
 
-async fn connect(location: &DatabaseLocation, server: &PostgresDatabase) -> Result<Connection> {
-    let options = server.connect_options(Access::Read).opening(location)?;
-    options.connect().await.map(Connection::postgres).opening(location)
+/// Connects to read.
+pub(super) async fn connect(location: &DatabaseLocation, server: &PostgresDatabase) -> Result<Connection> {
+    let connector = server.connector(Access::Read).opening(location)?;
+    connector.connect().await.map(Connection::postgres).opening(location)
 }
 
 /// Returns false if a pooler lends the same session of the server to both connections, or changes it.
-async fn have_own_sessions(one: &mut Connection, other: &mut Connection) -> sqlx::Result<bool> {
-    const SESSION: &str = "SELECT CAST(pg_backend_pid() AS BIGINT)";
-    let first: Option<(i64,)> = one.first_row(SESSION, ()).await?;
-    // A pooler that lends sessions for transactions gives this one the session just freed.
-    other.run("BEGIN").await?;
-    let second: Option<(i64,)> = other.first_row(SESSION, ()).await?;
-    let again: Option<(i64,)> = one.first_row(SESSION, ()).await?;
-    other.run("ROLLBACK").await?;
-    Ok(first == again && first != second)
+async fn have_own_sessions(one: &mut PgConnection, other: &mut PgConnection) -> sqlx::Result<bool> {
+    let (first, second) = (session_id(one).await?, session_id(other).await?);
+    let mut have_own = first != second;
+    // A pooler lends the session freed last, or the one freed first.
+    for _ in 0..SESSION_ROUNDS {
+        have_own &= session_id(other).await? == second && session_id(one).await? == first;
+    }
+    Ok(have_own)
+}
+
+async fn session_id(connection: &mut PgConnection) -> sqlx::Result<i32> {
+    sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }
 
 /// Returns the right that the user lacks, with the remedy.
@@ -111,13 +176,12 @@ async fn missing_right(
     connection: &mut Connection,
     server: &PostgresDatabase,
 ) -> sqlx::Result<Option<String>> {
-    let sql = "SELECT CAST(current_user AS TEXT), CAST(current_database() AS TEXT), \
+    let sql = "SELECT quote_ident(current_user), quote_ident(current_database()), quote_ident(CAST($1 AS TEXT)), \
                       has_database_privilege(current_database(), 'CREATE'), \
                       (SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = $1)";
-    let found: Option<(String, String, bool, Option<bool>)> =
+    let found: Option<(String, String, String, bool, Option<bool>)> =
         connection.first_row(sql, (server.schema(),)).await?;
-    let Some((user, database, may_create, is_owner)) = found else { return Ok(None) };
-    let schema = server.schema();
+    let Some((user, database, schema, may_create, is_owner)) = found else { return Ok(None) };
     Ok(match (is_owner, may_create) {
         (Some(true), _) | (None, true) => None,
         (Some(false), _) => Some(format!(

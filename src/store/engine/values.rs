@@ -1,6 +1,5 @@
 //! Values of statements and rows of answers, for both engines.
 
-use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments as _, Encode, FromRow, Postgres, Sqlite, Type};
@@ -74,34 +73,3 @@ pub(in crate::store) trait SqlRow:
 }
 
 impl<R: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin> SqlRow for R {}
-
-/// Values of a statement whose number is known only when it runs.
-pub(in crate::store) enum StatementValues {
-    Sqlite(SqliteArguments),
-    Postgres(PgArguments),
-}
-
-impl StatementValues {
-    pub(in crate::store) fn add<'q>(&mut self, value: impl SqlValue<'q>) -> Result<(), BoxDynError> {
-        match self {
-            Self::Sqlite(values) => values.add(value),
-            Self::Postgres(values) => values.add(value),
-        }
-    }
-
-    /// Panics unless the values were begun for SQLite.
-    pub(super) fn into_sqlite(self) -> SqliteArguments {
-        match self {
-            Self::Sqlite(values) => values,
-            Self::Postgres(_) => unreachable!("the values were begun for SQLite"),
-        }
-    }
-
-    /// Panics unless the values were begun for PostgreSQL.
-    pub(super) fn into_postgres(self) -> PgArguments {
-        match self {
-            Self::Postgres(values) => values,
-            Self::Sqlite(_) => unreachable!("the values were begun for PostgreSQL"),
-        }
-    }
-}

@@ -153,9 +153,14 @@ async fn wait_for_notification(
 }
 
 pub(super) async fn listen(server: &PostgresDatabase) -> sqlx::Result<PgListener> {
+    let connector = server.connector(Access::Read)?;
+    let options = connector.options.clone();
     let one = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
-    let mut listener =
-        PgListener::connect_with(&one.connect_lazy_with(server.connect_options(Access::Read)?)).await?;
+    let one = one.after_connect(move |connection, _| {
+        let connector = connector.clone();
+        Box::pin(async move { connector.apply_settings(connection).await })
+    });
+    let mut listener = PgListener::connect_with(&one.connect_lazy_with(options)).await?;
     listener.listen(CHANNEL).await?;
     Ok(listener)
 }

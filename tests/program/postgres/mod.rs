@@ -3,14 +3,18 @@
 //! Each difference is listed with its reason; a difference that is not listed fails, and so does a listed one
 //! that no longer exists.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
 mod leadership;
 mod move_database;
+mod password;
+mod pooler;
 mod programs;
+mod refusals;
 pub(super) mod rights;
 mod server;
 mod statements;
+mod tls;
 
 use super::support::cluster::Cluster;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};

@@ -2,7 +2,7 @@
 
 use crate::support::cluster::Cluster;
 use crate::support::outsider::{Outsider, quoted};
-use crate::support::{World, replayed};
+use crate::support::{UPDATE, World, replayed};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -155,4 +155,36 @@ async fn eight_programs_queue_changes_and_each_is_seen_and_applied_once() {
 #[ignore = "takes minutes"]
 async fn eight_programs_queue_twenty_thousand_changes_and_each_is_seen_and_applied_once() {
     eight_programs(20_000).await;
+}
+
+/// Prints the times from an insertion to the arrival of its update at the platform, read of the fact included.
+/// Ignored by default: `cargo test --release --test program -- --ignored a_change_is_on_the_wire --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement: on a machine with other work it shows that work"]
+#[allow(clippy::print_stdout, reason = "a measurement prints its figures")]
+async fn a_change_is_on_the_wire_within_300_ms() {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    world.track_all().await;
+    assert!(world.once().await.is_good());
+    let levels: Vec<Level> = world.shop().await;
+    let working = world.work().await;
+    let mut program = world.outsider().await;
+    let mut waits = Vec::new();
+    for n in 0..50 {
+        let (sku, warehouse, _) = &levels[n * 7 % levels.len()];
+        let body = format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"delta":1}}"#);
+        let row = [&n.to_string(), "quantity.adjust", &body].map(quoted).join(", ");
+        let (updates, inserted_ms) = (world.calls(UPDATE), world.sandbox.core().clock().now_ms());
+        program.run(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await.unwrap();
+        let applied = format!("SELECT count(*) FROM outbox WHERE state = 'applied' AND key = '{n}'");
+        world.until("the change is applied", async |world| world.number(&applied).await == 1).await;
+        let calls = world.sandbox.logged_calls();
+        let update = calls.iter().filter(|call| call.operation == UPDATE).nth(updates).unwrap();
+        waits.push(update.started_at_ms - inserted_ms);
+    }
+    working.stop().await;
+    waits.sort_unstable();
+    println!("from the insertion to the wire: median {} ms, longest {} ms", waits[25], waits[49]);
+    assert!(waits[49] <= 300, "{waits:?}");
 }

@@ -3,18 +3,21 @@
 use crate::support::cluster::Cluster;
 use crate::support::{UPDATE, World, replayed};
 use serde_json::json;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 use tallyd::store::{DatabaseLock, Durability, PostgresDatabase, Store, StoreError};
 use tokio::process::Command;
-use tokio::time::{Duration, Instant, sleep};
+use tokio::time::{Duration, Instant, sleep, timeout};
 
-/// Runs a command with the world's configuration.
+/// Runs a command with the world's configuration; fails if it does not end.
 pub(super) async fn tallyd(world: &World, arguments: &[&str]) -> Output {
     let config = world.path.with_file_name("tallyd.toml");
     std::fs::write(&config, world.toml("")).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
     command.arg("--config").arg(&config).args(arguments).env_remove("TALLYD_TEST_ENGINE");
-    command.output().await.unwrap()
+    let done = timeout(Duration::from_secs(60), command.kill_on_drop(true).output()).await;
+    done.unwrap_or_else(|_| panic!("{arguments:?} does not end")).unwrap()
 }
 
 pub(super) fn text(bytes: &[u8]) -> String {
@@ -87,6 +90,7 @@ async fn check_shows_the_server_and_no_password() {
     assert!(shown.contains("no schema yet: nothing is tracked"), "{shown}");
     assert!(shown.contains("is noticed at once, by its notification"), "{shown}");
     assert!(!shown.contains("not-to-be-shown"), "{shown}");
+    assert!(shown.contains(", as role tallyd;"), "{shown}");
     let status = tallyd(&world, &["status"]).await;
     assert_eq!(status.status.code(), Some(1));
     assert!(text(&status.stderr).contains("there is no database at postgres://"), "{}", text(&status.stderr));
@@ -133,6 +137,62 @@ async fn a_server_that_cannot_serve_is_refused_with_the_remedy() {
     let error = Store::open(&of_missing(&path), &lock).await.unwrap_err();
     assert!(error.delays_start(), "{error}");
     assert!(error.to_string().contains("check that the server runs"), "{away}: {error}");
+}
+
+#[tokio::test]
+async fn a_password_file_that_others_can_read_is_warned_of() {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    let file = world.path.with_file_name("database-password");
+    std::fs::write(&file, "word").unwrap();
+    let warning = format!("{} can be read by others than its owner; chmod 0400 it", file.display());
+    for (mode, warns) in [(0o644, true), (0o640, true), (0o400, false)] {
+        std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        for arguments in [&["check"][..], &["run", "--once"]] {
+            let done = tallyd(&world, arguments).await;
+            let shown = text(&done.stdout) + &text(&done.stderr);
+            assert!(done.status.success(), "{shown}");
+            assert_eq!(shown.contains(&warning), warns, "{mode:o} {arguments:?}: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_schema_may_have_the_name_of_a_keyword() {
+    let Some(cluster) = Cluster::start() else { return };
+    for schema in ["user", "order", "_1"] {
+        let world = World::on_server(&cluster, schema).await;
+        world.track_all().await;
+        assert!(world.once().await.is_good());
+        let done = tallyd(&world, &["check"]).await;
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        let sql = format!("SELECT count(*) > 0 FROM \"{schema}\".stock");
+        assert_eq!(cluster.sql(&sql), ["t"]);
+    }
+}
+
+#[tokio::test]
+async fn status_of_a_database_that_moved_names_its_new_place() {
+    let Some(cluster) = Cluster::start() else { return };
+    let mut world = World::on_server(&cluster, "north").await;
+    let there = std::mem::replace(&mut world.location, world.path.clone().into());
+    world.make().await;
+    let url = cluster.url();
+    let path = world.path.display().to_string();
+    let moved = world.toml("").replace("[database]\n", "[database]\nschema = \"north\"\n");
+    let config = world.path.with_file_name("move.toml");
+    std::fs::write(&config, moved).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    let command = command.arg("--config").arg(&config).args(["move", "--from", &path, "--to", &url]);
+    let done = command.output().await.unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    for arguments in [&["status"][..], &["status", "--json"], &["check"], &["run"]] {
+        let done = tallyd(&world, arguments).await;
+        let why = text(&done.stderr);
+        assert!(why.contains(&format!("moved to {there}")), "{arguments:?}: {}{why}", text(&done.stdout));
+        assert_eq!(done.status.code(), Some(2), "{why}");
+    }
+    assert!(tallyd(&world, &["stock"]).await.status.success(), "the side left behind can be read");
 }
 
 /// Returns a location at which no server answers.

@@ -13,10 +13,6 @@ use crate::schedule::feasibility::{self, JobAllotment, JobDemand};
 use crate::store::{DatabaseLocation, ServerReport, Store, StoreError};
 use clap::Args;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Difference of the clocks that does no harm.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CheckArgs {
@@ -36,6 +32,9 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
     .join("\n");
     let keys = config.service.keys.read_keys();
     let mut code = 0;
+    if let Some(warning) = config.database.password_warning() {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
     match &keys {
         Ok(keys) => keys.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n"))),
         Err(error) => {
@@ -84,19 +83,16 @@ fn settings_text(config: &Config) -> String {
 /// Checks the database server.
 async fn server_text(location: &DatabaseLocation, context: &CliContext) -> Result<String, CommandFailure> {
     let Some(report) = location.check_server(&context.clock()).await? else { return Ok(String::new()) };
-    let ServerReport { version, clock_difference, is_notifying } = report;
+    let ServerReport { version, role, clock_warning, is_notifying } = report;
     let noticed = match is_notifying {
         true => "at once, by its notification",
         false => "within 250 ms, because no notification arrives",
     };
-    let mut text =
-        format!("server    PostgreSQL {version}; a change of another program is noticed {noticed}\n");
-    if clock_difference > CLOCK_TOLERANCE {
-        text.push_str(&format!(
-            "warning: the clocks of the server and of this host differ by {}; set both by NTP, because a count is \
-             compared with the time of a read\n",
-            format_elapsed(clock_difference)
-        ));
+    let mut text = format!(
+        "server    PostgreSQL {version}, as role {role}; a change of another program is noticed {noticed}\n"
+    );
+    if let Some(warning) = clock_warning {
+        text.push_str(&format!("warning: {warning}\n"));
     }
     Ok(text)
 }

@@ -46,6 +46,7 @@ impl StatusReport {
             }
             store => store?,
         };
+        store.refuse_moved().await?;
         let leader = store.leader().await?;
         if let Some(leader) = &leader {
             inputs.daemon = if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning };

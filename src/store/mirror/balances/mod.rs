@@ -17,6 +17,7 @@ pub(in crate::store) mod unchanged;
 use super::readback::WriteJudgement;
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Sku};
+use crate::store::engine::bulk::BulkValue::{Flag, Integer, Text};
 use crate::store::engine::bulk::{BulkInsert, RowConflicts, shared_text};
 use crate::store::engine::error::SqlContext;
 use crate::store::{MismatchRow, Result, WriteTransaction};
@@ -51,9 +52,8 @@ pub struct BalancesRecorded {
 
 /// Insertion of products. New ones get the read batch of their page, known ones later. A SKU
 /// that now belongs to another product loses its type.
-static PRODUCT_INSERT: BulkInsert = BulkInsert {
+static PRODUCT_INSERT: BulkInsert<7> = BulkInsert {
     target: "product (read_batch_id, id, sku, case_key, product_id, upc, total, digest)",
-    columns: 7,
     conflict_clause: "ON CONFLICT (id) DO UPDATE SET \
                type = CASE WHEN product.product_id <> excluded.product_id THEN NULL ELSE product.type END, \
                type_exchange_id = CASE WHEN product.product_id <> excluded.product_id THEN NULL \
@@ -72,9 +72,8 @@ static PRODUCT_INSERT: BulkInsert = BulkInsert {
     statements: OnceLock::new(),
 };
 
-static STOCK_LEVEL_INSERT: BulkInsert = BulkInsert {
+static STOCK_LEVEL_INSERT: BulkInsert<6> = BulkInsert {
     target: "balance (since_ms, product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync)",
-    columns: 6,
     conflict_clause: "ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
@@ -154,14 +153,16 @@ impl WriteTransaction {
     async fn products_write(&mut self, rows: &[ProductWrite<'_>], batch: Option<i64>) -> Result<()> {
         let are =
             if rows.iter().all(|row| row.is_new) { RowConflicts::Impossible } else { RowConflicts::Possible };
-        let done = PRODUCT_INSERT.insert_rows(&mut self.tx, batch, (rows, are), |row, bound| {
-            bound.add(row.id)?;
-            bound.add(shared_text(row.fact.sku.as_str()))?;
-            bound.add(shared_text(&row.fact.sku.case_key()))?;
-            bound.add(row.fact.product_id)?;
-            bound.add(row.fact.upc.as_deref().map(shared_text))?;
-            bound.add(row.fact.total)?;
-            bound.add(row.digest)
+        let done = PRODUCT_INSERT.insert_rows(&mut self.tx, batch, (rows, are), |row| {
+            [
+                Integer(Some(row.id)),
+                Text(Some(shared_text(row.fact.sku.as_str()))),
+                Text(Some(shared_text(&row.fact.sku.case_key()))),
+                Integer(row.fact.product_id),
+                Text(row.fact.upc.as_deref().map(shared_text)),
+                Integer(row.fact.total),
+                Integer(row.digest),
+            ]
         });
         done.await.map(drop).context("record products")
     }
@@ -271,19 +272,17 @@ impl WriteTransaction {
         } else {
             RowConflicts::Possible
         };
-        let done = STOCK_LEVEL_INSERT.insert_rows(
-            &mut self.tx,
-            Some(page.observed_at.0),
-            (&facts, are),
-            |(id, level), bound| {
-                bound.add(*id)?;
-                bound.add(level.warehouse_id.0)?;
-                bound.add(level.quantity.0)?;
-                bound.add(level.warehouse_sku.as_deref().map(shared_text))?;
-                bound.add(level.is_active)?;
-                bound.add(level.include_in_sync)
-            },
-        );
+        let first = Some(page.observed_at.0);
+        let done = STOCK_LEVEL_INSERT.insert_rows(&mut self.tx, first, (&facts, are), |(id, level)| {
+            [
+                Integer(Some(*id)),
+                Integer(Some(level.warehouse_id.0)),
+                Integer(Some(level.quantity.0)),
+                Text(level.warehouse_sku.as_deref().map(shared_text)),
+                Flag(level.is_active),
+                Flag(level.include_in_sync),
+            ]
+        });
         done.await.context("record balances")
     }
 
