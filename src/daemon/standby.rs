@@ -79,7 +79,7 @@ impl LeaderWatch {
     }
 }
 
-/// One look at the leader's row.
+/// Result of a look at the leader's row.
 enum Look {
     Led(LeaderRow),
     /// Session that this process leads with, the row before, and the last sign of life of the leader in it.
