@@ -191,7 +191,15 @@ impl Store {
         match &mut *writer {
             Connection::Sqlite(writer) => migrations.run_direct(None, writer, false).await.map_err(failed),
             Connection::Postgres(server) => {
-                migrations.run_direct(None, &mut server.connection, false).await.map_err(failed)
+                let server = &mut server.connection;
+                let lock = "SELECT pg_advisory_lock(hashtextextended('tallyd ' || current_schema(), 0))";
+                let unlock = "SELECT pg_advisory_unlock(hashtextextended('tallyd ' || current_schema(), 0))";
+                let locked = sqlx::query(lock).execute(&mut *server).await;
+                locked.map_err(|error| failed(error.into()))?;
+                let migrated = migrations.run_direct(None, &mut *server, false).await;
+                // If this fails, the connection is lost, and the lock with it.
+                drop(sqlx::query(unlock).execute(server).await);
+                migrated.map_err(failed)
             }
         }
     }

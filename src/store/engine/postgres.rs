@@ -4,7 +4,11 @@ use sqlx::migrate::Migrator;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(super) static MIGRATIONS: Migrator = sqlx_macros::migrate!("migrations/postgres");
+/// Without the lock of sqlx, which would be one for all schemas of the server's database ([`Store::migrate`]).
+///
+/// [`Store::migrate`]: crate::store::Store::migrate
+pub(super) static MIGRATIONS: Migrator =
+    Migrator { locking: false, ..sqlx_macros::migrate!("migrations/postgres") };
 
 /// A statement in PostgreSQL's words.
 pub(super) struct Statement {

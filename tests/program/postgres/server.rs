@@ -1,6 +1,7 @@
 //! A daemon whose database is on a server: the checks before its use, lost connections, a server that is away.
 
 use crate::support::cluster::Cluster;
+use crate::support::outsider::Outsider;
 use crate::support::{UPDATE, World, replayed};
 use serde_json::json;
 use std::fs::Permissions;
@@ -193,6 +194,31 @@ async fn status_of_a_database_that_moved_names_its_new_place() {
         assert_eq!(done.status.code(), Some(2), "{why}");
     }
     assert!(tallyd(&world, &["stock"]).await.status.success(), "the side left behind can be read");
+}
+
+#[tokio::test]
+async fn a_schema_is_made_while_that_of_another_account_waits() {
+    let Some(cluster) = Cluster::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let open = async |schema: &str| {
+        let location = cluster.location(schema, &dir.path().join(schema));
+        let lock = DatabaseLock::acquire(location.path()).unwrap();
+        Store::open(location, &lock).await.map(drop)
+    };
+    open("north").await.unwrap();
+    let mut program = Outsider::at(&cluster.location("north", &dir.path().join("north"))).await;
+    program.run("BEGIN; LOCK TABLE _sqlx_migrations").await.unwrap();
+    let others = async {
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        while cluster.sql(waits) != ["1"] {
+            sleep(Duration::from_millis(20)).await;
+        }
+        let opened = open("south").await;
+        program.run("ROLLBACK").await.unwrap();
+        opened.unwrap();
+    };
+    let (waited, ()) = tokio::join!(open("north"), others);
+    waited.unwrap();
 }
 
 /// Returns a location at which no server answers.
