@@ -5,7 +5,7 @@ use super::error::SqlContext;
 use super::files::with_suffix;
 use super::location::DatabaseLocation;
 use super::postgres;
-use crate::store::{Result, StoreError};
+use crate::store::{Result, Store, StoreError};
 use sqlx::ConnectOptions as _;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -40,8 +40,33 @@ pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<
     })
 }
 
+impl Store {
+    /// Brings the schema up to date.
+    pub async fn migrate(&self) -> Result<()> {
+        let failed = |source| StoreError::Migrate { database: self.location().clone(), source };
+        let mut writer = self.writer.acquire().await.map_err(|error| failed(error.into()))?;
+        let migrations = of_engine(&writer);
+        // `run` takes a connection or a pool by a trait with which the compiler cannot prove the future
+        // `Send`.
+        match &mut *writer {
+            Connection::Sqlite(writer) => migrations.run_direct(None, writer, false).await.map_err(failed),
+            Connection::Postgres(server) => {
+                let server = &mut server.connection;
+                let lock = "SELECT pg_advisory_lock(hashtextextended('tallyd ' || current_schema(), 0))";
+                let unlock = "SELECT pg_advisory_unlock(hashtextextended('tallyd ' || current_schema(), 0))";
+                let locked = sqlx::query(lock).execute(&mut *server).await;
+                locked.map_err(|error| failed(error.into()))?;
+                let migrated = migrations.run_direct(None, &mut *server, false).await;
+                // If this fails, the connection is lost, and the lock with it.
+                drop(sqlx::query(unlock).execute(server).await);
+                migrated.map_err(failed)
+            }
+        }
+    }
+}
+
 /// Returns the migrations of the connection's engine.
-pub(super) fn of_engine(connection: &Connection) -> &'static Migrator {
+fn of_engine(connection: &Connection) -> &'static Migrator {
     match connection {
         Connection::Sqlite(_) => &MIGRATIONS,
         Connection::Postgres(_) => &postgres::MIGRATIONS,

@@ -4,9 +4,8 @@ use sqlx::migrate::Migrator;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Without the lock of sqlx, which would be one for all schemas of the server's database ([`Store::migrate`]).
-///
-/// [`Store::migrate`]: crate::store::Store::migrate
+/// Migrations without the lock of sqlx, which would be one for all schemas of the server's database. `migrate` in
+/// `migrations.rs` takes one for each schema.
 pub(super) static MIGRATIONS: Migrator =
     Migrator { locking: false, ..sqlx_macros::migrate!("migrations/postgres") };
 
