@@ -88,8 +88,8 @@ impl Store {
                    FROM (SELECT id, operation, answered_moment, session_id, status, verdict, ended FROM exchange \
                          ORDER BY id DESC LIMIT $2) e \
                    CROSS JOIN session s WHERE s.id = e.session_id ORDER BY e.id DESC";
-        let rows: Vec<(String, Option<i64>, bool, Option<bool>, Option<Position>)> =
-            self.fetch_all(sql, (boot_id, i64::from(limit)), "read the last calls").await?;
+        type Row = (String, Option<i64>, bool, Option<bool>, Option<Position>);
+        let rows: Vec<Row> = self.fetch_all(sql, (boot_id, i64::from(limit)), "read the last calls").await?;
         let known = rows.into_iter().filter_map(|(operation, answered, is_same_boot, given_up, ended)| {
             Some(UsedReservation {
                 operation: operation.parse().ok()?,
