@@ -98,7 +98,7 @@ struct Candidate<'a> {
     /// Leader whom the last message named; `None` before the first one.
     stands_by_for: Option<Option<i64>>,
     metrics_written: Option<Moment>,
-    compares_clocks: bool,
+    is_real_time: bool,
 }
 
 impl Candidate<'_> {
@@ -123,7 +123,7 @@ impl Candidate<'_> {
 
     /// Warns of clocks that differ, and refuses to lead if they differ by too much.
     async fn check_clocks(&self) -> Result<(), StoreError> {
-        if self.compares_clocks
+        if self.is_real_time
             && let Some(warning) = self.store.check_clocks(self.clock).await?
         {
             tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
@@ -180,7 +180,7 @@ impl Lead {
             looks: Looks::default(),
             stands_by_for: None,
             metrics_written: None,
-            compares_clocks: options.compares_clocks,
+            is_real_time: options.is_real_time,
         };
         let stands_by = options.stands_by;
         loop {
@@ -258,15 +258,13 @@ fn host_name() -> String {
     Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
 }
 
-/// Heartbeat of a leader, ended on drop.
+/// Heartbeat of a leader, ended on drop; by default there is none.
+#[derive(Default)]
 pub(super) struct LeaderHeartbeat(Option<JoinHandle<StoreError>>);
 
 impl LeaderHeartbeat {
-    /// Begins to beat; for a file it does nothing.
+    /// Begins to beat.
     pub(super) fn start(store: &Store, takeover_after: Duration, clock: &Arc<dyn Clock>) -> Self {
-        if store.location().server().is_none() {
-            return Self(None);
-        }
         let (store, clock) = (store.clone(), Arc::clone(clock));
         let interval = HEARTBEAT_INTERVAL.min(takeover_after / 3);
         Self(Some(tokio::spawn(async move {
@@ -282,7 +280,7 @@ impl LeaderHeartbeat {
         })))
     }
 
-    /// Waits until this process no longer leads; for ever on a file.
+    /// Waits until this process no longer leads; for ever without a heartbeat.
     pub(super) async fn wait_for_loss(&mut self) -> StoreError {
         let Self(Some(beating)) = self else { return pending().await };
         match super::join_result(beating.await) {

@@ -80,7 +80,7 @@ impl Daemon {
         let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
         let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config), &keys)?);
         let keyed = Some(Arc::clone(&transport));
-        let options = StoreOptions { compares_clocks: true, ..options };
+        let options = StoreOptions { is_real_time: true, ..options };
         Self::start_with_transport(config, clock, transport, keyed, options).await
     }
 
@@ -273,7 +273,10 @@ async fn open_database(
 ) -> Result<OpenedDatabase, StartError> {
     let store = Store::open_to_lead(config.database.location()?, lock, options.clone()).await?;
     let lead = Lead::take(&store, lock, config, &**clock, &options).await?;
-    let heartbeat = LeaderHeartbeat::start(&store, config.database.takeover_after, clock);
+    let heartbeat = match options.is_real_time && lead.is_some() {
+        true => LeaderHeartbeat::start(&store, config.database.takeover_after, clock),
+        false => LeaderHeartbeat::default(),
+    };
     store.migrate().await?;
     let host = match machine_id() {
         Some(id) => Some(store.account_binding().await?.host_digest(&id)),

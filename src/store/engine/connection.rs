@@ -214,8 +214,9 @@ pub struct StoreOptions {
     pub retries_forever: bool,
     /// True if a start waits while the daemon of another host leads.
     pub stands_by: bool,
-    /// True if the clocks of the server and of this host must agree. A simulation's time is not the server's.
-    pub compares_clocks: bool,
+    /// True if time is that of this host: its clock must agree with the server's, and a leader beats. A simulation
+    /// has a time of its own.
+    pub is_real_time: bool,
 }
 
 impl Default for StoreOptions {
@@ -226,7 +227,7 @@ impl Default for StoreOptions {
             is_single: false,
             retries_forever: false,
             stands_by: false,
-            compares_clocks: false,
+            is_real_time: false,
         }
     }
 }
