@@ -30,12 +30,11 @@ pub(super) async fn collect_metrics(
     let used = store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?;
     let counts = store.mirror_counts().await?;
     let mut page = MetricsPage::begin(now, true);
-    if let Some(leader) = store.leader().await? {
-        let standbys = i64::try_from(store.standbys().await?.len()).unwrap_or(i64::MAX);
-        page.write_gauge("tallyd_standbys", "Hosts that stand by.", standbys);
-        let help = "Duration of the last takeover; 0 if no other daemon led before.";
-        page.write_gauge("tallyd_takeover_milliseconds", help, leader.takeover_ms.unwrap_or(0));
-    }
+    let standbys = i64::try_from(store.standbys().await?.len()).unwrap_or(i64::MAX);
+    page.write_gauge("tallyd_standbys", "Hosts that stand by.", standbys);
+    let takeover_ms = store.leader().await?.and_then(|leader| leader.takeover_ms);
+    let help = "Duration of the last takeover; 0 if no other daemon led before.";
+    page.write_gauge("tallyd_takeover_milliseconds", help, takeover_ms.unwrap_or(0));
     page.write_jobs(health);
     let calls = used.iter().map(|(lane, calls, _)| (lane.as_str(), *calls));
     page.write_samples("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", "lane", calls);

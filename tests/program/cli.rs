@@ -94,7 +94,10 @@ async fn an_operators_first_hour() {
     let status = desk.json(&["status", "--json"]).await;
     assert_eq!(
         fields(&status),
-        ["budget", "findings", "jobs", "journal", "mirror", "outbox", "troubles", "well"]
+        [
+            "budget", "findings", "jobs", "journal", "leader", "mirror", "outbox", "standbys", "troubles",
+            "well"
+        ]
     );
     let runs = desk.json(&["job", "list", "--kind", "push", "--json"]).await;
     let run = runs[0]["id"].to_string();

@@ -4,7 +4,7 @@
 //! for each other. Round trips to the connection's thread dominate the cost of a small statement. With the
 //! pool, a transaction of one statement took twice the time and a read three times (`docs/performance.md`).
 
-use super::error::{commit_unknown, is_connection_lost, is_read_only};
+use super::error::{commit_unknown, is_connection_lost, is_read_only, was_never_run};
 use super::leadership::Fence;
 use super::postgres;
 use super::postgres_database::PostgresConnector;
@@ -44,7 +44,8 @@ impl ServerConnection {
             let is_lost = is_connection_lost(&error);
             // A primary that became a standby keeps the connections of readers.
             self.is_lost |= is_lost || is_read_only(&error);
-            if is_lost && statement.ends_with("COMMIT") { commit_unknown(error) } else { error }
+            let may_be_made = is_lost && statement.ends_with("COMMIT") && !was_never_run(&error);
+            if may_be_made { commit_unknown(error) } else { error }
         })
     }
 }

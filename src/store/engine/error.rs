@@ -299,6 +299,16 @@ pub(super) fn is_connection_lost(error: &sqlx::Error) -> bool {
     matches!(failure(error), Some(Failure::Lost | Failure::Untrusted))
 }
 
+/// Returns true if the server ran nothing of the message that failed: the message was not sent in full, or it came
+/// after the end of a session that was idle in a transaction.
+pub(super) fn was_never_run(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(error) => error.kind() == ErrorKind::BrokenPipe,
+        sqlx::Error::Database(refusal) => refusal.code().is_some_and(|code| code == "25P03"),
+        _ => false,
+    }
+}
+
 /// Returns true if the server takes no writes.
 pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     failure(error) == Some(Failure::ReadOnly)

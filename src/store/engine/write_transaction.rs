@@ -52,16 +52,19 @@ impl WriteTransaction {
 
     /// Allows pauses between statements. Otherwise a server ends the transaction after 10 s without one.
     ///
-    /// The heartbeat waits for the transaction, which therefore is one itself: a standby that waited for it does
-    /// not take the lead.
+    /// A leader's heartbeat waits for the transaction, which therefore is one itself: a standby that waited for it
+    /// does not take the lead.
     pub async fn allow_pauses(&mut self) -> Result<()> {
-        match *self.tx {
-            Connection::Sqlite(_) => Ok(()),
-            Connection::Postgres(_) => {
-                let sql = "SET LOCAL idle_in_transaction_session_timeout = 0; \
-                           UPDATE journal_sequence SET heartbeat = heartbeat + 1";
-                self.tx.run(sql).await.context("allow pauses in a transaction")
+        const ACTION: &str = "allow pauses in a transaction";
+        if !self.is_on_server() {
+            return Ok(());
+        }
+        self.execute("SET LOCAL idle_in_transaction_session_timeout = 0", (), ACTION).await?;
+        match self.leading_session() {
+            Some(_) => {
+                self.execute("UPDATE journal_sequence SET heartbeat = heartbeat + 1", (), ACTION).await
             }
+            None => Ok(()),
         }
     }
 
