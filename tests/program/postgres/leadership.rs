@@ -18,9 +18,9 @@ use tokio::time::{Duration, Instant, timeout};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Host with a daemon that runs.
-struct Host {
-    config: PathBuf,
-    child: Child,
+pub(super) struct Host {
+    pub(super) config: PathBuf,
+    pub(super) child: Child,
     /// Lines of its log so far.
     log: watch::Receiver<Vec<Value>>,
 }
@@ -41,11 +41,19 @@ async fn run(config: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 
 /// Writes the configuration of a host of its own and returns its path.
 fn configure(world: &World, name: &str) -> PathBuf {
+    write_config(
+        world,
+        name,
+        &world.toml("").replace("[database]\n", "[database]\ntakeover_after = \"5s\"\n"),
+    )
+}
+
+/// Writes a configuration of a world for a host of its own and returns its path.
+pub(super) fn write_config(world: &World, name: &str, config: &str) -> PathBuf {
     let folder = world.path.with_file_name(name);
     std::fs::create_dir_all(&folder).unwrap();
     let (path, own) = (world.path.to_str().unwrap(), folder.join("tallyd.db"));
-    let config = world.toml("").replace(path, own.to_str().unwrap());
-    let config = config.replace("[database]\n", "[database]\ntakeover_after = \"5s\"\n");
+    let config = config.replace(path, own.to_str().unwrap());
     let file = folder.join("tallyd.toml");
     std::fs::write(&file, format!("{config}[log]\nformat = \"json\"\n")).unwrap();
     file
@@ -54,7 +62,11 @@ fn configure(world: &World, name: &str) -> PathBuf {
 impl Host {
     /// Starts the daemon of a host.
     fn start(world: &World, name: &str) -> Self {
-        let config = configure(world, name);
+        Self::start_with(configure(world, name))
+    }
+
+    /// Starts the daemon of a configuration.
+    pub(super) fn start_with(config: PathBuf) -> Self {
         let mut child =
             command(&config, &["run"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (lines, log) = watch::channel(Vec::new());
@@ -65,7 +77,7 @@ impl Host {
     }
 
     /// Waits for a log line with this event, and returns it.
-    async fn until(&mut self, event: &str) -> Value {
+    pub(super) async fn until(&mut self, event: &str) -> Value {
         let found = |lines: &Vec<Value>| lines.iter().any(|line| line["event"] == event);
         // Both a time-out and the end of the log lead to the panic.
         let _ = timeout(PATIENCE, self.log.wait_for(found)).await;
@@ -74,17 +86,17 @@ impl Host {
         line.unwrap_or_else(|| panic!("{event} is not logged: {lines:#?}")).clone()
     }
 
-    fn has_logged(&self, event: &str) -> bool {
+    pub(super) fn has_logged(&self, event: &str) -> bool {
         self.log.borrow().iter().any(|line| line["event"] == event)
     }
 
-    async fn signal(&self, signal: &str) {
+    pub(super) async fn signal(&self, signal: &str) {
         let id = self.child.id().unwrap().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().await.unwrap().success());
     }
 
     /// Waits for the end of the daemon and returns its exit code.
-    async fn ended(&mut self) -> Option<i32> {
+    pub(super) async fn ended(&mut self) -> Option<i32> {
         timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap().code()
     }
 
@@ -106,10 +118,15 @@ async fn read_lines(from: impl tokio::io::AsyncRead + Unpin, to: watch::Sender<V
 /// Returns a world with tracked SKUs on a server, and a stock level with room.
 async fn begin(cluster: &Cluster) -> (World, (String, i64, i64)) {
     let world = World::on_server(cluster, "north").await;
-    world.track_all().await;
-    assert!(world.once().await.is_good());
+    fill(&world).await;
     let level = world.shop().await.into_iter().find(|level| level.2 >= 50).unwrap();
     (world, level)
+}
+
+/// Tracks all SKUs of a world and reads them.
+pub(super) async fn fill(world: &World) {
+    world.track_all().await;
+    assert!(world.once().await.is_good());
 }
 
 /// Queues an adjustment by 1 and waits until it is applied.
@@ -163,8 +180,9 @@ async fn a_standby_takes_over_from_a_killed_leader_and_a_killed_leader_from_itse
     again.signal("-KILL").await;
     again.ended().await;
     let died = Instant::now();
-    other.until("daemon.ready").await;
+    other.until("lead.taken").await;
     assert!(died.elapsed() < Duration::from_secs(5 + 3), "{:?}", died.elapsed());
+    other.until("daemon.ready").await;
     adjust(&world, &level, "after").await;
     let status = other.json(&["status"]).await;
     assert!(status["leader"]["takeover_ms"].as_i64().unwrap() >= 5_000, "{status}");
@@ -187,7 +205,7 @@ async fn a_leader_that_was_replaced_while_it_was_paused_commits_nothing_and_ends
     adjust(&world, &level, "while paused").await;
     one.signal("-CONT").await;
     assert_eq!(one.ended().await, Some(1), "systemd starts it anew, and it stands by");
-    assert!(one.has_logged("lead.lost"));
+    one.until("lead.lost").await;
     adjust(&world, &level, "after").await;
     assert_eq!(world.number("SELECT max(id) FROM session").await, session);
     let late = format!(
@@ -256,10 +274,10 @@ async fn a_server_that_went_back_ends_the_leader_and_holds_what_may_have_been_se
     cluster.copy_data("replica with lag", "data");
     cluster.start_server();
     assert_eq!(one.ended().await, Some(1));
-    assert!(one.has_logged("lead.lost"));
+    one.until("lead.lost").await;
     let mut again = Host::start(&world, "one");
     again.until("daemon.ready").await;
-    assert!(again.has_logged("database.restored"));
+    again.until("database.restored").await;
     assert_eq!(world.fate("sent").await.0, "held");
     assert_eq!(world.shop_level(&level.0, level.1).await, level.2 + 1);
 }

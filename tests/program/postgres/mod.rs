@@ -14,6 +14,7 @@ mod refusals;
 pub(super) mod rights;
 mod server;
 mod statements;
+mod takeover;
 mod tls;
 
 use super::support::cluster::Cluster;
