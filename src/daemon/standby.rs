@@ -11,7 +11,7 @@ use super::start_error::{StartError, check_attempt};
 use super::systemd;
 use crate::config::Config;
 use crate::model::{Clock, Moment, Position};
-use crate::store::{DatabaseLock, LeaderRow, LockError, Store, StoreError, StoreOptions};
+use crate::store::{DaemonName, DatabaseLock, LeaderRow, LockError, Store, StoreError, StoreOptions};
 use crate::telemetry::event;
 use std::collections::VecDeque;
 use std::future::pending;
@@ -91,8 +91,7 @@ struct Candidate<'a> {
     store: &'a Store,
     config: &'a Config,
     clock: &'a dyn Clock,
-    instance_id: String,
-    host_name: String,
+    name: DaemonName,
     watch: LeaderWatch,
     looks: Looks,
     /// Leader whom the last message named; `None` before the first one.
@@ -109,13 +108,14 @@ impl Candidate<'_> {
         let ended = self.clock.moment();
         self.looks.note(ended, Position(row.position));
         let still = self.watch.look(&row, begun, ended);
-        let is_own = (row.instance_id.as_ref(), row.host_name.as_ref())
-            == (Some(&self.instance_id), Some(&self.host_name));
-        if row.session_id.is_some() && !is_own && still < self.config.database.takeover_after {
+        if row.session_id.is_some()
+            && !row.is_named(&self.name)
+            && still < self.config.database.takeover_after
+        {
             return Ok(Look::Led(row));
         }
         self.check_clocks().await?;
-        Ok(match self.store.take_lead(&row, &self.instance_id, &self.host_name).await? {
+        Ok(match self.store.take_lead(&row, &self.name).await? {
             Some(session_id) => Look::Taken(session_id, row, ended.minus(still)),
             None => Look::Led(row),
         })
@@ -134,7 +134,7 @@ impl Candidate<'_> {
     /// Shows operators, systemd and the service that reads the metrics that this process stands by.
     async fn show(&mut self, row: &LeaderRow) -> Result<(), StoreError> {
         if self.stands_by_for != Some(row.session_id) {
-            self.store.show_standby(Some(&self.host_name)).await?;
+            self.store.show_standby(Some(&self.name.host_name)).await?;
             self.check_clocks().await?;
             let leader = leader_name(row);
             tracing::info!(
@@ -174,8 +174,7 @@ impl Lead {
             store,
             config,
             clock,
-            instance_id: lock.instance_id().map_err(|source| lock_error(store, source))?,
-            host_name: host_name(),
+            name: DaemonName::from_lock(lock).map_err(|source| lock_error(store, source))?,
             watch: LeaderWatch::default(),
             looks: Looks::default(),
             stands_by_for: None,
@@ -250,12 +249,6 @@ fn log_taken(session: i64, before: &LeaderRow, silent: Option<Duration>) {
 
 fn lock_error(store: &Store, source: std::io::Error) -> StartError {
     LockError::File { path: store.path().to_owned(), source }.into()
-}
-
-/// Returns the name of this host, as the kernel knows it.
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
 }
 
 /// Heartbeat of a leader, ended on drop; by default there is none.

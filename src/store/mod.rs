@@ -40,7 +40,7 @@ pub use engine::common_rows::ReplacedText;
 pub use engine::connection::{CommitHook, StoreOptions};
 pub use engine::error::{Result, StoreError};
 pub use engine::files::FileId;
-pub use engine::leadership::LeaderRow;
+pub use engine::leadership::{DaemonName, LeaderRow};
 pub use engine::location::DatabaseLocation;
 pub use engine::lock::{DatabaseLock, LockError, LockState};
 pub use engine::lossy_text::LossyText;

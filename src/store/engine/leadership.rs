@@ -5,6 +5,7 @@
 //! clock decides that. A file has one host, whose lock is enough, so nothing here applies to it.
 
 use super::error::{SqlContext, fenced};
+use super::lock::DatabaseLock;
 use super::open::Store;
 use super::watch;
 use super::write_transaction::WriteTransaction;
@@ -12,6 +13,8 @@ use crate::model::Position;
 use crate::model::time::whole_millis;
 use crate::store::{Result, StoreError};
 use sqlx_macros::FromRow;
+use std::io;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -39,6 +42,40 @@ pub struct LeaderRow {
     pub began_ms: Option<i64>,
     /// Duration of the last takeover in milliseconds.
     pub takeover_ms: Option<i64>,
+}
+
+/// Name of the daemons of one lock file, of which at most one runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaemonName {
+    /// Name of the lock file.
+    pub instance_id: String,
+    /// Name of the host, as its kernel knows it.
+    pub host_name: String,
+}
+
+impl DaemonName {
+    /// Returns the name of the daemon that holds a lock.
+    ///
+    /// # Errors
+    /// Fails if the lock file cannot be read or written.
+    pub fn from_lock(lock: &DatabaseLock) -> io::Result<Self> {
+        Ok(Self { instance_id: lock.instance_id()?, host_name: host_name() })
+    }
+
+    /// Returns the name of the daemon of a database; `None` if none ran on this host.
+    ///
+    /// # Errors
+    /// Fails if the lock file cannot be read.
+    pub fn of_database(path: &Path) -> io::Result<Option<Self>> {
+        let instance_id = DatabaseLock::read_instance_id(path)?;
+        Ok(instance_id.map(|instance_id| Self { instance_id, host_name: host_name() }))
+    }
+}
+
+/// Returns the name of this host, as the kernel knows it.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
 }
 
 /// Session that this process leads with, and the last position that it saw committed. Empty while it does not lead.
@@ -91,13 +128,25 @@ impl Store {
     /// Returns who leads; `None` for a file.
     pub async fn leader(&self) -> Result<Option<LeaderRow>> {
         match self.is_shared() {
-            true => self.look_at_leader().await.map(Some),
+            true => self.read_leader().await.map(Some),
             false => Ok(None),
         }
     }
 
-    /// Returns who leads the schema of a server; a server that is slow counts as one that does not answer.
+    /// Returns who leads the schema of a server, and notes the position that this host saw. A server that went back
+    /// is known by it.
     pub async fn look_at_leader(&self) -> Result<LeaderRow> {
+        let row = self.read_leader().await?;
+        if let Some(file) = &self.position_file
+            && file.read_position().is_none_or(|noted| noted.0 < row.position)
+        {
+            file.write_position(Position(row.position));
+        }
+        Ok(row)
+    }
+
+    /// Reads the leader's row; a server that is slow counts as one that does not answer.
+    async fn read_leader(&self) -> Result<LeaderRow> {
         const ACTION: &str = "read which tallyd leads";
         let sql = concat!(
             "SELECT j.session_id, j.heartbeat, ",
@@ -113,24 +162,12 @@ impl Store {
                 return Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())).context(ACTION);
             }
         };
-        let row: LeaderRow = read.ok_or(sqlx::Error::RowNotFound).context(ACTION)?;
-        // A server that went back is known by the position that this host saw.
-        if let Some(file) = &self.position_file
-            && file.read_position().is_none_or(|noted| noted.0 < row.position)
-        {
-            file.write_position(Position(row.position));
-        }
-        Ok(row)
+        read.ok_or(sqlx::Error::RowNotFound).context(ACTION)
     }
 
     /// Leads from now on, if the row is still as it was `seen`; the leader before commits nothing more.
     /// Returns the id of the session to begin.
-    pub async fn take_lead(
-        &self,
-        seen: &LeaderRow,
-        instance_id: &str,
-        host_name: &str,
-    ) -> Result<Option<i64>> {
+    pub async fn take_lead(&self, seen: &LeaderRow, name: &DaemonName) -> Result<Option<i64>> {
         const ACTION: &str = "take the lead";
         let sql = concat!(
             "WITH led AS (UPDATE journal_sequence SET heartbeat = heartbeat + 1, heartbeat_ms = ",
@@ -142,7 +179,7 @@ impl Store {
              SELECT session_id, $3, $4, heartbeat_ms FROM led RETURNING session_id"
         );
         let mut writer = self.writer.acquire().await.context(ACTION)?;
-        let values = (seen.session_id, seen.heartbeat, instance_id, host_name);
+        let values = (seen.session_id, seen.heartbeat, name.instance_id.as_str(), name.host_name.as_str());
         let led: Option<(i64,)> = writer.first_row(sql, values).await.context(ACTION)?;
         let Some((session_id,)) = led else { return Ok(None) };
         self.fence.note(Position(seen.position));
@@ -189,18 +226,20 @@ impl Store {
         Ok(())
     }
 
-    /// Fails if a daemon, of whichever host, leads.
+    /// Fails if a daemon of another lock leads. That of this one is dead.
     ///
     /// # Errors
     /// [`StoreError::Led`].
-    pub(super) async fn refuse_led(&self) -> Result<()> {
-        match self.leader().await? {
-            Some(row) if row.lives() => Err(StoreError::Led {
-                database: self.location().clone(),
-                host: row.host_name.unwrap_or_else(|| "another host".into()),
-            }),
-            _ => Ok(()),
+    pub(super) async fn refuse_led(&self, lock: &DatabaseLock) -> Result<()> {
+        let Some(row) = self.leader().await?.filter(LeaderRow::lives) else { return Ok(()) };
+        let failed = StoreError::of_opening(self.location());
+        if row.is_named(&DaemonName::from_lock(lock).map_err(|error| failed(error.into()))?) {
+            return Ok(());
         }
+        Err(StoreError::Led {
+            database: self.location().clone(),
+            host: row.host_name.unwrap_or_else(|| "another host".into()),
+        })
     }
 }
 
@@ -208,6 +247,12 @@ impl LeaderRow {
     /// Returns true if the leader gave a sign of life lately, by the server's clock.
     pub fn lives(&self) -> bool {
         self.session_id.is_some() && self.silent_ms < LIVING_MS
+    }
+
+    /// Returns true if the last leader had this name.
+    pub fn is_named(&self, name: &DaemonName) -> bool {
+        (self.instance_id.as_ref(), self.host_name.as_ref())
+            == (Some(&name.instance_id), Some(&name.host_name))
     }
 }
 

@@ -101,11 +101,8 @@ impl DatabaseLock {
     /// # Errors
     /// Fails if the lock file cannot be read or written.
     pub fn instance_id(&self) -> io::Result<String> {
-        let mut noted = [0; 200];
-        let length = self.file.read_at(&mut noted, 0)?;
-        let noted = String::from_utf8_lossy(&noted[..length]);
-        if let Some(id) = noted.lines().next().and_then(|line| line.strip_prefix(INSTANCE)) {
-            return Ok(id.to_owned());
+        if let Some(id) = noted_instance_id(&self.file)? {
+            return Ok(id);
         }
         let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
         self.file.set_len(0)?;
@@ -113,10 +110,26 @@ impl DatabaseLock {
         Ok(id)
     }
 
+    /// Returns the random name of a database's lock without taking it; `None` if it has none yet.
+    pub(super) fn read_instance_id(database: &Path) -> io::Result<Option<String>> {
+        match no_follow_options().read(true).open(lock_path(database)) {
+            Ok(file) => noted_instance_id(&file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(super) fn write_file_id(&self, opened: FileId) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all_at(format!("{opened}\n").as_bytes(), 0)
     }
+}
+
+fn noted_instance_id(file: &File) -> io::Result<Option<String>> {
+    let mut noted = [0; 200];
+    let length = file.read_at(&mut noted, 0)?;
+    let noted = String::from_utf8_lossy(&noted[..length]);
+    Ok(noted.lines().next().and_then(|line| line.strip_prefix(INSTANCE)).map(str::to_owned))
 }
 
 impl Drop for DatabaseLock {

@@ -60,7 +60,7 @@ impl Store {
         opening: StoreOptions,
     ) -> Result<Self> {
         let store = Self::open_to_lead(location, lock, opening).await?;
-        store.refuse_led().await?;
+        store.refuse_led(lock).await?;
         store.migrate().await?;
         Ok(store)
     }

@@ -8,7 +8,9 @@ use crate::config::Config;
 use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
 use crate::model::Clock;
-use crate::store::{DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, SnapshotRow};
+use crate::store::{
+    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, SnapshotRow,
+};
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 
@@ -26,8 +28,8 @@ struct StatusReport {
     call_budget: CallBudgetReport,
     counts: MirrorCounts,
     snapshot: Option<SnapshotRow>,
-    /// State of the leader of a server's schema; `None` for a file.
-    leader: Option<LeaderRow>,
+    /// State of the leader of a server's schema, and true if it lives; `None` for a file.
+    leader: Option<(LeaderRow, bool)>,
     /// Hosts that stand by.
     standbys: Vec<String>,
 }
@@ -48,9 +50,12 @@ impl StatusReport {
         };
         store.refuse_moved().await?;
         let leader = store.leader().await?;
-        if let Some(leader) = &leader {
+        if let Some(leader) = &leader
+            && leads_elsewhere(leader, &config)?
+        {
             inputs.daemon = if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning };
         }
+        let leader = leader.map(|leader| (leader, inputs.daemon == DaemonState::Running));
         let health = health::check_health(&store, &inputs).await?;
         Ok(Ok(Self {
             call_budget: CallBudgetReport::read(&config, &store, inputs.now).await?,
@@ -78,8 +83,8 @@ impl StatusReport {
             self.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
         text.push_str(&format!("outbox  {states}\n"));
-        if let Some(leader) = &self.leader {
-            text.push_str(&format!("leader  {}\n", plain_line(&self.leader_text(leader))));
+        if let Some((leader, lives)) = &self.leader {
+            text.push_str(&format!("leader  {}\n", plain_line(&self.leader_text(leader, *lives))));
         }
         if self.snapshot.is_some_and(|snapshot| snapshot.by_size) {
             text.push_str("journal bodies were removed before journal.keep_bodies, because journal.max_size is reached\n");
@@ -90,14 +95,14 @@ impl StatusReport {
         text
     }
 
-    fn leader_text(&self, leader: &LeaderRow) -> String {
+    fn leader_text(&self, leader: &LeaderRow, lives: bool) -> String {
         let (since, silent) = (leader.began_ms.map(time_text), format_age(leader.silent_ms / 1000));
         let mut text = match (&leader.host_name, leader.session_id, since) {
             (Some(host), Some(_), Some(since)) => format!("{host} since {since}"),
             (_, Some(_), _) => "a tallyd that starts".into(),
             _ => "none: no daemon works".into(),
         };
-        if leader.session_id.is_some() && !leader.lives() {
+        if leader.session_id.is_some() && !lives {
             text.push_str(&format!(", silent for {silent}"));
         }
         if let Some(takeover_ms) = leader.takeover_ms.filter(|ms| *ms > 0) {
@@ -138,17 +143,26 @@ impl StatusReport {
             "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
             "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
             "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
-            "leader": self.leader.as_ref().and_then(leader_json), "standbys": self.standbys,
+            "leader": self.leader.as_ref().and_then(|(row, lives)| leader_json(row, *lives)), "standbys": self.standbys,
         })
     }
 }
 
+/// Returns true if a daemon of another lock file leads, whose heartbeat then tells if it lives.
+fn leads_elsewhere(leader: &LeaderRow, config: &Config) -> Result<bool, CommandFailure> {
+    let path = &config.database.path;
+    let failed =
+        |error| CommandFailure::failed(format!("cannot read the lock of {}: {error}", path.display()));
+    let own = DaemonName::of_database(path).map_err(failed)?;
+    Ok(leader.session_id.is_some() && !own.is_some_and(|name| leader.is_named(&name)))
+}
+
 /// Returns the leader as JSON; `None` if nobody leads.
-fn leader_json(leader: &LeaderRow) -> Option<Value> {
+fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
     let session = leader.session_id?;
     Some(json!({
         "host": leader.host_name, "session": session, "since": leader.began_ms.map(time_text),
-        "lives": leader.lives(), "silent_ms": leader.silent_ms, "takeover_ms": leader.takeover_ms,
+        "lives": lives, "silent_ms": leader.silent_ms, "takeover_ms": leader.takeover_ms,
     }))
 }
 
