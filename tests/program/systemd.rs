@@ -284,7 +284,7 @@ fn the_units_say_what_the_design_promises() {
         let text = std::fs::read_to_string(&unit).unwrap();
         for line in [
             "Type=notify",
-            "ExecReload=/bin/kill -HUP $MAINPID",
+            "ExecReload=/bin/sh -c 'kill -HUP \"$MAINPID\"'",
             "User=tallyd",
             "Group=tallyd",
             "StateDirectoryMode=2770",

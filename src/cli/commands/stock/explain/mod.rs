@@ -30,8 +30,8 @@ pub(in crate::cli) struct ExplainArgs {
     output: OutputArgs,
 }
 
-struct ExplainedSku {
-    sku: String,
+pub(super) struct ExplainedSku {
+    pub(super) sku: String,
     product_id: Option<i64>,
     /// All spellings of the SKU in changes.
     spellings: Vec<String>,
@@ -68,7 +68,7 @@ pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainA
 
 /// Finds the SKU: the exact spelling, else the only SKU of the platform with this case key, as for a change
 /// (docs/rules.md 12).
-async fn find_sku(store: &Store, name: &str) -> Result<ExplainedSku, CommandFailure> {
+pub(super) async fn find_sku(store: &Store, name: &str) -> Result<ExplainedSku, CommandFailure> {
     let sku = Sku::new(name).map_err(|error| CommandFailure::usage(format!("`{name}`: {error}")))?;
     let known = store.explain_skus(&sku.case_key()).await?;
     let exact = known.iter().find(|row| row.sku == name);
@@ -104,7 +104,8 @@ fn not_pushed_reason(row: &KnownSku) -> Option<String> {
     }
 }
 
-fn nothing_known(subject: &ExplainedSku, warehouse: Option<i64>) -> String {
+/// Returns the reason that nothing of a SKU is shown, with the next step.
+pub(super) fn nothing_known(subject: &ExplainedSku, warehouse: Option<i64>) -> String {
     let sku = &subject.sku;
     match (warehouse, subject.product_id, &subject.remark) {
         (Some(warehouse), Some(_), None) => {
