@@ -9,6 +9,7 @@
 //! | `output/` | tables, JSON, streamed lists and progress |
 //! | `logging.rs` | the log of a process |
 //! | `examples.rs` | the examples in the help |
+//! | `manual.rs` | the manual pages |
 //!
 //! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy.
 //! Reading commands take `--json`; the fields of their JSON are a contract.
@@ -19,6 +20,7 @@ mod context;
 pub mod csv;
 mod examples;
 mod logging;
+mod manual;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};

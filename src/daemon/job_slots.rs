@@ -140,3 +140,32 @@ impl<T: Copy + Ord> JobSlots<T> {
 fn first_delays(kind: JobKind) -> RetryDelays {
     if kind == JobKind::Push { RetryDelays::push_retry() } else { RetryDelays::slow_retry() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_starts_after_the_job_whose_facts_it_reads_from() {
+        let mut slots = JobSlots::<u64>::default();
+        let after = |delay: Duration| delay.as_secs();
+        let missed = RunTrigger::Missed;
+        assert!(slots.take_slot(JobKind::Storefronts, missed));
+        assert!(slots.take_slot(JobKind::OrderLines, missed));
+        assert!(!slots.take_slot(JobKind::ListingTemplates, missed), "its storefronts are being read");
+        assert!(!slots.take_slot(JobKind::KitComponents, missed), "its orders are being read");
+        assert!(slots.take_slot(JobKind::Suppliers, missed), "others do not wait");
+        slots.end_run(JobKind::OrderLines, RunOutcome::Ok, false, after);
+        assert_eq!(slots.take_ready(), [(JobKind::KitComponents, missed)]);
+        // A source that failed at the start is read first, however long that takes.
+        slots.end_run(JobKind::Storefronts, RunOutcome::Failed, false, after);
+        assert_eq!(slots.take_ready(), []);
+        assert!(slots.take_slot(JobKind::Storefronts, RunTrigger::Retry));
+        slots.end_run(JobKind::Storefronts, RunOutcome::Ok, false, after);
+        assert_eq!(slots.take_ready(), [(JobKind::ListingTemplates, missed)]);
+        // Later, a source that fails keeps no schedule waiting.
+        assert!(slots.take_slot(JobKind::Storefronts, RunTrigger::Schedule));
+        slots.end_run(JobKind::Storefronts, RunOutcome::Failed, false, after);
+        assert!(slots.take_slot(JobKind::ListingTemplates, RunTrigger::Schedule));
+    }
+}

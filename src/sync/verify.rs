@@ -181,12 +181,12 @@ impl VerifyReport {
 }
 
 impl VerifyReport {
-    /// Explains each kit that differs together with one of its components.
+    /// Explains each kit that differs together with one of its components, in whichever warehouse.
     fn explain_kits(&mut self) {
-        let differing: BTreeSet<(String, i64)> = self.drift.iter().map(MirrorDifference::level).collect();
+        let differing: BTreeSet<String> = self.drift.iter().map(|drift| drift.sku.clone()).collect();
         for kit in self.drift.iter_mut().filter(|drift| drift.explained_by.is_none()) {
             let components = self.components.get(&kit.level());
-            let differs = |sku: &&String| differing.contains(&((*sku).clone(), kit.warehouse_id));
+            let differs = |sku: &&String| differing.contains(*sku);
             if let Some(component) = components.and_then(|skus| skus.iter().find(differs)) {
                 kit.explained_by = Some(format!("a kit: its component `{component}` differs too"));
             }

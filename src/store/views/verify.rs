@@ -27,7 +27,7 @@ pub struct VerifyRow {
     /// Components of a kit, as the platform spells them; empty for another product.
     #[sqlx(json)]
     pub components: Vec<String>,
-    /// Component whose stock in this warehouse changed after the read that brought the kit's fact.
+    /// Component whose stock, in whichever warehouse, changed after the read that brought the kit's fact.
     pub changed_component: Option<String>,
 }
 
@@ -56,12 +56,12 @@ SELECT p.sku, b.warehouse_id,
         WHERE c.kit_id = p.product_id AND c.sku IS NOT NULL AND c.missing_since_ms IS NULL) AS components,
        (SELECT min(c.sku) FROM kit_component c JOIN product n ON n.sku = c.sku
         WHERE c.kit_id = p.product_id AND c.missing_since_ms IS NULL
-          AND (EXISTS (SELECT 1 FROM balance_history h WHERE h.product = n.id AND h.warehouse_id = b.warehouse_id
+          AND (EXISTS (SELECT 1 FROM balance_history h WHERE h.product = n.id
                        AND h.position > coalesce((SELECT e.ended FROM exchange e
                                                   WHERE e.id = coalesce(b.fact_exchange_id, r.exchange_id)),
                                                  coalesce(b.fact_exchange_id, r.exchange_id)))
                OR EXISTS (SELECT 1 FROM stock_level_write v
-                          WHERE v.product = n.id AND v.warehouse_id = b.warehouse_id
+                          WHERE v.product = n.id
                             AND (v.ended IS NULL OR v.exchange_id > coalesce(b.fact_exchange_id, r.exchange_id))))
        ) AS changed_component
 FROM balance b JOIN product p ON p.id = b.product

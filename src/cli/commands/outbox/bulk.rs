@@ -38,6 +38,8 @@ pub(in crate::cli) struct OutboxBulkArgs {
 /// Kind of a decision: its words in the output, and the states that it applies to.
 pub(super) struct DecisionKind {
     pub(super) verb: &'static str,
+    pub(super) past: &'static str,
+    /// State of a single change afterwards.
     pub(super) done: &'static str,
     pub(super) refused: &'static str,
     pub(super) states: &'static [ChangeState],
@@ -101,23 +103,23 @@ async fn decide_all(
     let filter = args.filter.filter(context, &store, kind.states).await?;
     let filter = OutboxFilter { is_open: true, limit: SHOWN_MAX, ..filter };
     let keys = store.outbox_open_keys(&filter).await?;
-    let (count, DecisionKind { verb, done, .. }) = (keys.len(), kind);
+    let (count, DecisionKind { verb, past, .. }) = (keys.len(), kind);
     let states: Vec<&str> = kind.states.iter().map(|state| state.as_str()).collect();
-    let failed = |text: String| Ok(CommandOutput { text, exit_code: 1 });
     if keys.is_empty() {
-        return failed(format!("no {} change matches; nothing was {done}\n", states.join(" or ")));
+        return Ok(format!("no {} change matches; nothing was {past}\n", states.join(" or ")).into());
     }
     if !args.yes {
         let shown = grouped_text(&store, &filter).await?;
         if !(stdin().is_terminal() && stdout().is_terminal()) {
-            return failed(format!(
-                "{shown}\n{count} change(s) selected; nothing was {done}. Repeat the command with --yes to {verb} them\n"
-            ));
+            return Ok(format!(
+                "{shown}\n{count} change(s) selected; nothing was {past}. Repeat the command with --yes to {verb} them\n"
+            )
+            .into());
         }
         print_text(&shown);
         print_error(&format!("{verb} these {count} change(s)? Type yes to {verb} them:"));
         if !matches!(first_line().to_lowercase().as_str(), "y" | "yes") {
-            return failed(format!("nothing was {done}\n"));
+            return Ok(format!("nothing was {past}\n").into());
         }
     }
     let mut refusals = Vec::new();
@@ -134,7 +136,7 @@ async fn decide_all(
         refusals.extend(decided.await?);
     }
     let mut text =
-        format!("{} change(s) {done}, {} {}\n", count - refusals.len(), refusals.len(), kind.refused);
+        format!("{} change(s) {past}, {} {}\n", count - refusals.len(), refusals.len(), kind.refused);
     text.extend(refusals.iter().take(REFUSALS_MAX).map(String::as_str));
     if let Some(more) = refusals.len().checked_sub(REFUSALS_MAX + 1) {
         text.push_str(&format!("and {} more\n", more + 1));

@@ -74,12 +74,14 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
 
 const RETRY: DecisionKind = DecisionKind {
     verb: "retry",
+    past: "retried",
     done: "pending; planned again by the next push",
     refused: "not retried",
     states: &[ChangeState::Held],
 };
 const CANCEL: DecisionKind = DecisionKind {
     verb: "cancel",
+    past: "cancelled",
     done: "cancelled",
     refused: "not cancelled",
     states: &[ChangeState::Pending, ChangeState::Held],
