@@ -149,21 +149,22 @@ fn config_page() -> String {
     roff.to_roff()
 }
 
-/// Writes the collected comment in its lines, which may be a list.
+/// Writes the collected comment; a paragraph with indented lines is a list and keeps its lines.
 fn add_comment(roff: &mut Roff, comment: &mut Vec<&str>) {
     let lines = std::mem::take(comment);
-    if lines.is_empty() {
-        return;
-    }
-    let is_list = lines.iter().any(|line| line.starts_with(' '));
-    if is_list {
-        roff.control("nf", []);
-    }
-    lines.iter().for_each(|line| match line.is_empty() {
-        true => drop(roff.control("PP", [])),
-        false => drop(roff.text([roman(*line)])),
-    });
-    if is_list {
-        roff.control("fi", []);
+    for (number, paragraph) in lines.split(|line| line.is_empty()).enumerate() {
+        let is_list = paragraph.iter().any(|line| line.starts_with(' '));
+        if number > 0 {
+            roff.control("PP", []);
+        }
+        if is_list {
+            roff.control("nf", []);
+        }
+        for line in paragraph {
+            roff.text([roman(*line)]);
+        }
+        if is_list {
+            roff.control("fi", []);
+        }
     }
 }

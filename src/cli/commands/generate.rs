@@ -115,7 +115,7 @@ mod tests {
             assert!(page.contains(words), "{words}: {page}");
         }
         assert!(page.contains("SHIRT\\-BLUE\\-M 3") && page.contains("<WAREHOUSE>"), "{page}");
-        assert!(read("tallyd.1").contains("\\-\\-config <FILE>"), "{}", read("tallyd.1"));
+        assert!(read("tallyd.1").contains("\\-\\-config\\fR \\fI<FILE>"), "{}", read("tallyd.1"));
         let page = read("tallyd.toml.5");
         let packaged = include_str!("../../../config/tallyd.toml");
         for line in packaged.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase())) {

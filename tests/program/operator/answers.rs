@@ -3,7 +3,13 @@
 use crate::bounds::{Running, configured, tallyd};
 use crate::support::World;
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
+
+/// User id of `nobody`, who may read no file of root.
+const NOBODY: u32 = 65534;
 
 async fn said(config: &Path, args: &[&str]) -> (Option<i32>, String) {
     let output = tallyd(config, args).await;
@@ -94,4 +100,28 @@ async fn status_is_short_its_verdict_ends_it_and_all_shows_jobs_and_calls() {
     let (_, text) = said(&config, &["status", "--all"]).await;
     assert!(text.contains("last successful run") && text.contains("calls in the last hour"), "{text}");
     assert!(text.ends_with("\n1 finding(s) need attention\n"), "{text}");
+}
+
+/// The packaged keys are for root only. A member of the group is told so, and that the rest is valid.
+#[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
+async fn check_by_a_user_who_may_not_read_the_keys_says_so_and_calls_the_rest_valid() {
+    let world = World::new().await;
+    let config = configured(&world, "");
+    let folder = config.parent().unwrap();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    mode(folder, 0o755);
+    mode(&config, 0o644);
+    ["i", "g"].iter().for_each(|key| mode(&folder.join(key), 0o600));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    command.arg("--config").arg(&config).arg("check").uid(NOBODY).gid(NOBODY);
+    let Ok(output) = command.output() else {
+        println!("skipped: this user cannot become another, or the other cannot reach the program");
+        return;
+    };
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("only its owner may read it; run the command with sudo"), "{text}");
+    assert!(text.trim_end().ends_with("tallyd.toml is valid, but its keys are not confirmed"), "{text}");
+    assert!(!text.contains("write it there"), "{text}");
 }
