@@ -120,7 +120,7 @@ fn add_terms(roff: &mut Roff, heading: &str, terms: &[(&str, &str)]) {
 fn add_see_also(roff: &mut Roff, pages: impl Iterator<Item = String>) {
     let pages: Vec<String> = pages.collect();
     roff.control("SH", ["SEE ALSO"]).text([roman(pages.join(", "))]);
-    roff.control("PP", []).text([roman("The documents for operators: /usr/share/doc/tallyd/README.md")]);
+    roff.control("PP", []).text([roman("The documents for operators are in /usr/share/doc/tallyd.")]);
 }
 
 /// Returns the page of the configuration: the packaged file, whose comments describe the keys below them.

@@ -57,6 +57,9 @@ enum Command {
     /// Demonstrate tallyd with a sandbox, simulated sales and the daemon
     Demo(demo::DemoArgs),
     /// Run the daemon in the foreground
+    ///
+    /// SIGTERM and SIGINT end it in order, SIGHUP reads the configuration again. A daemon that was started on a
+    /// terminal also ends when the terminal closes, unless it was started by `nohup`.
     Run(run::DaemonRunArgs),
     /// Validate the configuration and print the settings in force
     Check(check::CheckArgs),
