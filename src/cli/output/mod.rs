@@ -22,6 +22,8 @@ use std::io::{self, IsTerminal, Write};
 
 /// Blanks between two columns.
 const COLUMN_GAP: u16 = 2;
+/// Rows that the library of tables holds at the same time; it takes some kilobytes for each.
+const ROWS_AT_ONCE: usize = 256;
 
 /// The output option of the commands that read.
 #[derive(Clone, Copy, Debug, Args)]
@@ -134,28 +136,41 @@ impl TextTable {
     }
 
     fn lines_within(&self, terminal: Option<u16>, widths: &mut Vec<u16>, with_headings: bool) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        if with_headings {
-            table.set_header(&self.headings);
-        }
-        table.add_rows(self.rows.iter().map(|row| row.iter().map(|cell| aligned_cell(cell))));
-        let content = table.column_max_content_widths();
-        widths.resize(content.len(), 0);
-        widths.iter_mut().zip(content).for_each(|(width, content)| *width = content.max(*width));
-        for (column, width) in table.column_iter_mut().zip(widths.iter()) {
-            column.set_padding((0, COLUMN_GAP));
-            if terminal.is_none() {
-                column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(*width + COLUMN_GAP)));
+        // A terminal's columns depend on all rows. Elsewhere the widths alone are needed, so that a page of a long
+        // list is not held a second time by the library.
+        let size = if terminal.is_some() { self.rows.len().max(1) } else { ROWS_AT_ONCE };
+        let parts = || self.rows.chunks(size).enumerate();
+        let part = |(number, rows): (usize, &[Vec<String>])| {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING);
+            if with_headings && number == 0 {
+                table.set_header(&self.headings);
             }
+            table.add_rows(rows.iter().map(|row| row.iter().map(|cell| aligned_cell(cell))));
+            table
+        };
+        widths.resize(self.headings.len(), 0);
+        for content in parts().map(|rows| part(rows).column_max_content_widths()) {
+            widths.iter_mut().zip(content).for_each(|(width, content)| *width = content.max(*width));
         }
-        if let Some(terminal) = terminal {
-            // The gap behind the last column is cut off.
-            let width = terminal.saturating_add(COLUMN_GAP);
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        }
-        table.trim_fmt() + "\n"
+        parts().map(|rows| arranged_text(part(rows), terminal, widths)).collect()
     }
+}
+
+/// Returns the lines of a table: in these widths, or within the terminal.
+fn arranged_text(mut table: Table, terminal: Option<u16>, widths: &[u16]) -> String {
+    for (column, width) in table.column_iter_mut().zip(widths) {
+        column.set_padding((0, COLUMN_GAP));
+        if terminal.is_none() {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.saturating_add(COLUMN_GAP))));
+        }
+    }
+    if let Some(terminal) = terminal {
+        // The gap behind the last column is cut off.
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(terminal.saturating_add(COLUMN_GAP));
+    }
+    table.trim_fmt() + "\n"
 }
 
 fn aligned_cell(text: &str) -> Cell {
@@ -237,6 +252,15 @@ mod tests {
             "name      id\n東京倉庫   1\nZürich     2\n",
             "as a terminal shows them"
         );
+    }
+
+    #[test]
+    fn a_long_table_has_the_columns_of_its_widest_row_from_the_first_line_on() {
+        let rows = (0..2 * ROWS_AT_ONCE).map(|n| [if n == ROWS_AT_ONCE { "LONG-SKU" } else { "A" }, "1"]);
+        let text = TextTable::new(["sku", "n"], rows).to_text("none");
+        assert_eq!(text.lines().count(), 2 * ROWS_AT_ONCE + 1);
+        assert!(text.starts_with("sku       n\nA         1\n"), "{}", &text[..40]);
+        assert_eq!(text.matches("sku").count(), 1, "one heading");
     }
 
     #[test]
