@@ -652,6 +652,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_reason", "UPDATE outbox SET revision = revision + 1, state = 'held'"),
         ("outbox_sending", "UPDATE outbox SET revision = revision + 1, state = 'sending'"),
         ("outbox_acknowledged", "UPDATE outbox SET revision = revision + 1, acknowledged_ms = 1"),
+        ("units_taken_some", "INSERT INTO units_taken VALUES (1, 1, 1, 1, 0)"),
         ("outbox_dated_at", "UPDATE outbox SET revision = revision + 1, dated_at = 'now'"),
         ("outbox_base", "UPDATE outbox SET revision = revision + 1, base_own_delta = 1"),
         ("brake_trip_released", "INSERT INTO brake_trip (at_ms, what, released_ms) VALUES (2, 'w', 1)"),
