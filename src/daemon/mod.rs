@@ -10,6 +10,7 @@ mod health_monitor;
 mod job_slots;
 mod key_probe;
 mod metrics;
+mod past_calls;
 mod prefetch_timer;
 mod registry;
 mod run_once;
