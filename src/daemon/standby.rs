@@ -257,7 +257,8 @@ impl Lead {
                 }
                 Some(Look::Led(_, still)) => tokio::select! {
                     () = clock.sleep(candidate.look_delay(still)) => {}
-                    () = release.wait_for_release() => {}
+                    // A notification comes in real time.
+                    () = release.wait_for_release(), if options.is_real_time => {}
                 },
             }
         }
@@ -321,6 +322,11 @@ impl LeaderHeartbeat {
                 clock.sleep(interval).await;
             }
         })))
+    }
+
+    /// Returns true if this process no longer leads.
+    pub(super) fn has_ended(&self) -> bool {
+        self.0.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// Waits until this process no longer leads; for ever without a heartbeat.

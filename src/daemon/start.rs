@@ -223,8 +223,15 @@ impl Daemon {
         }
     }
 
+    /// Returns true if this process no longer leads the schema that it led.
+    ///
+    /// For a simulation, which has its own loop.
+    pub fn has_lost_lead(&self) -> bool {
+        self.heartbeat.has_ended()
+    }
+
     /// Ends the session and checkpoints the write-ahead log; no job may be running.
-    pub(super) async fn close(self) -> Result<(), StoreError> {
+    pub async fn close(self) -> Result<(), StoreError> {
         end_session(&self.context).await?;
         self.context.store.close().await
     }
@@ -290,7 +297,8 @@ async fn open_database(
 ) -> Result<OpenedDatabase, StartError> {
     let store = Store::open_to_lead(config.database.location()?, lock, options.clone()).await?;
     let lead = Lead::take(&store, lock, config, &**clock, &options).await?;
-    let heartbeat = match options.is_real_time && lead.is_some() {
+    // A simulation of one host has no heartbeat, so that its order of events is the same on both engines.
+    let heartbeat = match lead.is_some() && (options.is_real_time || options.stands_by) {
         true => LeaderHeartbeat::start(&store, config.database.takeover_after, clock),
         false => LeaderHeartbeat::default(),
     };
