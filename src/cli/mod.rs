@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `commands/` | the commands, each in its own file |
 //! | `context.rs` | configuration, clock and store of a command |
+//! | `decider.rs` | the operator, as the journal names them |
 //! | `change.rs` | a change of the command line, and its insertion into the outbox |
 //! | `csv.rs` | operators' CSV files |
 //! | `output/` | tables, JSON, streamed lists and progress |
@@ -17,6 +18,7 @@ mod change;
 mod commands;
 mod context;
 pub mod csv;
+mod decider;
 mod examples;
 mod logging;
 mod output;

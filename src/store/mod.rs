@@ -103,4 +103,5 @@ pub use views::health::{
     UnreadableRow, WaitingRow,
 };
 pub use views::status::{JobHealthRow, MirrorCounts, StockRow};
+pub use views::units_at_risk::{UnitsAtRisk, UnitsTakenRow};
 pub use views::verify::{MirrorAge, VerifyRow};

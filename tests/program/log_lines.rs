@@ -212,6 +212,8 @@ async fn a_wait_of_a_day_ends_by_a_persons_word() {
     let said = desk.said(&["quota", "lift"]).await;
     assert!(said.starts_with("ended: account waits (rate) until "), "{said}");
     desk.line("quota.lifted").await;
+    let events = "SELECT count(*) FROM event WHERE kind = 'quota.lifted' AND decided_by LIKE 'user:%'";
+    assert_eq!(world.number(events).await, 1);
     world.until("it is applied", async |world| world.fate("waits").await.0 == "applied").await;
     assert!(desk.said(&["quota", "lift"]).await.contains("no wait of the account"));
 }

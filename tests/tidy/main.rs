@@ -50,6 +50,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("health", &["model", "outbox", "limiter", "store"]),
+    ("explain", &["model", "outbox", "store", "push"]),
     (
         "daemon",
         &[
@@ -89,6 +90,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
     ("indicatif", &["src/cli/"]),
+    ("nix", &["src/cli/decider.rs"]),
     ("sd_notify", &["src/daemon/"]),
 ];
 
