@@ -4,6 +4,7 @@
 //! appears, each hour while it lasts, and when it clears. Stale data is logged each minute, so that an alert
 //! can rely on it.
 
+use super::notifiers::Notifiers;
 use super::{boot_id, metrics, systemd};
 use crate::config::Config;
 use crate::exec::JobContext;
@@ -24,16 +25,19 @@ pub(super) struct HealthMonitor {
     /// The findings that are logged and open, each with the time it was last logged.
     logged: BTreeMap<(FindingCode, Vec<String>), Moment>,
     pub(super) summary: String,
+    pub(super) notifiers: Notifiers,
 }
 
 impl HealthMonitor {
     pub(super) fn new(config: &Config) -> Self {
         let (metrics, limits) = (config.metrics_file.clone(), config.limits.clone());
-        Self { metrics, limits, logged: BTreeMap::new(), summary: "working".to_owned() }
+        let (summary, notifiers) = ("working".to_owned(), Notifiers::new(config));
+        Self { metrics, limits, logged: BTreeMap::new(), summary, notifiers }
     }
 
     pub(super) fn reload(&mut self, config: &Config) {
         (self.metrics, self.limits) = (config.metrics_file.clone(), config.limits.clone());
+        self.notifiers.reload(config);
     }
 
     /// Writes the first metrics and logs nothing. Work that waited while no daemon ran gets its first minute
@@ -51,6 +55,7 @@ impl HealthMonitor {
             systemd::notify_status(&line);
             self.summary = line;
         }
+        self.notifiers.collect(context, &health).await?;
         self.write_metrics(context, &health).await
     }
 
@@ -80,7 +85,7 @@ impl HealthMonitor {
                 log_stale_jobs(health, finding);
                 continue;
             }
-            let name = finding_identity(finding);
+            let name = finding.identity();
             let last = before.get(&name).copied().filter(|last| now.duration_since(*last) < LOG_INTERVAL);
             if last.is_none() && !self.logged.contains_key(&name) {
                 log_finding(finding, health);
@@ -106,15 +111,8 @@ pub(super) fn replace_metrics(file: &Path, page: &str) {
     }
 }
 
-/// Returns the identity of a finding for repeated logging. It includes the operation or account, but no
-/// changes and records, because their number may differ each minute.
-fn finding_identity(finding: &Finding) -> (FindingCode, Vec<String>) {
-    let has_subjects = matches!(finding.code, FindingCode::QuotaHold | FindingCode::PushFails);
-    (finding.code, if has_subjects { finding.subjects.clone() } else { Vec::new() })
-}
-
 fn log_finding(finding: &Finding, health: &HealthReport) {
-    let equal = health.findings.iter().filter(|other| finding_identity(other) == finding_identity(finding));
+    let equal = health.findings.iter().filter(|other| other.identity() == finding.identity());
     let (code, count) = (finding.code.as_str(), equal.map(|other| other.count).sum::<i64>());
     let (since, subjects) = (finding.since.map(|since| since.to_rfc3339()), finding.subjects.join(", "));
     tracing::warn!(event = event::HEALTH_FINDING, code, count, since, subjects, "{}", finding.full_text());

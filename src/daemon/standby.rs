@@ -7,6 +7,7 @@
 
 use super::health_monitor::replace_metrics;
 use super::metrics::standby_metrics;
+use super::notifiers::{PingTimes, ping_from_standby};
 use super::start_error::{StartError, check_attempt};
 use super::systemd;
 use crate::config::Config;
@@ -97,6 +98,7 @@ struct Candidate<'a> {
     /// Leader whom the last message named; `None` before the first one.
     stands_by_for: Option<Option<i64>>,
     metrics_written: Option<Moment>,
+    pings: PingTimes,
     is_real_time: bool,
 }
 
@@ -153,6 +155,7 @@ impl Candidate<'_> {
             replace_metrics(file, &standby_metrics(self.clock.now()));
             self.metrics_written = Some(now);
         }
+        ping_from_standby(self.config, &mut self.pings, self.clock);
         Ok(())
     }
 }
@@ -179,6 +182,7 @@ impl Lead {
             looks: Looks::default(),
             stands_by_for: None,
             metrics_written: None,
+            pings: PingTimes::default(),
             is_real_time: options.is_real_time,
         };
         let stands_by = options.stands_by;

@@ -175,7 +175,7 @@ impl FinishedRun {
     ) -> Self {
         let is_key_refused = matches!(result, Err(JobError::KeyRefused(_)));
         let RunReport { outcome, summary, wakes, due_again_at } = result.unwrap_or_else(|error| {
-            let is_stopped = matches!(error, JobError::Stopped);
+            let is_stopped = matches!(error, JobError::Stopped | JobError::Paused(_));
             let outcome = if is_stopped { RunOutcome::Interrupted } else { RunOutcome::Failed };
             RunReport::new(outcome, cut_reason(error.to_string()))
         });

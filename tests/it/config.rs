@@ -57,7 +57,7 @@ fn the_packaged_file_and_its_page_name_every_key() {
     let mut written = Vec::new();
     for line in text.lines().map(|line| line.trim_start_matches("# ").trim()) {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = name.to_owned();
+            section = name.trim_matches(['[', ']']).to_owned();
         } else if let Some((key, _)) = line.split_once(" = ") {
             written.push(format!("{section}.{key}"));
         }

@@ -17,6 +17,7 @@ mod door;
 mod findings;
 mod health;
 mod log_lines;
+mod notices;
 mod page_blocks;
 mod postgres;
 mod readback;
