@@ -9,6 +9,7 @@ use super::{boot_id, metrics, systemd};
 use crate::config::Config;
 use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
+use crate::journal::RunOutcome;
 use crate::limiter;
 use crate::model::Moment;
 use crate::store::StoreError;
@@ -26,13 +27,23 @@ pub(super) struct HealthMonitor {
     logged: BTreeMap<(FindingCode, Vec<String>), Moment>,
     pub(super) summary: String,
     pub(super) notifiers: Notifiers,
+    hour: HourSummary,
+}
+
+/// Runs since the last summary in the log.
+#[derive(Default)]
+struct HourSummary {
+    since: Option<Moment>,
+    runs: u64,
+    failed: u64,
 }
 
 impl HealthMonitor {
     pub(super) fn new(config: &Config) -> Self {
         let (metrics, limits) = (config.metrics_file.clone(), config.limits.clone());
         let (summary, notifiers) = ("working".to_owned(), Notifiers::new(config));
-        Self { metrics, limits, logged: BTreeMap::new(), summary, notifiers }
+        let hour = HourSummary::default();
+        Self { metrics, limits, logged: BTreeMap::new(), summary, notifiers, hour }
     }
 
     pub(super) fn reload(&mut self, config: &Config) {
@@ -50,6 +61,7 @@ impl HealthMonitor {
     pub(super) async fn check_health(&mut self, context: &JobContext) -> Result<(), StoreError> {
         let (health, now) = self.judge_health(context).await?;
         self.log_findings(&health, now);
+        self.log_hour(context, &health, now).await?;
         let line = health.status_line();
         if line != self.summary {
             systemd::notify_status(&line);
@@ -75,6 +87,50 @@ impl HealthMonitor {
         let page =
             metrics::collect_metrics(&context.store, self.limits.own_limit(), health, context.now()).await?;
         replace_metrics(file, &page);
+        Ok(())
+    }
+
+    /// Counts a run for the summary of the hour.
+    pub(super) fn count_run(&mut self, outcome: RunOutcome) {
+        self.hour.runs += 1;
+        self.hour.failed += u64::from(matches!(outcome, RunOutcome::Failed | RunOutcome::Partial));
+    }
+
+    /// Logs the summary of the hour once it has passed: with runs that changed nothing left out, it shows that the
+    /// daemon works.
+    async fn log_hour(
+        &mut self,
+        context: &JobContext,
+        health: &HealthReport,
+        now: Moment,
+    ) -> Result<(), StoreError> {
+        let since = *self.hour.since.get_or_insert(now);
+        if now.duration_since(since) < LOG_INTERVAL {
+            return Ok(());
+        }
+        let counts = context.store.call_counts(context.now().minus(LOG_INTERVAL)).await?;
+        let calls: i64 = counts.iter().map(|count| count.calls).sum();
+        let throttled: i64 = counts.iter().map(|count| count.throttled).sum();
+        let HourSummary { runs, failed, .. } = std::mem::take(&mut self.hour);
+        self.hour.since = Some(now);
+        let of = |wanted: &str| {
+            let count = health.rows.changes.iter().find(|(state, _)| state == wanted);
+            count.map_or(0, |(_, count)| *count)
+        };
+        let (pending, held, in_doubt) = (of("pending"), of("held"), of("in_doubt"));
+        tracing::info!(
+            event = event::HOUR_PASSED,
+            runs,
+            failed,
+            calls,
+            throttled,
+            pending,
+            held,
+            in_doubt,
+            "the last hour: {runs} run(s), {failed} failed or incomplete; {calls} call(s), {throttled} answered 429; \
+             {pending} change(s) pending, {held} held, {in_doubt} in doubt; {}",
+            health.status_line()
+        );
         Ok(())
     }
 

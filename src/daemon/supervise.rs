@@ -372,6 +372,7 @@ impl Supervisor {
         let (kind, outcome, is_refused) = (finished.kind, finished.outcome, finished.is_key_refused);
         let (again, retry) = self.job_slots.end_run(kind, outcome, is_refused, |delay| now + delay);
         finished.log_failed(retry);
+        self.health_monitor.count_run(outcome);
         let (health, summary) = (&self.health_monitor.summary, &finished.summary);
         systemd::notify_status(&format!("{health}; {kind}: {summary}"));
         if let Some(trigger) = again {

@@ -66,6 +66,8 @@ pub mod event {
         JOB_FINISHED = "job.finished",
         /// A run failed, with the reason and the time of the retry.
         JOB_FAILED = "job.failed",
+        /// Summary of an hour of a daemon that works.
+        HOUR_PASSED = "hour.passed",
         /// An operator paused a job.
         JOB_PAUSED = "job.paused",
         /// The pause of a job ended, by an operator or by its time.
