@@ -71,6 +71,18 @@ impl HealthMonitor {
         self.write_metrics(context, &health).await
     }
 
+    /// Collects and delivers notices, for a process that runs each job once.
+    pub(super) async fn tell_once(&mut self, context: &JobContext) -> Result<(), StoreError> {
+        if !self.notifiers.is_empty() {
+            let (health, _) = self.judge_health(context).await?;
+            self.notifiers.collect(context, &health).await?;
+        }
+        match self.notifiers.start_delivery(context) {
+            Some(delivery) => delivery.await,
+            None => Ok(()),
+        }
+    }
+
     async fn judge_health(&self, context: &JobContext) -> Result<(HealthReport, Moment), StoreError> {
         let inputs = HealthInputs {
             daemon: DaemonState::Running,

@@ -68,6 +68,10 @@ impl Notifiers {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.settings.is_empty()
+    }
+
     pub(super) fn reload(&mut self, config: &Config) {
         (self.settings, self.sender) = (config.notifiers.clone().into(), notice_sender(config));
     }
@@ -88,7 +92,7 @@ impl Notifiers {
         &mut self,
         context: &JobContext,
     ) -> Option<impl Future<Output = Result<(), StoreError>> + Send + use<>> {
-        if self.settings.is_empty() || self.is_delivering {
+        if self.is_empty() || self.is_delivering {
             return None;
         }
         self.is_delivering = true;

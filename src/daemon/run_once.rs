@@ -3,6 +3,7 @@
 //! Maintenance jobs (prune, backup) run only if they are due. Otherwise `run --once` from cron each minute
 //! would write a full backup each minute.
 
+use super::health_monitor::HealthMonitor;
 use super::pauses::{end_due_pauses, run_unless_paused};
 use super::registry::{self, JobCalls, JobRow};
 use super::start::Daemon;
@@ -80,6 +81,7 @@ impl Daemon {
                 next.extend(due.filter(|due| *due <= self.context.now()).map(|_| JobKind::Settle));
             }
         }
+        HealthMonitor::new(&self.config).tell_once(&self.context).await?;
         self.close().await?;
         Ok(once)
     }
