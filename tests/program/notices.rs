@@ -11,7 +11,7 @@ use std::time::Duration;
 use tallyd::client::{AccountKeys, HttpSettings};
 use tallyd::health::{DaemonState, HealthInputs, HealthReport, check_health};
 use tallyd::limiter::LimiterSettings;
-use tallyd::model::{ChangeId, Moment, Timestamp};
+use tallyd::model::{Moment, Timestamp};
 use tallyd::notify::{
     NoticeChannel, NoticeOrigin, NoticeSender, NoticeTopic, NotifierSettings, SecretUrl, collect_notices,
     deliver_notices,
@@ -172,7 +172,7 @@ impl House {
         for n in keys {
             let row = self.store.outbox_show(&format!("k{n}")).await.unwrap().unwrap();
             let (to, reason) = (ChangeState::Rejected, Some(Reason::ServiceRefused));
-            moves.push(ChangeOutcome::new(ChangeId(row.id), to, reason, detail));
+            moves.push(ChangeOutcome::new(row.id, to, reason, detail));
         }
         let mut write = self.store.begin_write(Durability::Full).await.unwrap();
         let moved = write.outbox_transition(ChangeState::Pending, &moves, self.now).await.unwrap();
