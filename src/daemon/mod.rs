@@ -11,6 +11,7 @@ mod job_slots;
 mod key_probe;
 mod metrics;
 mod notifiers;
+mod past_calls;
 mod pauses;
 mod prefetch_timer;
 mod registry;

@@ -434,12 +434,20 @@ impl Supervisor {
     }
 }
 
-/// Ends the session; no job may be running.
+/// Ends the session, and with it the lead; no job may be running.
 pub(super) async fn end_session(context: &JobContext) -> Result<(), StoreError> {
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    write.session_end(context.session_id, context.now(), context.moment()).await?;
+    let (session, mut write) = (context.session_id, context.store.begin_write(Durability::Full).await?);
+    write.session_end(session, context.now(), context.moment()).await?;
     write.release_lead().await?;
-    write.commit().await
+    write.commit().await?;
+    if context.store.is_shared() {
+        tracing::info!(
+            event = event::LEAD_RELEASED,
+            session,
+            "this tallyd leads no more; a host that stands by takes over at once"
+        );
+    }
+    Ok(())
 }
 
 /// Turns a transient database error into a warning; the next check does the work.

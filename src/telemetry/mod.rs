@@ -50,8 +50,12 @@ pub mod event {
         DAEMON_STOPPED = "daemon.stopped",
         /// Another host's daemon leads the account; this one stands by.
         LEAD_STANDBY = "lead.standby",
+        /// The leader that this daemon stands by for shows no sign of life.
+        LEAD_SILENT = "lead.silent",
         /// This daemon leads the account from now on.
         LEAD_TAKEN = "lead.taken",
+        /// This daemon gave the lead of the account up at its end.
+        LEAD_RELEASED = "lead.released",
         /// This daemon no longer leads the account, and ends.
         LEAD_LOST = "lead.lost",
         /// The last daemon ended during its work; its runs were closed and its open changes are in doubt.
