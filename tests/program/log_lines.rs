@@ -74,7 +74,7 @@ impl Drop for Daemon {
 }
 
 /// Parses the lines, and fails if docs/logging.md has no sample of one of them.
-pub fn parsed(log: &str) -> Vec<Value> {
+pub(crate) fn parsed(log: &str) -> Vec<Value> {
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let unknown: Vec<String> =
         lines.iter().filter(|line| !is_sampled(line)).map(ToString::to_string).collect();
