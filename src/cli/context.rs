@@ -19,6 +19,11 @@ impl CliContext {
         Self { config_path }
     }
 
+    /// Returns true if the command line names the configuration.
+    pub(super) fn has_named_config(&self) -> bool {
+        self.config_path.is_some()
+    }
+
     pub(super) fn clock(&self) -> SystemClock {
         SystemClock
     }

@@ -15,6 +15,10 @@ pub(in crate::store) const BRAKE_RELEASED: &str = "brake.released";
 pub(in crate::store) const ENTRY_RETRIED: &str = "entry.retried";
 /// Event of a person's decision to end a wait that the platform ordered.
 pub const QUOTA_LIFTED: &str = "quota.lifted";
+/// Event of a person's decision to pause a job; its subject is the job.
+pub(in crate::store) const JOB_PAUSED: &str = "job.paused";
+/// Event of the end of a pause, by a person or by its time; its subject is the job.
+pub(in crate::store) const JOB_RESUMED: &str = "job.resumed";
 
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.

@@ -264,6 +264,8 @@ mod tests {
         ("names of parked records, for people", "parked_subject"),
         ("records that answers lacked and that are not proved absent", "suspected_absence"),
         ("control requests", "request"),
+        ("jobs that people paused", "pause"),
+        ("notices", "notice notice_finding notice_change"),
         ("the configuration", "quantity_policy"),
         ("the proved page size", "page_size"),
         ("the limiter's state", "limiter_state"),

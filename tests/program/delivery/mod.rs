@@ -24,6 +24,7 @@ mod kits;
 mod lost_updates;
 mod meanwhile;
 mod numbers;
+mod pause;
 mod people;
 mod plan;
 mod rules;

@@ -9,7 +9,7 @@ use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
 use crate::model::Clock;
 use crate::store::{
-    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, SnapshotRow,
+    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, PauseRow, SnapshotRow,
     UnitsAtRisk,
 };
 use serde_json::{Map, Value, json};
@@ -71,10 +71,10 @@ impl StatusReport {
     }
 
     fn to_text(&self, with_tables: bool) -> String {
-        let sentences = finding_sentences(&self.health.findings);
-        let mut text: String = sentences.iter().map(|text| format!("{}\n", plain_line(text))).collect();
-        if sentences.is_empty() {
-            text.push_str("all is well\n");
+        let sentences = self.health.shown_findings().map(Finding::full_text);
+        let mut text: String = sentences.map(|text| format!("{}\n", plain_line(&text))).collect();
+        if self.health.is_healthy() {
+            text.push_str(if text.is_empty() { "all is well\n" } else { "all else is well\n" });
         }
         let counts = &self.counts;
         text.push_str(&format!(
@@ -158,6 +158,7 @@ impl StatusReport {
         };
         json!({
             "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
+            "paused": rows.pauses.iter().map(pause_json).collect::<Vec<_>>(),
             "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
             "units_at_risk": self.units_at_risk,
             "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
@@ -182,6 +183,13 @@ fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
         "host": leader.host_name, "session": session, "since": leader.began_ms.map(time_text),
         "lives": lives, "silent_ms": leader.silent_ms, "takeover_ms": leader.takeover_ms,
     }))
+}
+
+fn pause_json(pause: &PauseRow) -> Value {
+    json!({
+        "job": pause.job, "since": time_text(pause.since_ms), "until": pause.until_ms.map(time_text),
+        "why": pause.why,
+    })
 }
 
 /// Returns the findings that need an operator, each with the next step.
