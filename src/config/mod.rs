@@ -21,6 +21,7 @@ pub use jobs::JobsConfig;
 pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
 pub use problem::{ConfigError, ConfigProblem};
 pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig};
+pub use units::parse_duration;
 
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;

@@ -19,6 +19,7 @@ mod health;
 mod log_lines;
 mod page_blocks;
 mod postgres;
+mod queue;
 mod readback;
 mod replay;
 mod secrets;

@@ -33,7 +33,7 @@ fn command(config: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command and returns its exit code and what it wrote.
-async fn run(config: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+pub(super) async fn run(config: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = timeout(PATIENCE, command(config, arguments).output()).await;
     let output = output.unwrap_or_else(|_| panic!("{arguments:?} does not end")).unwrap();
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))

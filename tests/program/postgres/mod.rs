@@ -10,6 +10,7 @@ mod move_database;
 mod password;
 mod pooler;
 mod programs;
+mod queue;
 mod refusals;
 pub(super) mod rights;
 mod server;

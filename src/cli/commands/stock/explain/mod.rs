@@ -6,7 +6,9 @@
 mod history;
 
 use self::history::{ExplainHistory, ExplainStep};
+use crate::cli::change::WarehouseNames;
 use crate::cli::context::CliContext;
+use crate::cli::local_time::{local_sentence, local_time};
 use crate::cli::output::{plain_line, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::daemon::preview_push;
@@ -21,8 +23,8 @@ use serde_json::{Value, json};
 pub(in crate::cli) struct ExplainArgs {
     /// SKU
     sku: String,
-    /// Warehouse id at the platform [default: all warehouses of the SKU]
-    warehouse: Option<i64>,
+    /// Warehouse: its number at the platform, or its name [default: all warehouses of the SKU]
+    warehouse: Option<String>,
     /// Maximum number of steps of each stock level, newest kept
     #[arg(long, value_name = "N", default_value_t = 40)]
     last: usize,
@@ -43,9 +45,13 @@ pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainA
     let store = context.open_store().await?;
     let subject = find_sku(&store, &args.sku).await?;
     let mut levels = store.explain_stock_levels(subject.product_id, &subject.spellings).await?;
-    levels.retain(|level| args.warehouse.is_none_or(|warehouse| level.warehouse_id == warehouse));
+    let warehouse = match &args.warehouse {
+        Some(text) => Some(WarehouseNames::read(&store).await?.id_of(text).map_err(CommandFailure::usage)?),
+        None => None,
+    };
+    levels.retain(|level| warehouse.is_none_or(|warehouse| level.warehouse_id == warehouse));
     if levels.is_empty() {
-        return Err(CommandFailure::failed(nothing_known(&subject, args.warehouse)));
+        return Err(CommandFailure::failed(nothing_known(&subject, warehouse)));
     }
     let plan = preview_push(&context.config()?, &store, &context.clock()).await?;
     let mut explanations = Vec::new();
@@ -59,7 +65,11 @@ pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainA
     };
     let text = || {
         let sku = plain_line(&subject.sku);
-        let remark = subject.remark.iter().map(|remark| format!("{sku}: {remark}\n\n")).collect::<String>();
+        let remark = subject
+            .remark
+            .iter()
+            .map(|remark| format!("{sku}: {}\n\n", local_sentence(remark)))
+            .collect::<String>();
         let levels: Vec<String> = explanations.iter().map(|level| level.to_text(&sku)).collect();
         remark + &levels.join("\n")
     };
@@ -110,7 +120,7 @@ fn nothing_known(subject: &ExplainedSku, warehouse: Option<i64>) -> String {
         (Some(warehouse), Some(_), None) => {
             format!("no stock level of {sku} in warehouse {warehouse} is known: see `tallyd stock {sku}`")
         }
-        (_, _, Some(remark)) => format!("no stock level of {sku} is known: {remark}"),
+        (_, _, Some(remark)) => format!("no stock level of {sku} is known: {}", local_sentence(remark)),
         (_, _, None) => format!(
             "no stock level of {sku} is known and no change names it: see `tallyd sku list`, or run \
              `tallyd sku add {sku}`"
@@ -158,8 +168,8 @@ impl StockLevelExplanation {
         }
         for step in &self.steps {
             let position = step.position.map(|position| format!("#{position}")).unwrap_or_default();
-            let (at, sentence) = (Timestamp(step.at_ms), plain_line(&step.text));
-            text.push_str(&format!("  {at}  {position:<8}  {sentence}\n"));
+            let (at, sentence) = (local_time(Timestamp(step.at_ms)), local_sentence(&step.text));
+            text.push_str(&format!("  {at}  {position:<8}  {}\n", plain_line(&sentence)));
         }
         text.push_str(&format!("  now: {}\n", current_state_text(level)));
         if self.next_steps.is_empty() {
@@ -175,7 +185,7 @@ impl StockLevelExplanation {
 fn current_state_text(level: &CurrentStockLevel) -> String {
     let mut now = match (level.quantity, level.fact_ms, level.fact_exchange_id) {
         (Some(quantity), Some(at), Some(exchange)) => {
-            format!("{quantity}, read by exchange {exchange} at {}", Timestamp(at))
+            format!("{quantity}, read by exchange {exchange} at {}", local_time(Timestamp(at)))
         }
         (Some(quantity), _, _) => quantity.to_string(),
         (None, _, _) => "unknown".into(),
