@@ -8,11 +8,12 @@ use chrono::{
     DateTime, Datelike, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat,
     TimeDelta, TimeZone, Utc,
 };
+use chrono_tz::Tz;
 use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
-/// True with `--utc`. The zone is a property of the process, as `TZ` is.
-static IS_UTC: AtomicBool = AtomicBool::new(false);
+/// The zone of the process: set by `--utc`, else read from the environment at the first use.
+static ZONE: OnceLock<CliZone> = OnceLock::new();
 
 /// The years whose offsets the zone tables hold; other times are shown in UTC.
 const LOCAL_YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
@@ -20,16 +21,55 @@ const LOCAL_YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 /// The words before a time in the sentences of tallyd.
 const TIME_PREPOSITIONS: [&str; 7] = ["at", "since", "until", "before", "after", "from", "try"];
 
-/// Reads and shows times in UTC from now on.
+/// The zone in which times are read and shown.
+#[derive(Debug, PartialEq, Eq)]
+enum CliZone {
+    Utc,
+    /// A zone that `TZ` names. Its table is in the program, because a small host has no zone files.
+    Named(Tz),
+    /// The zone of the host, or a rule or file in `TZ`.
+    Host,
+    /// The value of `TZ`, which names no zone. No time is read, because the C library would take it for UTC.
+    Unknown(String),
+}
+
+impl CliZone {
+    /// Reads the value of `TZ`, if it is set.
+    fn from_variable(variable: Option<&str>) -> Self {
+        let Some(name) = variable.map(|name| name.strip_prefix(':').unwrap_or(name)) else {
+            return Self::Host;
+        };
+        // A rule such as `CET-1CEST` has digits.
+        let is_name = !name.starts_with('/') && !name.contains(|c: char| c.is_ascii_digit());
+        match name.parse() {
+            Ok(zone) => Self::Named(zone),
+            Err(_) if !is_name || name.is_empty() || name == "localtime" => Self::Host,
+            Err(_) => Self::Unknown(name.to_owned()),
+        }
+    }
+}
+
+fn zone() -> &'static CliZone {
+    ZONE.get_or_init(|| {
+        // `vars`, because clippy.toml bans `std::env::var` outside `cli`, and the lint covers `cli` too.
+        let variable = std::env::vars().find(|(name, _)| name == "TZ");
+        CliZone::from_variable(variable.as_ref().map(|(_, value)| value.as_str()))
+    })
+}
+
+/// Reads and shows times in UTC; for the start of the program.
 pub(super) fn use_utc() {
-    IS_UTC.store(true, Ordering::Relaxed);
+    ZONE.get_or_init(|| CliZone::Utc);
 }
 
 /// Returns a time for people, such as `2026-11-22 06:27:23+01:00`. [`parse_time`] accepts it.
 pub(super) fn local_time(at: Timestamp) -> String {
     let utc = at.to_datetime();
-    let is_local = !IS_UTC.load(Ordering::Relaxed) && LOCAL_YEARS.contains(&utc.year());
-    if is_local { zoned_text(&utc.with_timezone(&Local)) } else { zoned_text(&utc) }
+    match zone() {
+        CliZone::Named(zone) if LOCAL_YEARS.contains(&utc.year()) => zoned_text(&utc.with_timezone(zone)),
+        CliZone::Host if LOCAL_YEARS.contains(&utc.year()) => zoned_text(&utc.with_timezone(&Local)),
+        _ => zoned_text(&utc),
+    }
 }
 
 /// Returns a time of the database, which is RFC 3339 in UTC, for people. Another text stays.
@@ -64,9 +104,13 @@ fn zoned_text<Z: TimeZone<Offset: Display>>(at: &DateTime<Z>) -> String {
 /// # Errors
 /// A sentence with the valid forms, or with the two readings of a local time that is not unique.
 pub(super) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
-    match IS_UTC.load(Ordering::Relaxed) {
-        true => parse_in_zone(text, now, &Utc),
-        false => parse_in_zone(text, now, &Local),
+    match zone() {
+        CliZone::Utc => parse_in_zone(text, now, &Utc),
+        CliZone::Named(zone) => parse_in_zone(text, now, zone),
+        CliZone::Host => parse_in_zone(text, now, &Local),
+        CliZone::Unknown(name) => Err(format!(
+            "the variable TZ is `{name}`, which is no time zone; write one such as Europe/Berlin, or use --utc"
+        )),
     }
 }
 
@@ -205,6 +249,20 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(read(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn tz_is_a_name_a_rule_or_a_slip() {
+        let zone = CliZone::from_variable;
+        assert_eq!(zone(Some("Europe/Vienna")), CliZone::Named(Vienna));
+        assert_eq!(zone(Some(":Europe/Vienna")), CliZone::Named(Vienna));
+        assert_eq!(zone(Some("UTC")), CliZone::Named(Tz::UTC));
+        assert_eq!(zone(Some("Europe/Viena")), CliZone::Unknown("Europe/Viena".into()));
+        for host in
+            [None, Some(""), Some("CET-1CEST,M3.5.0,M10.5.0/3"), Some("/etc/localtime"), Some("<+03>-3")]
+        {
+            assert_eq!(zone(host), CliZone::Host, "{host:?}");
         }
     }
 

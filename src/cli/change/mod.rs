@@ -192,8 +192,29 @@ async fn insert_changes(
         new += usize::from(inserted.map_err(failure)?);
     }
     write.commit().await?;
-    let (config, keys) = (context.config()?, changes.iter().map(|change| change.key.as_str()));
-    let keys: Vec<&str> = keys.collect();
+    // The changes are in the outbox: a failure from here on must not read as one of the insertion.
+    report_changes(context, store, changes, queue, (new, &notes)).await.map_err(|failure| {
+        CommandFailure::new(
+            format!(
+                "{} change(s) are in the outbox, but their state cannot be read: {}; see: tallyd outbox list",
+                changes.len(),
+                failure.message
+            ),
+            if queue.wait.is_some() { report::EXIT_OUTSTANDING } else { 1 },
+        )
+    })
+}
+
+/// Waits for the changes with `--wait`, and returns their report.
+async fn report_changes(
+    context: &CliContext,
+    store: &Store,
+    changes: &[CliChange],
+    queue: QueueArgs,
+    (new, notes): (usize, &[String]),
+) -> CommandResult {
+    let config = context.config()?;
+    let keys: Vec<&str> = changes.iter().map(|change| change.key.as_str()).collect();
     let daemon = match queue.wait {
         Some(limit) => wait::wait_for_outcomes(&config, store, &keys, limit).await?,
         None => daemon_state(&config, store).await?,
@@ -208,5 +229,5 @@ async fn insert_changes(
     if daemon != DaemonState::Running && queue.wait.is_none() && report.has_outstanding() {
         print_error(&format!("warning: {}", report::no_daemon_sentence(daemon)));
     }
-    Ok(report.to_text_output(&notes))
+    Ok(report.to_text_output(notes))
 }

@@ -21,6 +21,9 @@ use crate::store::QueuedChange;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// The exit code of a wait that ends before the outcome.
+pub(super) const EXIT_OUTSTANDING: u8 = 6;
+
 /// The number of changes that a text lists by themselves.
 const LISTED_MAX: usize = 20;
 
@@ -46,7 +49,7 @@ fn no_daemon_texts(daemon: DaemonState) -> (String, String) {
             (finding.text, finding.what_to_do)
         }
         DaemonState::NotRunning | DaemonState::Running => (
-            "no daemon runs, so nothing is sent until one is started".into(),
+            "no daemon runs: nothing is sent until one starts, or `tallyd run --once` runs".into(),
             "start it: systemctl start tallyd".into(),
         ),
     }
@@ -164,7 +167,7 @@ impl QueueReport {
         } else if !self.has_outstanding() {
             0
         } else if self.daemon == DaemonState::Running {
-            6
+            EXIT_OUTSTANDING
         } else {
             7
         }

@@ -1,8 +1,8 @@
 //! Commands that queue a change beside a server: the daemon that sends it may work on another host.
 
 use super::leadership::{Host, fill, run, write_config};
-use crate::support::World;
 use crate::support::cluster::Cluster;
+use crate::support::{UPDATE, World};
 use tokio::time::{Duration, Instant};
 
 #[tokio::test]
@@ -41,4 +41,32 @@ async fn a_command_on_any_host_waits_for_the_leader_and_knows_that_there_is_none
     let (code, shown) = run(&elsewhere, &wait).await;
     assert_eq!(code, Some(7), "the silence of the heartbeat tells on another host: {shown}");
     assert!(shown.contains("no daemon runs"), "{shown}");
+}
+
+/// The change is committed, so a lost server must not read as a failed insertion.
+#[tokio::test]
+async fn a_wait_outlasts_a_restart_of_the_server() {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    fill(&world).await;
+    let (sku, warehouse, _) = world.shop().await[0].clone();
+    let mut leader = Host::start_with(write_config(&world, "leader", &world.toml("")));
+    leader.until("daemon.ready").await;
+    let refusal = serde_json::json!([{"Operation": UPDATE, "Status": 503}]);
+    world.post("/_sandbox/faults", &refusal).await;
+    let elsewhere = write_config(&world, "elsewhere", &world.toml(""));
+    let number = warehouse.to_string();
+    let wait = ["quantity", "adjust", &sku, &number, "1", "--key", "kept", "--wait=20s"];
+    let restart = async {
+        let found = "SELECT count(*) FROM outbox WHERE key = 'kept'";
+        world.until("the change is queued", async |world| world.number(found).await == 1).await;
+        cluster.crash();
+        cluster.start_server();
+    };
+    let ((code, shown), ()) = tokio::join!(run(&elsewhere, &wait), restart);
+    assert!(
+        code == Some(6) || code == Some(7),
+        "with or without a daemon that outlasts it: {code:?} {shown}"
+    );
+    assert!(shown.contains("change kept is queued\nchange kept is "), "{shown}");
 }

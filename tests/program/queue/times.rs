@@ -57,6 +57,10 @@ async fn a_local_time_that_is_not_unique_is_refused_with_both_readings() {
             );
         }
     }
+    let args = ["quantity", "set", &sku, &warehouse, "7", "--counted-at", "08:40"];
+    let (code, said) = ended(&run_in_zone(&desk, "Europe/Viena", &args).await);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("TZ is `Europe/Viena`, which is no time zone"), "{said}");
     assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 0);
     let reading = counted_at(&desk, "Europe/Vienna", "2025-10-26 02:30:00+01:00", &[]).await;
     assert_eq!(reading, "2025-10-26T01:30:00.000Z");
