@@ -20,7 +20,7 @@ use super::daemon_state::daemon_state;
 use super::output::{OutputArgs, plain_line, print_error};
 use super::{CommandFailure, CommandResult, csv};
 use crate::config::parse_duration;
-use crate::health::DaemonState;
+use crate::model::JobKind;
 use crate::outbox::{self, ChangeBody};
 use crate::store::{Durability, Store};
 use clap::Args;
@@ -220,14 +220,15 @@ async fn report_changes(
         None => daemon_state(&config, store).await?,
     };
     let rows = store.outbox_queued(&keys).await?;
-    let report = QueueReport { rows, new, daemon, wait: queue.wait };
+    let pause = store.pause_of(JobKind::Push, context.now()).await?;
+    let report = QueueReport { rows, new, daemon, pause, wait: queue.wait };
     if queue.output.json {
         notes.iter().for_each(|note| print_error(&plain_line(note)));
         let is_single = matches!(changes, [change] if change.line_number.is_none());
         return Ok(report.to_json_output(is_single));
     }
-    if daemon != DaemonState::Running && queue.wait.is_none() && report.has_outstanding() {
-        print_error(&format!("warning: {}", report::no_daemon_sentence(daemon)));
+    if let Some(warning) = report.warning() {
+        print_error(&format!("warning: {}", plain_line(&warning)));
     }
     Ok(report.to_text_output(notes))
 }

@@ -17,7 +17,7 @@ use crate::cli::output::{plain_line, pretty_json};
 use crate::health::{self, DaemonState};
 use crate::model::format_elapsed;
 use crate::outbox::{ChangeState, Reason, quote_key};
-use crate::store::QueuedChange;
+use crate::store::{PauseRow, QueuedChange};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -32,27 +32,16 @@ pub(super) struct QueueReport {
     /// The number of new changes; the keys of the others were known already.
     pub(super) new: usize,
     pub(super) daemon: DaemonState,
+    /// The pause of the pushes, if one is in force.
+    pub(super) pause: Option<PauseRow>,
     /// The longest wait; `None`: nothing was waited for.
     pub(super) wait: Option<Duration>,
 }
 
-/// Returns the sentence for a change that no daemon sends.
-pub(super) fn no_daemon_sentence(daemon: DaemonState) -> String {
-    let (message, what_to_do) = no_daemon_texts(daemon);
-    format!("{message}; {what_to_do}")
-}
-
-fn no_daemon_texts(daemon: DaemonState) -> (String, String) {
-    match daemon {
-        DaemonState::OtherFile => {
-            let finding = health::database_replaced();
-            (finding.text, finding.what_to_do)
-        }
-        DaemonState::NotRunning | DaemonState::Running => (
-            "no daemon runs: nothing is sent until one starts, or `tallyd run --once` runs".into(),
-            "start it: systemctl start tallyd".into(),
-        ),
-    }
+/// The reason that no change is sent, and the remedy.
+struct Obstacle {
+    message: String,
+    what_to_do: String,
 }
 
 fn is_outstanding(row: &QueuedChange) -> bool {
@@ -60,7 +49,32 @@ fn is_outstanding(row: &QueuedChange) -> bool {
 }
 
 impl QueueReport {
-    pub(super) fn has_outstanding(&self) -> bool {
+    /// Returns the warning of a command that does not wait.
+    pub(super) fn warning(&self) -> Option<String> {
+        let obstacle = self.obstacle().filter(|_| self.wait.is_none() && self.has_outstanding())?;
+        Some(format!("{}; {}", local_sentence(obstacle.message), obstacle.what_to_do))
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        match (self.daemon, &self.pause) {
+            (DaemonState::OtherFile, _) => {
+                let finding = health::database_replaced();
+                Some(Obstacle { message: finding.text, what_to_do: finding.what_to_do })
+            }
+            (DaemonState::NotRunning, _) => Some(Obstacle {
+                message: "no daemon runs: nothing is sent until one starts, or `tallyd run --once` runs"
+                    .into(),
+                what_to_do: "start it: systemctl start tallyd".into(),
+            }),
+            (DaemonState::Running, Some(pause)) => {
+                let what_to_do = "wait for its end, or run: tallyd resume".into();
+                Some(Obstacle { message: pause.to_text(), what_to_do })
+            }
+            (DaemonState::Running, None) => None,
+        }
+    }
+
+    fn has_outstanding(&self) -> bool {
         self.rows.iter().any(is_outstanding)
     }
 
@@ -128,8 +142,8 @@ impl QueueReport {
     }
 
     fn message(&self, row: &QueuedChange) -> String {
-        if is_outstanding(row) && self.daemon != DaemonState::Running {
-            return no_daemon_texts(self.daemon).0;
+        if let Some(obstacle) = self.obstacle().filter(|_| is_outstanding(row)) {
+            return obstacle.message;
         }
         let usual = match row.state {
             ChangeState::Pending => "queued, and not sent yet",
@@ -144,8 +158,8 @@ impl QueueReport {
     }
 
     fn what_to_do(&self, row: &QueuedChange) -> Option<String> {
-        if is_outstanding(row) && self.daemon != DaemonState::Running {
-            return Some(no_daemon_texts(self.daemon).1);
+        if let Some(obstacle) = self.obstacle().filter(|_| is_outstanding(row)) {
+            return Some(obstacle.what_to_do);
         }
         let reason = row.reason.as_deref().and_then(Reason::from_code);
         let of_state = || {
@@ -195,7 +209,13 @@ mod tests {
             reason: None,
             detail: None,
         };
-        QueueReport { rows: (1..).zip(states).map(row).collect(), new: states.len(), daemon, wait }
+        QueueReport {
+            rows: (1..).zip(states).map(row).collect(),
+            new: states.len(),
+            daemon,
+            pause: None,
+            wait,
+        }
     }
 
     #[test]

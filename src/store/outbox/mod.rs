@@ -9,3 +9,4 @@ pub(super) mod queued;
 pub(super) mod resolve;
 pub(super) mod suspected_absence;
 pub(super) mod transitions;
+mod units_taken;

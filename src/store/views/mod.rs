@@ -6,4 +6,5 @@ pub(super) mod explain;
 pub(super) mod health;
 mod known_names;
 pub(super) mod status;
+pub(super) mod units_at_risk;
 pub(super) mod verify;

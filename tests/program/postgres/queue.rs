@@ -1,6 +1,6 @@
 //! Commands that queue a change beside a server: the daemon that sends it may work on another host.
 
-use super::leadership::{Host, fill, run, write_config};
+use super::hosts::{Host, fill, run, write_config};
 use crate::support::cluster::Cluster;
 use crate::support::{UPDATE, World};
 use tokio::time::{Duration, Instant};

@@ -5,9 +5,8 @@ use super::super::support::{BALANCES, UPDATE, World};
 use super::{ended, read_desk};
 use serde_json::{Value, json};
 use std::process::Stdio;
-use std::time::Instant;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 const FIELDS: [&str; 6] = ["id", "key", "message", "reason", "state", "what_to_do"];
 
