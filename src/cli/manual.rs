@@ -21,6 +21,14 @@ const EXIT_CODES: &[(&str, &str)] = &[
     ("3", "Unhealthy: status, verify or replay found something that needs an operator."),
 ];
 
+/// Exit codes of a command that waits for the outcome of its changes (`--wait`), in addition.
+const WAIT_EXIT_CODES: &[(&str, &str)] = &[
+    ("4", "With --wait: a change is rejected or cancelled."),
+    ("5", "With --wait: a change is held."),
+    ("6", "With --wait: a change is still pending, being sent or in doubt."),
+    ("7", "With --wait: as 6, and no daemon runs."),
+];
+
 const FILES: &[(&str, &str)] = &[
     ("/etc/tallyd/tallyd.toml", "The configuration; without it, config/tallyd.toml of the current folder."),
     ("/etc/tallyd/integration-key, /etc/tallyd/gateway-key", "The account's keys, for root only."),
@@ -40,6 +48,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
         "TALLYD_SERVICE__INTEGRATION_KEY, TALLYD_SERVICE__GATEWAY_KEY, TALLYD_DATABASE__PASSWORD",
         "The keys and the password; they win over the files.",
     ),
+    ("TZ", "The time zone in which times are read and shown; without it, that of the host."),
     ("CREDENTIALS_DIRECTORY", "The folder in which systemd puts the keys for the daemon."),
 ];
 
@@ -79,7 +88,9 @@ fn command_page(command: &Command, name: &str, parent: Option<&str>) -> io::Resu
     }
     let mut rest = Roff::new();
     add_examples(&mut rest, command);
-    add_terms(&mut rest, "EXIT STATUS", EXIT_CODES);
+    let has_wait = command.get_arguments().any(|argument| argument.get_id() == "wait");
+    let wait_codes = if has_wait { WAIT_EXIT_CODES } else { &[] };
+    add_terms(&mut rest, "EXIT STATUS", &[EXIT_CODES, wait_codes].concat());
     add_terms(&mut rest, "FILES", FILES);
     add_terms(&mut rest, "ENVIRONMENT", ENVIRONMENT);
     let inner = command.get_subcommands().map(|inner| inner.get_display_name().unwrap_or(inner.get_name()));
@@ -104,7 +115,9 @@ fn synopsis(command: &Command) -> Roff {
 fn add_examples(roff: &mut Roff, command: &Command) {
     let Some(help) = command.get_after_help() else { return };
     roff.control("SH", ["EXAMPLES"]).control("nf", []);
-    for line in help.to_string().lines().filter_map(|line| line.strip_prefix("  ")) {
+    let help = help.to_string();
+    let (_, examples) = help.split_once("Example:").unwrap_or(("", &help));
+    for line in examples.lines().filter_map(|line| line.strip_prefix("  ")) {
         roff.text([roman(line)]);
     }
     roff.control("fi", []);

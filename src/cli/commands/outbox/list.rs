@@ -3,6 +3,7 @@
 use super::select::{OutboxFilterArgs, state_parser};
 use super::show::change_json;
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TableCell, TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::outbox::{ChangeBody, ChangeState, Reason};
@@ -105,13 +106,13 @@ fn group_text(group: &OutboxGroup, rows: &[&ChangeRow]) -> String {
     let is_shared = |row: &&ChangeRow| row.detail.as_deref().is_some_and(|detail| uses.contains_key(detail));
     let single = rows.iter().copied().filter(|row| !is_shared(row)).map(|row| {
         let [id, key, kind, level] = change_cells(row);
-        [id, key, kind, level, row.detail.cell_text()]
+        [id, key, kind, level, row.detail.as_ref().map(local_sentence).cell_text()]
     });
     text.push_str(&TextTable::new(["id", "key", "kind", "stock level", "detail"], single).to_text(""));
     for shared in uses.keys().copied() {
         let same = rows.iter().filter(|row| row.detail.as_deref() == Some(shared));
         let table = TextTable::new(["id", "key", "kind", "stock level"], same.map(|row| change_cells(row)));
-        text.push_str(&format!("{}:\n{}", plain_line(shared), table.to_text("")));
+        text.push_str(&format!("{}:\n{}", plain_line(&local_sentence(shared)), table.to_text("")));
     }
     text
 }

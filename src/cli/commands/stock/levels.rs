@@ -1,9 +1,10 @@
 //! `stock`: quantities per warehouse, pending changes, and the age of the facts.
 
-use super::explain::{find_sku, nothing_known};
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_sentence;
 use crate::cli::output::{StreamedList, TextTable, cells, plain_line, print_error};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
+use crate::explain::{ExplainError, ExplainedSku};
 use crate::model::{Timestamp, format_elapsed};
 use crate::store::StockRow;
 use clap::Args;
@@ -22,10 +23,17 @@ pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs)
     let mut listing = StreamedList::new(args.output.json);
     let (mut skus, mut unknown) = (Vec::new(), Vec::new());
     for name in &args.skus {
-        let subject = find_sku(&store, name).await?;
-        match store.stock_list(std::slice::from_ref(&subject.sku)).await?.is_empty() {
-            true => unknown.push(nothing_known(&subject, None)),
-            false => skus.push(subject.sku),
+        let sku = match ExplainedSku::find(&store, name, None).await {
+            Ok(found) => found.sku,
+            Err(ExplainError::NothingKnown(why)) => {
+                unknown.push(local_sentence(why));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match store.stock_list(std::slice::from_ref(&sku)).await?.is_empty() {
+            true => unknown.push(format!("no stock level of {sku} is known yet: see `tallyd explain {sku}`")),
+            false => skus.push(sku),
         }
     }
     if args.skus.is_empty() || !skus.is_empty() {

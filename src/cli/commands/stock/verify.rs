@@ -3,6 +3,7 @@
 //! It changes no fact. A sale since the last read is explained, and so is a kit whose components changed.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TableCell, TextTable, cells, format_age, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, send_control_request};
@@ -71,7 +72,14 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     let (unexplained, explained): (Vec<_>, Vec<_>) = drift.iter().partition(|row| row.explained_by.is_none());
     let rows = unexplained.into_iter().chain(explained).map(|row| {
         let difference = format!("{:+}", row.difference);
-        cells![row.sku, row.warehouse_id, row.mirror, row.service, difference, row.explained_by]
+        cells![
+            row.sku,
+            row.warehouse_id,
+            row.mirror,
+            row.service,
+            difference,
+            row.explained_by.as_ref().map(local_sentence)
+        ]
     });
     let headings = ["sku", "warehouse", "mirror", "platform", "difference", "explained by"];
     text + &TextTable::new(headings, rows).to_section()
