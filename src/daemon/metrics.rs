@@ -6,8 +6,8 @@
 //! port, which would need protection.
 
 use crate::health::{FindingCode, HealthReport};
-use crate::model::Timestamp;
 use crate::model::time::whole_millis;
+use crate::model::{JobKind, Timestamp};
 use crate::outbox::ChangeState;
 use crate::store::{Store, StoreError};
 use std::fmt::Write as _;
@@ -45,6 +45,8 @@ pub(super) async fn collect_metrics(
     let is_refused = i64::from(health.rows.is_refused);
     page.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", is_refused);
     page.write_outbox(health, now);
+    let help = "Units that others took within 24 h between our read and our write of their stock levels.";
+    page.write_gauge("tallyd_units_at_risk", help, store.units_at_risk(now).await?.units);
     let codes = FindingCode::ALL.iter().map(|code| (code.as_str(), health.count_of(*code)));
     page.write_samples("tallyd_findings", "Findings of `tallyd status` by code.", "code", codes);
     for (name, help, value) in [
@@ -109,6 +111,15 @@ impl MetricsPage {
         let stale = jobs.iter().map(|row| (row.job.as_str(), i64::from(row.stale)));
         let help = "1 while a job's data is older than twice its interval.";
         self.write_samples("tallyd_job_stale", help, "task", stale);
+        let push = JobKind::Push.as_str();
+        let names = jobs.iter().map(|row| row.job.as_str()).filter(|job| *job != push).chain([push]);
+        let paused = names.map(|job| (job, i64::from(health.is_paused(job))));
+        self.write_samples(
+            "tallyd_job_paused",
+            "1 while an operator's pause of a job is in force.",
+            "task",
+            paused,
+        );
     }
 
     /// Writes a sample for every state, also for 0, because a graph of an absent sample has no line.

@@ -8,6 +8,7 @@
 
 use super::health_monitor::replace_metrics;
 use super::metrics::standby_metrics;
+use super::notifiers::{PingTimes, ping_from_standby};
 use super::start_error::{StartError, check_attempt};
 use super::systemd;
 use crate::config::Config;
@@ -118,6 +119,7 @@ struct Candidate<'a> {
     /// True if the leader's silence was logged.
     has_warned: bool,
     metrics_written: Option<Moment>,
+    pings: PingTimes,
     is_real_time: bool,
 }
 
@@ -183,6 +185,7 @@ impl Candidate<'_> {
             replace_metrics(file, &standby_metrics(self.clock.now(), still));
             self.metrics_written = Some(now);
         }
+        ping_from_standby(self.config, &mut self.pings, self.clock);
         Ok(())
     }
 
@@ -229,6 +232,7 @@ impl Lead {
             stood_by: false,
             has_warned: false,
             metrics_written: None,
+            pings: PingTimes::default(),
             is_real_time: options.is_real_time,
         };
         let stands_by = options.stands_by;

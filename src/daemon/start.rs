@@ -13,11 +13,14 @@ use crate::client::{AccountKeys, Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::JobContext;
 use crate::limiter::{Hold, HoldReason, Limiter, LimiterState, PersistedState};
-use crate::model::Clock;
 use crate::model::time::DAY;
+use crate::model::{Clock, Timestamp};
+use crate::notify::{NoticeTopic, tell_occurrence};
 use crate::projection;
 use crate::schedule::ScheduleDriver;
-use crate::store::{DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions};
+use crate::store::{
+    DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions, WriteTransaction,
+};
 use crate::telemetry::event;
 use std::sync::Arc;
 use std::time::Duration;
@@ -340,6 +343,7 @@ async fn begin_session(
     if let Some(lead) = lead {
         write.takeover_store(lead.takeover_duration(clock.moment())).await?;
     }
+    tell_start(&mut write, config, (started.was_interrupted, restored.map(|sign| (sign, held))), now).await?;
     write.commit().await?;
     if let Some((from, projected_again)) = changed {
         let to = projection::PROJECTION_VERSION;
@@ -371,6 +375,27 @@ async fn begin_session(
         );
     }
     Ok(started.session_id)
+}
+
+/// Adds to the notices that the session before was interrupted, and that the database went back in time.
+async fn tell_start(
+    write: &mut WriteTransaction,
+    config: &Config,
+    (was_interrupted, restored): (bool, Option<(&RollbackSign, u64)>),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let notifiers = &config.notifiers;
+    if was_interrupted {
+        let message = "the last tallyd ended in the middle of its work; this one recovered it and works";
+        let todo = "nothing; if it comes often, see: journalctl -u tallyd -p warning";
+        tell_occurrence(write, notifiers, NoticeTopic::Daemon, (message, todo), now).await?;
+    }
+    if let Some((RollbackSign { description, .. }, held)) = restored {
+        let message = format!("{description}; {held} change(s) may have taken effect since and are held");
+        let todo = "see: tallyd outbox list --state held; release or cancel each";
+        tell_occurrence(write, notifiers, NoticeTopic::Restored, (&message, todo), now).await?;
+    }
+    Ok(())
 }
 
 /// Restores the limiter from the journal. If the database went back in time, its newest calls are unknown.

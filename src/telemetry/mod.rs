@@ -70,6 +70,12 @@ pub mod event {
         JOB_FINISHED = "job.finished",
         /// A run failed, with the reason and the time of the retry.
         JOB_FAILED = "job.failed",
+        /// Summary of an hour of a daemon that works.
+        HOUR_PASSED = "hour.passed",
+        /// An operator paused a job.
+        JOB_PAUSED = "job.paused",
+        /// The pause of a job ended, by an operator or by its time.
+        JOB_RESUMED = "job.resumed",
         /// Orders were not read again because the work queue's counts did not change.
         ORDERS_HELD_BACK = "orders.held_back",
         /// The platform reports that a product is not a kit, or no longer.
@@ -80,6 +86,12 @@ pub mod event {
         HEALTH_FINDING = "health.finding",
         /// A finding cleared.
         HEALTH_CLEARED = "health.cleared",
+        /// A notice was delivered to its receiver.
+        NOTICE_SENT = "notice.sent",
+        /// A receiver did not take a notice; it is sent again.
+        NOTICE_FAILED = "notice.failed",
+        /// Notices were given up.
+        NOTICE_DROPPED = "notice.dropped",
         /// Changes reached a final state, by a push or by a check of the platform.
         OUTBOX_FINISHED = "outbox.finished",
         /// A change waits for an operator's decision.

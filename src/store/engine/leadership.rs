@@ -75,7 +75,7 @@ impl DaemonName {
 }
 
 /// Returns the name of this host, as the kernel knows it.
-fn host_name() -> String {
+pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
 }
