@@ -30,6 +30,7 @@
 //! | [`sync`] | the jobs that read the platform, one file per job, and the care of the database |
 //! | [`settle`] | decides changes in doubt by checks at the platform |
 //! | [`push`] | delivers the changes of the outbox |
+//! | [`explain`] | steps and sentences of a stock level's history, for the command line and the page |
 //! | [`daemon`] | start order, supervision, the dispatcher of jobs, signals, drain, stop; the only wiring |
 //! | [`cli`] | one file per command; the only room that prints |
 //! | [`sandbox`] | the platform itself, for tests and demonstrations; it imports nothing of the rest |
@@ -48,6 +49,7 @@ pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod exec;
+pub mod explain;
 pub mod health;
 pub mod journal;
 pub mod limiter;

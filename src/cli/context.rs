@@ -1,6 +1,7 @@
 //! The context of a command: the configuration, its database, the clock.
 
-use super::CommandFailure;
+use super::decider::command_line_user;
+use super::{CommandFailure, local_time};
 use crate::config::Config;
 use crate::daemon::SystemClock;
 use crate::model::{Clock, Timestamp};
@@ -31,6 +32,11 @@ impl CliContext {
         self.clock().now()
     }
 
+    /// Reads a time of an argument, which is local unless it names a zone.
+    pub(super) fn parse_time(&self, text: &str) -> Result<Timestamp, CommandFailure> {
+        local_time::parse_time(text, self.now()).map_err(CommandFailure::usage)
+    }
+
     /// Returns the configuration file: the named one, or the first default that exists.
     pub(super) fn config_file(&self) -> Result<PathBuf, CommandFailure> {
         self.config_path.clone().map_or_else(|| first_existing(&DEFAULT_CONFIG_FILES), Ok)
@@ -41,9 +47,10 @@ impl CliContext {
         Config::load(&file, std::env::vars()).map_err(|error| CommandFailure::multiline(error.to_string(), 2))
     }
 
-    /// Opens the database beside the holder of its lock.
+    /// Opens the database beside the holder of its lock, for decisions of the operator.
     pub(super) async fn open_store(&self) -> Result<Store, CommandFailure> {
-        Ok(Store::open_beside(self.config()?.database.location()?).await?)
+        let store = Store::open_beside(self.config()?.database.location()?).await?;
+        Ok(store.decided_by(&command_line_user()))
     }
 
     /// Opens the database; creates or migrates it first if no daemon works on it.
@@ -58,7 +65,7 @@ impl CliContext {
             Err(LockError::Held { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(Store::open_beside(&location).await?)
+        self.open_store().await
     }
 
     /// Returns a new key of the time and the process id.

@@ -45,6 +45,8 @@ pub(super) async fn collect_metrics(
     let is_refused = i64::from(health.rows.is_refused);
     page.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", is_refused);
     page.write_outbox(health, now);
+    let help = "Units that others took within 24 h between our read and our write of their stock levels.";
+    page.write_gauge("tallyd_units_at_risk", help, store.units_at_risk(now).await?.units);
     let codes = FindingCode::ALL.iter().map(|code| (code.as_str(), health.count_of(*code)));
     page.write_samples("tallyd_findings", "Findings of `tallyd status` by code.", "code", codes);
     for (name, help, value) in [

@@ -536,7 +536,10 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("exchange_verdict", EXCHANGE_VERDICT),
         ("exchange_ended", EXCHANGE_ENDED),
         ("exchange_order", EXCHANGE_ORDER),
-        ("event_detail", "INSERT INTO event VALUES (1, 1, 'k', 's', '{')"),
+        (
+            "event_detail",
+            "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (1, 1, 'k', 's', '{')",
+        ),
         ("request_kind", "INSERT INTO request (kind, input, asked_at) VALUES ('x', '{}', '')"),
         ("request_input", "INSERT INTO request (kind, input, asked_at) VALUES ('keys', '{', '')"),
         (
@@ -649,12 +652,13 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_reason", "UPDATE outbox SET revision = revision + 1, state = 'held'"),
         ("outbox_sending", "UPDATE outbox SET revision = revision + 1, state = 'sending'"),
         ("outbox_acknowledged", "UPDATE outbox SET revision = revision + 1, acknowledged_ms = 1"),
+        ("units_taken_some", "INSERT INTO units_taken VALUES (1, 1, 1, 1, 0)"),
         ("outbox_dated_at", "UPDATE outbox SET revision = revision + 1, dated_at = 'now'"),
         ("outbox_base", "UPDATE outbox SET revision = revision + 1, base_own_delta = 1"),
         ("brake_trip_released", "INSERT INTO brake_trip (at_ms, what, released_ms) VALUES (2, 'w', 1)"),
         (
             "prune_guard_single",
-            "INSERT INTO event SELECT position, 1, 'outbox.pruned', 's', NULL FROM journal_sequence; \
+            "INSERT INTO event SELECT position, 1, 'outbox.pruned', 's', NULL, NULL FROM journal_sequence; \
              INSERT INTO prune_guard VALUES (2)",
         ),
         ("quantity_policy_known", "INSERT INTO quantity_policy VALUES (5, 'x')"),

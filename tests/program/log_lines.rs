@@ -74,7 +74,7 @@ impl Drop for Daemon {
 }
 
 /// Parses the lines, and fails if docs/logging.md has no sample of one of them.
-pub fn parsed(log: &str) -> Vec<Value> {
+pub(crate) fn parsed(log: &str) -> Vec<Value> {
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let unknown: Vec<String> =
         lines.iter().filter(|line| !is_sampled(line)).map(ToString::to_string).collect();
@@ -243,6 +243,8 @@ async fn a_wait_of_a_day_ends_by_a_persons_word() {
     let said = desk.said(&["quota", "lift"]).await;
     assert!(said.starts_with("ended: account waits (rate) until "), "{said}");
     desk.line("quota.lifted").await;
+    let events = "SELECT count(*) FROM event WHERE kind = 'quota.lifted' AND decided_by LIKE 'user:%'";
+    assert_eq!(world.number(events).await, 1);
     world.until("it is applied", async |world| world.fate("waits").await.0 == "applied").await;
     assert!(desk.said(&["quota", "lift"]).await.contains("no wait of the account"));
 }

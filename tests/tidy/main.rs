@@ -54,6 +54,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "settle", // an answer that names no entries is checked at once
         ],
     ),
+    ("explain", &["model", "outbox", "store", "push"]),
     (
         "daemon",
         &[
@@ -94,6 +95,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
     ("indicatif", &["src/cli/"]),
+    ("nix", &["src/cli/decider.rs"]),
     ("sd_notify", &["src/daemon/"]),
 ];
 

@@ -29,7 +29,7 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Appends an event and returns its position; `detail` is JSON.
+    /// Appends an event, with the person who decides, and returns its position; `detail` is JSON.
     pub async fn event_append(
         &mut self,
         at: Timestamp,
@@ -38,7 +38,10 @@ impl WriteTransaction {
         detail: Option<&str>,
     ) -> Result<Position> {
         let position = self.position_next().await?;
-        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES ($1, $2, $3, $4, $5)";
-        self.execute(sql, (position.0, at.0, kind, subject, detail), "store an event").await.map(|_| position)
+        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail, decided_by) \
+                   VALUES ($1, $2, $3, $4, $5, $6)";
+        let decider = self.decider.clone();
+        let values = (position.0, at.0, kind, subject, detail, decider.as_deref());
+        self.execute(sql, values, "store an event").await.map(|_| position)
     }
 }

@@ -255,6 +255,7 @@ mod tests {
         ("the journal", "journal_sequence session run body exchange event snapshot snapshot_table"),
         ("changes", "outbox change_key prune_guard delivery in_doubt_check adoption change_transition"),
         ("decisions on changes", "count_resolution brake_trip brake_trip_change"),
+        ("the history beside the changes", "units_taken"),
         ("open conflicts; a change that agrees closes one", "mismatch"),
         ("tracked SKUs, named by people or discovered", "tracked_sku"),
         ("tracked by people", "untracked_sku tracked_order"),

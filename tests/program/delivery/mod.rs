@@ -10,8 +10,10 @@
 )]
 
 mod absent;
+mod at_risk;
 mod closed;
 mod creates;
+mod deciders;
 mod doubts;
 mod examples;
 mod explain;
