@@ -28,7 +28,9 @@ fn two_hosts_break_no_promise() {
 #[ignore = "takes half a minute, and needs PostgreSQL"]
 fn the_same_seed_of_two_hosts_writes_the_same_journal() {
     let Some(cluster) = Cluster::start() else { return };
-    let live = |schema: &str| live_at(seed(), number("TALLYD_DAYS", 1), Hosts::Two, |file| cluster.location(schema, file));
+    let live = |schema: &str| {
+        live_at(seed(), number("TALLYD_DAYS", 1), Hosts::Two, |file| cluster.location(schema, file))
+    };
     let (first, again) = (live("first"), live("again"));
     assert_eq!(first.violations, Vec::<String>::new(), "seed {}", seed());
     assert_eq!(first.journal.differs(&again.journal), None, "seed {}", seed());

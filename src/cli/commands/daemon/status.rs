@@ -9,8 +9,8 @@ use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
 use crate::model::Clock;
 use crate::store::{
-    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, PauseRow, SnapshotRow,
-    UnitsAtRisk,
+    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, PauseRow,
+    SnapshotRow, UnitsAtRisk,
 };
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
