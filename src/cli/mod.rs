@@ -4,22 +4,27 @@
 //! |---|---|
 //! | `commands/` | the commands, each in its own file |
 //! | `context.rs` | configuration, clock and store of a command |
+//! | `change/` | changes of the command line: their insertion into the outbox, and the wait for their outcome |
 //! | `decider.rs` | the operator, as the journal names them |
-//! | `change.rs` | a change of the command line, and its insertion into the outbox |
 //! | `csv.rs` | operators' CSV files |
+//! | `daemon_state.rs` | the state of the daemon, on this host or another |
+//! | `local_time.rs` | times in the local zone, in and out |
 //! | `output/` | tables, JSON, streamed lists and progress |
 //! | `logging.rs` | the log of a process |
 //! | `examples.rs` | the examples in the help |
 //!
-//! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy.
+//! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy; 4 to 7 tell
+//! the outcome of a wait (`change/report.rs`).
 //! Reading commands take `--json`; the fields of their JSON are a contract.
 
 mod change;
 mod commands;
 mod context;
 pub mod csv;
+mod daemon_state;
 mod decider;
 mod examples;
+mod local_time;
 mod logging;
 mod output;
 
@@ -48,6 +53,9 @@ struct Cli {
     /// Configuration file [default: /etc/tallyd/tallyd.toml, then ./config/tallyd.toml]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Read and show times in UTC, not in the local time zone
+    #[arg(long, global = true)]
+    utc: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -236,6 +244,9 @@ pub fn main() -> ExitCode {
 }
 
 async fn dispatch(cli: Cli) -> CommandResult {
+    if cli.utc {
+        local_time::use_utc();
+    }
     let context = context::CliContext::new(cli.config);
     match cli.command {
         Command::Demo(demo) => demo::demo_command(demo).await,

@@ -94,6 +94,7 @@ pub use outbox::brake::BrakeTripRow;
 pub use outbox::changes::{ChangeContent, ChangeRow, NewChange, OpenChange, OutboxFilter, OutboxMark};
 pub use outbox::evidence::{ClaimEvidence, ReferencedChange};
 pub use outbox::in_doubt::{AdoptionRow, InDoubtRow};
+pub use outbox::queued::QueuedChange;
 pub use outbox::resolve::{DecisionResult, ResolutionEffect};
 pub use outbox::suspected_absence::SuspectedAbsenceRow;
 pub use outbox::transitions::{ChangeOutcome, ClaimedChange};

@@ -20,6 +20,7 @@ mod log_lines;
 mod notices;
 mod page_blocks;
 mod postgres;
+mod queue;
 mod quiet_log;
 mod readback;
 mod replay;

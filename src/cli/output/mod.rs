@@ -10,6 +10,7 @@ pub(super) use crate::model::format_age;
 pub(super) use crate::telemetry::plain_line;
 
 use super::CommandResult;
+use super::local_time::local_time;
 use crate::model::Timestamp;
 use crate::store::LossyText;
 use crate::telemetry::{plain_json, plain_lines};
@@ -147,7 +148,7 @@ fn aligned_row(row: &[String], widths: &[usize]) -> String {
     text
 }
 
-/// A value of a table: a dash stands for a missing one, yes or no for a flag.
+/// A value of a table: a dash stands for a missing one, yes or no for a flag, local time for a time.
 pub(super) trait TableCell {
     fn cell_text(&self) -> String;
 }
@@ -167,7 +168,13 @@ macro_rules! displayed_cells {
         }
     )+};
 }
-displayed_cells!(str, String, LossyText, i64, usize, f64, Timestamp);
+displayed_cells!(str, String, LossyText, i64, usize, f64);
+
+impl TableCell for Timestamp {
+    fn cell_text(&self) -> String {
+        local_time(*self)
+    }
+}
 
 impl TableCell for bool {
     fn cell_text(&self) -> String {

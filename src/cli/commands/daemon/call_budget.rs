@@ -2,6 +2,7 @@
 //! budget.
 
 use crate::cli::CommandFailure;
+use crate::cli::local_time::{local_sentence, local_time};
 use crate::cli::output::{TextTable, cells};
 use crate::config::Config;
 use crate::health::{HealthReport, hold_text};
@@ -48,7 +49,7 @@ impl CallBudgetReport {
             ));
         }
         for hold in &quota.holds {
-            text.push_str(&format!("        {}\n", hold_text(hold, self.now)));
+            text.push_str(&format!("        {}\n", local_sentence(hold_text(hold, self.now))));
         }
         if bad_requests.count > 0 {
             text.push_str(&format!("        {}\n", bad_request_forecast(bad_requests)));
@@ -95,7 +96,7 @@ fn hold_json(hold: &EndingHold) -> Value {
 
 fn bad_request_forecast(budget: &BadRequestForecast) -> String {
     let BadRequestForecast { count, last_hour, soft, hard, .. } = budget;
-    let at = |at: Timestamp| at.to_datetime().format("%H:%M UTC").to_string();
+    let at = local_time;
     let heading = match (budget.soft_at, budget.hard_at) {
         (Some(line), _) => format!("at the last hour's rate ({last_hour}), bulk pushes stop at {}", at(line)),
         (None, Some(line)) => {

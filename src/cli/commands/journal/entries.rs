@@ -5,6 +5,7 @@
 use super::job::event_json;
 use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_text;
 use crate::cli::output::{self, TableCell, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Position;
@@ -78,6 +79,9 @@ fn entry_text(entry: &Value) -> String {
     let mut text = String::new();
     for (name, field) in entry.as_object().into_iter().flatten().filter(|(_, field)| !field.is_null()) {
         match field {
+            Value::String(time) if name == "at" || name.ends_with("_at") => {
+                text.push_str(&format!("{name:<12} {}\n", plain_line(&local_text(time))))
+            }
             Value::String(field) => text.push_str(&format!("{name:<12} {}\n", plain_line(field))),
             Value::Array(_) | Value::Object(_) => {
                 text.push_str(&format!("{name}:\n{}", output::pretty_json(field)))
@@ -102,7 +106,7 @@ async fn list_newest(context: &CliContext, last: u32, output: OutputArgs) -> Com
         if let Some(decider) = entry["by"].as_str() {
             message = format!("by {decider}");
         }
-        [position, at, subject, run, job, verdict, status, message]
+        [position, local_text(at), subject, run, job, verdict, status, message]
     };
     output.list(
         &journal_entries(&store, after, to).await?,
