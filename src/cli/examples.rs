@@ -11,7 +11,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("run", "tallyd run --once --config ./tallyd.toml"),
     ("check", "tallyd check --online"),
     ("status", "tallyd status --json"),
-    ("pause", "tallyd pause --for 2h --why 'stocktaking in the attic'"),
+    ("pause", "tallyd pause --for 2h --why stocktaking"),
     ("resume", "tallyd resume"),
     ("notify test", "tallyd notify test"),
     ("notify daemon-failed", "tallyd notify daemon-failed tallyd@north.service"),

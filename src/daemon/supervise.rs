@@ -188,14 +188,11 @@ impl Supervisor {
                 }
                 feed = now + watchdog;
             }
-            if now >= next_health_check || self.pause_end_at.is_some_and(|at| now >= at) {
-                warn_if_transient(self.end_pauses().await)?;
-            }
             if now >= next_health_check {
-                warn_if_transient(self.check_outbox().await)?;
-                warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
-                self.deliver_notices();
+                self.check_minute().await?;
                 next_health_check = now + HEALTH_INTERVAL;
+            } else if self.pause_end_at.is_some_and(|at| now >= at) {
+                warn_if_transient(self.end_pauses().await)?;
             }
             if outbox_check_at.is_some_and(|at| now >= at) {
                 warn_if_transient(self.check_outbox().await)?;
@@ -290,6 +287,15 @@ impl Supervisor {
         work: impl Future<Output = Result<Option<FinishedRun>, StoreError>> + Send + 'static,
     ) {
         self.tasks.spawn(async move { (task, work.await) });
+    }
+
+    /// Makes the checks of each minute.
+    async fn check_minute(&mut self) -> Result<(), StoreError> {
+        warn_if_transient(self.end_pauses().await)?;
+        warn_if_transient(self.check_outbox().await)?;
+        warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
+        self.deliver_notices();
+        Ok(())
     }
 
     fn deliver_notices(&mut self) {

@@ -102,6 +102,7 @@ async fn an_operators_first_hour() {
             "leader",
             "mirror",
             "outbox",
+            "paused",
             "standbys",
             "troubles",
             "units_at_risk",

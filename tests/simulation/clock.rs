@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tallyd::model::time::{SleepFuture, whole_millis};
 use tallyd::model::{Clock, Moment, Timestamp};
+use tokio::task;
 
 /// Default begin of a world: Monday, 2 March 2026, 08:00 UTC.
 pub const START_MS: i64 = 1_772_438_400_000;
@@ -55,6 +56,7 @@ struct Sleeper {
     due_ms: i64,
     /// Host of the sleeper; `None`: elsewhere.
     host: Option<usize>,
+    task: Option<task::Id>,
     waker: Option<Waker>,
 }
 
@@ -109,16 +111,9 @@ impl SimClock {
         with(&mut state.hosts[self.host], now_ms)
     }
 
-    /// Returns the number of the last sleeper that fell asleep.
-    pub fn last_nap(&self) -> u64 {
-        self.state().naps
-    }
-
-    /// Returns true if a sleeper of this host is asleep that fell asleep after another one.
-    pub fn sleeps_since(&self, nap: u64) -> bool {
-        let state = self.state();
-        let is_asleep = |sleeper: &Sleeper| sleeper.host == Some(self.host) && sleeper.waker.is_some();
-        state.asleep.range(nap + 1..).any(|(_, sleeper)| is_asleep(sleeper))
+    /// Returns true if a task waits for this clock.
+    pub fn has_asleep(&self, task: task::Id) -> bool {
+        self.state().asleep.values().any(|sleeper| sleeper.task == Some(task) && sleeper.waker.is_some())
     }
 
     pub fn now_ms(&self) -> i64 {
@@ -191,7 +186,7 @@ impl SimClock {
         let mut state = self.state();
         state.naps += 1;
         let nap = state.naps;
-        state.asleep.insert(nap, Sleeper { due_ms, host, waker: None });
+        state.asleep.insert(nap, Sleeper { due_ms, host, task: task::try_id(), waker: None });
         Box::pin(Nap { clock: self.clone(), nap })
     }
 }

@@ -137,6 +137,11 @@ impl Kinds {
         Self(Kind::ALL.iter().filter(|(name, _)| is_on(name)).map(|(_, kind)| *kind).collect())
     }
 
+    /// Returns the kinds of a world without any fault.
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
     pub fn has(&self, kind: Kind) -> bool {
         self.0.contains(&kind)
     }

@@ -19,6 +19,16 @@ const APART_MS: i64 = 300_000;
 /// Longest time from a strike's order to the changes that bring the daemon to the step.
 const AMID_MS: i64 = 8_000;
 
+/// Each trouble once; the long pauses outlast the quiet time of a shipment, and the wake-up meets another leader.
+const ENDINGS: [Ending; 6] = [
+    Ending::Pause(5_000, true),
+    Ending::Pause(1_200_000, true),
+    Ending::Pause(1_200_000, false),
+    Ending::Death(60_000),
+    Ending::Cut(60_000),
+    Ending::Stop(60_000),
+];
+
 const STEPS: [Step; 7] = [
     Step::Anytime,
     Step::InFlight,
@@ -43,6 +53,27 @@ pub fn add(begin_ms: i64, days: i64, random: &mut Random, agenda: &mut Vec<(i64,
         }
     }
     agenda.sort_by_key(|(at, _)| *at);
+}
+
+/// Returns an agenda that strikes a daemon with each trouble at each step, amid movements and shipments.
+pub fn one_of_each(begin_ms: i64) -> Vec<(i64, Act)> {
+    let mut agenda = Vec::new();
+    let mut at = begin_ms + HOUR_MS;
+    for ending in ENDINGS {
+        for step in STEPS.into_iter().filter(|step| *step != Step::Anytime) {
+            agenda.push((at, Act::Join));
+            agenda.push((at + 20_000, Act::Order));
+            // The shipments of the order come to each of their steps within the time of the strike.
+            agenda.push((at + 20_000, Act::Strike(step, ending)));
+            agenda.push((at + 21_000, Act::Moved));
+            agenda.push((at + 22_000, Act::Sale));
+            agenda.push((at + 120_000, Act::SaleAmid));
+            at += HOUR_MS;
+        }
+    }
+    agenda.push((at, Act::Calm));
+    agenda.push((at + HOUR_MS, Act::Judge));
+    agenda
 }
 
 /// Adds a strike, in most cases before a standby, in some before a second strike at the next leader.

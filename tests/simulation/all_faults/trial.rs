@@ -145,8 +145,19 @@ pub async fn trial(
         strikes::add(BEGIN_MS, days, &mut Random::new(seed, "strikes"), &mut agenda);
     }
     agenda.retain(|(_, act)| kinds.allow(*act));
+    play(seed, &agenda, random, (kinds, hosts), location).await
+}
+
+/// Runs an agenda to its end.
+pub async fn play(
+    seed: u64,
+    agenda: &[(i64, Act)],
+    random: Random,
+    (kinds, hosts): (Kinds, Hosts),
+    location: impl FnOnce(&Path) -> DatabaseLocation,
+) -> Outcome {
     let mut trial = Trial::open(seed, random, (kinds, hosts), location).await;
-    let violations = trial.live(&agenda).await;
+    let violations = trial.live(agenda).await;
     let mut figures = trial.figures();
     let journal = Journal::read(&mut trial.world.outsider).await;
     figures.insert("journal rows".into(), i64::try_from(journal.rows()).unwrap());

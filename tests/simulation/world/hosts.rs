@@ -45,14 +45,8 @@ enum HostState {
     /// No daemon runs.
     Down,
     /// A daemon starts, or stands by.
-    Starting(Starting),
+    Starting(JoinHandle<Result<Daemon, StartError>>),
     Working(Box<Process>),
-}
-
-struct Starting {
-    task: JoinHandle<Result<Daemon, StartError>>,
-    /// Last sleeper before the start.
-    nap: u64,
 }
 
 /// Coming act of a host.
@@ -137,8 +131,8 @@ impl Host {
         match &self.state {
             HostState::Down => Box::new(|| true),
             HostState::Starting(starting) => {
-                let (task, nap) = (starting.task.abort_handle(), starting.nap);
-                Box::new(move || is_held() || task.is_finished() || clock.sleeps_since(nap))
+                let task = starting.abort_handle();
+                Box::new(move || is_held() || task.is_finished() || clock.has_asleep(task.id()))
             }
             HostState::Working(process) => {
                 let store = process.store().clone();
@@ -231,7 +225,7 @@ impl World {
             match &mut self.hosts[host].state {
                 HostState::Down => {}
                 HostState::Starting(starting) => {
-                    if starting.task.is_finished() {
+                    if starting.is_finished() {
                         self.handle_start(host).await;
                         return true;
                     }
@@ -261,7 +255,7 @@ impl World {
         else {
             return;
         };
-        match starting.task.await.expect("a start has no bugs") {
+        match starting.await.expect("a start has no bugs") {
             Ok(daemon) => {
                 self.lose_answers();
                 self.takeovers += i64::from(host != self.leader);
@@ -306,10 +300,8 @@ impl World {
 
     /// Starts a daemon that stands by while another leads.
     pub(super) fn start(&mut self, host: usize) {
-        let nap = self.clock.last_nap();
         let of = &mut self.hosts[host];
-        let task = tokio::spawn(start(&self.plan, of, true));
-        of.state = HostState::Starting(Starting { task, nap });
+        of.state = HostState::Starting(tokio::spawn(start(&self.plan, of, true)));
     }
 
     /// Ends a host's daemon as a kill would, at any state of its jobs. Calls on their way go on.
@@ -319,8 +311,8 @@ impl World {
         let polls = match std::mem::replace(&mut of.state, HostState::Down) {
             HostState::Down => PlannedJobs::new(),
             HostState::Starting(starting) => {
-                starting.task.abort();
-                drop(starting.task.await);
+                starting.abort();
+                drop(starting.await);
                 PlannedJobs::new()
             }
             HostState::Working(process) => process.abort().await,
