@@ -384,6 +384,9 @@ impl Supervisor {
         if let Some(trigger) = again {
             self.begin_run(kind, trigger);
         }
+        for (kind, trigger) in self.job_slots.take_ready() {
+            self.begin_run(kind, trigger);
+        }
         if kind == JobKind::OrderLines && outcome != RunOutcome::Failed {
             // Reads orders that were named too late for this pass, or too many for it.
             self.read_orders();

@@ -324,7 +324,7 @@ impl JobContext {
         tracing::error!(
             event = event::AUTH_REFUSED,
             operation = operation.as_str(),
-            status,
+            http_status = status,
             "the platform refuses the key: {why}; nothing is sent until a probe succeeds; put the right \
              key into its file"
         );

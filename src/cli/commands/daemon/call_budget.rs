@@ -55,7 +55,9 @@ impl CallBudgetReport {
             text.push_str(&format!("        {}\n", bad_request_forecast(bad_requests)));
         }
         if is_terminal && self.minutes.iter().any(|calls| *calls > 0) {
-            text.push_str(&format!("        {} the last hour\n", minute_bars(&self.minutes, self.limit)));
+            let bars = minute_bars(&self.minutes, self.limit);
+            let limit = self.limit;
+            text.push_str(&format!("        {bars} the last hour; a full bar is {limit} calls a minute\n"));
         }
         text
     }

@@ -1,4 +1,7 @@
 //! `status`: the health of the daemon by `health::health`; exit 3 if a finding needs an operator.
+//!
+//! The findings come first, for `head` and for a person who reads from the top. The verdict is the last line, so that
+//! a small terminal shows it although many findings scrolled away.
 
 use super::call_budget::CallBudgetReport;
 use crate::cli::context::CliContext;
@@ -16,7 +19,7 @@ use std::io::IsTerminal;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(in crate::cli) struct StatusArgs {
-    /// Show the jobs and the calls of the last hour even if nothing needs attention
+    /// Show also the jobs, and the calls of the last hour by operation
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -95,6 +98,11 @@ impl StatusReport {
         }
         if with_tables {
             text.push_str(&self.tables_text());
+        }
+        if !self.health.is_healthy() {
+            let count = self.health.findings.iter().filter(|finding| finding.needs_operator()).count();
+            let tables = if with_tables { "" } else { "; jobs and calls: tallyd status --all" };
+            text.push_str(&format!("\n{count} finding(s) need attention{tables}\n"));
         }
         text
     }
@@ -206,7 +214,7 @@ pub(in crate::cli) async fn status_command(
     let (text, is_healthy) = match StatusReport::load(context).await? {
         Ok(status) => {
             let is_healthy = status.health.is_healthy();
-            (output.render(|| status.to_json(), || status.to_text(all || !is_healthy)), is_healthy)
+            (output.render(|| status.to_json(), || status.to_text(all)), is_healthy)
         }
         Err(finding) => {
             let text = finding.full_text();

@@ -1,6 +1,7 @@
 //! `outbox show`: a change with its history and evidence, for decisions that no check of the platform can
 //! make.
 
+use super::select::require_key;
 use crate::cli::commands::journal::job::exchange_json;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::{local_sentence, local_text, local_time};
@@ -31,7 +32,8 @@ struct ShownChange {
 
 pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputArgs) -> CommandResult {
     let store = context.open_store().await?;
-    let change = store.outbox_show(key).await?;
+    let key = require_key(&store, key).await?;
+    let change = store.outbox_show(&key).await?;
     let change = change.ok_or_else(|| CommandFailure::failed(format!("no change has the key `{key}`")))?;
     let shown = ShownChange::load(context, &store, change).await?;
     Ok(output.render(|| shown.to_json(), || shown.to_text()).into())
