@@ -13,6 +13,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use tallyd::sandbox::SandboxOptions;
 use tallyd::store::DatabaseLocation;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep, timeout};
@@ -199,13 +200,16 @@ async fn stop(
     if at.1 == Subject::Shipment {
         shipment.await;
     }
-    let sprung = timeout(Duration::from_secs(30), site.trap.sprung.notified());
+    let sprung = timeout(Duration::from_secs(120), site.trap.sprung.notified());
     assert!(sprung.await.is_ok(), "the leader does not come to {at:?}");
 }
 
 /// Pauses leaders at these steps in turn and wakes them after the takeover. Returns how many sent something then.
 async fn pauses(cluster: &Cluster, schema: &str, steps: &[Option<(Step, Subject)>]) -> usize {
-    let world = World::on_server(cluster, schema).await;
+    // More stock levels than the calls in doubt hold up for a minute.
+    let options = SandboxOptions { skus: 400, orders: 6, calls_per_minute: 0, ..SandboxOptions::default() };
+    let mut world = World::with(options, "").await;
+    world.location = cluster.location(schema, &world.path);
     fill(&world).await;
     separate_boots(&world).await;
     let shipments = steps.iter().flatten().filter(|at| at.1 == Subject::Shipment).count();
