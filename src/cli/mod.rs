@@ -5,6 +5,7 @@
 //! | `commands/` | the commands, each in its own file |
 //! | `context.rs` | configuration, clock and store of a command |
 //! | `change.rs` | a change of the command line, and its insertion into the outbox |
+//! | `code_parser.rs` | values with codes, which completions and help list |
 //! | `csv.rs` | operators' CSV files |
 //! | `output/` | tables, JSON, streamed lists and progress |
 //! | `logging.rs` | the log of a process |
@@ -14,6 +15,7 @@
 //! Reading commands take `--json`; the fields of their JSON are a contract.
 
 mod change;
+mod code_parser;
 mod commands;
 mod context;
 pub mod csv;
@@ -22,7 +24,7 @@ mod logging;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
-use self::commands::daemon::{check, quota, run, schema, status};
+use self::commands::daemon::{check, init, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
 use self::commands::journal::{backup, entries, job, move_database, replay, restored};
@@ -54,6 +56,11 @@ struct Cli {
 enum Command {
     /// Demonstrate tallyd with a sandbox, simulated sales and the daemon
     Demo(demo::DemoArgs),
+    /// Ask for the platform's address and the keys, prove them, and write configuration and key files
+    ///
+    /// Without a terminal, standard input has a line for each value that no option gives: address, integration key,
+    /// gateway key. Without --config the files are those of the packaged unit, in /etc/tallyd.
+    Init(init::InitArgs),
     /// Run the daemon in the foreground
     Run(run::DaemonRunArgs),
     /// Validate the configuration and print the settings in force
@@ -227,6 +234,7 @@ async fn dispatch(cli: Cli) -> CommandResult {
     let context = context::CliContext::new(cli.config);
     match cli.command {
         Command::Demo(demo) => demo::demo_command(demo).await,
+        Command::Init(args) => init::init_command(&context, args).await,
         Command::Run(run) => run::run_command(&context, run).await,
         Command::Check(check) => check::check_command(&context, check).await,
         Command::Status(args) => status::status_command(&context, args).await,

@@ -89,6 +89,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
     ("indicatif", &["src/cli/"]),
+    ("console", &["src/cli/"]),
     ("sd_notify", &["src/daemon/"]),
 ];
 

@@ -1,9 +1,10 @@
 //! `outbox list`: the changes, grouped by state and reason.
 
 use super::show::change_json;
+use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, cells};
-use crate::cli::{CommandFailure, CommandResult, OutputArgs};
+use crate::cli::{CommandResult, OutputArgs};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::store::{ChangeRow, OutboxFilter};
 use clap::Args;
@@ -21,13 +22,12 @@ const GROUP_ORDER: [ChangeState; 7] = [
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxListArgs {
-    /// Show only changes in this state (may be repeated): pending, sending, applied, held, rejected, in_doubt,
-    /// cancelled
-    #[arg(long, value_name = "STATE")]
-    state: Vec<String>,
+    /// Show only changes in this state (may be repeated)
+    #[arg(long, value_name = "STATE", value_parser = code_parser(ChangeState::ALL, ChangeState::as_str))]
+    state: Vec<ChangeState>,
     /// Show only changes of this kind
-    #[arg(long)]
-    kind: Option<String>,
+    #[arg(long, value_name = "KIND", value_parser = code_parser(ChangeKind::ALL, ChangeKind::as_str))]
+    kind: Option<ChangeKind>,
     /// Maximum number of changes, newest kept
     #[arg(long, default_value_t = 100)]
     limit: u32,
@@ -36,13 +36,9 @@ pub(in crate::cli) struct OutboxListArgs {
 }
 
 pub(super) async fn list_changes(context: &CliContext, args: OutboxListArgs) -> CommandResult {
-    for state in &args.state {
-        state.parse::<ChangeState>().map_err(|error| CommandFailure::usage(error.to_string()))?;
-    }
-    if let Some(kind) = &args.kind {
-        kind.parse::<ChangeKind>().map_err(|error| CommandFailure::usage(error.to_string()))?;
-    }
-    let filter = OutboxFilter { states: args.state, kind: args.kind, limit: args.limit };
+    let states = args.state.iter().map(|state| state.as_str().to_owned()).collect();
+    let kind = args.kind.map(|kind| kind.as_str().to_owned());
+    let filter = OutboxFilter { states, kind, limit: args.limit };
     let mut rows = context.open_store().await?.outbox_list(&filter).await?;
     if !args.output.json {
         let rank = |row: &ChangeRow| GROUP_ORDER.iter().position(|state| *state == row.state);
