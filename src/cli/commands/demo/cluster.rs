@@ -58,7 +58,7 @@ impl DemoCluster {
     /// Returns the location of the demonstration's schema, with a host's file for its lock.
     pub(super) fn location(&self, host_file: &Path) -> Result<DatabaseLocation, CommandFailure> {
         let server = PostgresDatabase::new(&self.url(), SCHEMA);
-        let server = server.map_err(|error| CommandFailure::failed(error.to_string()))?;
+        let server = server.map_err(|error| CommandFailure::failed(&error))?;
         Ok(DatabaseLocation::on_server(server, host_file))
     }
 
@@ -125,7 +125,7 @@ fn create_folder(above: &Path, folder: &Path) -> Result<Option<(u32, u32)>, Comm
         return Ok(None);
     }
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let user = users.lines().find_map(|line| server_user(line)).ok_or_else(|| {
+    let user = users.lines().find_map(server_user).ok_or_else(|| {
         CommandFailure::failed(format!(
             "no PostgreSQL server runs as root, and this host has no user `{SERVER_USER}`; run the demonstration as \
              another user"

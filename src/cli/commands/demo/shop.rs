@@ -75,7 +75,7 @@ impl<'a> SimulatedShop<'a> {
                 4 => self.count_and_receive(n).await?,
                 _ => self.adjust_level(&format!("breakage-{n}"), (1, 4), -1).await?,
             }
-            if n % SHOW_EVERY == 0 {
+            if n.is_multiple_of(SHOW_EVERY) {
                 let counts = self.store.mirror_counts().await?;
                 (self.totals.stock_levels, self.totals.calls) =
                     (counts.stock_levels, self.sandbox.logged_calls().len());
