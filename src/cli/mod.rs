@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `commands/` | the commands, each in its own file |
 //! | `context.rs` | configuration, clock and store of a command |
+//! | `decider.rs` | the operator, as the journal names them |
 //! | `change.rs` | a change of the command line, and its insertion into the outbox |
 //! | `code_parser.rs` | values with codes, which completions and help list |
 //! | `csv.rs` | operators' CSV files |
@@ -19,12 +20,13 @@ mod code_parser;
 mod commands;
 mod context;
 pub mod csv;
+mod decider;
 mod examples;
 mod logging;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
-use self::commands::daemon::{check, init, quota, run, schema, status};
+use self::commands::daemon::{check, init, notify, pause, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
 use self::commands::journal::{backup, entries, job, move_database, replay, restored};
@@ -67,6 +69,16 @@ enum Command {
     Check(check::CheckArgs),
     /// Show the health of the daemon and the findings that need attention
     Status(status::StatusArgs),
+    /// Pause the pushes, or other jobs: changes wait, reads go on
+    ///
+    /// No write leaves once this command has ended; calls in flight are answered. The pause holds over restarts and on
+    /// every host.
+    Pause(pause::PauseArgs),
+    /// End a pause: the changes that waited are merged with what happened meanwhile, and sent
+    Resume(pause::ResumeArgs),
+    /// Try the notifiers, or tell that the daemon has failed
+    #[command(subcommand)]
+    Notify(notify::Command),
     /// Manage the tracked SKUs
     #[command(subcommand)]
     Sku(sku::Command),
@@ -238,6 +250,9 @@ async fn dispatch(cli: Cli) -> CommandResult {
         Command::Run(run) => run::run_command(&context, run).await,
         Command::Check(check) => check::check_command(&context, check).await,
         Command::Status(args) => status::status_command(&context, args).await,
+        Command::Pause(args) => pause::pause_command(&context, args).await,
+        Command::Resume(args) => pause::resume_command(&context, args).await,
+        Command::Notify(command) => notify::notify_command(&context, command).await,
         Command::Sku(command) => sku::sku_command(&context, command).await,
         Command::Order(command) => order::order_command(&context, command).await,
         Command::Stock(stock) => levels::stock_command(&context, stock).await,

@@ -51,7 +51,8 @@ pub(super) enum ConfigValue {
     Float(f64),
     Flag(bool),
     Table(TomlTable),
-    /// A list or nothing: no key takes one.
+    List(Vec<ConfigValue>),
+    /// Nothing: no key takes it.
     Other,
 }
 
@@ -65,6 +66,7 @@ impl From<Value> for ConfigValue {
             ValueKind::Float(number) => ConfigValue::Float(number),
             ValueKind::Boolean(flag) => ConfigValue::Flag(flag),
             ValueKind::Table(table) => ConfigValue::Table(table),
+            ValueKind::Array(values) => ConfigValue::List(values.into_iter().map(Self::from).collect()),
             _ => ConfigValue::Other,
         }
     }
@@ -85,7 +87,8 @@ impl ConfigValue {
             ConfigValue::Float(number) => number.to_string(),
             ConfigValue::Flag(flag) => flag.to_string(),
             ConfigValue::Table(_) => "a table".into(),
-            ConfigValue::Other => "a list".into(),
+            ConfigValue::List(_) => "a list".into(),
+            ConfigValue::Other => "nothing".into(),
         }
     }
 }

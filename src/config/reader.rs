@@ -55,6 +55,58 @@ impl<'a> SectionReader<'a> {
         SectionReader::read_table(self.report, path, values, read)
     }
 
+    /// Reads the list of tables `key`, each with `read`; tables that `read` refuses are left out.
+    pub(super) fn read_tables<T>(
+        &mut self,
+        key: &str,
+        mut read: impl FnMut(&mut SectionReader<'_>) -> Option<T>,
+    ) -> Vec<T> {
+        let path = self.path_of(key);
+        let values = match self.take_value(key) {
+            None => return Vec::new(),
+            Some(ConfigValue::List(values)) => values,
+            Some(other) => {
+                self.report_value(
+                    key,
+                    &other,
+                    format!("this is a list of tables; write [[{path}]] and its keys"),
+                );
+                return Vec::new();
+            }
+        };
+        let mut tables = Vec::new();
+        for value in values {
+            match value {
+                ConfigValue::Table(table) => {
+                    tables.extend(SectionReader::read_table(self.report, path.clone(), table, &mut read));
+                }
+                other => self.report_value(key, &other, format!("write it as a table, below [[{path}]]")),
+            }
+        }
+        tables
+    }
+
+    /// Reads a list of texts; a missing list is empty.
+    pub(super) fn read_texts(&mut self, key: &str) -> Vec<String> {
+        let wanted = "write a list of texts, such as [\"a\", \"b\"]";
+        let values = match self.take_key(key) {
+            None => return Vec::new(),
+            Some(ConfigValue::List(values)) => values,
+            Some(other) => {
+                self.report_value(key, &other, wanted.into());
+                return Vec::new();
+            }
+        };
+        let mut texts = Vec::new();
+        for value in values {
+            match value {
+                ConfigValue::Text(text) => texts.push(text),
+                other => self.report_value(key, &other, wanted.into()),
+            }
+        }
+        texts
+    }
+
     /// Returns the keys present, for tables whose keys are data.
     pub(super) fn present_keys(&self) -> Vec<String> {
         let mut keys: Vec<_> = self.values.keys().cloned().collect();

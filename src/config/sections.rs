@@ -264,7 +264,7 @@ impl LogConfig {
     }
 }
 
-fn parse_path(text: &str) -> Result<PathBuf, String> {
+pub(super) fn parse_path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') { Err("write a path".into()) } else { Ok(text.into()) }
 }
 

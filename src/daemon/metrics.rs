@@ -7,7 +7,8 @@
 
 use crate::health::{FindingCode, HealthReport};
 use crate::journal::ExchangeOutcome;
-use crate::model::{Lane, Operation, Timestamp};
+use crate::model::time::whole_millis;
+use crate::model::{JobKind, Lane, Operation, Timestamp};
 use crate::outbox::{ChangeKind, ChangeState};
 use crate::store::{Store, StoreError};
 use std::collections::BTreeMap;
@@ -63,7 +64,7 @@ pub(super) async fn collect_metrics(
     now: Timestamp,
 ) -> Result<String, StoreError> {
     calls.count(store).await?;
-    let mut page = MetricsPage::begin(now, true);
+    let mut page = MetricsPage::begin(now, None);
     let standbys = i64::try_from(store.standbys().await?.len()).unwrap_or(i64::MAX);
     page.write_gauge("tallyd_standbys", "Hosts that stand by.", standbys);
     let takeover_ms = store.leader().await?.and_then(|leader| leader.takeover_ms);
@@ -80,6 +81,8 @@ pub(super) async fn collect_metrics(
     ];
     let help = "Open conflicts: counts that need a decision, and written quantities that the platform does not show.";
     page.write_samples("tallyd_conflicts_open", help, "kind", conflicts);
+    let help = "Units that others took within 24 h between our read and our write of their stock levels.";
+    page.write_gauge("tallyd_units_at_risk", help, store.units_at_risk(now).await?.units);
     let codes = FindingCode::ALL.iter().map(|code| (code.as_str(), health.count_of(*code)));
     page.write_samples("tallyd_findings", "Findings of `tallyd status` by code.", "code", codes);
     page.write_mirror(store).await?;
@@ -94,9 +97,9 @@ async fn final_changes(store: &Store) -> Result<BTreeMap<(String, String), i64>,
     Ok(rows.into_iter().map(|(kind, state, changes)| ((kind, state), changes)).collect())
 }
 
-/// Returns the metrics of a host that stands by.
-pub(super) fn standby_metrics(now: Timestamp) -> String {
-    MetricsPage::begin(now, false).0
+/// Returns the metrics of a host that stands by for a leader whose heartbeat has stood still for `silent`.
+pub(super) fn standby_metrics(now: Timestamp, silent: Duration) -> String {
+    MetricsPage::begin(now, Some(silent)).0
 }
 
 pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
@@ -115,12 +118,20 @@ pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
 struct MetricsPage(String);
 
 impl MetricsPage {
-    fn begin(now: Timestamp, leads: bool) -> Self {
+    /// Begins with the metrics of every host; `silent` is the silence of the leader that a standby sees.
+    fn begin(now: Timestamp, silent: Option<Duration>) -> Self {
         let mut page = Self::default();
         let version = env!("CARGO_PKG_VERSION");
         page.write_samples("tallyd_info", "The running version.", "version", [(version, 1)]);
         page.write_gauge("tallyd_written_timestamp_seconds", "When this file was written.", now.0 / 1000);
-        page.write_gauge("tallyd_leading", "1 on the host that works, 0 on a standby.", leads.into());
+        page.write_gauge(
+            "tallyd_leading",
+            "1 on the host that works, 0 on a standby.",
+            silent.is_none().into(),
+        );
+        let help = "On a standby: time without a sign of life of the leader.";
+        let silent_ms = silent.map_or(0, whole_millis);
+        page.write_gauge("tallyd_leader_silent_milliseconds", help, silent_ms);
         page
     }
 
@@ -132,6 +143,15 @@ impl MetricsPage {
         let stale = jobs.iter().map(|row| (row.job.as_str(), i64::from(row.stale)));
         let help = "1 while a job's data is older than twice its interval.";
         self.write_samples("tallyd_job_stale", help, "task", stale);
+        let push = JobKind::Push.as_str();
+        let names = jobs.iter().map(|row| row.job.as_str()).filter(|job| *job != push).chain([push]);
+        let paused = names.map(|job| (job, i64::from(health.is_paused(job))));
+        self.write_samples(
+            "tallyd_job_paused",
+            "1 while an operator's pause of a job is in force.",
+            "task",
+            paused,
+        );
     }
 
     /// Writes a sample for every state, also for 0, because a graph of an absent sample has no line.

@@ -95,7 +95,16 @@ async fn an_operators_first_hour() {
     assert_eq!(
         fields(&status),
         [
-            "budget", "findings", "jobs", "journal", "leader", "mirror", "outbox", "standbys", "troubles",
+            "budget",
+            "findings",
+            "jobs",
+            "journal",
+            "leader",
+            "mirror",
+            "outbox",
+            "standbys",
+            "troubles",
+            "units_at_risk",
             "well"
         ]
     );

@@ -189,6 +189,10 @@ async fn each_call_is_counted_once_by_its_answer() {
 async fn the_metrics_file_holds_what_its_page_promises() {
     let world = World::new().await;
     world.track_all().await;
+    world.once().await;
+    let now = tallyd::model::Clock::now(&tallyd::daemon::SystemClock).0;
+    let taken = format!("INSERT INTO units_taken SELECT id, 1, 1, {now}, 7 FROM product ORDER BY id LIMIT 1");
+    world.outsider().await.run(&taken).await.unwrap();
     let text = first_metrics(&world).await;
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     for sample in &samples {
@@ -223,6 +227,7 @@ async fn the_metrics_file_holds_what_its_page_promises() {
         "tallyd_quota_share_permille 1000",
         "tallyd_bad_requests_limit{line=\"soft\"} 300",
         "tallyd_last_backup_timestamp_seconds 0",
+        "tallyd_units_at_risk 7",
     ] {
         assert!(samples.contains(&there), "{there}: {text}");
     }

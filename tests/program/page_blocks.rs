@@ -110,6 +110,8 @@ const STAND_INS: &[(&str, &str)] = &[
             mkdir -p "$HOST/var/lib/tallyd" "$(dirname "$(sed -n 's/^path = "\(.*\)"/\1/p' "$config")")"
             rm -f "$run.pipe"
             mkfifo "$run.pipe"
+            # The process makes its log later than `tail` may open it.
+            : >> "$run.log"
             "$TALLYD" --config "$config" run < /dev/null > /dev/null 2>> "$run.log" 9<> "$run.pipe" &
             echo $! > "$run.pid"
         }

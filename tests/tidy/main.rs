@@ -28,8 +28,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("store", &["model", "outbox", "journal", "reconcile"]),
     ("projection", &["model", "journal", "client", "store"]),
     ("exec", &["model", "outbox", "reconcile", "journal", "limiter", "client", "store", "projection"]),
+    ("health", &["model", "outbox", "limiter", "store"]),
+    ("notify", &["model", "outbox", "client", "store", "health"]),
     // It reads sections into the settings of the rooms that use them.
-    ("config", &["model", "schedule", "telemetry", "reconcile", "limiter", "client", "exec", "store"]),
+    (
+        "config",
+        &["model", "schedule", "telemetry", "reconcile", "limiter", "client", "exec", "store", "notify"],
+    ),
     (
         "sync",
         &["model", "outbox", "reconcile", "journal", "schedule", "client", "store", "projection", "exec"],
@@ -49,7 +54,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "settle", // an answer that names no entries is checked at once
         ],
     ),
-    ("health", &["model", "outbox", "limiter", "store"]),
+    ("explain", &["model", "outbox", "store", "push"]),
     (
         "daemon",
         &[
@@ -68,6 +73,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "settle",
             "push",
             "health",
+            "notify",
             "telemetry",
         ],
     ),
@@ -90,6 +96,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap", &["src/cli/", "src/main.rs"]),
     ("indicatif", &["src/cli/"]),
     ("console", &["src/cli/"]),
+    ("nix", &["src/cli/decider.rs"]),
     ("sd_notify", &["src/daemon/"]),
 ];
 

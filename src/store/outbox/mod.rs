@@ -8,3 +8,4 @@ pub(super) mod in_doubt;
 pub(super) mod resolve;
 pub(super) mod suspected_absence;
 pub(super) mod transitions;
+mod units_taken;

@@ -5,4 +5,5 @@ pub(super) mod change_history;
 pub(super) mod explain;
 pub(super) mod health;
 pub(super) mod status;
+pub(super) mod units_at_risk;
 pub(super) mod verify;

@@ -12,9 +12,9 @@ use crate::exec::KeyStatus;
 use crate::reconcile::proof::KeyState;
 use clap::Args;
 use console::Term;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ async fn prove_keys(context: &CliContext, mut config: Config, keys: KeySource) -
     let base_url = config.service.base_url.clone();
     let folder = std::env::temp_dir().join(format!("tallyd-init-{}", std::process::id()));
     let failed = |error| CommandFailure::failed(format!("cannot create {}: {error}", folder.display()));
-    fs::create_dir(&folder).map_err(failed)?;
+    DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
     config.service.keys = keys;
     (config.database.path, config.database.server) = (folder.join("proof.db"), None);
     let (clock, request) = (Arc::new(context.clock()), ControlRequest::Keys {});

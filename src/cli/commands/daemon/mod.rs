@@ -1,4 +1,4 @@
-//! Commands on the daemon: `init`, `run`, `check`, `status`, `quota` and `schema`.
+//! Commands on the daemon: `init`, `run`, `check`, `status`, `pause`, `resume`, `notify`, `quota` and `schema`.
 //!
 //! `call_budget.rs` reads the calls and waits of the account for `status`. `schedules.rs` prints the
 //! schedules for `check`.
@@ -6,6 +6,8 @@
 mod call_budget;
 pub(in crate::cli) mod check;
 pub(in crate::cli) mod init;
+pub(in crate::cli) mod notify;
+pub(in crate::cli) mod pause;
 pub(in crate::cli) mod quota;
 pub(in crate::cli) mod run;
 mod schedules;

@@ -9,7 +9,8 @@ use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
 use crate::model::Clock;
 use crate::store::{
-    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, SnapshotRow,
+    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, PauseRow,
+    SnapshotRow, UnitsAtRisk,
 };
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
@@ -27,6 +28,7 @@ struct StatusReport {
     health: HealthReport,
     call_budget: CallBudgetReport,
     counts: MirrorCounts,
+    units_at_risk: UnitsAtRisk,
     snapshot: Option<SnapshotRow>,
     /// State of the leader of a server's schema, and true if it lives; `None` for a file.
     leader: Option<(LeaderRow, bool)>,
@@ -60,6 +62,7 @@ impl StatusReport {
         Ok(Ok(Self {
             call_budget: CallBudgetReport::read(&config, &store, inputs.now).await?,
             counts: store.mirror_counts().await?,
+            units_at_risk: store.units_at_risk(inputs.now).await?,
             snapshot: store.snapshot_last().await?,
             standbys: store.standbys().await?,
             leader,
@@ -68,10 +71,10 @@ impl StatusReport {
     }
 
     fn to_text(&self, with_tables: bool) -> String {
-        let sentences = finding_sentences(&self.health.findings);
-        let mut text: String = sentences.iter().map(|text| format!("{}\n", plain_line(text))).collect();
-        if sentences.is_empty() {
-            text.push_str("all is well\n");
+        let sentences = self.health.shown_findings().map(Finding::full_text);
+        let mut text: String = sentences.map(|text| format!("{}\n", plain_line(&text))).collect();
+        if self.health.is_healthy() {
+            text.push_str(if text.is_empty() { "all is well\n" } else { "all else is well\n" });
         }
         let counts = &self.counts;
         text.push_str(&format!(
@@ -83,6 +86,7 @@ impl StatusReport {
             self.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
         text.push_str(&format!("outbox  {states}\n"));
+        text.push_str(&self.units_at_risk_text());
         if let Some((leader, lives)) = &self.leader {
             text.push_str(&format!("leader  {}\n", plain_line(&self.leader_text(leader, *lives))));
         }
@@ -93,6 +97,19 @@ impl StatusReport {
             text.push_str(&self.tables_text());
         }
         text
+    }
+
+    /// Returns the line of the units at risk; empty if there were none.
+    fn units_at_risk_text(&self) -> String {
+        let UnitsAtRisk { units, affected, stock_levels } = &self.units_at_risk;
+        let Some(most) = stock_levels.first() else { return String::new() };
+        format!(
+            "at risk {units} unit(s) of {affected} stock level(s) were taken by others within 24 h while changes waited; \
+             most of {} in warehouse {}: {}\n",
+            plain_line(&most.sku),
+            most.warehouse_id,
+            most.units
+        )
     }
 
     fn leader_text(&self, leader: &LeaderRow, lives: bool) -> String {
@@ -141,7 +158,9 @@ impl StatusReport {
         };
         json!({
             "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
+            "paused": rows.pauses.iter().map(pause_json).collect::<Vec<_>>(),
             "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
+            "units_at_risk": self.units_at_risk,
             "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
             "leader": self.leader.as_ref().and_then(|(row, lives)| leader_json(row, *lives)), "standbys": self.standbys,
         })
@@ -164,6 +183,13 @@ fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
         "host": leader.host_name, "session": session, "since": leader.began_ms.map(time_text),
         "lives": lives, "silent_ms": leader.silent_ms, "takeover_ms": leader.takeover_ms,
     }))
+}
+
+fn pause_json(pause: &PauseRow) -> Value {
+    json!({
+        "job": pause.job, "since": time_text(pause.since_ms), "until": pause.until_ms.map(time_text),
+        "why": pause.why,
+    })
 }
 
 /// Returns the findings that need an operator, each with the next step.

@@ -25,7 +25,7 @@ pub(super) const IMPORT_PREFIX: &str = "import-";
 /// Stock levels that the broken import sets to 0: more than the brake lets through.
 const IMPORT_LEVELS: usize = 60;
 
-/// What happened, and its end.
+/// A situation of the demonstration, and its end.
 pub(super) struct DemoScene {
     pub(super) title: &'static str,
     pub(super) happened: String,

@@ -34,6 +34,11 @@ impl DemoHost {
         let log = fs::File::create(folder.path.join(format!("{name}.log"))).map_err(failed)?;
         let mut daemon = Command::new(std::env::current_exe().map_err(failed)?);
         daemon.arg("run").arg("--config").arg(folder.path.join(format!("{name}.toml")));
+        // A variable of the caller would change the configuration.
+        let variables = std::env::vars_os().map(|(name, _)| name);
+        variables.filter(|name| name.to_string_lossy().starts_with("TALLYD_")).for_each(|name| {
+            daemon.env_remove(name);
+        });
         daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         Ok(Self(daemon.spawn().map_err(failed)?))
     }

@@ -96,9 +96,12 @@ async fn list_newest(context: &CliContext, last: u32, output: OutputArgs) -> Com
             true => ("at", format!("{} {}", entry["kind"].cell_text(), entry["subject"].cell_text())),
             false => ("sent_at", entry["operation"].cell_text()),
         };
-        let [position, at, run, job, verdict, status, message] =
+        let [position, at, run, job, verdict, status, mut message] =
             ["position", at, "run", "job", "verdict", "status", "message"]
                 .map(|name| entry[name].cell_text());
+        if let Some(decider) = entry["by"].as_str() {
+            message = format!("by {decider}");
+        }
         [position, at, subject, run, job, verdict, status, message]
     };
     output.list(

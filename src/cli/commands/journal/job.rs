@@ -108,7 +108,8 @@ fn run_text(run: &RunRow, calls: &[ExchangeRow], changes: &[RunChange], events: 
     let change = |row: &RunChange| {
         cells![row.exchange_id, row.key, row.kind, row.written, row.state, row.reason, row.detail]
     };
-    let decision = |row: &JournalEvent| cells![row.position, row.kind, row.subject, row.detail];
+    let decision =
+        |row: &JournalEvent| cells![row.position, row.kind, row.subject, row.decided_by, row.detail];
     let headings = ["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"];
     let mut text = format!(
         "run {} of {}, by {}, {}\nstarted {}, ended {}\n{}{}\n\n{}",
@@ -124,7 +125,7 @@ fn run_text(run: &RunRow, calls: &[ExchangeRow], changes: &[RunChange], events: 
     );
     let headings = ["exchange", "change", "kind", "written", "state", "reason", "detail"];
     text.push_str(&TextTable::new(headings, changes.iter().map(change)).to_section());
-    let headings = ["position", "event during the run", "subject", "detail"];
+    let headings = ["position", "event during the run", "subject", "by", "detail"];
     text + &TextTable::new(headings, events.iter().map(decision)).to_section()
 }
 
@@ -138,7 +139,7 @@ fn change_json(row: &RunChange) -> Value {
 pub(super) fn event_json(row: &JournalEvent) -> Value {
     json!({
         "position": row.position, "at": time_text(row.at_ms), "kind": row.kind, "subject": row.subject,
-        "detail": parse_json(row.detail.as_deref()),
+        "by": row.decided_by, "detail": parse_json(row.detail.as_deref()),
     })
 }
 

@@ -41,7 +41,7 @@ pub(super) fn change_json(row: &ChangeRow) -> Value {
         "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,
         "reason": row.reason, "detail": row.detail,
         "body": parse_json(row.content.stored_body.as_text()),
-        "created_at": row.created_at, "settled_at": row.settled_at,
+        "created_at": row.created_at, "inserted_by": row.inserted_by, "settled_at": row.settled_at,
         "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
         "mine": row.mine, "theirs": row.theirs,
     })
@@ -74,7 +74,7 @@ impl ShownChange {
             json!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
                     "exchange_id": row.exchange_id})
         };
-        let decision = |row: &JournalEvent| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": parse_json(row.detail.as_deref())});
+        let decision = |row: &JournalEvent| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "by": row.decided_by, "detail": parse_json(row.detail.as_deref())});
         let mut all = change_json(&self.change);
         all["what_to_do"] = self.what_to_do().into();
         all["moves"] = self.transitions.iter().map(transition).collect();
@@ -120,20 +120,20 @@ impl ShownChange {
     fn transitions_text(&self) -> String {
         let decision = |row: &JournalEvent| {
             let detail = parse_json(row.detail.as_deref()).to_string();
-            (row.position, cells![Timestamp(row.at_ms), row.kind, "-", detail])
+            (row.position, cells![Timestamp(row.at_ms), row.kind, row.decided_by, "-", detail])
         };
         let transition = |row: &TransitionRow| {
             let why =
                 [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
-            (row.position, cells![Timestamp(row.at_ms), row.state, row.exchange_id, why])
+            (row.position, cells![Timestamp(row.at_ms), row.state, "-", row.exchange_id, why])
         };
         // The sort is stable, so that a decision precedes the move it made.
         let mut steps: Vec<_> =
             self.decisions.iter().map(decision).chain(self.transitions.iter().map(transition)).collect();
         steps.sort_by_key(|(position, _)| *position);
-        let insertion = cells![self.change.created_at, "inserted", "-", ""];
+        let insertion = cells![self.change.created_at, "inserted", self.change.inserted_by, "-", ""];
         let rows = std::iter::once(insertion).chain(steps.into_iter().map(|(_, columns)| columns));
-        let table = TextTable::new(["time", "state or decision", "exchange", "reason"], rows);
+        let table = TextTable::new(["time", "state or decision", "by", "exchange", "reason"], rows);
         format!("\nhistory\n{}", table.to_text(""))
     }
 

@@ -1,0 +1,73 @@
+//! `explain`: the history of a quantity, step by step, for people and programs.
+
+use crate::cli::context::CliContext;
+use crate::cli::output::plain_line;
+use crate::cli::{CommandFailure, CommandResult, OutputArgs};
+use crate::daemon::preview_push;
+use crate::explain::{ExplainError, ExplainedSku, StockLevelExplanation};
+use clap::Args;
+use serde_json::{Value, json};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ExplainArgs {
+    /// SKU
+    sku: String,
+    /// Warehouse id at the platform [default: all warehouses of the SKU]
+    warehouse: Option<i64>,
+    /// Maximum number of steps of each stock level, newest kept
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    last: usize,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl From<ExplainError> for CommandFailure {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Store(error) => error.into(),
+            ExplainError::InvalidSku { .. } => Self::usage(error.to_string()),
+            ExplainError::AmbiguousSku { .. } | ExplainError::NothingKnown(_) => {
+                Self::failed(error.to_string())
+            }
+        }
+    }
+}
+
+pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainArgs) -> CommandResult {
+    let store = context.open_store().await?;
+    let subject = ExplainedSku::find(&store, &args.sku, args.warehouse).await?;
+    let plan = preview_push(&context.config()?, &store, &context.clock()).await?;
+    let explanations = subject.explain(&store, &plan, args.last).await?;
+    let json = || {
+        let levels: Vec<Value> = explanations.iter().map(StockLevelExplanation::to_json).collect();
+        json!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels})
+    };
+    let text = || {
+        let sku = plain_line(&subject.sku);
+        let remark = subject.remark.iter().map(|remark| format!("{sku}: {remark}\n\n")).collect::<String>();
+        let levels: Vec<String> = explanations.iter().map(|level| level_text(level, &sku)).collect();
+        remark + &levels.join("\n")
+    };
+    Ok(args.output.render(json, text).into())
+}
+
+fn level_text(explained: &StockLevelExplanation, sku: &str) -> String {
+    let level = &explained.level;
+    let name = level.warehouse_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let mut text = format!("{sku} in warehouse {}{}\n", level.warehouse_id, plain_line(&name));
+    if explained.earlier_steps > 0 {
+        text.push_str(&format!("  {} earlier steps\n", explained.earlier_steps));
+    }
+    for step in &explained.steps {
+        let position = step.position.map(|position| format!("#{position}")).unwrap_or_default();
+        text.push_str(&format!("  {}  {position:<8}  {}\n", step.at, plain_line(&step.to_string())));
+    }
+    text.push_str(&format!("  now: {}\n", explained.current_state_text()));
+    if explained.next_steps.is_empty() {
+        text.push_str("  next: no change is open\n");
+    }
+    for next in &explained.next_steps {
+        text.push_str(&format!("  next: {}\n", plain_line(next)));
+    }
+    text
+}
