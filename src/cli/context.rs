@@ -1,7 +1,7 @@
 //! The context of a command: the configuration, its database, the clock.
 
-use super::CommandFailure;
 use super::decider::command_line_user;
+use super::{CommandFailure, local_time};
 use crate::config::Config;
 use crate::daemon::SystemClock;
 use crate::model::{Clock, Timestamp};
@@ -30,6 +30,11 @@ impl CliContext {
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock().now()
+    }
+
+    /// Reads a time of an argument, which is local unless it names a zone.
+    pub(super) fn parse_time(&self, text: &str) -> Result<Timestamp, CommandFailure> {
+        local_time::parse_time(text, self.now()).map_err(CommandFailure::usage)
     }
 
     /// Returns the configuration file: the named one, or the first default that exists.

@@ -11,14 +11,14 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("init", "tallyd init --base-url https://service.example"),
     ("run", "tallyd run --once --config ./tallyd.toml"),
     ("check", "tallyd check --online"),
-    ("status", "tallyd status --json"),
-    ("pause", "tallyd pause --for 2h --why 'stocktaking in the attic'"),
+    ("status", "tallyd status --all"),
+    ("pause", "tallyd pause --for 2h --why stocktaking"),
     ("resume", "tallyd resume"),
     ("notify test", "tallyd notify test"),
     ("notify daemon-failed", "tallyd notify daemon-failed tallyd@north.service"),
     ("sku add", "tallyd sku add SHIRT-BLUE-M SHIRT-BLUE-L"),
     ("sku import", "tallyd sku import skus.csv"),
-    ("sku list", "tallyd sku list"),
+    ("sku list", "tallyd sku list --missing"),
     ("sku remove", "tallyd sku remove SHIRT-BLUE-M"),
     ("order track", "tallyd order track 1234567 1234568"),
     ("order import", "tallyd order import orders.csv"),
@@ -26,8 +26,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("order show", "tallyd order show 1234567"),
     ("order untrack", "tallyd order untrack 1234567"),
     ("stock", "tallyd stock SHIRT-BLUE-M --json"),
-    ("quantity set", "tallyd quantity set SHIRT-BLUE-M 3 47 --seen 50"),
-    ("quantity adjust", "tallyd quantity adjust SHIRT-BLUE-M 3 -2"),
+    ("quantity set", "tallyd quantity set SHIRT-BLUE-M Main 47 --counted-at 08:40 --wait"),
+    ("quantity adjust", "tallyd quantity adjust SHIRT-BLUE-M 3 -2 --wait=10s --json"),
     ("quantity import", "tallyd quantity import counts.csv"),
     ("product find", "tallyd product find SHIRT-BLUE-M"),
     ("product components", "tallyd product components GIFT-BOX"),
@@ -46,11 +46,11 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("tracking submit", "tallyd tracking submit --shipment 5511 --number 1Z999 --carrier 3"),
     ("tracking import", "tallyd tracking import tracking.csv"),
     ("plan", "tallyd plan --json"),
-    ("outbox list", "tallyd outbox list --state held"),
+    ("outbox list", "tallyd outbox list --reason negative --older-than 1h"),
     ("outbox show", "tallyd outbox show count-2031-05-04-17"),
     ("outbox release", "tallyd outbox release --all"),
-    ("outbox cancel", "tallyd outbox cancel count-2031-05-04-17"),
-    ("outbox retry", "tallyd outbox retry count-2031-05-04-17"),
+    ("outbox cancel", "tallyd outbox cancel --key-prefix count-2031-05-04 --older-than 1d --yes"),
+    ("outbox retry", "tallyd outbox retry --reason no_fact"),
     ("outbox acknowledge", "tallyd outbox acknowledge --all"),
     ("outbox resolve", "tallyd outbox resolve ship-4711 --not-done"),
     ("quarantine list", "tallyd quarantine list"),
@@ -75,6 +75,18 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("man", "tallyd man --directory target/man"),
 ];
 
+/// The exit codes of a command that waits for the outcome of its changes.
+const WAIT_EXIT_CODES: &str = "\
+Exit codes with --wait:
+  0  every change is applied
+  1  failed; 2: wrong usage or configuration
+  4  a change is rejected or cancelled
+  5  a change is held
+  6  a change is still pending, being sent or in doubt
+  7  as 6, and no daemon runs
+
+";
+
 pub(super) fn command_with_examples() -> Command {
     with_example(Cli::command(), "")
 }
@@ -82,7 +94,11 @@ pub(super) fn command_with_examples() -> Command {
 fn with_example(command: Command, path: &str) -> Command {
     let example = EXAMPLES.iter().find(|(name, _)| *name == path);
     let command = match example {
-        Some((_, line)) => command.after_help(format!("Example:\n  {line}")),
+        Some((_, line)) => {
+            let has_wait = command.get_arguments().any(|argument| argument.get_id() == "wait");
+            let exit_codes = if has_wait { WAIT_EXIT_CODES } else { "" };
+            command.after_help(format!("{exit_codes}Example:\n  {line}"))
+        }
         None => command,
     };
     command.mut_subcommands(|inner| {
@@ -121,11 +137,17 @@ mod tests {
     }
 
     #[test]
-    fn help_shows_the_example() {
+    fn help_shows_the_example_and_the_exit_codes_of_a_wait() {
         let mut command = command_with_examples();
         command.build();
         let adjust = command.find_subcommand_mut("quantity").unwrap().find_subcommand_mut("adjust").unwrap();
         let help = adjust.render_help().to_string();
-        assert!(help.ends_with("Example:\n  tallyd quantity adjust SHIRT-BLUE-M 3 -2\n"), "{help}");
+        assert!(
+            help.ends_with("Example:\n  tallyd quantity adjust SHIRT-BLUE-M 3 -2 --wait=10s --json\n"),
+            "{help}"
+        );
+        assert!(help.contains("7  as 6, and no daemon runs"), "{help}");
+        let list = command.find_subcommand_mut("outbox").unwrap().find_subcommand_mut("list").unwrap();
+        assert!(!list.render_help().to_string().contains("Exit codes"));
     }
 }

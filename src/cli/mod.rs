@@ -4,15 +4,19 @@
 //! |---|---|
 //! | `commands/` | the commands, each in its own file |
 //! | `context.rs` | configuration, clock and store of a command |
+//! | `change/` | changes of the command line: their insertion into the outbox, and the wait for their outcome |
 //! | `decider.rs` | the operator, as the journal names them |
-//! | `change.rs` | a change of the command line, and its insertion into the outbox |
 //! | `code_parser.rs` | values with codes, which completions and help list |
 //! | `csv.rs` | operators' CSV files |
+//! | `daemon_state.rs` | the state of the daemon, on this host or another |
+//! | `local_time.rs` | times in the local zone, in and out |
 //! | `output/` | tables, JSON, streamed lists and progress |
 //! | `logging.rs` | the log of a process |
 //! | `examples.rs` | the examples in the help |
+//! | `manual.rs` | the manual pages |
 //!
-//! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy.
+//! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy; 4 to 7 tell
+//! the outcome of a wait (`change/report.rs`).
 //! Reading commands take `--json`; the fields of their JSON are a contract.
 
 mod change;
@@ -20,9 +24,12 @@ mod code_parser;
 mod commands;
 mod context;
 pub mod csv;
+mod daemon_state;
 mod decider;
 mod examples;
+mod local_time;
 mod logging;
+mod manual;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
@@ -50,6 +57,9 @@ struct Cli {
     /// Configuration file [default: /etc/tallyd/tallyd.toml, then ./config/tallyd.toml]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Read and show times in UTC, not in the local time zone
+    #[arg(long, global = true)]
+    utc: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -64,6 +74,9 @@ enum Command {
     /// gateway key. Without --config the files are those of the packaged unit, in /etc/tallyd.
     Init(init::InitArgs),
     /// Run the daemon in the foreground
+    ///
+    /// SIGTERM and SIGINT end it in order, SIGHUP reads the configuration again. A daemon that was started on a
+    /// terminal also ends when the terminal closes, unless it was started by `nohup`.
     Run(run::DaemonRunArgs),
     /// Validate the configuration and print the settings in force
     Check(check::CheckArgs),
@@ -243,6 +256,9 @@ pub fn main() -> ExitCode {
 }
 
 async fn dispatch(cli: Cli) -> CommandResult {
+    if cli.utc {
+        local_time::use_utc();
+    }
     let context = context::CliContext::new(cli.config);
     match cli.command {
         Command::Demo(demo) => demo::demo_command(demo).await,

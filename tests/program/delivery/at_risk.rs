@@ -1,9 +1,12 @@
 //! Units at risk: what others took between our read and our write, as `status` says.
 
 use super::support::{A_MOMENT, Dock, UPDATE};
+use crate::support::outsider::Outsider;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tallyd::model::JobKind;
+use tallyd::model::{JobKind, Timestamp};
+use tallyd::store::Store;
+use tokio::time::Instant;
 
 async fn units_at_risk(dock: &Dock) -> Value {
     // A status that needs an operator exits with 3.
@@ -105,4 +108,43 @@ async fn units_at_risk_are_those_of_a_day() {
     let hours = |n: u64| now.plus(Duration::from_secs(n * 60 * 60));
     assert_eq!(store.units_at_risk(hours(23)).await.unwrap().units, 2);
     assert_eq!(store.units_at_risk(hours(25)).await.unwrap().units, 0);
+}
+
+/// Ignored by default: `cargo test --test program -- --ignored units_at_risk_of_a_million --nocapture`.
+#[tokio::test]
+#[ignore = "measures; it loads a million SKUs first"]
+#[allow(clippy::print_stdout, reason = "it prints what it measures")]
+async fn units_at_risk_of_a_million_skus_are_read_within_the_time_of_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tallyd.db");
+    Store::create_unlocked(&path).await.unwrap().close().await.unwrap();
+    let now = Timestamp(1_900_000_000_000);
+    let rows = |count: i64, select: &str| {
+        format!(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
+             SELECT {select} FROM n"
+        )
+    };
+    let mut outsider = Outsider::at(&(&path).into()).await;
+    let products = rows(1_000_000, "'SKU-' || i, 'sku-' || i");
+    outsider.run(&format!("INSERT INTO product (sku, case_key) {products}")).await.unwrap();
+    // A fall each second of earlier days that nobody pruned, and 10,000 of the last 24 h.
+    for (first, count, step, since) in
+        [(0, 1_000_000, 1000, now.0 - 86_400_000), (9_000_000, 10_000, 8_000, now.0)]
+    {
+        let select =
+            format!("i * 7919 % 1000000 + 1, i % 3 + 1, {first} + i, {since} - i * {step}, i % 9 + 1");
+        outsider.run(&format!("INSERT INTO units_taken {}", rows(count, &select))).await.unwrap();
+    }
+    let store = Store::open_unlocked(&path).await.unwrap();
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        let begun = Instant::now();
+        let risk = store.units_at_risk(now).await.unwrap();
+        times.push(begun.elapsed());
+        assert_eq!((risk.affected, risk.stock_levels.len()), (10_000, 10));
+    }
+    times.sort();
+    println!("units at risk of 1,000,000 SKUs: median {:?}, p99 {:?}", times[100], times[198]);
+    assert!(times[198] < Duration::from_millis(150), "{:?}", times[198]);
 }

@@ -14,6 +14,7 @@ mod password;
 mod pauses;
 mod pooler;
 mod programs;
+mod queue;
 mod refusals;
 pub(super) mod rights;
 mod server;

@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "a measurement prints its figures")]
 
-use super::hosts::{Host, Inserting, fill, judge, separate_boots, write_config};
+use super::hosts::{Host, Inserting, fill, judge, separate_boots, settling, write_config};
 use crate::support::World;
 use crate::support::cluster::Cluster;
 use crate::support::proxy::{CommitFate, Proxy, SeenTransaction, TransactionStage};
@@ -131,8 +131,7 @@ impl Watched {
         });
         let proxy = proxy.await;
         let url = |location: &DatabaseLocation| location.server().unwrap().url().to_owned();
-        let config = world
-            .toml("")
+        let config = settling(world)
             .replace("[database]\n", "[database]\ntakeover_after = \"5s\"\n")
             .replace(&url(&world.location), &url(&proxy.location))
             .replace(&platform.to_string(), &road.to_string());
@@ -256,4 +255,11 @@ async fn two_hundred_paused_leaders_commit_nothing_after_their_takeover() {
     let late = a + b + c + d + e;
     println!("{late} of 200 paused leaders sent something after their takeover");
     assert!(late <= 1, "{late}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_paused_between_claim_and_send_sends_nothing_after_its_takeover() {
+    let Some(cluster) = Cluster::start() else { return };
+    let steps = [Step::AtClaim, Step::AfterClaim].map(|step| Some((step, Subject::Quantity)));
+    assert_eq!(pauses(&cluster, "north", &steps).await, 0);
 }

@@ -2,6 +2,7 @@
 //! budget.
 
 use crate::cli::CommandFailure;
+use crate::cli::local_time::{local_sentence, local_time};
 use crate::cli::output::{TextTable, cells};
 use crate::config::Config;
 use crate::health::{HealthReport, hold_text};
@@ -48,13 +49,15 @@ impl CallBudgetReport {
             ));
         }
         for hold in &quota.holds {
-            text.push_str(&format!("        {}\n", hold_text(hold, self.now)));
+            text.push_str(&format!("        {}\n", local_sentence(hold_text(hold, self.now))));
         }
         if bad_requests.count > 0 {
             text.push_str(&format!("        {}\n", bad_request_forecast(bad_requests)));
         }
         if is_terminal && self.minutes.iter().any(|calls| *calls > 0) {
-            text.push_str(&format!("        {} the last hour\n", minute_bars(&self.minutes, self.limit)));
+            let bars = minute_bars(&self.minutes, self.limit);
+            let limit = self.limit;
+            text.push_str(&format!("        {bars} the last hour; a full bar is {limit} calls a minute\n"));
         }
         text
     }
@@ -95,7 +98,7 @@ fn hold_json(hold: &EndingHold) -> Value {
 
 fn bad_request_forecast(budget: &BadRequestForecast) -> String {
     let BadRequestForecast { count, last_hour, soft, hard, .. } = budget;
-    let at = |at: Timestamp| at.to_datetime().format("%H:%M UTC").to_string();
+    let at = local_time;
     let heading = match (budget.soft_at, budget.hard_at) {
         (Some(line), _) => format!("at the last hour's rate ({last_hour}), bulk pushes stop at {}", at(line)),
         (None, Some(line)) => {

@@ -1,6 +1,7 @@
 //! `pause` and `resume`: jobs that an operator stops for a time.
 
 use crate::cli::context::{CliContext, write_and_commit};
+use crate::cli::local_time::local_sentence;
 use crate::cli::output::plain_line;
 use crate::cli::{CommandOutput, CommandResult};
 use crate::config;
@@ -86,7 +87,7 @@ fn pause_text(pause: &PauseRow) -> String {
         Some(JobKind::Push) => "changes are accepted and wait; reads go on",
         _ => "a run in progress ends as usual, and no other begins",
     };
-    format!("{}; {effect}", pause.to_text())
+    format!("{}; {effect}", local_sentence(pause.to_text()))
 }
 
 pub(in crate::cli) async fn resume_command(context: &CliContext, args: ResumeArgs) -> CommandResult {

@@ -1,23 +1,25 @@
 //! `status`: the health of the daemon by `health::health`; exit 3 if a finding needs an operator.
+//!
+//! The findings come first, for `head` and for a person who reads from the top. The verdict is the last line, so that
+//! a small terminal shows it although many findings scrolled away.
 
 use super::call_budget::CallBudgetReport;
 use crate::cli::context::CliContext;
+use crate::cli::daemon_state::{leader_state, leads_elsewhere, lock_state};
+use crate::cli::local_time::{local_sentence, local_text, local_time};
 use crate::cli::output::{TextTable, cells, format_age, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::config::Config;
 use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
-use crate::model::Clock;
-use crate::store::{
-    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, PauseRow,
-    SnapshotRow, UnitsAtRisk,
-};
+use crate::model::{Clock, Timestamp};
+use crate::store::{JobHealthRow, LeaderRow, MirrorCounts, PauseRow, SnapshotRow, UnitsAtRisk};
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(in crate::cli) struct StatusArgs {
-    /// Show the jobs and the calls of the last hour even if nothing needs attention
+    /// Show also the jobs, and the calls of the last hour by operation
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -55,7 +57,7 @@ impl StatusReport {
         if let Some(leader) = &leader
             && leads_elsewhere(leader, &config)?
         {
-            inputs.daemon = if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning };
+            inputs.daemon = leader_state(leader);
         }
         let leader = leader.map(|leader| (leader, inputs.daemon == DaemonState::Running));
         let health = health::check_health(&store, &inputs).await?;
@@ -72,7 +74,8 @@ impl StatusReport {
 
     fn to_text(&self, with_tables: bool) -> String {
         let sentences = self.health.shown_findings().map(Finding::full_text);
-        let mut text: String = sentences.map(|text| format!("{}\n", plain_line(&text))).collect();
+        let mut text: String =
+            sentences.map(|text| format!("{}\n", plain_line(&local_sentence(text)))).collect();
         if self.health.is_healthy() {
             text.push_str(if text.is_empty() { "all is well\n" } else { "all else is well\n" });
         }
@@ -96,6 +99,11 @@ impl StatusReport {
         if with_tables {
             text.push_str(&self.tables_text());
         }
+        if !self.health.is_healthy() {
+            let count = self.health.findings.iter().filter(|finding| finding.needs_operator()).count();
+            let tables = if with_tables { "" } else { "; jobs and calls: tallyd status --all" };
+            text.push_str(&format!("\n{count} finding(s) need attention{tables}\n"));
+        }
         text
     }
 
@@ -113,7 +121,8 @@ impl StatusReport {
     }
 
     fn leader_text(&self, leader: &LeaderRow, lives: bool) -> String {
-        let (since, silent) = (leader.began_ms.map(time_text), format_age(leader.silent_ms / 1000));
+        let (since, silent) =
+            (leader.began_ms.map(|ms| local_time(Timestamp(ms))), format_age(leader.silent_ms / 1000));
         let mut text = match (&leader.host_name, leader.session_id, since) {
             (Some(host), Some(_), Some(since)) => format!("{host} since {since}"),
             (_, Some(_), _) => "a tallyd that starts".into(),
@@ -138,6 +147,8 @@ impl StatusReport {
     fn tables_text(&self) -> String {
         let columns = |row: &JobHealthRow| {
             let JobHealthRow { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = row;
+            let (last_good_at, next_due_at) =
+                (last_good_at.as_ref().map(local_text), next_due_at.as_ref().map(local_text));
             cells![job, last_good_at, age_seconds.map(format_age), next_due_at, last_outcome]
         };
         let headings = ["job", "last successful run", "age", "next start", "last outcome"];
@@ -167,15 +178,6 @@ impl StatusReport {
     }
 }
 
-/// Returns true if a daemon of another lock file leads, whose heartbeat then tells if it lives.
-fn leads_elsewhere(leader: &LeaderRow, config: &Config) -> Result<bool, CommandFailure> {
-    let path = &config.database.path;
-    let failed =
-        |error| CommandFailure::failed(format!("cannot read the lock of {}: {error}", path.display()));
-    let own = DaemonName::of_database(path).map_err(failed)?;
-    Ok(leader.session_id.is_some() && !own.is_some_and(|name| leader.is_named(&name)))
-}
-
 /// Returns the leader as JSON; `None` if nobody leads.
 fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
     let session = leader.session_id?;
@@ -199,15 +201,7 @@ fn finding_sentences(findings: &[Finding]) -> Vec<String> {
 
 /// Returns the inputs of the health check beside the database: the lock, the account's limits and the time.
 fn health_inputs(context: &CliContext, config: &Config) -> Result<HealthInputs, CommandFailure> {
-    let path = &config.database.path;
-    let at_path = FileId::from_path(path).ok().flatten().map(|id| id.to_string());
-    let daemon = match DatabaseLock::inspect(path)? {
-        LockState::Free => DaemonState::NotRunning,
-        LockState::Held { opened_file: Some(opened) } if Some(&opened) != at_path.as_ref() => {
-            DaemonState::OtherFile
-        }
-        LockState::Held { .. } => DaemonState::Running,
-    };
+    let daemon = lock_state(config)?;
     let clock = context.clock();
     let (now, moment) = (clock.now(), clock.moment());
     Ok(HealthInputs { daemon, limits: config.limits.clone(), boot_id: daemon::boot_id(&clock), now, moment })
@@ -220,7 +214,7 @@ pub(in crate::cli) async fn status_command(
     let (text, is_healthy) = match StatusReport::load(context).await? {
         Ok(status) => {
             let is_healthy = status.health.is_healthy();
-            (output.render(|| status.to_json(), || status.to_text(all || !is_healthy)), is_healthy)
+            (output.render(|| status.to_json(), || status.to_text(all)), is_healthy)
         }
         Err(finding) => {
             let text = finding.full_text();

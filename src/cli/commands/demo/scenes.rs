@@ -137,7 +137,7 @@ impl DemoStage<'_> {
             Ok(())
         })
         .await?;
-        let filter = OutboxFilter { states: vec!["held".into()], limit: 1000, ..OutboxFilter::default() };
+        let filter = OutboxFilter { states: vec![ChangeState::Held], limit: 1000, ..OutboxFilter::default() };
         let all_held = async || {
             let held = self.store.outbox_list(&filter).await?;
             Ok((held.len() == levels.len()).then_some(held))

@@ -117,7 +117,7 @@ fn run_text(run: &RunRow, calls: &[ExchangeRow], changes: &[RunChange], events: 
         run.job,
         run.trigger,
         run.outcome,
-        Timestamp(run.started_ms),
+        Timestamp(run.started_ms).cell_text(),
         run.ended_ms.map(Timestamp).cell_text(),
         run.input.as_ref().map_or_else(String::new, |input| format!("input {}\n", plain_line(input))),
         plain_line(run.summary.as_deref().unwrap_or("no summary")),

@@ -1,8 +1,10 @@
 //! `outbox show`: a change with its history and evidence, for decisions that no check of the platform can
 //! make.
 
+use super::select::require_key;
 use crate::cli::commands::journal::job::exchange_json;
 use crate::cli::context::CliContext;
+use crate::cli::local_time::{local_sentence, local_text, local_time};
 use crate::cli::output::{TableCell, TextTable, cells, json_line, parse_json, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Timestamp;
@@ -30,7 +32,8 @@ struct ShownChange {
 
 pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputArgs) -> CommandResult {
     let store = context.open_store().await?;
-    let change = store.outbox_show(key).await?;
+    let key = require_key(&store, key).await?;
+    let change = store.outbox_show(&key).await?;
     let change = change.ok_or_else(|| CommandFailure::failed(format!("no change has the key `{key}`")))?;
     let shown = ShownChange::load(context, &store, change).await?;
     Ok(output.render(|| shown.to_json(), || shown.to_text()).into())
@@ -104,7 +107,14 @@ impl ShownChange {
         for (name, field) in head.as_object().into_iter().flatten() {
             match field {
                 Value::Null => {}
-                Value::String(field) => text.push_str(&format!("{name:<14} {}\n", plain_line(field))),
+                Value::String(field) => {
+                    let field = match name.as_str() {
+                        "created_at" | "settled_at" => local_text(field),
+                        "detail" => local_sentence(field),
+                        _ => field.clone(),
+                    };
+                    text.push_str(&format!("{name:<14} {}\n", plain_line(&field)));
+                }
                 other => text.push_str(&format!("{name:<14} {}\n", json_line(other))),
             }
         }
@@ -125,13 +135,14 @@ impl ShownChange {
         let transition = |row: &TransitionRow| {
             let why =
                 [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
-            (row.position, cells![Timestamp(row.at_ms), row.state, "-", row.exchange_id, why])
+            (row.position, cells![Timestamp(row.at_ms), row.state, "-", row.exchange_id, local_sentence(why)])
         };
         // The sort is stable, so that a decision precedes the move it made.
         let mut steps: Vec<_> =
             self.decisions.iter().map(decision).chain(self.transitions.iter().map(transition)).collect();
         steps.sort_by_key(|(position, _)| *position);
-        let insertion = cells![self.change.created_at, "inserted", self.change.inserted_by, "-", ""];
+        let insertion =
+            cells![local_text(&self.change.created_at), "inserted", self.change.inserted_by, "-", ""];
         let rows = std::iter::once(insertion).chain(steps.into_iter().map(|(_, columns)| columns));
         let table = TextTable::new(["time", "state or decision", "by", "exchange", "reason"], rows);
         format!("\nhistory\n{}", table.to_text(""))
@@ -157,12 +168,12 @@ impl ShownChange {
             text.push_str(&format!("sent with {}\n", json_line(claimed)));
         }
         for check in self.evidence["looks"].as_array().into_iter().flatten() {
-            let at = check["at"].as_str().unwrap_or_default();
+            let at = local_text(check["at"].as_str().unwrap_or_default());
             let shown = json_line(&check["shown"]);
             text.push_str(&format!("{at}, exchange {}, showed {shown}\n", check["exchange_id"]));
         }
         if let Some((what, next_check)) = &self.waits_for {
-            let at = next_check.map_or_else(String::new, |at| format!(", at {at}"));
+            let at = next_check.map_or_else(String::new, |at| format!(", at {}", local_time(at)));
             text.push_str(&format!("settle waits for {}{at}\n", plain_line(what)));
         }
         for row in &self.candidates {

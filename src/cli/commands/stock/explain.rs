@@ -1,6 +1,8 @@
 //! `explain`: the history of a quantity, step by step, for people and programs.
 
+use crate::cli::change::WarehouseNames;
 use crate::cli::context::CliContext;
+use crate::cli::local_time::{local_sentence, local_time};
 use crate::cli::output::plain_line;
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::daemon::preview_push;
@@ -12,8 +14,8 @@ use serde_json::{Value, json};
 pub(in crate::cli) struct ExplainArgs {
     /// SKU
     sku: String,
-    /// Warehouse id at the platform [default: all warehouses of the SKU]
-    warehouse: Option<i64>,
+    /// Warehouse: its number at the platform, or its name [default: all warehouses of the SKU]
+    warehouse: Option<String>,
     /// Maximum number of steps of each stock level, newest kept
     #[arg(long, value_name = "N", default_value_t = 40)]
     last: usize,
@@ -27,7 +29,7 @@ impl From<ExplainError> for CommandFailure {
             ExplainError::Store(error) => error.into(),
             ExplainError::InvalidSku { .. } => Self::usage(error.to_string()),
             ExplainError::AmbiguousSku { .. } | ExplainError::NothingKnown(_) => {
-                Self::failed(error.to_string())
+                Self::failed(local_sentence(error.to_string()))
             }
         }
     }
@@ -35,7 +37,11 @@ impl From<ExplainError> for CommandFailure {
 
 pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainArgs) -> CommandResult {
     let store = context.open_store().await?;
-    let subject = ExplainedSku::find(&store, &args.sku, args.warehouse).await?;
+    let warehouse = match &args.warehouse {
+        Some(text) => Some(WarehouseNames::read(&store).await?.id_of(text).map_err(CommandFailure::usage)?),
+        None => None,
+    };
+    let subject = ExplainedSku::find(&store, &args.sku, warehouse).await?;
     let plan = preview_push(&context.config()?, &store, &context.clock()).await?;
     let explanations = subject.explain(&store, &plan, args.last).await?;
     let json = || {
@@ -44,7 +50,11 @@ pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainA
     };
     let text = || {
         let sku = plain_line(&subject.sku);
-        let remark = subject.remark.iter().map(|remark| format!("{sku}: {remark}\n\n")).collect::<String>();
+        let remark = subject
+            .remark
+            .iter()
+            .map(|remark| format!("{sku}: {}\n\n", local_sentence(remark)))
+            .collect::<String>();
         let levels: Vec<String> = explanations.iter().map(|level| level_text(level, &sku)).collect();
         remark + &levels.join("\n")
     };
@@ -60,9 +70,10 @@ fn level_text(explained: &StockLevelExplanation, sku: &str) -> String {
     }
     for step in &explained.steps {
         let position = step.position.map(|position| format!("#{position}")).unwrap_or_default();
-        text.push_str(&format!("  {}  {position:<8}  {}\n", step.at, plain_line(&step.to_string())));
+        let sentence = local_sentence(step.to_string());
+        text.push_str(&format!("  {}  {position:<8}  {}\n", local_time(step.at), plain_line(&sentence)));
     }
-    text.push_str(&format!("  now: {}\n", explained.current_state_text()));
+    text.push_str(&format!("  now: {}\n", local_sentence(explained.current_state_text())));
     if explained.next_steps.is_empty() {
         text.push_str("  next: no change is open\n");
     }
