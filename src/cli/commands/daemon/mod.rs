@@ -1,4 +1,4 @@
-//! Commands on the daemon: `run`, `check`, `status`, `pause`, `resume`, `notify`, `quota` and `schema`.
+//! Commands on the daemon: `init`, `run`, `check`, `status`, `pause`, `resume`, `notify`, `quota` and `schema`.
 //!
 //! `call_budget.rs` reads the calls and waits of the account for `status`. `schedules.rs` prints the
 //! schedules for `check`. `hangup.rs` tells the end of a terminal from a request to read the configuration.
@@ -6,6 +6,7 @@
 mod call_budget;
 pub(in crate::cli) mod check;
 mod hangup;
+pub(in crate::cli) mod init;
 pub(in crate::cli) mod notify;
 pub(in crate::cli) mod pause;
 pub(in crate::cli) mod quota;
