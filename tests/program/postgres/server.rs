@@ -7,7 +7,7 @@ use serde_json::json;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
-use tallyd::store::{DatabaseLock, Durability, PostgresDatabase, Store, StoreError};
+use tallyd::store::{DatabaseLock, Durability, PostgresDatabase, Store, StoreError, StoreOptions};
 use tokio::process::Command;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
@@ -203,7 +203,8 @@ async fn a_schema_is_made_while_that_of_another_account_waits() {
     let open = async |schema: &str| {
         let location = cluster.location(schema, &dir.path().join(schema));
         let lock = DatabaseLock::acquire(location.path()).unwrap();
-        Store::open(location, &lock).await.map(drop)
+        // As a leader does, whose look at the row of the leader was before. A look that waits is given up.
+        Store::open_to_lead(location, &lock, StoreOptions::default()).await?.migrate().await
     };
     open("north").await.unwrap();
     let mut program = Outsider::at(&cluster.location("north", &dir.path().join("north"))).await;
