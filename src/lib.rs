@@ -30,7 +30,9 @@
 //! | [`push`] | delivers the changes of the outbox |
 //! | [`health`] | findings for status, metrics and log; pure rules over rows |
 //! | [`daemon`] | start order, supervision, the dispatcher of jobs, signals, drain, stop; the only wiring |
+//! | [`present`] | the data of views, which the command line and the page share |
 //! | [`cli`] | one file per command; the only room that prints |
+//! | [`web`] | the page: one file per address, served beside the daemon |
 //! | [`sandbox`] | the platform itself, for tests and demonstrations; it imports nothing of the rest |
 //!
 //! What always holds:
@@ -52,6 +54,7 @@ pub mod journal;
 pub mod limiter;
 pub mod model;
 pub mod outbox;
+pub mod present;
 pub mod projection;
 pub mod push;
 pub mod reconcile;
@@ -61,3 +64,4 @@ pub mod settle;
 pub mod store;
 pub mod sync;
 pub mod telemetry;
+//pub mod web;

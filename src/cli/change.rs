@@ -1,14 +1,25 @@
 //! Changes queued from the command line, validated as the daemon validates them.
 
+pub(super) use crate::present::queue::without_nulls;
+
 use super::context::CliContext;
 use super::output::plain_line;
 use super::{CommandFailure, CommandResult, csv};
 use crate::outbox;
-use crate::store::Durability;
+use crate::present::queue::{QueueError, QueuedChange, queue_changes};
 use clap::Args;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+
+impl From<QueueError> for CommandFailure {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Body(why) => Self::usage(why),
+            QueueError::Store(error) => error.into(),
+            error @ QueueError::Insert { .. } => Self::failed(error.to_string()),
+        }
+    }
+}
 
 #[derive(Debug, Args)]
 pub(super) struct ChangeKeyArgs {
@@ -17,34 +28,16 @@ pub(super) struct ChangeKeyArgs {
     key: Option<String>,
 }
 
-pub(super) struct CliChange {
-    key: String,
+/// Creates a change from a line of a file, with the line's `key` column or a derived key.
+pub(super) fn change_from_csv_row(
+    line: &csv::CsvRow,
     kind: &'static str,
-    /// The JSON text as given, so that the outbox can detect a duplicate field.
-    body: String,
-    priority: i64,
-}
-
-impl CliChange {
-    /// Creates a change from a line of a file, with the line's `key` column or a derived key.
-    pub(super) fn from_csv_row(
-        line: &csv::CsvRow,
-        kind: &'static str,
-        body: impl Display,
-    ) -> Result<Self, String> {
-        let body = body.to_string();
-        outbox::parse_body(kind, &body).map_err(|rejection| rejection.detail)?;
-        let key = line.get("key").map_or_else(|| line.key.clone(), str::to_owned);
-        Ok(Self { key, kind, body, priority: 0 })
-    }
-}
-
-/// Returns a body without the fields that have no value.
-pub(super) fn without_nulls(mut body: Value) -> Value {
-    if let Value::Object(fields) = &mut body {
-        fields.retain(|_, value| !value.is_null());
-    }
-    body
+    body: impl Display,
+) -> Result<QueuedChange, String> {
+    let body = body.to_string();
+    outbox::parse_body(kind, &body).map_err(|rejection| rejection.detail)?;
+    let key = line.get("key").map_or_else(|| line.key.clone(), str::to_owned);
+    Ok(QueuedChange { key, kind, body, priority: 0 })
 }
 
 /// Warns if an earlier file of equal name holds most of these movements.
@@ -52,9 +45,9 @@ pub(super) fn without_nulls(mut body: Value) -> Value {
 /// Lines were probably appended to that file, and an import would book all earlier lines again.
 pub(super) async fn repeated_import_warning(
     context: &CliContext,
-    changes: &[CliChange],
+    changes: &[QueuedChange],
 ) -> Result<Option<String>, CommandFailure> {
-    let movements: Vec<&CliChange> =
+    let movements: Vec<&QueuedChange> =
         changes.iter().filter(|change| change.kind == "quantity.adjust").collect();
     let Some((name, digest)) = movements.iter().find_map(|change| import_file_of(&change.key)) else {
         return Ok(None);
@@ -70,7 +63,7 @@ pub(super) async fn repeated_import_warning(
         return Ok(None);
     }
     let shared = |mut left: BTreeMap<String, usize>| {
-        let is_shared = |change: &&&CliChange| {
+        let is_shared = |change: &&&QueuedChange| {
             let count = left.get_mut(&change.body).filter(|count| **count > 0);
             count.map(|count| *count -= 1).is_some()
         };
@@ -103,29 +96,17 @@ pub(super) async fn queue_change(
     key: ChangeKeyArgs,
 ) -> CommandResult {
     let key = key.key.unwrap_or_else(|| context.new_change_key());
-    let change = CliChange { key, kind, body: body.to_string(), priority: 1 };
+    let change = QueuedChange { key, kind, body: body.to_string(), priority: 1 };
     insert_changes(context, &[change], &[]).await
 }
 
 /// Inserts changes into the outbox, all or none; `notes` report the ignored parts of a file.
 pub(super) async fn insert_changes(
     context: &CliContext,
-    changes: &[CliChange],
+    changes: &[QueuedChange],
     notes: &[String],
 ) -> CommandResult {
-    for change in changes {
-        outbox::parse_body(change.kind, &change.body).map_err(|why| CommandFailure::usage(why.detail))?;
-    }
-    let store = context.open_or_create_store().await?;
-    let mut write = store.begin_write(Durability::Full).await?;
-    let mut new = 0;
-    for change in changes {
-        let inserted = write.outbox_insert(&change.key, change.kind, &change.body, change.priority).await;
-        let failure =
-            |error| CommandFailure::failed(format!("change `{}`: {error}; nothing was queued", change.key));
-        new += u64::from(inserted.map_err(failure)?);
-    }
-    write.commit().await?;
+    let new = queue_changes(&context.open_or_create_store().await?, changes).await?;
     let known = changes.len() as u64 - new;
     let mut text = match changes {
         [only] if new == 1 => format!("change {} is queued\n", plain_line(&only.key)),

@@ -32,6 +32,7 @@ use self::commands::tracked::{order, quarantine, sku};
 use self::output::OutputArgs;
 use crate::config::KeyError;
 use crate::exec::JobError;
+use crate::present::ViewError;
 use crate::projection::ProjectionError;
 use crate::store::{LockError, StoreError};
 use crate::telemetry::LoggingError;
@@ -197,6 +198,16 @@ impl From<StoreError> for CommandFailure {
         // Only another configuration leads to the database that moved.
         let is_configuration = matches!(error, StoreError::Moved { .. });
         Self::new(error.to_string(), if is_configuration { 2 } else { 1 })
+    }
+}
+
+impl From<ViewError> for CommandFailure {
+    fn from(error: ViewError) -> Self {
+        match error {
+            ViewError::Store(error) => error.into(),
+            ViewError::Invalid(why) => Self::usage(why),
+            error => Self::failed(error.to_string()),
+        }
     }
 }
 

@@ -1,17 +1,13 @@
 //! `status`: the health of the daemon by `health::health`; exit 3 if a finding needs an operator.
 
-use super::call_budget::CallBudgetReport;
+use super::call_budget;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, cells, format_age, plain_line, time_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
-use crate::config::Config;
-use crate::daemon;
-use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
-use crate::model::Clock;
-use crate::store::{
-    DaemonName, DatabaseLock, FileId, JobHealthRow, LeaderRow, LockState, MirrorCounts, SnapshotRow,
-};
-use serde_json::{Map, Value, json};
+use crate::health::Finding;
+use crate::present::status::{StatusReport, finding_sentences};
+use crate::store::{JobHealthRow, LeaderRow, Store};
+use serde_json::json;
 use std::io::IsTerminal;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -23,178 +19,88 @@ pub(in crate::cli) struct StatusArgs {
     output: OutputArgs,
 }
 
-struct StatusReport {
-    health: HealthReport,
-    call_budget: CallBudgetReport,
-    counts: MirrorCounts,
-    snapshot: Option<SnapshotRow>,
-    /// State of the leader of a server's schema, and true if it lives; `None` for a file.
-    leader: Option<(LeaderRow, bool)>,
-    /// Hosts that stand by.
-    standbys: Vec<String>,
+async fn load_report(context: &CliContext) -> Result<Result<StatusReport, Finding>, CommandFailure> {
+    let config = context.config()?;
+    let store = Store::open_beside(config.database.location()?).await;
+    Ok(StatusReport::load(&config, &context.clock(), store).await?)
 }
 
-impl StatusReport {
-    /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path.
-    async fn load(context: &CliContext) -> Result<Result<Self, Finding>, CommandFailure> {
-        let config = context.config()?;
-        let mut inputs = health_inputs(context, &config)?;
-        let store = match context.open_store().await {
-            Err(_)
-                if inputs.daemon == DaemonState::OtherFile
-                    && config.database.location()?.is_missing_file() =>
-            {
-                return Ok(Err(health::database_replaced()));
-            }
-            store => store?,
-        };
-        store.refuse_moved().await?;
-        let leader = store.leader().await?;
-        if let Some(leader) = &leader
-            && leads_elsewhere(leader, &config)?
-        {
-            inputs.daemon = if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning };
-        }
-        let leader = leader.map(|leader| (leader, inputs.daemon == DaemonState::Running));
-        let health = health::check_health(&store, &inputs).await?;
-        Ok(Ok(Self {
-            call_budget: CallBudgetReport::read(&config, &store, inputs.now).await?,
-            counts: store.mirror_counts().await?,
-            snapshot: store.snapshot_last().await?,
-            standbys: store.standbys().await?,
-            leader,
-            health,
-        }))
+fn status_text(report: &StatusReport, with_tables: bool) -> String {
+    let sentences = finding_sentences(&report.health.findings);
+    let mut text: String = sentences.iter().map(|text| format!("{}\n", plain_line(text))).collect();
+    if sentences.is_empty() {
+        text.push_str("all is well\n");
     }
-
-    fn to_text(&self, with_tables: bool) -> String {
-        let sentences = finding_sentences(&self.health.findings);
-        let mut text: String = sentences.iter().map(|text| format!("{}\n", plain_line(text))).collect();
-        if sentences.is_empty() {
-            text.push_str("all is well\n");
-        }
-        let counts = &self.counts;
-        text.push_str(&format!(
-            "\nmirror  {} SKU(s), {} stock level(s), {} order(s) tracked; {} SKU(s) missing, {} record(s) parked\n",
-            counts.skus, counts.stock_levels, counts.orders, counts.missing_skus, counts.parked
-        ));
-        text.push_str(&self.call_budget.summary_text(&self.health, std::io::stdout().is_terminal()));
-        let states: Vec<String> =
-            self.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
-        let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
-        text.push_str(&format!("outbox  {states}\n"));
-        if let Some((leader, lives)) = &self.leader {
-            text.push_str(&format!("leader  {}\n", plain_line(&self.leader_text(leader, *lives))));
-        }
-        if self.snapshot.is_some_and(|snapshot| snapshot.by_size) {
-            text.push_str("journal bodies were removed before journal.keep_bodies, because journal.max_size is reached\n");
-        }
-        if with_tables {
-            text.push_str(&self.tables_text());
-        }
-        text
+    let counts = &report.counts;
+    text.push_str(&format!(
+        "\nmirror  {} SKU(s), {} stock level(s), {} order(s) tracked; {} SKU(s) missing, {} record(s) parked\n",
+        counts.skus, counts.stock_levels, counts.orders, counts.missing_skus, counts.parked
+    ));
+    text.push_str(&call_budget::summary_text(
+        &report.call_budget,
+        &report.health,
+        std::io::stdout().is_terminal(),
+    ));
+    let states: Vec<String> =
+        report.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
+    text.push_str(&format!("outbox  {states}\n"));
+    if let Some((leader, lives)) = &report.leader {
+        text.push_str(&format!("leader  {}\n", plain_line(&leader_text(report, leader, *lives))));
     }
-
-    fn leader_text(&self, leader: &LeaderRow, lives: bool) -> String {
-        let (since, silent) = (leader.began_ms.map(time_text), format_age(leader.silent_ms / 1000));
-        let mut text = match (&leader.host_name, leader.session_id, since) {
-            (Some(host), Some(_), Some(since)) => format!("{host} since {since}"),
-            (_, Some(_), _) => "a tallyd that starts".into(),
-            _ => "none: no daemon works".into(),
-        };
-        if leader.session_id.is_some() && !lives {
-            text.push_str(&format!(", silent for {silent}"));
-        }
-        if let Some(takeover_ms) = leader.takeover_ms.filter(|ms| *ms > 0) {
-            text.push_str(&format!(
-                "; it took over within {}.{} s",
-                takeover_ms / 1000,
-                takeover_ms % 1000 / 100
-            ));
-        }
-        match self.standbys.is_empty() {
-            true => text + "; no host stands by",
-            false => text + "; standing by: " + &self.standbys.join(", "),
-        }
+    if report.snapshot.is_some_and(|snapshot| snapshot.by_size) {
+        text.push_str(
+            "journal bodies were removed before journal.keep_bodies, because journal.max_size is reached\n",
+        );
     }
-
-    fn tables_text(&self) -> String {
-        let columns = |row: &JobHealthRow| {
-            let JobHealthRow { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = row;
-            cells![job, last_good_at, age_seconds.map(format_age), next_due_at, last_outcome]
-        };
-        let headings = ["job", "last successful run", "age", "next start", "last outcome"];
-        let jobs = TextTable::new(headings, self.health.rows.jobs.iter().map(columns));
-        let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
-        format!("\n{jobs}\n{}", self.call_budget.last_hour_table())
+    if with_tables {
+        text.push_str(&tables_text(report));
     }
-
-    fn to_json(&self) -> Value {
-        let HealthReport { findings, rows, .. } = &self.health;
-        let changes: Map<String, Value> =
-            rows.changes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
-        let journal = |snapshot: SnapshotRow| {
-            json!({
-                "snapshot_at": time_text(snapshot.taken_ms), "snapshot_position": snapshot.position,
-                "pruned_to": snapshot.pruned_to, "pruned_by_size": snapshot.by_size,
-            })
-        };
-        json!({
-            "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
-            "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
-            "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
-            "leader": self.leader.as_ref().and_then(|(row, lives)| leader_json(row, *lives)), "standbys": self.standbys,
-        })
-    }
+    text
 }
 
-/// Returns true if a daemon of another lock file leads, whose heartbeat then tells if it lives.
-fn leads_elsewhere(leader: &LeaderRow, config: &Config) -> Result<bool, CommandFailure> {
-    let path = &config.database.path;
-    let failed =
-        |error| CommandFailure::failed(format!("cannot read the lock of {}: {error}", path.display()));
-    let own = DaemonName::of_database(path).map_err(failed)?;
-    Ok(leader.session_id.is_some() && !own.is_some_and(|name| leader.is_named(&name)))
-}
-
-/// Returns the leader as JSON; `None` if nobody leads.
-fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
-    let session = leader.session_id?;
-    Some(json!({
-        "host": leader.host_name, "session": session, "since": leader.began_ms.map(time_text),
-        "lives": lives, "silent_ms": leader.silent_ms, "takeover_ms": leader.takeover_ms,
-    }))
-}
-
-/// Returns the findings that need an operator, each with the next step.
-fn finding_sentences(findings: &[Finding]) -> Vec<String> {
-    findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
-}
-
-/// Returns the inputs of the health check beside the database: the lock, the account's limits and the time.
-fn health_inputs(context: &CliContext, config: &Config) -> Result<HealthInputs, CommandFailure> {
-    let path = &config.database.path;
-    let at_path = FileId::from_path(path).ok().flatten().map(|id| id.to_string());
-    let daemon = match DatabaseLock::inspect(path)? {
-        LockState::Free => DaemonState::NotRunning,
-        LockState::Held { opened_file: Some(opened) } if Some(&opened) != at_path.as_ref() => {
-            DaemonState::OtherFile
-        }
-        LockState::Held { .. } => DaemonState::Running,
+fn leader_text(report: &StatusReport, leader: &LeaderRow, lives: bool) -> String {
+    let (since, silent) = (leader.began_ms.map(time_text), format_age(leader.silent_ms / 1000));
+    let mut text = match (&leader.host_name, leader.session_id, since) {
+        (Some(host), Some(_), Some(since)) => format!("{host} since {since}"),
+        (_, Some(_), _) => "a tallyd that starts".into(),
+        _ => "none: no daemon works".into(),
     };
-    let clock = context.clock();
-    let (now, moment) = (clock.now(), clock.moment());
-    Ok(HealthInputs { daemon, limits: config.limits.clone(), boot_id: daemon::boot_id(&clock), now, moment })
+    if leader.session_id.is_some() && !lives {
+        text.push_str(&format!(", silent for {silent}"));
+    }
+    if let Some(takeover_ms) = leader.takeover_ms.filter(|ms| *ms > 0) {
+        text.push_str(&format!(
+            "; it took over within {}.{} s",
+            takeover_ms / 1000,
+            takeover_ms % 1000 / 100
+        ));
+    }
+    match report.standbys.is_empty() {
+        true => text + "; no host stands by",
+        false => text + "; standing by: " + &report.standbys.join(", "),
+    }
+}
+
+fn tables_text(report: &StatusReport) -> String {
+    let columns = |row: &JobHealthRow| {
+        let JobHealthRow { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = row;
+        cells![job, last_good_at, age_seconds.map(format_age), next_due_at, last_outcome]
+    };
+    let headings = ["job", "last successful run", "age", "next start", "last outcome"];
+    let jobs = TextTable::new(headings, report.health.rows.jobs.iter().map(columns));
+    let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
+    format!("\n{jobs}\n{}", call_budget::last_hour_table(&report.call_budget))
 }
 
 pub(in crate::cli) async fn status_command(
     context: &CliContext,
     StatusArgs { all, output }: StatusArgs,
 ) -> CommandResult {
-    let (text, is_healthy) = match StatusReport::load(context).await? {
+    let (text, is_healthy) = match load_report(context).await? {
         Ok(status) => {
             let is_healthy = status.health.is_healthy();
-            (output.render(|| status.to_json(), || status.to_text(all || !is_healthy)), is_healthy)
+            (output.render(|| status.to_json(), || status_text(&status, all || !is_healthy)), is_healthy)
         }
         Err(finding) => {
             let text = finding.full_text();

@@ -1,10 +1,10 @@
 //! `outbox list`: the changes, grouped by state and reason.
 
-use super::show::change_json;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, cells};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
+use crate::present::change::change_json;
 use crate::store::{ChangeRow, OutboxFilter};
 use clap::Args;
 

@@ -1,9 +1,10 @@
 //! `tracking`: queues tracking numbers of shipments.
 
 use super::ship::lines_json;
-use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change, without_nulls};
+use crate::cli::change::{self, ChangeKeyArgs, change_from_csv_row, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandResult, csv};
+use crate::present::queue::QueuedChange;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -92,7 +93,7 @@ impl TrackingSubmitArgs {
     }
 }
 
-fn change_from_row(line: &csv::CsvRow) -> Result<CliChange, String> {
+fn change_from_row(line: &csv::CsvRow) -> Result<QueuedChange, String> {
     let (shipment, carrier) = (line.optional_number("shipment_id")?, line.optional_number("carrier_id")?);
     let item = line.optional_number("line_item_id")?;
     let body = json!({
@@ -101,7 +102,7 @@ fn change_from_row(line: &csv::CsvRow) -> Result<CliChange, String> {
         "shipped_date": line.get("shipped_date"), "estimated_delivery_date": line.get("estimated_delivery_date"),
         "lines": item.map(|id| json!([{"line_item_id": id}])),
     });
-    CliChange::from_csv_row(line, "tracking.submit", without_nulls(body))
+    change_from_csv_row(line, "tracking.submit", without_nulls(body))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! `quantity`: queues changes of stock in the outbox; the daemon delivers them.
 
-use crate::cli::change::{self, ChangeKeyArgs, CliChange, queue_change, without_nulls};
+use crate::cli::change::{self, ChangeKeyArgs, change_from_csv_row, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandResult, csv};
+use crate::present::queue::QueuedChange;
 use clap::Subcommand;
 use serde_json::json;
 
@@ -72,7 +73,7 @@ pub(in crate::cli) async fn quantity_command(context: &CliContext, command: Comm
     }
 }
 
-fn change_from_row(line: &csv::CsvRow) -> Result<CliChange, String> {
+fn change_from_row(line: &csv::CsvRow) -> Result<QueuedChange, String> {
     let (sku, warehouse) = (line.required_value("sku")?, line.whole_number("warehouse_id")?);
     let (quantity, delta) = (line.optional_number("quantity")?, line.optional_number("delta")?);
     let kind = match (quantity, delta) {
@@ -85,5 +86,5 @@ fn change_from_row(line: &csv::CsvRow) -> Result<CliChange, String> {
         body["seen"] = line.optional_number("seen")?.into();
         body["counted_at"] = line.get("counted_at").into();
     }
-    CliChange::from_csv_row(line, kind, without_nulls(body))
+    change_from_csv_row(line, kind, without_nulls(body))
 }

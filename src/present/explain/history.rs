@@ -9,22 +9,22 @@ use crate::store::{CurrentStockLevel, ExplainedChange, ExplainedEvent, QuantityS
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-pub(super) struct ExplainStep {
-    pub(super) position: Option<i64>,
-    pub(super) at_ms: i64,
+pub(crate) struct ExplainStep {
+    pub(crate) position: Option<i64>,
+    pub(crate) at_ms: i64,
     /// `fact`, `change`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
-    pub(super) code: &'static str,
-    pub(super) text: String,
+    pub(crate) code: &'static str,
+    pub(crate) text: String,
 }
 
-pub(super) struct ExplainHistory {
-    facts: Vec<QuantityStateRow>,
-    changes: Vec<ExplainedChange>,
+pub(crate) struct ExplainHistory {
+    pub(crate) facts: Vec<QuantityStateRow>,
+    pub(crate) changes: Vec<ExplainedChange>,
     events: Vec<ExplainedEvent>,
 }
 
 impl ExplainHistory {
-    pub(super) async fn load(
+    pub(crate) async fn load(
         store: &Store,
         product: Option<i64>,
         spellings: &[String],
@@ -39,13 +39,13 @@ impl ExplainHistory {
         Ok(Self { facts, events: store.explain_events(&ids).await?, changes })
     }
 
-    pub(super) fn open_changes(&self) -> impl Iterator<Item = &ExplainedChange> {
+    pub(crate) fn open_changes(&self) -> impl Iterator<Item = &ExplainedChange> {
         self.changes
             .iter()
             .filter(|change| matches!(change.state.as_str(), "pending" | "sending" | "held" | "in_doubt"))
     }
 
-    pub(super) fn steps(&self) -> Vec<ExplainStep> {
+    pub(crate) fn steps(&self) -> Vec<ExplainStep> {
         let mut steps = self.fact_steps();
         steps.extend(self.changes.iter().map(insertion_step));
         steps.extend(self.call_steps());

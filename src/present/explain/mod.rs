@@ -1,75 +1,72 @@
-//! `explain`: the history of a quantity, step by step in the journal's order, from stored data.
+//! The history of a SKU's stock levels, step by step in the journal's order, from stored data.
 //!
 //! It only reads, with or without a running daemon. It cannot show a claim that was undone (throttled, not
-//! sent), because only its exchange is stored; `job show` prints that exchange.
+//! sent), because only its exchange is stored; a run shows that exchange.
 
 mod history;
 
-use self::history::{ExplainHistory, ExplainStep};
-use crate::cli::context::CliContext;
-use crate::cli::output::{plain_line, time_text};
-use crate::cli::{CommandFailure, CommandResult, OutputArgs};
+pub(crate) use self::history::{ExplainHistory, ExplainStep};
+
+use super::{ViewError, time_text};
+use crate::config::Config;
 use crate::daemon::preview_push;
-use crate::model::{ChangeId, Sku, Timestamp};
+use crate::model::{ChangeId, Clock, Sku, Timestamp};
 use crate::outbox::Reason;
 use crate::push::PushPreview;
 use crate::store::{CurrentStockLevel, ExplainedChange, KnownSku, Store};
-use clap::Args;
 use serde_json::{Value, json};
 
-#[derive(Debug, Args)]
-pub(in crate::cli) struct ExplainArgs {
-    /// SKU
-    sku: String,
-    /// Warehouse id at the platform [default: all warehouses of the SKU]
-    warehouse: Option<i64>,
-    /// Maximum number of steps of each stock level, newest kept
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    last: usize,
-    #[command(flatten)]
-    output: OutputArgs,
+/// A SKU and the explanations of its stock levels.
+pub(crate) struct SkuExplanation {
+    pub(crate) subject: ExplainedSku,
+    pub(crate) levels: Vec<StockLevelExplanation>,
 }
 
-struct ExplainedSku {
-    sku: String,
-    product_id: Option<i64>,
+/// A SKU as the mirror and the changes know it.
+pub(crate) struct ExplainedSku {
+    pub(crate) sku: String,
+    pub(crate) product_id: Option<i64>,
     /// All spellings of the SKU in changes.
-    spellings: Vec<String>,
+    pub(crate) spellings: Vec<String>,
     /// The reason that the product's quantities are not pushed.
-    remark: Option<String>,
+    pub(crate) remark: Option<String>,
 }
 
-pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainArgs) -> CommandResult {
-    let store = context.open_store().await?;
-    let subject = find_sku(&store, &args.sku).await?;
-    let mut levels = store.explain_stock_levels(subject.product_id, &subject.spellings).await?;
-    levels.retain(|level| args.warehouse.is_none_or(|warehouse| level.warehouse_id == warehouse));
-    if levels.is_empty() {
-        return Err(CommandFailure::failed(nothing_known(&subject, args.warehouse)));
+impl SkuExplanation {
+    /// Explains the stock levels of a SKU, or that of one warehouse; `last` is the number of steps kept.
+    pub(crate) async fn load(
+        config: &Config,
+        clock: &dyn Clock,
+        store: &Store,
+        name: &str,
+        warehouse: Option<i64>,
+        last: usize,
+    ) -> Result<Self, ViewError> {
+        let subject = find_sku(store, name).await?;
+        let mut levels = store.explain_stock_levels(subject.product_id, &subject.spellings).await?;
+        levels.retain(|level| warehouse.is_none_or(|warehouse| level.warehouse_id == warehouse));
+        if levels.is_empty() {
+            return Err(ViewError::Unknown(nothing_known(&subject, warehouse)));
+        }
+        let plan = preview_push(config, store, clock).await?;
+        let mut explanations = Vec::new();
+        for level in levels {
+            let history = ExplainHistory::load(store, subject.product_id, &subject.spellings, &level).await?;
+            explanations.push(StockLevelExplanation::new(level, history, &plan, last));
+        }
+        Ok(Self { subject, levels: explanations })
     }
-    let plan = preview_push(&context.config()?, &store, &context.clock()).await?;
-    let mut explanations = Vec::new();
-    for level in levels {
-        let history = ExplainHistory::load(&store, subject.product_id, &subject.spellings, &level).await?;
-        explanations.push(StockLevelExplanation::new(level, &history, &plan, args.last));
+
+    pub(crate) fn to_json(&self) -> Value {
+        let levels: Vec<Value> = self.levels.iter().map(StockLevelExplanation::to_json).collect();
+        json!({"sku": self.subject.sku, "remark": self.subject.remark, "stock_levels": levels})
     }
-    let json = || {
-        let levels: Vec<Value> = explanations.iter().map(StockLevelExplanation::to_json).collect();
-        json!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels})
-    };
-    let text = || {
-        let sku = plain_line(&subject.sku);
-        let remark = subject.remark.iter().map(|remark| format!("{sku}: {remark}\n\n")).collect::<String>();
-        let levels: Vec<String> = explanations.iter().map(|level| level.to_text(&sku)).collect();
-        remark + &levels.join("\n")
-    };
-    Ok(args.output.render(json, text).into())
 }
 
 /// Finds the SKU: the exact spelling, else the only SKU of the platform with this case key, as for a change
 /// (docs/rules.md 12).
-async fn find_sku(store: &Store, name: &str) -> Result<ExplainedSku, CommandFailure> {
-    let sku = Sku::new(name).map_err(|error| CommandFailure::usage(format!("`{name}`: {error}")))?;
+async fn find_sku(store: &Store, name: &str) -> Result<ExplainedSku, ViewError> {
+    let sku = Sku::new(name).map_err(|error| ViewError::Invalid(format!("`{name}`: {error}")))?;
     let known = store.explain_skus(&sku.case_key()).await?;
     let exact = known.iter().find(|row| row.sku == name);
     let at_platform: Vec<&KnownSku> = known.iter().filter(|row| row.product_id.is_some()).collect();
@@ -79,7 +76,7 @@ async fn find_sku(store: &Store, name: &str) -> Result<ExplainedSku, CommandFail
         (None, []) => known.first(),
         (None, several) => {
             let names: Vec<String> = several.iter().map(|row| format!("`{}`", row.sku)).collect();
-            return Err(CommandFailure::failed(format!(
+            return Err(ViewError::Unknown(format!(
                 "`{name}` matches {}, which differ only in case or blanks; name one of them exactly",
                 names.join(", ")
             )));
@@ -119,21 +116,23 @@ fn nothing_known(subject: &ExplainedSku, warehouse: Option<i64>) -> String {
 }
 
 /// The history of one stock level, cut to its newest steps, with its current state.
-struct StockLevelExplanation {
-    level: CurrentStockLevel,
-    earlier_steps: usize,
-    steps: Vec<ExplainStep>,
-    next_steps: Vec<String>,
+pub(crate) struct StockLevelExplanation {
+    pub(crate) level: CurrentStockLevel,
+    pub(crate) earlier_steps: usize,
+    pub(crate) steps: Vec<ExplainStep>,
+    pub(crate) next_steps: Vec<String>,
+    pub(crate) history: ExplainHistory,
 }
 
 impl StockLevelExplanation {
-    fn new(level: CurrentStockLevel, history: &ExplainHistory, plan: &PushPreview, last: usize) -> Self {
+    fn new(level: CurrentStockLevel, history: ExplainHistory, plan: &PushPreview, last: usize) -> Self {
         let mut steps = history.steps();
         let earlier_steps = steps.len().saturating_sub(last);
         let steps = steps.split_off(earlier_steps);
         let open = history.open_changes();
-        let next_steps = open.map(|change| format!("`{}` {}", change.key, next_step_text(change, plan)));
-        Self { earlier_steps, steps, next_steps: next_steps.collect(), level }
+        let next_steps =
+            open.map(|change| format!("`{}` {}", change.key, next_step_text(change, plan))).collect();
+        Self { earlier_steps, steps, next_steps, level, history }
     }
 
     fn to_json(&self) -> Value {
@@ -148,31 +147,9 @@ impl StockLevelExplanation {
             "earlier_steps": self.earlier_steps, "steps": steps.collect::<Vec<_>>(), "next": self.next_steps,
         })
     }
-
-    fn to_text(&self, sku: &str) -> String {
-        let level = &self.level;
-        let name = level.warehouse_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let mut text = format!("{sku} in warehouse {}{}\n", level.warehouse_id, plain_line(&name));
-        if self.earlier_steps > 0 {
-            text.push_str(&format!("  {} earlier steps\n", self.earlier_steps));
-        }
-        for step in &self.steps {
-            let position = step.position.map(|position| format!("#{position}")).unwrap_or_default();
-            let (at, sentence) = (Timestamp(step.at_ms), plain_line(&step.text));
-            text.push_str(&format!("  {at}  {position:<8}  {sentence}\n"));
-        }
-        text.push_str(&format!("  now: {}\n", current_state_text(level)));
-        if self.next_steps.is_empty() {
-            text.push_str("  next: no change is open\n");
-        }
-        for next in &self.next_steps {
-            text.push_str(&format!("  next: {}\n", plain_line(next)));
-        }
-        text
-    }
 }
 
-fn current_state_text(level: &CurrentStockLevel) -> String {
+pub(crate) fn current_state_text(level: &CurrentStockLevel) -> String {
     let mut now = match (level.quantity, level.fact_ms, level.fact_exchange_id) {
         (Some(quantity), Some(at), Some(exchange)) => {
             format!("{quantity}, read by exchange {exchange} at {}", Timestamp(at))
