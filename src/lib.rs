@@ -64,4 +64,4 @@ pub mod settle;
 pub mod store;
 pub mod sync;
 pub mod telemetry;
-//pub mod web;
+pub mod web;

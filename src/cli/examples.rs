@@ -11,6 +11,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("run", "tallyd run --once --config ./tallyd.toml"),
     ("check", "tallyd check --online"),
     ("status", "tallyd status --json"),
+    ("web", "tallyd web --listen 127.0.0.1:8484 --read-only"),
     ("sku add", "tallyd sku add SHIRT-BLUE-M SHIRT-BLUE-L"),
     ("sku import", "tallyd sku import skus.csv"),
     ("sku list", "tallyd sku list"),

@@ -22,7 +22,7 @@ mod logging;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
-use self::commands::daemon::{check, quota, run, schema, status};
+use self::commands::daemon::{check, pages, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
 use self::commands::journal::{backup, entries, job, move_database, replay, restored};
@@ -33,6 +33,7 @@ use self::output::OutputArgs;
 use crate::config::KeyError;
 use crate::exec::JobError;
 use crate::present::ViewError;
+use crate::present::pages::StartPages;
 use crate::projection::ProjectionError;
 use crate::store::{LockError, StoreError};
 use crate::telemetry::LoggingError;
@@ -61,6 +62,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Show the health of the daemon and the findings that need attention
     Status(status::StatusArgs),
+    /// Serve the page: stock, changes, jobs and quota to look at, and the decisions on them
+    Web(pages::WebArgs),
     /// Manage the tracked SKUs
     #[command(subcommand)]
     Sku(sku::Command),
@@ -211,8 +214,8 @@ impl From<ViewError> for CommandFailure {
     }
 }
 
-/// Parses the command line, runs the command and returns its exit code.
-pub fn main() -> ExitCode {
+/// Parses the command line, runs the command and returns its exit code. `start_pages` starts the page.
+pub fn main(start_pages: StartPages) -> ExitCode {
     let parsed = Cli::from_arg_matches(&examples::command_with_examples().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
@@ -222,7 +225,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    match runtime.block_on(dispatch(cli)) {
+    match runtime.block_on(dispatch(cli, start_pages)) {
         Ok(answer) => {
             output::print_text(&answer.text);
             ExitCode::from(answer.exit_code)
@@ -234,13 +237,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn dispatch(cli: Cli) -> CommandResult {
+async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
     let context = context::CliContext::new(cli.config);
     match cli.command {
         Command::Demo(demo) => demo::demo_command(demo).await,
         Command::Run(run) => run::run_command(&context, run).await,
         Command::Check(check) => check::check_command(&context, check).await,
         Command::Status(args) => status::status_command(&context, args).await,
+        Command::Web(args) => pages::web_command(&context, args, start_pages).await,
         Command::Sku(command) => sku::sku_command(&context, command).await,
         Command::Order(command) => order::order_command(&context, command).await,
         Command::Stock(stock) => levels::stock_command(&context, stock).await,

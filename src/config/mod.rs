@@ -20,7 +20,7 @@ pub use address::ProxyUrl;
 pub use jobs::JobsConfig;
 pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
 pub use problem::{ConfigError, ConfigProblem};
-pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig};
+pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig, WebConfig};
 
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
@@ -48,6 +48,8 @@ pub struct Config {
     pub backup: BackupConfig,
     /// `[metrics] textfile`: the path of a file for node_exporter's textfile collector.
     pub metrics_file: Option<PathBuf>,
+    /// `[web]`: the page.
+    pub web: WebConfig,
     /// `[log]`: the level and format of the log.
     pub log: LogConfig,
 }
@@ -132,6 +134,7 @@ impl Config {
             let journal = root.read_section("journal", sections::read_retention);
             let backup = root.read_section("backup", BackupConfig::from_table);
             let metrics_file = root.read_section("metrics", sections::read_metrics_file);
+            let web = root.read_section("web", WebConfig::from_table);
             let log = root.read_section("log", LogConfig::from_table);
             Some(Self {
                 service,
@@ -142,6 +145,7 @@ impl Config {
                 journal,
                 backup,
                 metrics_file,
+                web,
                 log,
             })
         });

@@ -101,6 +101,18 @@ impl<'a> SectionReader<'a> {
         self.read_parsed(key, "", |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
     }
 
+    /// Reads a list of texts through `parse`; in the environment they are separated by commas.
+    pub(super) fn read_list<T>(&mut self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
+        let Some(found) = self.take_key(key) else { return Vec::new() };
+        let texts = match &found {
+            ConfigValue::List(texts) => Ok(texts.clone()),
+            ConfigValue::FromEnvironment(text) => Ok(text.split(',').map(|one| one.trim().to_owned()).collect()),
+            _ => Err("write a list of texts, such as [\"a\", \"b\"]".to_owned()),
+        };
+        let read = texts.and_then(|texts| texts.iter().map(|text| parse(text)).collect());
+        read.map_err(|why| self.report_value(key, &found, why)).unwrap_or_default()
+    }
+
     /// Reads one of the values by its code.
     pub(super) fn read_code<T: Copy + Display>(&mut self, key: &str, default: T, values: &[T]) -> T {
         let Some(found) = self.take_key(key) else { return default };

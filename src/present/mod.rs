@@ -13,6 +13,7 @@
 //! | `change.rs` | a change with its history and evidence |
 //! | `orders.rs` | tracked orders |
 //! | `runs.rs` | runs and journal entries |
+//! | `pages.rs` | the start of the page |
 //! | `queue.rs` | the insertion of changes |
 
 pub(crate) mod call_budget;
@@ -20,6 +21,7 @@ pub(crate) mod call_demand;
 pub(crate) mod change;
 pub(crate) mod explain;
 pub(crate) mod orders;
+pub mod pages;
 pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod status;

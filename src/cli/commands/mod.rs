@@ -2,7 +2,7 @@
 //!
 //! | folder | commands |
 //! |---|---|
-//! | `daemon/` | `run`, `check`, `status`, `quota`, `schema` |
+//! | `daemon/` | `run`, `check`, `status`, `web`, `quota`, `schema` |
 //! | `tracked/` | `sku`, `order`, `quarantine` |
 //! | `stock/` | `stock`, `quantity`, `verify`, `explain` |
 //! | `outbox/` | `outbox`, `plan`, `ship`, `tracking` |

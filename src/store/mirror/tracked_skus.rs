@@ -55,6 +55,12 @@ impl Store {
         }
     }
 
+    /// Returns true if exactly this spelling is tracked.
+    pub async fn is_sku_tracked(&self, sku: &str) -> Result<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM tracked_sku WHERE sku = $1)";
+        self.fetch_value(sql, (sku,), "look for a tracked SKU").await
+    }
+
     /// Returns the number of tracked SKUs.
     pub async fn tracked_sku_count(&self) -> Result<i64> {
         self.fetch_value("SELECT count(*) FROM tracked_sku", (), "count the tracked SKUs").await

@@ -4,5 +4,6 @@ pub(super) mod call_stats;
 pub(super) mod change_history;
 pub(super) mod explain;
 pub(super) mod health;
+pub(super) mod pages;
 pub(super) mod status;
 pub(super) mod verify;

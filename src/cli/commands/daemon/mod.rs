@@ -1,10 +1,11 @@
-//! Commands on the daemon: `run`, `check`, `status`, `quota` and `schema`.
+//! Commands on the daemon: `run`, `check`, `status`, `web`, `quota` and `schema`.
 //!
-//! `call_budget.rs` reads the calls and waits of the account for `status`. `schedules.rs` prints the
+//! `call_budget.rs` prints the calls and waits of the account for `status`. `schedules.rs` prints the
 //! schedules for `check`.
 
 mod call_budget;
 pub(in crate::cli) mod check;
+pub(in crate::cli) mod pages;
 pub(in crate::cli) mod quota;
 pub(in crate::cli) mod run;
 mod schedules;
