@@ -106,7 +106,9 @@ impl<'a> SectionReader<'a> {
         let Some(found) = self.take_key(key) else { return Vec::new() };
         let texts = match &found {
             ConfigValue::List(texts) => Ok(texts.clone()),
-            ConfigValue::FromEnvironment(text) => Ok(text.split(',').map(|one| one.trim().to_owned()).collect()),
+            ConfigValue::FromEnvironment(text) => {
+                Ok(text.split(',').map(|one| one.trim().to_owned()).collect())
+            }
             _ => Err("write a list of texts, such as [\"a\", \"b\"]".to_owned()),
         };
         let read = texts.and_then(|texts| texts.iter().map(|text| parse(text)).collect());

@@ -86,7 +86,7 @@ impl AccessControl {
     /// host, so its name has the port.
     pub(super) fn open(file: &Path, port: u16) -> Result<(Self, String), PagesError> {
         let failed = |error: io::Error| {
-            PagesError::System(format!("cannot read or create the token file {}: {error}", file.display()))
+            PagesError::System(format!("cannot create the token file {}: {error}", file.display()))
         };
         let token = match create_token(file) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read_token(file)?,
@@ -100,12 +100,7 @@ impl AccessControl {
     }
 
     /// Exchanges a token for a cookie. `is_encrypted`: the browser reached a proxy by HTTPS.
-    pub(super) fn exchange(
-        &self,
-        token: &str,
-        now: Moment,
-        is_encrypted: bool,
-    ) -> io::Result<TokenExchange> {
+    pub(super) fn exchange(&self, token: &str, now: Moment, is_encrypted: bool) -> io::Result<TokenExchange> {
         let is_right = is_same(&digest(token), &self.token);
         let mut state = locked(&self.state);
         while state.wrong.front().is_some_and(|at| now.duration_since(*at) >= WRONG_WINDOW) {
@@ -178,8 +173,15 @@ fn create_token(file: &Path) -> io::Result<String> {
 
 fn read_token(file: &Path) -> Result<String, PagesError> {
     let path = file.display();
-    let failed =
-        |error: io::Error| PagesError::System(format!("cannot read the token file {path}: {error}"));
+    let failed = |error: io::Error| {
+        let advice = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "; it belongs to another user: name a file of your own in `web.token_file`"
+            }
+            _ => "",
+        };
+        PagesError::System(format!("cannot read the token file {path}: {error}{advice}"))
+    };
     let opened = File::open(file).map_err(failed)?;
     let mode = opened.metadata().map_err(failed)?.mode() & 0o777;
     if mode & 0o077 != 0 {

@@ -113,12 +113,16 @@ pub(super) struct LaneSpan {
 }
 
 /// Lanes of spans between two times.
-pub(super) fn lanes(label: &str, lanes: &[(String, Vec<LaneSpan>)], from: Timestamp, to: Timestamp) -> Markup {
+pub(super) fn lanes(
+    label: &str,
+    lanes: &[(String, Vec<LaneSpan>)],
+    from: Timestamp,
+    to: Timestamp,
+) -> Markup {
     let height = LANE * ratio(lanes.len()) + FOOT;
     let span = millis(to.0 - from.0).max(1.0);
-    let x = |at: Timestamp| {
-        LANE_NAMES + (millis(at.0 - from.0) / span).clamp(0.0, 1.0) * (WIDTH - LANE_NAMES)
-    };
+    let x =
+        |at: Timestamp| LANE_NAMES + (millis(at.0 - from.0) / span).clamp(0.0, 1.0) * (WIDTH - LANE_NAMES);
     html! {
         svg.chart viewBox={ "0 0 " (WIDTH) " " (round(height)) } role="img" aria-label=(label) {
             @for (index, (name, spans)) in lanes.iter().enumerate() {
@@ -178,7 +182,8 @@ mod tests {
     #[test]
     fn parts_are_stacked_and_empty_ones_left_out() {
         assert_eq!(stack(&[("a", 2), ("b", 0), ("c", 1)]), [("a", 0.0, 2.0), ("c", 2.0, 3.0)]);
-        let bars = [ChartBar { parts: vec![("a", 3)], marks: vec!["m"], title: "t".into() }, ChartBar::default()];
+        let bars =
+            [ChartBar { parts: vec![("a", 3)], marks: vec!["m"], title: "t".into() }, ChartBar::default()];
         let drawn = stacked_bars("calls", &bars, 6).into_string();
         assert_eq!(drawn.matches("<rect").count(), 1, "{drawn}");
         assert!(drawn.contains("<circle class=\"m\"") && drawn.contains("class=\"limit\""), "{drawn}");

@@ -65,7 +65,8 @@ async fn admit(web: &WebState, request: Request) -> Result<Request, GuardRefusal
         return Err(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large\n"));
     }
     if !web.hosts.admit(&parts.uri, &parts.headers) {
-        let text = "this page is not served under that host name; see `web.allow_hosts` in the configuration\n";
+        let text =
+            "this page is not served under that host name; see `web.allow_hosts` in the configuration\n";
         return Err(refuse(StatusCode::MISDIRECTED_REQUEST, text));
     }
     if let Some(answer) = exchange_token(web, &parts) {
@@ -110,7 +111,8 @@ fn exchange_token(web: &WebState, parts: &Parts) -> Option<GuardRefusal> {
         Ok(TokenExchange::Cookie(cookie)) => {
             let to = super::layout::address_without(parts.uri.path(), &query, "token");
             Box::new(
-                (StatusCode::SEE_OTHER, [(header::SET_COOKIE, cookie), (header::LOCATION, to)]).into_response(),
+                (StatusCode::SEE_OTHER, [(header::SET_COOKIE, cookie), (header::LOCATION, to)])
+                    .into_response(),
             )
         }
         Ok(TokenExchange::Wrong) => {

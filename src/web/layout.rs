@@ -235,10 +235,7 @@ mod tests {
     fn texts_from_outside_stay_text() {
         let hostile = "<img src=x onerror=alert(1)>\u{1b}[31m\u{202e}&\"";
         let written = text(hostile).into_string();
-        assert_eq!(
-            written,
-            "<bdi>&lt;img src=x onerror=alert(1)&gt;\u{fffd}[31m\u{fffd}&amp;&quot;</bdi>"
-        );
+        assert_eq!(written, "<bdi>&lt;img src=x onerror=alert(1)&gt;\u{fffd}[31m\u{fffd}&amp;&quot;</bdi>");
         assert_eq!(
             sku_link("a/b?<\"'%").into_string(),
             "<a href=\"/stock/a%2Fb%3F%3C%22%27%25\"><bdi>a/b?&lt;&quot;'%</bdi></a>"

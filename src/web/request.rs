@@ -118,7 +118,10 @@ mod tests {
     fn fields_are_read_as_browsers_write_them() {
         let form = FormFields::parse(b"key=a%2Fb&key=%C3%A4+x&n=%2B5&empty=&bad=1e3");
         assert_eq!(form.all("key"), ["a/b", "ä x"]);
-        assert_eq!((form.number("n"), form.number("empty"), form.number("none")), (Ok(Some(5)), Ok(None), Ok(None)));
+        assert_eq!(
+            (form.number("n"), form.number("empty"), form.number("none")),
+            (Ok(Some(5)), Ok(None), Ok(None))
+        );
         assert!(form.number("bad").unwrap_err().contains("1e3"));
         assert!(form.required_number("empty").is_err());
     }

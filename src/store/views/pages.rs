@@ -283,7 +283,8 @@ impl Store {
 
     /// Returns each enabled job with the age in seconds above which its data is stale.
     pub async fn job_age_limits(&self) -> Result<Vec<(String, i64)>> {
-        let sql = "SELECT job, 2 * interval_ms / 1000 FROM job_state WHERE enabled AND interval_ms IS NOT NULL";
+        let sql =
+            "SELECT job, 2 * interval_ms / 1000 FROM job_state WHERE enabled AND interval_ms IS NOT NULL";
         self.fetch_all(sql, (), "read the age limits of the jobs").await
     }
 

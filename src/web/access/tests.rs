@@ -42,8 +42,7 @@ fn ten_wrong_tokens_a_minute_close_the_door_for_all() {
 fn the_oldest_session_ends_before_there_are_too_many() {
     let access = AccessControl::new("right", 1);
     let first = cookie(&access, "right", Moment(0)).unwrap();
-    let others: Vec<String> =
-        (1..=1000).map(|at| cookie(&access, "right", Moment(at)).unwrap()).collect();
+    let others: Vec<String> = (1..=1000).map(|at| cookie(&access, "right", Moment(at)).unwrap()).collect();
     let now = Moment(2000);
     assert!(access.session(&first, now).is_none());
     assert!(others.iter().all(|cookie| access.session(cookie, now).is_some()));

@@ -3,8 +3,8 @@
 use crate::model::{Position, Quantity, ShipmentId, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution};
 use crate::present::change::ChangeDetail;
-use crate::present::runs::journal_entry;
 use crate::present::parse_json;
+use crate::present::runs::journal_entry;
 use crate::store::Durability;
 use crate::web::WebState;
 use crate::web::decisions::{ActionResult, KeyDecision, answer_form, unknown_action};

@@ -209,12 +209,20 @@ pub(super) fn call_chart(
             bar.marks.push("mark-400");
         }
         let at = Timestamp(now.0 - interval_ms * row.ago);
-        bar.title.push_str(&format!("{} {} {}: {}\n", at.to_datetime().format("%H:%M UTC"), row.lane, row.operation, row.calls));
+        bar.title.push_str(&format!(
+            "{} {} {}: {}\n",
+            at.to_datetime().format("%H:%M UTC"),
+            row.lane,
+            row.operation,
+            row.calls
+        ));
         (all, throttled, bad) = (all + row.calls, throttled + row.throttled, bad + row.bad_requests);
     }
     let minutes = u32::try_from(interval_ms / MINUTE_MS).unwrap_or(1);
     let limit = limit_per_minute.saturating_mul(minutes);
-    let summary = format!("{all} calls, {throttled} answered 429, {bad} answered 400; the limit is {limit_per_minute} a minute");
+    let summary = format!(
+        "{all} calls, {throttled} answered 429, {bad} answered 400; the limit is {limit_per_minute} a minute"
+    );
     html! {
         (stacked_bars(&summary, &bars, limit))
         p { (summary) "." }

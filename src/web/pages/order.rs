@@ -24,7 +24,9 @@ pub(super) async fn show_order(
     let order = parse_order(&id)?;
     let detail = OrderDetail::load(&web.store, order).await?;
     if detail.row.is_none() && detail.lines.is_empty() {
-        return Err(PageFailure::not_found(format!("order {id} is not tracked; track it on the page Orders")));
+        return Err(PageFailure::not_found(format!(
+            "order {id} is not tracked; track it on the page Orders"
+        )));
     }
     let shipments = web.store.order_shipments(order).await?;
     let state = detail.row.as_ref().map(|row| row.state(web.now()).as_str());

@@ -6,8 +6,8 @@ use crate::store::{OrderRow, OrderState};
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address_with, age, live_part, number, optional_text, optional_time,
-    respond, table,
+    PageResult, action_button, action_form, address_with, age, live_part, number, optional_text,
+    optional_time, respond, table,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;

@@ -38,7 +38,8 @@ pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageR
     for state in shown {
         rows.extend(load_state(&web, *state, kind, reason, after).await?);
     }
-    let next = state.filter(|_| rows.len() >= ROWS_SHOWN as usize).and_then(|_| rows.last()).map(|row| row.id.0);
+    let next =
+        state.filter(|_| rows.len() >= ROWS_SHOWN as usize).and_then(|_| rows.last()).map(|row| row.id.0);
     rows.sort_by(|a, b| {
         let rank = |row: &ChangeRow| shown.iter().position(|state| *state == row.state);
         (rank(a), &a.reason, a.id).cmp(&(rank(b), &b.reason, b.id))
@@ -86,8 +87,12 @@ async fn load_state(
 fn next_address(request: &PageRequest, next: i64) -> String {
     let query = |name| request.query.get(name).unwrap_or_default();
     let after = next.to_string();
-    let fields =
-        [("state", query("state")), ("reason", query("reason")), ("kind", query("kind")), ("after", after.as_str())];
+    let fields = [
+        ("state", query("state")),
+        ("reason", query("reason")),
+        ("kind", query("kind")),
+        ("after", after.as_str()),
+    ];
     address_with("/outbox", &fields)
 }
 

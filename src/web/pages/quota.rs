@@ -51,9 +51,7 @@ pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRe
         }
     };
     let data = || {
-        let sum = |(key, sum): (&(&str, &str), &(i64, i64, i64))| {
-            json!({"lane": key.0, "operation": key.1, "calls": sum.0, "throttled": sum.1, "bad_requests": sum.2})
-        };
+        let sum = |(key, sum): (&(&str, &str), &(i64, i64, i64))| json!({"lane": key.0, "operation": key.1, "calls": sum.0, "throttled": sum.1, "bad_requests": sum.2});
         let intervals: &[CallInterval] = &calls;
         json!({"budget": status.call_budget.to_json(&status.health), "intervals": intervals,
                "last_24_h": sums.iter().map(sum).collect::<Vec<_>>()})
@@ -130,7 +128,10 @@ pub(super) async fn act_on_quota(State(web): State<Arc<WebState>>, request: Page
     let now = web.now();
     let result = match request.form.get("action") {
         Some("lift") => match exec::lift_wait(&web.store, now).await? {
-            Some(wait) => Ok(format!("ended: {}; if the wait was intended, the platform orders it again", hold_text(&wait, now))),
+            Some(wait) => Ok(format!(
+                "ended: {}; if the wait was intended, the platform orders it again",
+                hold_text(&wait, now)
+            )),
             None => Err("no wait of the account is in force".into()),
         },
         _ => unknown_action(&request),

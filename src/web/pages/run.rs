@@ -5,8 +5,8 @@ use crate::present::runs::RunDetail;
 use crate::store::{ExchangeRow, JournalEvent, RunChange};
 use crate::web::WebState;
 use crate::web::layout::{
-    PageFailure, PageResult, change_link, exchange_link, live_part, number, optional_text, optional_time, respond,
-    table, text, time,
+    PageFailure, PageResult, change_link, exchange_link, live_part, number, optional_text, optional_time,
+    respond, table, text, time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};

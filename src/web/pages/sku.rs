@@ -31,7 +31,12 @@ pub(super) async fn show_sku(
     let explained = match explained {
         Err(ViewError::Unknown(why)) if is_tracked(&web, &name).await? => {
             let body = || html! { p.empty { (text(&why)) } (untrack_form(&request, &name)) };
-            return Ok(respond(&request, &name, || json!({"sku": name, "remark": why, "stock_levels": []}), body));
+            return Ok(respond(
+                &request,
+                &name,
+                || json!({"sku": name, "remark": why, "stock_levels": []}),
+                body,
+            ));
         }
         explained => explained?,
     };
@@ -88,7 +93,9 @@ fn quantity_chart(explained: &StockLevelExplanation, heading: &str, now: Timesta
         }
     }
     for change in &explained.history.changes {
-        let (Some(at), Some(written)) = (Timestamp::parse(&change.created_at), change.written) else { continue };
+        let (Some(at), Some(written)) = (Timestamp::parse(&change.created_at), change.written) else {
+            continue;
+        };
         let title = format!("{} {}: {written} written", change.content.kind, change.key);
         marks.push(ChartMark { at, value: written, class: "mark-change", title });
     }

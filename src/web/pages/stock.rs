@@ -30,7 +30,8 @@ pub(super) async fn show_stock(State(web): State<Arc<WebState>>, request: PageRe
     let levels = if skus.is_empty() { Vec::new() } else { web.store.stock_list(&skus).await? };
     let mut warehouses = web.store.warehouse_list().await?;
     warehouses.retain(|row| filter.warehouse.is_none_or(|only| row.id == only));
-    let view = StockView { request: &request, page: &page, levels: &levels, warehouses, now: web.now(), is_by_name };
+    let view =
+        StockView { request: &request, page: &page, levels: &levels, warehouses, now: web.now(), is_by_name };
     Ok(respond(&request, "Stock", || json!(levels), || view.to_html()))
 }
 
@@ -157,8 +158,13 @@ impl StockView<'_> {
     fn next_address(&self, next: &str) -> String {
         let query = |name| self.request.query.get(name).unwrap_or_default();
         let by = if self.is_by_name { "name" } else { "" };
-        let fields =
-            [("q", query("q")), ("warehouse", query("warehouse")), ("state", query("state")), ("by", by), ("after", next)];
+        let fields = [
+            ("q", query("q")),
+            ("warehouse", query("warehouse")),
+            ("state", query("state")),
+            ("by", by),
+            ("after", next),
+        ];
         address_with("/stock", &fields)
     }
 }

@@ -55,6 +55,8 @@ pub(in crate::cli) async fn web_command(
 fn open_browser(url: &str) {
     let opened = Command::new("xdg-open").arg(url).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if let Err(error) = opened {
-        output::print_error(&format!("tallyd: cannot open a browser (xdg-open: {error}); open the address by hand"));
+        output::print_error(&format!(
+            "tallyd: cannot open a browser (xdg-open: {error}); open the address by hand"
+        ));
     }
 }
