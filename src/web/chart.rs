@@ -98,7 +98,7 @@ pub(super) fn steps(label: &str, points: &[(Timestamp, i64)], marks: &[ChartMark
             }
             text x="4" y=(HEIGHT - 4.0) { (short_time(*begin)) }
             text.end x=(WIDTH - 4.0) y=(HEIGHT - 4.0) { "now" }
-            text x="4" y="12" { (high) }
+            text.end x=(WIDTH - 4.0) y="12" { "up to " (high) }
         }
     }
 }
@@ -109,7 +109,6 @@ pub(super) struct LaneSpan {
     pub(super) to: Timestamp,
     pub(super) class: &'static str,
     pub(super) title: String,
-    pub(super) address: String,
 }
 
 /// Lanes of spans between two times.
@@ -130,10 +129,8 @@ pub(super) fn lanes(
                 text x="0" y=(y + 15.0) { (name) }
                 line.axis x1=(LANE_NAMES) x2=(WIDTH) y1=(y + LANE - 2.0) y2=(y + LANE - 2.0) {}
                 @for one in spans {
-                    a href=(one.address) tabindex="-1" {
-                        rect class=(one.class) x=(round(x(one.from))) y=(y + 3.0) height=(LANE - 7.0)
-                            width=(round((x(one.to) - x(one.from)).max(2.0))) { title { (one.title) } }
-                    }
+                    rect class=(one.class) x=(round(x(one.from))) y=(y + 3.0) height=(LANE - 7.0)
+                        width=(round((x(one.to) - x(one.from)).max(2.0))) { title { (one.title) } }
                 }
             }
             text x=(LANE_NAMES) y=(round(height - 4.0)) { (short_time(from)) }

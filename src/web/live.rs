@@ -93,23 +93,31 @@ async fn report_changes(store: &Store, reports: &watch::Sender<String>) -> Resul
 struct EventStream {
     marks: watch::Receiver<String>,
     stop: CancellationToken,
-    /// The first line: the mark at the begin, which differs from that of a page made before the last commit.
-    begin: Option<String>,
+    /// The mark of the last line. The first line differs from the mark of a page made before the last commit.
+    last: String,
+    has_begun: bool,
     _place: OwnedSemaphorePermit,
 }
 
 impl EventStream {
     async fn next_line(&mut self) -> Option<String> {
-        if let Some(mark) = self.begin.take() {
-            return Some(format!("retry: 2000\ndata: {mark}\n\n"));
+        if !self.has_begun {
+            self.has_begun = true;
+            return Some(format!("retry: 2000\ndata: {}\n\n", self.last));
         }
-        tokio::select! {
-            changed = self.marks.changed() => {
-                changed.ok()?;
-                Some(format!("data: {}\n\n", *self.marks.borrow_and_update()))
+        loop {
+            tokio::select! {
+                changed = self.marks.changed() => {
+                    changed.ok()?;
+                    let mark = self.marks.borrow_and_update().clone();
+                    if mark != self.last {
+                        self.last = mark;
+                        return Some(format!("data: {}\n\n", self.last));
+                    }
+                }
+                () = sleep(KEEP_ALIVE) => return Some(":\n\n".into()),
+                () = self.stop.cancelled() => return None,
             }
-            () = sleep(KEEP_ALIVE) => Some(":\n\n".into()),
-            () = self.stop.cancelled() => None,
         }
     }
 }
@@ -122,8 +130,8 @@ pub(super) async fn stream_events(State(web): State<Arc<WebState>>) -> PageResul
     };
     let marks = web.feed.marks.subscribe();
     web.feed.wake.notify_one();
-    let begin = Some(change_mark(&web.store).await?);
-    let stream = EventStream { marks, stop: web.stop.clone(), begin, _place: place };
+    let last = change_mark(&web.store).await?;
+    let stream = EventStream { marks, stop: web.stop.clone(), last, has_begun: false, _place: place };
     let lines = unfold(stream, async |mut stream| {
         let line = stream.next_line().await?;
         Some((Ok::<_, Infallible>(line), stream))

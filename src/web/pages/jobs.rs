@@ -38,7 +38,8 @@ pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageReq
             (live_part("timeline", "The last 24 hours", &timeline(&runs, now)))
             (live_part("jobs", "Next starts", &job_table(&jobs)))
             (run_form(&request))
-            (live_part("runs", "Last runs", &run_table(listed)))
+            (live_part("failed", "Failed runs of the last 24 hours", &failed_table(&runs, now)))
+            (live_part("runs", "Last runs", &run_table(listed.iter())))
         }
     };
     let data = || listed.iter().map(run_json).collect::<Value>();
@@ -81,7 +82,6 @@ fn run_span(run: &RunRow, now: Timestamp) -> LaneSpan {
         to: run.ended_ms.map_or(now, Timestamp),
         class,
         title: format!("run {} of {}: {}", run.id, run.job, run.outcome),
-        address: format!("/jobs/{}", run.id),
     }
 }
 
@@ -116,7 +116,14 @@ fn run_form(request: &PageRequest) -> Markup {
     )
 }
 
-fn run_table(runs: &[RunRow]) -> Markup {
+fn failed_table(runs: &[RunRow], now: Timestamp) -> Markup {
+    let from = now.minus(DAY).0;
+    let failed = runs.iter().filter(|run| run.started_ms >= from && run.outcome == "failed");
+    run_table(failed.take(RUNS_LISTED))
+}
+
+fn run_table<'a>(runs: impl Iterator<Item = &'a RunRow>) -> Markup {
+    let runs: Vec<&RunRow> = runs.collect();
     let row = |run: &RunRow| {
         html! {
             tr {
@@ -132,9 +139,9 @@ fn run_table(runs: &[RunRow]) -> Markup {
         }
     };
     html! {
-        @if runs.is_empty() { p.empty { "No job has run yet." } }
+        @if runs.is_empty() { p.empty { "None." } }
         @else {
-            (table("Last runs, newest first", &["Run", "Job", "Trigger", "Started", "Ended", "Outcome", "Calls", "Summary"],
+            (table("Runs, newest first", &["Run", "Job", "Trigger", "Started", "Ended", "Outcome", "Calls", "Summary"],
                    &html! { @for run in runs { (row(run)) } }))
         }
     }

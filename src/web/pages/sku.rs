@@ -212,7 +212,10 @@ pub(super) async fn act_on_sku(
         },
         _ => unknown_action(&request),
     };
-    answer_form(&request, &address("/stock", &name), result)
+    // The page of a SKU that was never read ends with its tracking.
+    let is_left = request.form.get("action") == Some("untrack") && result.is_ok();
+    let to = if is_left { "/stock".to_owned() } else { address("/stock", &name) };
+    answer_form(&request, &to, result)
 }
 
 fn count_body(request: &PageRequest, sku: &str) -> Result<serde_json::Value, String> {

@@ -12,7 +12,8 @@ mod pages;
 mod webdriver;
 
 use crate::support::World;
-use serde_json::Value;
+use crate::support::outsider::quoted;
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tallyd::config::Config;
@@ -28,10 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An answer, as it came.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
@@ -46,7 +47,7 @@ impl Answer {
         Self { status, head: head.to_owned(), body }
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let named = |line: &&str| line.split(':').next().is_some_and(|one| one.eq_ignore_ascii_case(name));
         self.head.lines().find(named).and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
     }
@@ -63,19 +64,19 @@ fn unchunked(mut body: &str) -> String {
 }
 
 /// The page of a world, and a visit to it.
-pub struct Visit {
-    pub address: SocketAddr,
-    pub token: String,
-    pub cookie: String,
+pub(crate) struct Visit {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: String,
+    pub(crate) cookie: String,
     running: RunningPages,
 }
 
 impl Visit {
-    pub async fn start(world: &World) -> Self {
+    pub(crate) async fn start(world: &World) -> Self {
         Self::with(world.config(), false).await
     }
 
-    pub async fn with(config: Config, is_read_only: bool) -> Self {
+    pub(crate) async fn with(config: Config, is_read_only: bool) -> Self {
         let options = PagesOptions { listen: ([127, 0, 0, 1], 0).into(), is_read_only };
         let running = start_pages(config, Arc::new(SystemClock), options).await.unwrap();
         let (address, token) = running.url.strip_prefix("http://").unwrap().split_once("/?token=").unwrap();
@@ -87,18 +88,18 @@ impl Visit {
         visit
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.running.stop.cancel();
         timeout(PATIENCE, self.running.ended).await.unwrap().unwrap();
     }
 
     /// Sends a request line with headers; the usual host and the end of the head are added.
-    pub async fn raw(&self, head: &str) -> Answer {
+    pub(crate) async fn raw(&self, head: &str) -> Answer {
         self.bytes(format!("{head}Host: {}\r\nConnection: close\r\n\r\n", self.address).as_bytes()).await
     }
 
     /// Sends bytes and returns the answer.
-    pub async fn bytes(&self, bytes: &[u8]) -> Answer {
+    pub(crate) async fn bytes(&self, bytes: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         let mut answer = Vec::new();
@@ -106,11 +107,11 @@ impl Visit {
         Answer::parse(&String::from_utf8_lossy(&answer))
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.raw(&format!("GET {path} HTTP/1.1\r\nAccept: text/html\r\nCookie: {}\r\n", self.cookie)).await
     }
 
-    pub async fn json(&self, path: &str) -> Value {
+    pub(crate) async fn json(&self, path: &str) -> Value {
         let head = format!("GET {path} HTTP/1.1\r\nAccept: application/json\r\nCookie: {}\r\n", self.cookie);
         let answer = self.raw(&head).await;
         assert_eq!(
@@ -122,20 +123,20 @@ impl Visit {
     }
 
     /// Returns the value that each form of this visit carries.
-    pub async fn csrf(&self) -> String {
+    pub(crate) async fn csrf(&self) -> String {
         let page = self.get("/stock").await.body;
         let (_, rest) = page.split_once("name=\"csrf\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
     }
 
     /// Sends a form with these fields and the CSRF token.
-    pub async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let csrf = self.csrf().await;
         let fields: Vec<(&str, &str)> = fields.iter().copied().chain([("csrf", csrf.as_str())]).collect();
         self.send_form(path, &encoded(&fields), "").await
     }
 
-    pub async fn send_form(&self, path: &str, body: &str, more: &str) -> Answer {
+    pub(crate) async fn send_form(&self, path: &str, body: &str, more: &str) -> Answer {
         let head = format!(
             "POST {path} HTTP/1.1\r\nCookie: {}\r\nOrigin: http://{}\r\n{more}\
              Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\nHost: {}\r\nConnection: close\r\n\r\n",
@@ -148,7 +149,7 @@ impl Visit {
     }
 
     /// Sends a form and returns the text of the next page's notice.
-    pub async fn act(&self, path: &str, fields: &[(&str, &str)]) -> String {
+    pub(crate) async fn act(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let answer = self.post(path, fields).await;
         assert_eq!(answer.status, 303, "{answer:?}");
         let page = self.get(answer.header("location").unwrap()).await.body;
@@ -158,7 +159,26 @@ impl Visit {
     }
 }
 
-pub fn encoded(fields: &[(&str, &str)]) -> String {
+/// Inserts a count of 0 for every stock level above zero, in one commit, and returns their number.
+pub(crate) async fn zero_everything(world: &World) -> i64 {
+    let levels = world.shop().await.into_iter().filter(|(_, _, quantity)| *quantity > 0);
+    let row = |(number, (sku, warehouse, _)): (usize, (String, i64, i64))| {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0}).to_string();
+        format!("('zero {number}', 'quantity.set', {})", quoted(&body))
+    };
+    let rows: Vec<String> = levels.enumerate().map(row).collect();
+    world.sql(&format!("INSERT INTO outbox (key, kind, body) VALUES {}", rows.join(", "))).await;
+    i64::try_from(rows.len()).unwrap()
+}
+
+/// Inserts a count that disagrees with the platform, and waits until it is held as a conflict.
+pub(crate) async fn disagree(world: &World, key: &str, (sku, warehouse, quantity): &(String, i64, i64)) {
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 15, "seen": quantity + 3});
+    world.change(key, "quantity.set", &body.to_string()).await;
+    world.until("the conflict is held", async |world| world.fate(key).await.1 == "conflict").await;
+}
+
+pub(crate) fn encoded(fields: &[(&str, &str)]) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let encode = |text: &str| -> String {
         text.bytes()

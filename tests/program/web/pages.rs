@@ -2,7 +2,7 @@
 
 use super::Visit;
 use crate::support::World;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
 /// Returns the JSON that a command prints.
@@ -31,7 +31,7 @@ async fn the_data_of_each_page_is_that_of_the_command() {
         (format!("/stock/{sku}"), vec!["explain", &sku]),
         ("/outbox?state=rejected".into(), vec!["outbox", "list", "--state", "rejected"]),
         ("/outbox/mine".into(), vec!["outbox", "show", "mine"]),
-        ("/orders".into(), vec!["order", "list"]),
+        ("/orders?closed=1".into(), vec!["order", "list"]),
         (format!("/orders/{order}"), vec!["order", "show", &order]),
         ("/jobs".into(), vec!["job", "list"]),
         (format!("/jobs/{run}"), vec!["job", "show", &run]),
@@ -138,8 +138,8 @@ async fn stock_is_found_by_prefix_name_warehouse_and_state() {
     let sql = "SELECT count(DISTINCT p.sku) FROM balance b JOIN product p ON p.id = b.product WHERE b.quantity <= 5 AND p.alias_of IS NULL";
     assert_eq!(i64::try_from(low.len()).unwrap(), world.number(sql).await);
     let (sku, warehouse, _) = world.shop().await.remove(3);
-    let body = format!("{{\"sku\":\"{sku}\",\"warehouse_id\":{warehouse},\"delta\":1}}");
-    world.change("pending", "quantity.adjust", &body).await;
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1});
+    world.change("pending", "quantity.adjust", &body.to_string()).await;
     assert_eq!(skus(visit.json("/stock?state=pending").await), [sku.clone()]);
     assert_eq!(skus(visit.json("/stock?state=conflict").await), Vec::<String>::new());
     world.sql(&format!("UPDATE product SET missing_since_ms = 1 WHERE sku = '{one}'")).await;

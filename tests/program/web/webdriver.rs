@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with a fresh profile.
-pub struct Browser {
+pub(crate) struct Browser {
     driver: Child,
     address: SocketAddr,
     session: String,
@@ -33,7 +33,7 @@ impl Browser {
         clippy::disallowed_methods,
         reason = "a test that skips says so, by a switch of the run"
     )]
-    pub async fn start(has_scripts: bool) -> Option<Self> {
+    pub(crate) async fn start(has_scripts: bool) -> Option<Self> {
         let is_there = ["chromium", "chromedriver"].iter().all(|name| {
             Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
         });
@@ -129,11 +129,11 @@ impl Browser {
         value
     }
 
-    pub async fn go(&self, url: &str) {
+    pub(crate) async fn go(&self, url: &str) {
         self.command("POST", "url", json!({"url": url})).await;
     }
 
-    pub async fn url(&self) -> String {
+    pub(crate) async fn url(&self) -> String {
         self.command("GET", "url", json!({})).await.as_str().unwrap().to_owned()
     }
 
@@ -142,42 +142,36 @@ impl Browser {
         found[ELEMENT].as_str().unwrap().to_owned()
     }
 
-    pub async fn click(&self, css: &str) {
+    pub(crate) async fn click(&self, css: &str) {
         let element = self.find(css).await;
         self.command("POST", &format!("element/{element}/click"), json!({})).await;
     }
 
-    pub async fn write(&self, css: &str, text: &str) {
-        let element = self.find(css).await;
-        self.command("POST", &format!("element/{element}/clear"), json!({})).await;
-        self.command("POST", &format!("element/{element}/value"), json!({"text": text})).await;
-    }
-
-    /// Returns the text of the page, as a person reads it.
-    pub async fn text(&self) -> String {
-        let body = self.find("body").await;
-        self.command("GET", &format!("element/{body}/text"), json!({})).await.as_str().unwrap().to_owned()
+    /// Returns the text of the page, as a person reads it; none while a page is replaced by the next.
+    pub(crate) async fn text(&self) -> String {
+        let text = self.script("return document.body ? document.body.innerText : ''").await;
+        text.as_str().unwrap().to_owned()
     }
 
     /// Runs a script of the test, also in a browser without scripts of the page.
-    pub async fn script(&self, script: &str) -> Value {
+    pub(crate) async fn script(&self, script: &str) -> Value {
         self.command("POST", "execute/sync", json!({"script": script, "args": []})).await
     }
 
     /// Runs a script that ends with a call of its last argument.
-    pub async fn async_script(&self, script: &str) -> Value {
+    pub(crate) async fn async_script(&self, script: &str) -> Value {
         self.command("POST", "execute/async", json!({"script": script, "args": []})).await
     }
 
     /// Sets the size of the page; a window has a least width.
-    pub async fn resize(&self, width: u32, height: u32) {
+    pub(crate) async fn resize(&self, width: u32, height: u32) {
         let params = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         let body = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": params});
         self.command("POST", "goog/cdp/execute", body).await;
     }
 
     /// Shows the page in the dark or the light scheme.
-    pub async fn scheme(&self, name: &str) {
+    pub(crate) async fn scheme(&self, name: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": name}]});
         self.command(
             "POST",
@@ -188,7 +182,7 @@ impl Browser {
     }
 
     /// Keeps a picture of the page below `target`.
-    pub async fn keep_picture(&self, name: &str) {
+    pub(crate) async fn keep_picture(&self, name: &str) {
         let folder = pictures();
         std::fs::create_dir_all(&folder).unwrap();
         let shown = self.command("GET", "screenshot", json!({})).await;
@@ -196,7 +190,7 @@ impl Browser {
     }
 
     /// Polls the page's text until `done`, and returns the time that took.
-    pub async fn until(&self, what: &str, done: impl Fn(&str) -> bool) -> Duration {
+    pub(crate) async fn until(&self, what: &str, done: impl Fn(&str) -> bool) -> Duration {
         let begun = Instant::now();
         loop {
             let text = self.text().await;
@@ -208,7 +202,7 @@ impl Browser {
         }
     }
 
-    pub async fn quit(self) {
+    pub(crate) async fn quit(self) {
         self.http("DELETE", &format!("/session/{}", self.session), &json!({})).await;
     }
 }
@@ -220,7 +214,7 @@ impl Drop for Browser {
     }
 }
 
-pub fn pictures() -> PathBuf {
+pub(crate) fn pictures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/pictures")
 }
 
