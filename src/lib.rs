@@ -24,11 +24,13 @@
 //! | [`store`] | the database; only here are SQLite and PostgreSQL known |
 //! | [`projection`] | facts from answered exchanges, live and in a replay |
 //! | [`exec`] | the shared parts of all jobs: a run, a call, its commit; here client and store meet |
+//! | [`health`] | findings for status, metrics and log; pure rules over rows |
+//! | [`notify`] | notices to receivers: what to tell, and its delivery |
 //! | [`config`] | the typed configuration, which reports all its problems at once |
 //! | [`sync`] | the jobs that read the platform, one file per job, and the care of the database |
 //! | [`settle`] | decides changes in doubt by checks at the platform |
 //! | [`push`] | delivers the changes of the outbox |
-//! | [`health`] | findings for status, metrics and log; pure rules over rows |
+//! | [`explain`] | steps and sentences of a stock level's history, for the command line and the page |
 //! | [`daemon`] | start order, supervision, the dispatcher of jobs, signals, drain, stop; the only wiring |
 //! | [`present`] | the data of views, which the command line and the page share |
 //! | [`cli`] | one file per command; the only room that prints |
@@ -49,10 +51,12 @@ pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod exec;
+pub mod explain;
 pub mod health;
 pub mod journal;
 pub mod limiter;
 pub mod model;
+pub mod notify;
 pub mod outbox;
 pub mod present;
 pub mod projection;

@@ -1,6 +1,7 @@
 //! The context of a command: the configuration, its database, the clock.
 
-use super::CommandFailure;
+use super::decider::command_line_user;
+use super::{CommandFailure, local_time};
 use crate::config::Config;
 use crate::daemon::SystemClock;
 use crate::model::{Clock, Timestamp};
@@ -18,12 +19,22 @@ impl CliContext {
         Self { config_path }
     }
 
+    /// Returns true if the command line names the configuration.
+    pub(super) fn has_named_config(&self) -> bool {
+        self.config_path.is_some()
+    }
+
     pub(super) fn clock(&self) -> SystemClock {
         SystemClock
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock().now()
+    }
+
+    /// Reads a time of an argument, which is local unless it names a zone.
+    pub(super) fn parse_time(&self, text: &str) -> Result<Timestamp, CommandFailure> {
+        local_time::parse_time(text, self.now()).map_err(CommandFailure::usage)
     }
 
     /// Returns the configuration file: the named one, or the first default that exists.
@@ -36,9 +47,10 @@ impl CliContext {
         Config::load(&file, std::env::vars()).map_err(|error| CommandFailure::multiline(error.to_string(), 2))
     }
 
-    /// Opens the database beside the holder of its lock.
+    /// Opens the database beside the holder of its lock, for decisions of the operator.
     pub(super) async fn open_store(&self) -> Result<Store, CommandFailure> {
-        Ok(Store::open_beside(self.config()?.database.location()?).await?)
+        let store = Store::open_beside(self.config()?.database.location()?).await?;
+        Ok(store.decided_by(&command_line_user()))
     }
 
     /// Opens the database; creates or migrates it first if no daemon works on it.
@@ -53,7 +65,7 @@ impl CliContext {
             Err(LockError::Held { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(Store::open_beside(&location).await?)
+        self.open_store().await
     }
 
     /// Returns a new key of the time and the process id.

@@ -83,27 +83,37 @@ pub enum CsvRefusal {
 ///
 /// Also returns notes on ignored lines and columns, for [`append_notes`].
 pub(super) fn import_file<T>(
-    CsvImportArgs { file, partial }: &CsvImportArgs,
+    args: &CsvImportArgs,
     columns: &CsvColumns,
     read: impl Fn(&CsvRow) -> Result<T, String>,
 ) -> Result<(Vec<T>, Vec<String>), CommandFailure> {
+    let file = &args.file;
     let unreadable = |why: String| CommandFailure::failed(format!("cannot read {}: {why}", file.display()));
     let bytes = std::fs::read(file).map_err(|error| unreadable(error.to_string()))?;
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    parse_rows(&name, &bytes, columns, *partial, read).map_err(|refusal| match refusal {
+    parse_rows(&name, &bytes, columns, args.partial, read).map_err(|refusal| match refusal {
         CsvRefusal::Header(why) => unreadable(why),
-        CsvRefusal::Lines(problems) => {
-            let lines: Vec<_> = problems.iter().map(|problem| plain_line(problem)).collect();
-            let message = format!(
-                "cannot import {}:\n  {}\n{} invalid line(s); nothing was imported. Correct them, or import the other \
-                 lines with --partial and the corrected lines later in a separate file",
-                plain_line(&file.display().to_string()),
-                lines.join("\n  "),
-                lines.len(),
-            );
-            CommandFailure::multiline(message, 1)
-        }
+        CsvRefusal::Lines(problems) => args.refusal(&problems, ""),
     })
+}
+
+impl CsvImportArgs {
+    /// Refuses the file because of these lines, unless its valid lines are to be imported. `hint` is another remedy.
+    pub(super) fn refuse_lines(&self, problems: &[String], hint: &str) -> Result<(), CommandFailure> {
+        if self.partial { Ok(()) } else { Err(self.refusal(problems, hint)) }
+    }
+
+    fn refusal(&self, problems: &[String], hint: &str) -> CommandFailure {
+        let lines: Vec<_> = problems.iter().map(|problem| plain_line(problem)).collect();
+        let message = format!(
+            "cannot import {}:\n  {}\n{} invalid line(s); nothing was imported. Correct them{hint}, or import the other \
+             lines with --partial and the corrected lines later in a separate file",
+            plain_line(&self.file.display().to_string()),
+            lines.join("\n  "),
+            lines.len(),
+        );
+        CommandFailure::multiline(message, 1)
+    }
 }
 
 /// Converts the bytes of the file called `name`, as `import` does.

@@ -12,6 +12,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("check", "tallyd check --online"),
     ("status", "tallyd status --json"),
     ("web", "tallyd web --listen 127.0.0.1:8484 --read-only"),
+    ("pause", "tallyd pause --for 2h --why 'stocktaking in the attic'"),
+    ("resume", "tallyd resume"),
+    ("notify test", "tallyd notify test"),
+    ("notify daemon-failed", "tallyd notify daemon-failed tallyd@north.service"),
     ("sku add", "tallyd sku add SHIRT-BLUE-M SHIRT-BLUE-L"),
     ("sku import", "tallyd sku import skus.csv"),
     ("sku list", "tallyd sku list"),
@@ -22,8 +26,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("order show", "tallyd order show 1234567"),
     ("order untrack", "tallyd order untrack 1234567"),
     ("stock", "tallyd stock SHIRT-BLUE-M --json"),
-    ("quantity set", "tallyd quantity set SHIRT-BLUE-M 3 47 --seen 50"),
-    ("quantity adjust", "tallyd quantity adjust SHIRT-BLUE-M 3 -2"),
+    ("quantity set", "tallyd quantity set SHIRT-BLUE-M Main 47 --counted-at 08:40 --wait"),
+    ("quantity adjust", "tallyd quantity adjust SHIRT-BLUE-M 3 -2 --wait=10s --json"),
     ("quantity import", "tallyd quantity import counts.csv"),
     ("product find", "tallyd product find SHIRT-BLUE-M"),
     ("product components", "tallyd product components GIFT-BOX"),
@@ -71,6 +75,18 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("man", "tallyd man --directory target/man"),
 ];
 
+/// The exit codes of a command that waits for the outcome of its changes.
+const WAIT_EXIT_CODES: &str = "\
+Exit codes with --wait:
+  0  every change is applied
+  1  failed; 2: wrong usage or configuration
+  4  a change is rejected or cancelled
+  5  a change is held
+  6  a change is still pending, being sent or in doubt
+  7  as 6, and no daemon runs
+
+";
+
 pub(super) fn command_with_examples() -> Command {
     with_example(Cli::command(), "")
 }
@@ -78,7 +94,11 @@ pub(super) fn command_with_examples() -> Command {
 fn with_example(command: Command, path: &str) -> Command {
     let example = EXAMPLES.iter().find(|(name, _)| *name == path);
     let command = match example {
-        Some((_, line)) => command.after_help(format!("Example:\n  {line}")),
+        Some((_, line)) => {
+            let has_wait = command.get_arguments().any(|argument| argument.get_id() == "wait");
+            let exit_codes = if has_wait { WAIT_EXIT_CODES } else { "" };
+            command.after_help(format!("{exit_codes}Example:\n  {line}"))
+        }
         None => command,
     };
     command.mut_subcommands(|inner| {
@@ -117,11 +137,17 @@ mod tests {
     }
 
     #[test]
-    fn help_shows_the_example() {
+    fn help_shows_the_example_and_the_exit_codes_of_a_wait() {
         let mut command = command_with_examples();
         command.build();
         let adjust = command.find_subcommand_mut("quantity").unwrap().find_subcommand_mut("adjust").unwrap();
         let help = adjust.render_help().to_string();
-        assert!(help.ends_with("Example:\n  tallyd quantity adjust SHIRT-BLUE-M 3 -2\n"), "{help}");
+        assert!(
+            help.ends_with("Example:\n  tallyd quantity adjust SHIRT-BLUE-M 3 -2 --wait=10s --json\n"),
+            "{help}"
+        );
+        assert!(help.contains("7  as 6, and no daemon runs"), "{help}");
+        let list = command.find_subcommand_mut("outbox").unwrap().find_subcommand_mut("list").unwrap();
+        assert!(!list.render_help().to_string().contains("Exit codes"));
     }
 }

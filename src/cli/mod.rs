@@ -4,25 +4,30 @@
 //! |---|---|
 //! | `commands/` | the commands, each in its own file |
 //! | `context.rs` | configuration, clock and store of a command |
-//! | `change.rs` | a change of the command line, and its insertion into the outbox |
+//! | `change/` | changes of the command line: their insertion into the outbox, and the wait for their outcome |
+//! | `decider.rs` | the operator, as the journal names them |
 //! | `csv.rs` | operators' CSV files |
+//! | `local_time.rs` | times in the local zone, in and out |
 //! | `output/` | tables, JSON, streamed lists and progress |
 //! | `logging.rs` | the log of a process |
 //! | `examples.rs` | the examples in the help |
 //!
-//! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy.
+//! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy; 4 to 7 tell
+//! the outcome of a wait (`change/report.rs`).
 //! Reading commands take `--json`; the fields of their JSON are a contract.
 
 mod change;
 mod commands;
 mod context;
 pub mod csv;
+mod decider;
 mod examples;
+mod local_time;
 mod logging;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
-use self::commands::daemon::{check, pages, quota, run, schema, status};
+use self::commands::daemon::{check, notify, pages, pause, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
 use self::commands::journal::{backup, entries, job, move_database, replay, restored};
@@ -48,6 +53,9 @@ struct Cli {
     /// Configuration file [default: /etc/tallyd/tallyd.toml, then ./config/tallyd.toml]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Read and show times in UTC, not in the local time zone
+    #[arg(long, global = true)]
+    utc: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -64,6 +72,16 @@ enum Command {
     Status(status::StatusArgs),
     /// Serve the page: stock, changes, jobs and quota to look at, and the decisions on them
     Web(pages::WebArgs),
+    /// Pause the pushes, or other jobs: changes wait, reads go on
+    ///
+    /// No write leaves once this command has ended; calls in flight are answered. The pause holds over restarts and on
+    /// every host.
+    Pause(pause::PauseArgs),
+    /// End a pause: the changes that waited are merged with what happened meanwhile, and sent
+    Resume(pause::ResumeArgs),
+    /// Try the notifiers, or tell that the daemon has failed
+    #[command(subcommand)]
+    Notify(notify::Command),
     /// Manage the tracked SKUs
     #[command(subcommand)]
     Sku(sku::Command),
@@ -238,6 +256,9 @@ pub fn main(start_pages: StartPages) -> ExitCode {
 }
 
 async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
+    if cli.utc {
+        local_time::use_utc();
+    }
     let context = context::CliContext::new(cli.config);
     match cli.command {
         Command::Demo(demo) => demo::demo_command(demo).await,
@@ -245,6 +266,9 @@ async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
         Command::Check(check) => check::check_command(&context, check).await,
         Command::Status(args) => status::status_command(&context, args).await,
         Command::Web(args) => pages::web_command(&context, args, start_pages).await,
+        Command::Pause(args) => pause::pause_command(&context, args).await,
+        Command::Resume(args) => pause::resume_command(&context, args).await,
+        Command::Notify(command) => notify::notify_command(&context, command).await,
         Command::Sku(command) => sku::sku_command(&context, command).await,
         Command::Order(command) => order::order_command(&context, command).await,
         Command::Stock(stock) => levels::stock_command(&context, stock).await,

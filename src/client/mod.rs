@@ -16,7 +16,8 @@ pub mod wire;
 
 pub use transport::{
     ANSWER_LIMIT_BYTES, AccountKeys, CallReply, FailureKind, HeaderNames, HttpSettings, HttpTransport,
-    PlatformRequest, PlatformResponse, SendFuture, SetupError, Transport, TransportError, WasSent,
+    PlatformRequest, PlatformResponse, ReceiverClient, SendFuture, SetupError, Transport, TransportError,
+    WasSent, mask_account_keys, receiver_host,
 };
 pub use verdict::{ThrottleKind, Verdict, classify_outcome, parse_retry_after};
 

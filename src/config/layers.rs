@@ -51,9 +51,8 @@ pub(super) enum ConfigValue {
     Float(f64),
     Flag(bool),
     Table(TomlTable),
-    /// A list of texts.
-    List(Vec<String>),
-    /// Nothing, or a list of other values: no key takes one.
+    List(Vec<ConfigValue>),
+    /// Nothing: no key takes it.
     Other,
 }
 
@@ -67,19 +66,10 @@ impl From<Value> for ConfigValue {
             ValueKind::Float(number) => ConfigValue::Float(number),
             ValueKind::Boolean(flag) => ConfigValue::Flag(flag),
             ValueKind::Table(table) => ConfigValue::Table(table),
-            ValueKind::Array(list) => list_of_texts(list).map_or(ConfigValue::Other, ConfigValue::List),
+            ValueKind::Array(values) => ConfigValue::List(values.into_iter().map(Self::from).collect()),
             _ => ConfigValue::Other,
         }
     }
-}
-
-/// Returns the texts of a list; `None` if another value is among them.
-fn list_of_texts(list: Vec<Value>) -> Option<Vec<String>> {
-    let text = |value: Value| match value.kind {
-        ValueKind::String(text) => Some(text),
-        _ => None,
-    };
-    list.into_iter().map(text).collect()
 }
 
 impl ConfigValue {
@@ -97,8 +87,8 @@ impl ConfigValue {
             ConfigValue::Float(number) => number.to_string(),
             ConfigValue::Flag(flag) => flag.to_string(),
             ConfigValue::Table(_) => "a table".into(),
-            ConfigValue::List(texts) => format!("{texts:?}"),
-            ConfigValue::Other => "a list".into(),
+            ConfigValue::List(_) => "a list".into(),
+            ConfigValue::Other => "nothing".into(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod address;
 mod jobs;
 mod keys;
 mod layers;
+mod notify;
 mod problem;
 mod reader;
 mod sections;
@@ -21,9 +22,11 @@ pub use jobs::JobsConfig;
 pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
 pub use problem::{ConfigError, ConfigProblem};
 pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig, WebConfig};
+pub use units::parse_duration;
 
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
+use crate::notify::NotifierSettings;
 use crate::schedule::Schedule;
 use keys::KeyContext;
 use reader::{ReaderReport, SectionReader};
@@ -50,6 +53,8 @@ pub struct Config {
     pub metrics_file: Option<PathBuf>,
     /// `[web]`: the page.
     pub web: WebConfig,
+    /// `[[notify]]`: the receivers of notices.
+    pub notifiers: Vec<NotifierSettings>,
     /// `[log]`: the level and format of the log.
     pub log: LogConfig,
 }
@@ -100,6 +105,9 @@ impl Config {
         let (key_context, _) = KeyContext::split_variables(Vec::new(), None);
         let (_, mut report) = Self::read_tree(layers::TomlTable::new(), &key_context);
         report.known.insert("quantities.warehouse.NNN.policy".into());
+        SectionReader::read_table(&mut report, "notify".into(), layers::TomlTable::new(), |table| {
+            drop(notify::read_notifier(table, ""));
+        });
         report.known.into_iter().collect()
     }
 
@@ -135,6 +143,7 @@ impl Config {
             let backup = root.read_section("backup", BackupConfig::from_table);
             let metrics_file = root.read_section("metrics", sections::read_metrics_file);
             let web = root.read_section("web", WebConfig::from_table);
+            let notifiers = notify::read_notifiers(root, &service.base_url);
             let log = root.read_section("log", LogConfig::from_table);
             Some(Self {
                 service,
@@ -146,6 +155,7 @@ impl Config {
                 backup,
                 metrics_file,
                 web,
+                notifiers,
                 log,
             })
         });

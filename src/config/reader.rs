@@ -55,6 +55,58 @@ impl<'a> SectionReader<'a> {
         SectionReader::read_table(self.report, path, values, read)
     }
 
+    /// Reads the list of tables `key`, each with `read`; tables that `read` refuses are left out.
+    pub(super) fn read_tables<T>(
+        &mut self,
+        key: &str,
+        mut read: impl FnMut(&mut SectionReader<'_>) -> Option<T>,
+    ) -> Vec<T> {
+        let path = self.path_of(key);
+        let values = match self.take_value(key) {
+            None => return Vec::new(),
+            Some(ConfigValue::List(values)) => values,
+            Some(other) => {
+                self.report_value(
+                    key,
+                    &other,
+                    format!("this is a list of tables; write [[{path}]] and its keys"),
+                );
+                return Vec::new();
+            }
+        };
+        let mut tables = Vec::new();
+        for value in values {
+            match value {
+                ConfigValue::Table(table) => {
+                    tables.extend(SectionReader::read_table(self.report, path.clone(), table, &mut read));
+                }
+                other => self.report_value(key, &other, format!("write it as a table, below [[{path}]]")),
+            }
+        }
+        tables
+    }
+
+    /// Reads a list of texts; a missing list is empty.
+    pub(super) fn read_texts(&mut self, key: &str) -> Vec<String> {
+        let wanted = "write a list of texts, such as [\"a\", \"b\"]";
+        let values = match self.take_key(key) {
+            None => return Vec::new(),
+            Some(ConfigValue::List(values)) => values,
+            Some(other) => {
+                self.report_value(key, &other, wanted.into());
+                return Vec::new();
+            }
+        };
+        let mut texts = Vec::new();
+        for value in values {
+            match value {
+                ConfigValue::Text(text) => texts.push(text),
+                other => self.report_value(key, &other, wanted.into()),
+            }
+        }
+        texts
+    }
+
     /// Returns the keys present, for tables whose keys are data.
     pub(super) fn present_keys(&self) -> Vec<String> {
         let mut keys: Vec<_> = self.values.keys().cloned().collect();
@@ -99,20 +151,6 @@ impl<'a> SectionReader<'a> {
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<T> {
         self.read_parsed(key, "", |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
-    }
-
-    /// Reads a list of texts through `parse`; in the environment they are separated by commas.
-    pub(super) fn read_list<T>(&mut self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
-        let Some(found) = self.take_key(key) else { return Vec::new() };
-        let texts = match &found {
-            ConfigValue::List(texts) => Ok(texts.clone()),
-            ConfigValue::FromEnvironment(text) => {
-                Ok(text.split(',').map(|one| one.trim().to_owned()).collect())
-            }
-            _ => Err("write a list of texts, such as [\"a\", \"b\"]".to_owned()),
-        };
-        let read = texts.and_then(|texts| texts.iter().map(|text| parse(text)).collect());
-        read.map_err(|why| self.report_value(key, &found, why)).unwrap_or_default()
     }
 
     /// Reads one of the values by its code.

@@ -259,9 +259,16 @@ pub struct WebConfig {
 
 impl WebConfig {
     pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
+        let mut allow_hosts = table.read_texts("allow_hosts");
+        for host in &mut allow_hosts {
+            match check_host_name(host) {
+                Ok(name) => *host = name,
+                Err(why) => table.add_problem("allow_hosts", &*host, why),
+            }
+        }
         Self {
             token_file: table.read_optional("token_file", parse_path),
-            allow_hosts: table.read_list("allow_hosts", check_host_name),
+            allow_hosts,
             low: table.read_integer("low", 5, 0..=1_000_000).into(),
         }
     }
@@ -293,7 +300,7 @@ impl LogConfig {
     }
 }
 
-fn parse_path(text: &str) -> Result<PathBuf, String> {
+pub(super) fn parse_path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') { Err("write a path".into()) } else { Ok(text.into()) }
 }
 

@@ -20,7 +20,10 @@ const SIZE_UNITS: [(&str, u64); 9] = [
 ];
 
 /// Parses one or more numbers with units, which add up: `90s`, `1h 30m`, `14d`.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// Fails with the expected form if a unit is missing or unknown.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let hint = "write a number and ms, s, m, h, d or w, such as \"30s\" or \"14d\"";
     let (mut rest, mut total) = (text.trim(), 0u64);
     if rest.is_empty() {

@@ -4,10 +4,12 @@
 //! appears, each hour while it lasts, and when it clears. Stale data is logged each minute, so that an alert
 //! can rely on it.
 
+use super::notifiers::Notifiers;
 use super::{boot_id, metrics, systemd};
 use crate::config::Config;
 use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
+use crate::journal::RunOutcome;
 use crate::limiter;
 use crate::model::Moment;
 use crate::store::StoreError;
@@ -24,16 +26,29 @@ pub(super) struct HealthMonitor {
     /// The findings that are logged and open, each with the time it was last logged.
     logged: BTreeMap<(FindingCode, Vec<String>), Moment>,
     pub(super) summary: String,
+    pub(super) notifiers: Notifiers,
+    hour: HourSummary,
+}
+
+/// Runs since the last summary in the log.
+#[derive(Default)]
+struct HourSummary {
+    since: Option<Moment>,
+    runs: u64,
+    failed: u64,
 }
 
 impl HealthMonitor {
     pub(super) fn new(config: &Config) -> Self {
         let (metrics, limits) = (config.metrics_file.clone(), config.limits.clone());
-        Self { metrics, limits, logged: BTreeMap::new(), summary: "working".to_owned() }
+        let (summary, notifiers) = ("working".to_owned(), Notifiers::new(config));
+        let hour = HourSummary::default();
+        Self { metrics, limits, logged: BTreeMap::new(), summary, notifiers, hour }
     }
 
     pub(super) fn reload(&mut self, config: &Config) {
         (self.metrics, self.limits) = (config.metrics_file.clone(), config.limits.clone());
+        self.notifiers.reload(config);
     }
 
     /// Writes the first metrics and logs nothing. Work that waited while no daemon ran gets its first minute
@@ -46,12 +61,26 @@ impl HealthMonitor {
     pub(super) async fn check_health(&mut self, context: &JobContext) -> Result<(), StoreError> {
         let (health, now) = self.judge_health(context).await?;
         self.log_findings(&health, now);
+        self.log_hour(context, &health, now).await?;
         let line = health.status_line();
         if line != self.summary {
             systemd::notify_status(&line);
             self.summary = line;
         }
+        self.notifiers.collect(context, &health).await?;
         self.write_metrics(context, &health).await
+    }
+
+    /// Collects and delivers notices, for a process that runs each job once.
+    pub(super) async fn tell_once(&mut self, context: &JobContext) -> Result<(), StoreError> {
+        if !self.notifiers.is_empty() {
+            let (health, _) = self.judge_health(context).await?;
+            self.notifiers.collect(context, &health).await?;
+        }
+        match self.notifiers.start_delivery(context) {
+            Some(delivery) => delivery.await,
+            None => Ok(()),
+        }
     }
 
     async fn judge_health(&self, context: &JobContext) -> Result<(HealthReport, Moment), StoreError> {
@@ -73,6 +102,50 @@ impl HealthMonitor {
         Ok(())
     }
 
+    /// Counts a run for the summary of the hour.
+    pub(super) fn count_run(&mut self, outcome: RunOutcome) {
+        self.hour.runs += 1;
+        self.hour.failed += u64::from(matches!(outcome, RunOutcome::Failed | RunOutcome::Partial));
+    }
+
+    /// Logs the summary of the hour once it has passed: with runs that changed nothing left out, it shows that the
+    /// daemon works.
+    async fn log_hour(
+        &mut self,
+        context: &JobContext,
+        health: &HealthReport,
+        now: Moment,
+    ) -> Result<(), StoreError> {
+        let since = *self.hour.since.get_or_insert(now);
+        if now.duration_since(since) < LOG_INTERVAL {
+            return Ok(());
+        }
+        let counts = context.store.call_counts(context.now().minus(LOG_INTERVAL)).await?;
+        let calls: i64 = counts.iter().map(|count| count.calls).sum();
+        let throttled: i64 = counts.iter().map(|count| count.throttled).sum();
+        let HourSummary { runs, failed, .. } = std::mem::take(&mut self.hour);
+        self.hour.since = Some(now);
+        let of = |wanted: &str| {
+            let count = health.rows.changes.iter().find(|(state, _)| state == wanted);
+            count.map_or(0, |(_, count)| *count)
+        };
+        let (pending, held, in_doubt) = (of("pending"), of("held"), of("in_doubt"));
+        tracing::info!(
+            event = event::HOUR_PASSED,
+            runs,
+            failed,
+            calls,
+            throttled,
+            pending,
+            held,
+            in_doubt,
+            "the last hour: {runs} run(s), {failed} failed or incomplete; {calls} call(s), {throttled} answered 429; \
+             {pending} change(s) pending, {held} held, {in_doubt} in doubt; {}",
+            health.status_line()
+        );
+        Ok(())
+    }
+
     fn log_findings(&mut self, health: &HealthReport, now: Moment) {
         let before = std::mem::take(&mut self.logged);
         for finding in health.findings.iter().filter(|finding| finding.needs_operator()) {
@@ -80,7 +153,7 @@ impl HealthMonitor {
                 log_stale_jobs(health, finding);
                 continue;
             }
-            let name = finding_identity(finding);
+            let name = finding.identity();
             let last = before.get(&name).copied().filter(|last| now.duration_since(*last) < LOG_INTERVAL);
             if last.is_none() && !self.logged.contains_key(&name) {
                 log_finding(finding, health);
@@ -106,15 +179,8 @@ pub(super) fn replace_metrics(file: &Path, page: &str) {
     }
 }
 
-/// Returns the identity of a finding for repeated logging. It includes the operation or account, but no
-/// changes and records, because their number may differ each minute.
-fn finding_identity(finding: &Finding) -> (FindingCode, Vec<String>) {
-    let has_subjects = matches!(finding.code, FindingCode::QuotaHold | FindingCode::PushFails);
-    (finding.code, if has_subjects { finding.subjects.clone() } else { Vec::new() })
-}
-
 fn log_finding(finding: &Finding, health: &HealthReport) {
-    let equal = health.findings.iter().filter(|other| finding_identity(other) == finding_identity(finding));
+    let equal = health.findings.iter().filter(|other| other.identity() == finding.identity());
     let (code, count) = (finding.code.as_str(), equal.map(|other| other.count).sum::<i64>());
     let (since, subjects) = (finding.since.map(|since| since.to_rfc3339()), finding.subjects.join(", "));
     tracing::warn!(event = event::HEALTH_FINDING, code, count, since, subjects, "{}", finding.full_text());

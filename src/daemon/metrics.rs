@@ -6,7 +6,8 @@
 //! port, which would need protection.
 
 use crate::health::{FindingCode, HealthReport};
-use crate::model::Timestamp;
+use crate::model::time::whole_millis;
+use crate::model::{JobKind, Timestamp};
 use crate::outbox::ChangeState;
 use crate::store::{Store, StoreError};
 use std::fmt::Write as _;
@@ -29,7 +30,7 @@ pub(super) async fn collect_metrics(
 ) -> Result<String, StoreError> {
     let used = store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?;
     let counts = store.mirror_counts().await?;
-    let mut page = MetricsPage::begin(now, true);
+    let mut page = MetricsPage::begin(now, None);
     let standbys = i64::try_from(store.standbys().await?.len()).unwrap_or(i64::MAX);
     page.write_gauge("tallyd_standbys", "Hosts that stand by.", standbys);
     let takeover_ms = store.leader().await?.and_then(|leader| leader.takeover_ms);
@@ -44,6 +45,8 @@ pub(super) async fn collect_metrics(
     let is_refused = i64::from(health.rows.is_refused);
     page.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", is_refused);
     page.write_outbox(health, now);
+    let help = "Units that others took within 24 h between our read and our write of their stock levels.";
+    page.write_gauge("tallyd_units_at_risk", help, store.units_at_risk(now).await?.units);
     let codes = FindingCode::ALL.iter().map(|code| (code.as_str(), health.count_of(*code)));
     page.write_samples("tallyd_findings", "Findings of `tallyd status` by code.", "code", codes);
     for (name, help, value) in [
@@ -62,9 +65,9 @@ pub(super) async fn collect_metrics(
     Ok(page.0)
 }
 
-/// Returns the metrics of a host that stands by.
-pub(super) fn standby_metrics(now: Timestamp) -> String {
-    MetricsPage::begin(now, false).0
+/// Returns the metrics of a host that stands by for a leader whose heartbeat has stood still for `silent`.
+pub(super) fn standby_metrics(now: Timestamp, silent: Duration) -> String {
+    MetricsPage::begin(now, Some(silent)).0
 }
 
 pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
@@ -83,12 +86,20 @@ pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {
 struct MetricsPage(String);
 
 impl MetricsPage {
-    fn begin(now: Timestamp, leads: bool) -> Self {
+    /// Begins with the metrics of every host; `silent` is the silence of the leader that a standby sees.
+    fn begin(now: Timestamp, silent: Option<Duration>) -> Self {
         let mut page = Self::default();
         let version = env!("CARGO_PKG_VERSION");
         page.write_samples("tallyd_info", "The running version.", "version", [(version, 1)]);
         page.write_gauge("tallyd_written_timestamp_seconds", "When this file was written.", now.0 / 1000);
-        page.write_gauge("tallyd_leading", "1 on the host that works, 0 on a standby.", leads.into());
+        page.write_gauge(
+            "tallyd_leading",
+            "1 on the host that works, 0 on a standby.",
+            silent.is_none().into(),
+        );
+        let help = "On a standby: time without a sign of life of the leader.";
+        let silent_ms = silent.map_or(0, whole_millis);
+        page.write_gauge("tallyd_leader_silent_milliseconds", help, silent_ms);
         page
     }
 
@@ -100,6 +111,15 @@ impl MetricsPage {
         let stale = jobs.iter().map(|row| (row.job.as_str(), i64::from(row.stale)));
         let help = "1 while a job's data is older than twice its interval.";
         self.write_samples("tallyd_job_stale", help, "task", stale);
+        let push = JobKind::Push.as_str();
+        let names = jobs.iter().map(|row| row.job.as_str()).filter(|job| *job != push).chain([push]);
+        let paused = names.map(|job| (job, i64::from(health.is_paused(job))));
+        self.write_samples(
+            "tallyd_job_paused",
+            "1 while an operator's pause of a job is in force.",
+            "task",
+            paused,
+        );
     }
 
     /// Writes a sample for every state, also for 0, because a graph of an absent sample has no line.

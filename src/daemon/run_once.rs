@@ -3,14 +3,17 @@
 //! Maintenance jobs (prune, backup) run only if they are due. Otherwise `run --once` from cron each minute
 //! would write a full backup each minute.
 
+use super::health_monitor::HealthMonitor;
+use super::pauses::{end_due_pauses, run_unless_paused};
 use super::registry::{self, JobCalls, JobRow};
 use super::start::Daemon;
 use super::start_error::StartError;
-use crate::exec::FinishedRun;
+use crate::exec::{FinishedRun, RunArgs};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunTrigger};
 use crate::schedule::Schedule;
 use crate::settle;
+use crate::store::PauseRow;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The result of `run --once`.
@@ -20,20 +23,23 @@ pub struct OnceReport {
     pub runs: Vec<FinishedRun>,
     /// Jobs that were skipped, because a run before them could not reach the platform at all.
     pub skipped: Vec<JobKind>,
+    /// Pauses of jobs that did not run for this reason.
+    pub paused: Vec<PauseRow>,
 }
 
 impl OnceReport {
-    /// Returns true if every run completed and no job was skipped.
+    /// Returns true if every run completed and no job was skipped. A paused job is no failure.
     pub fn is_good(&self) -> bool {
         self.skipped.is_empty() && self.runs.iter().all(|run| run.outcome == RunOutcome::Ok)
     }
 }
 
 impl Daemon {
-    /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
+    /// Runs each enabled job that is not paused once, then pushes until nothing is left to send, and closes.
     pub async fn run_once(self) -> Result<OnceReport, StartError> {
         let schedules: BTreeMap<JobKind, Schedule> =
             self.config.jobs.enabled_schedules().into_iter().collect();
+        end_due_pauses(&self.context).await?;
         let mut next = VecDeque::new();
         for JobRow { kind, calls, .. } in registry::JOBS {
             let may_run = match schedules.get(&kind) {
@@ -44,9 +50,16 @@ impl Daemon {
                 next.push_back(kind);
             }
         }
-        let mut once = OnceReport { runs: Vec::new(), skipped: Vec::new() };
+        let mut once = OnceReport { runs: Vec::new(), skipped: Vec::new(), paused: Vec::new() };
         while let Some(kind) = next.pop_front() {
-            let finished = registry::run_job(&self.context, kind, RunTrigger::Once).await?;
+            let args = RunArgs::default();
+            let finished = match run_unless_paused(&self.context, kind, RunTrigger::Once, &args).await? {
+                Ok(finished) => finished,
+                Err(pause) => {
+                    once.paused.push(pause);
+                    continue;
+                }
+            };
             finished.log_failed(None);
             let (refused, wakes, run) = (finished.is_key_refused, finished.wakes, finished.run);
             let has_failed = finished.outcome == RunOutcome::Failed;
@@ -68,6 +81,7 @@ impl Daemon {
                 next.extend(due.filter(|due| *due <= self.context.now()).map(|_| JobKind::Settle));
             }
         }
+        HealthMonitor::new(&self.config).tell_once(&self.context).await?;
         self.close().await?;
         Ok(once)
     }

@@ -3,12 +3,9 @@
 use crate::client::HttpSettings;
 use crate::config::{self, Config, JobConfig};
 use crate::exec::{BackupSettings, JobSettings};
+use crate::health::FREE_FLOOR_BYTES;
 use crate::model::{JobKind, Timestamp};
 use crate::store::JobSchedule;
-
-/// The free disk space below which no change is claimed (docs/rules.md 35). It suffices for the answers of
-/// all calls in flight and for the log.
-const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 
 pub(super) fn http_settings(config: &Config) -> HttpSettings {
     let service = &config.service;

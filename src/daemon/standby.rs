@@ -1,15 +1,18 @@
 //! Standing by and taking the lead on a server's schema (docs/rules.md 41). A file has one host: its lock decides.
 //!
-//! A standby looks at the leader's row every two seconds. It takes the lead at once if nobody leads, or if the
+//! A standby looks at the leader's row at least every two seconds. It takes the lead at once if nobody leads, or if the
 //! leader was this host's last daemon, whose lock it holds. Otherwise it waits until the heartbeat stood still for
 //! `database.takeover_after` by its own clock. Only looks that came in time count: a server that stalls stops the
-//! heartbeat of a living leader too.
+//! heartbeat of a living leader too. A standby ends when the schema is newer than its version, because it could not
+//! lead.
 
 use super::health_monitor::replace_metrics;
 use super::metrics::standby_metrics;
+use super::notifiers::{PingTimes, ping_from_standby};
 use super::start_error::{StartError, check_attempt};
 use super::systemd;
 use crate::config::Config;
+use crate::model::time::whole_millis;
 use crate::model::{Clock, Moment, Position};
 use crate::store::{DaemonName, DatabaseLock, LeaderRow, LockError, Store, StoreError, StoreOptions};
 use crate::telemetry::event;
@@ -19,7 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// Interval of the looks. A takeover is promised within `database.takeover_after` and 2 s of the last heartbeat, and a
+/// look itself takes time.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1_800);
 /// Longest time between two looks of which the second proves that the heartbeat stood still since the first.
 const LOOK_GAP_MAX: Duration = Duration::from_secs(3);
 /// Interval of the metrics, which a standby writes as a leader does.
@@ -29,11 +34,17 @@ const QUOTA_WINDOW: Duration = Duration::from_secs(60);
 /// Longest interval of heartbeats; at least three come within the shortest `database.takeover_after`.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
+fn heartbeat_interval(takeover_after: Duration) -> Duration {
+    HEARTBEAT_INTERVAL.min(takeover_after / 3)
+}
+
 /// Leadership of a process.
 pub(super) struct Lead {
     looks: Looks,
     /// Last sign of life of the leader before; `None` if nobody led.
     predecessor_seen: Option<Moment>,
+    /// True if this process stood by for another one.
+    stood_by: bool,
 }
 
 /// Positions of the journal that this host saw, each with the time since boot at which it had seen it.
@@ -41,7 +52,7 @@ pub(super) struct Lead {
 pub(super) struct Looks(VecDeque<(Moment, Position)>);
 
 impl Looks {
-    fn note(&mut self, at: Moment, position: Position) {
+    pub(super) fn note(&mut self, at: Moment, position: Position) {
         self.0.push_back((at, position));
         while self.0.front().is_some_and(|(seen, _)| at.duration_since(*seen) > 2 * QUOTA_WINDOW) {
             self.0.pop_front();
@@ -81,7 +92,8 @@ impl LeaderWatch {
 
 /// Result of a look at the leader's row.
 enum Look {
-    Led(LeaderRow),
+    /// The row, and the time for which the heartbeat has stood still.
+    Led(LeaderRow, Duration),
     /// Session that this process leads with, the row before, and the last sign of life of the leader in it.
     Taken(i64, LeaderRow, Moment),
 }
@@ -96,7 +108,12 @@ struct Candidate<'a> {
     looks: Looks,
     /// Leader whom the last message named; `None` before the first one.
     stands_by_for: Option<Option<i64>>,
+    /// True once this process stood by.
+    stood_by: bool,
+    /// True if the leader's silence was logged.
+    has_warned: bool,
     metrics_written: Option<Moment>,
+    pings: PingTimes,
     is_real_time: bool,
 }
 
@@ -106,19 +123,26 @@ impl Candidate<'_> {
         let begun = self.clock.moment();
         let row = self.store.look_at_leader().await?;
         let ended = self.clock.moment();
+        self.store.refuse_newer_schema(&row)?;
         self.looks.note(ended, Position(row.position));
         let still = self.watch.look(&row, begun, ended);
         if row.session_id.is_some()
             && !row.is_named(&self.name)
             && still < self.config.database.takeover_after
         {
-            return Ok(Look::Led(row));
+            return Ok(Look::Led(row, still));
         }
         self.check_clocks().await?;
         Ok(match self.store.take_lead(&row, &self.name).await? {
             Some(session_id) => Look::Taken(session_id, row, ended.minus(still)),
-            None => Look::Led(row),
+            // Another standby was quicker, or the leader lives.
+            None => Look::Led(row, Duration::ZERO),
         })
+    }
+
+    /// Returns the time to the next look. The one that may take the lead comes when it may.
+    fn look_delay(&self, still: Duration) -> Duration {
+        LOOK_INTERVAL.min(self.config.database.takeover_after.saturating_sub(still))
     }
 
     /// Warns of clocks that differ, and refuses to lead if they differ by too much.
@@ -132,7 +156,7 @@ impl Candidate<'_> {
     }
 
     /// Shows operators, systemd and the service that reads the metrics that this process stands by.
-    async fn show(&mut self, row: &LeaderRow) -> Result<(), StoreError> {
+    async fn show(&mut self, row: &LeaderRow, still: Duration) -> Result<(), StoreError> {
         if self.stands_by_for != Some(row.session_id) {
             self.store.show_standby(Some(&self.name.host_name)).await?;
             self.check_clocks().await?;
@@ -146,14 +170,35 @@ impl Candidate<'_> {
             systemd::notify_ready(&format!("standing by; {leader} leads"));
             self.stands_by_for = Some(row.session_id);
         }
+        self.stood_by = true;
+        self.warn_of_silence(row, still);
         systemd::notify_alive();
         let now = self.clock.moment();
         let is_due = self.metrics_written.is_none_or(|at| now.duration_since(at) >= METRICS_INTERVAL);
         if let Some(file) = self.config.metrics_file.as_deref().filter(|_| is_due) {
-            replace_metrics(file, &standby_metrics(self.clock.now()));
+            replace_metrics(file, &standby_metrics(self.clock.now(), still));
             self.metrics_written = Some(now);
         }
+        ping_from_standby(self.config, &mut self.pings, self.clock);
         Ok(())
+    }
+
+    /// Logs once that the leader is silent: two heartbeats are missing.
+    fn warn_of_silence(&mut self, row: &LeaderRow, still: Duration) {
+        let takeover_after = self.config.database.takeover_after;
+        let is_silent = still >= 2 * heartbeat_interval(takeover_after);
+        if is_silent && !self.has_warned {
+            let (leader, silent_ms) = (leader_name(row), whole_millis(still));
+            tracing::warn!(
+                event = event::LEAD_SILENT,
+                leader,
+                silent_ms,
+                "the tallyd on {leader} leads and has shown no sign of life for {} s; this one takes over after {} s",
+                still.as_secs(),
+                takeover_after.as_secs()
+            );
+        }
+        self.has_warned = is_silent;
     }
 }
 
@@ -178,17 +223,20 @@ impl Lead {
             watch: LeaderWatch::default(),
             looks: Looks::default(),
             stands_by_for: None,
+            stood_by: false,
+            has_warned: false,
             metrics_written: None,
+            pings: PingTimes::default(),
             is_real_time: options.is_real_time,
         };
         let stands_by = options.stands_by;
         loop {
             let looked = async {
                 let look = candidate.look().await?;
-                if let Look::Led(row) = &look
+                if let Look::Led(row, still) = &look
                     && stands_by
                 {
-                    candidate.show(row).await?;
+                    candidate.show(row, *still).await?;
                 }
                 Ok(look)
             };
@@ -205,14 +253,16 @@ impl Lead {
                     drop(store.show_standby(None).await);
                     let predecessor_seen = row.session_id.map(|_| seen);
                     log_taken(session_id, &row, predecessor_seen.map(|at| clock.moment().duration_since(at)));
-                    return Ok(Some(Self { looks: candidate.looks, predecessor_seen }));
+                    let Candidate { looks, stood_by, .. } = candidate;
+                    return Ok(Some(Self { looks, predecessor_seen, stood_by }));
                 }
-                Some(Look::Led(row)) if !stands_by => {
+                Some(Look::Led(row, _)) if !stands_by => {
                     return Err(StartError::Led { host: leader_name(&row).to_owned() });
                 }
-                Some(Look::Led(_)) => tokio::select! {
-                    () = clock.sleep(LOOK_INTERVAL) => {}
-                    () = release.wait_for_release() => {}
+                Some(Look::Led(_, still)) => tokio::select! {
+                    () = clock.sleep(candidate.look_delay(still)) => {}
+                    // A notification comes in real time.
+                    () = release.wait_for_release(), if options.is_real_time => {}
                 },
             }
         }
@@ -221,6 +271,11 @@ impl Lead {
     /// Returns the time since the last sign of life of the leader before; zero if nobody led.
     pub(super) fn takeover_duration(&self, now: Moment) -> Duration {
         self.predecessor_seen.map_or(Duration::ZERO, |seen| now.duration_since(seen))
+    }
+
+    /// Returns true if this process stood by for another one, whose work it goes on with.
+    pub(super) fn stood_by(&self) -> bool {
+        self.stood_by
     }
 
     pub(super) fn looks(&self) -> &Looks {
@@ -239,7 +294,7 @@ fn log_taken(session: i64, before: &LeaderRow, silent: Option<Duration>) {
             event = event::LEAD_TAKEN,
             session,
             leader,
-            silent_ms = crate::model::time::whole_millis(silent),
+            silent_ms = whole_millis(silent),
             "this tallyd leads now; the last sign of life of the one on {leader} was {} s ago",
             silent.as_secs()
         ),
@@ -259,7 +314,7 @@ impl LeaderHeartbeat {
     /// Begins to beat.
     pub(super) fn start(store: &Store, takeover_after: Duration, clock: &Arc<dyn Clock>) -> Self {
         let (store, clock) = (store.clone(), Arc::clone(clock));
-        let interval = HEARTBEAT_INTERVAL.min(takeover_after / 3);
+        let interval = heartbeat_interval(takeover_after);
         Self(Some(tokio::spawn(async move {
             loop {
                 match store.heartbeat().await {
@@ -271,6 +326,11 @@ impl LeaderHeartbeat {
                 clock.sleep(interval).await;
             }
         })))
+    }
+
+    /// Returns true if this process no longer leads.
+    pub(super) fn has_ended(&self) -> bool {
+        self.0.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// Waits until this process no longer leads; for ever without a heartbeat.
@@ -301,6 +361,7 @@ mod tests {
             heartbeat,
             silent_ms: 0,
             position: 0,
+            schema_version: None,
             instance_id: None,
             host_name: None,
             began_ms: None,

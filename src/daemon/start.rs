@@ -3,6 +3,7 @@
 use super::account_check::AccountIdentity;
 use super::health_monitor::check_database_file;
 use super::key_probe;
+use super::past_calls::past_reservations;
 use super::standby::{Lead, LeaderHeartbeat, Looks};
 use super::start_error::{StartError, check_attempt};
 use super::supervise::{Supervisor, end_session};
@@ -11,13 +12,14 @@ use super::{boot_id, settings, systemd};
 use crate::client::{AccountKeys, Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::JobContext;
-use crate::limiter::{HoldReason, Limiter, LimiterState, PastReservation, PersistedState};
+use crate::limiter::{Hold, HoldReason, Limiter, LimiterState, PersistedState};
 use crate::model::time::DAY;
-use crate::model::{Clock, Moment};
+use crate::model::{Clock, Timestamp};
+use crate::notify::{NoticeTopic, tell_occurrence};
 use crate::projection;
 use crate::schedule::ScheduleDriver;
 use crate::store::{
-    DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions, UsedReservation,
+    DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions, WriteTransaction,
 };
 use crate::telemetry::event;
 use std::sync::Arc;
@@ -45,6 +47,8 @@ struct OpenedDatabase {
     limiter: Limiter,
     session_id: i64,
     heartbeat: LeaderHeartbeat,
+    /// Reason for which the platform refused the key of the leader before; `None` if it did not.
+    refusal: Option<String>,
 }
 
 impl Daemon {
@@ -100,11 +104,12 @@ impl Daemon {
                 break opened;
             }
         };
-        let OpenedDatabase { store, limiter, session_id, heartbeat } = opened;
+        let OpenedDatabase { store, limiter, session_id, heartbeat, refusal } = opened;
         let (client, settings) =
             (Client::new(transport, Arc::clone(&clock)), settings::job_settings(&config));
         let context = JobContext::new(store, client, limiter, Arc::clone(&clock), session_id, settings);
         let daemon = Self { context, config, transport: keyed, heartbeat, _lock: lock };
+        daemon.keep_refusal(refusal).await?;
         let verified = loop {
             let attempt = daemon.account_identity()?.verify_binding(&daemon.context).await;
             let doing = "store the account of the database";
@@ -130,6 +135,21 @@ impl Daemon {
                 Err(error)
             }
         }
+    }
+
+    /// Refuses the key as the leader before did, if it is the same key: only probes are sent until one succeeds.
+    async fn keep_refusal(&self, refusal: Option<String>) -> Result<(), StartError> {
+        if let Some(why) = refusal
+            && self.account_identity()?.is_bound(&self.context).await?
+        {
+            drop(self.context.limiter.refuse_key(&why));
+            tracing::error!(
+                event = event::AUTH_REFUSED,
+                "the platform refused the key of the leader before, which is that of this host: {why}; nothing is sent \
+                 until a probe succeeds; put the right key into its file on each host"
+            );
+        }
+        Ok(())
     }
 
     fn account_identity(&self) -> Result<AccountIdentity, KeyError> {
@@ -206,8 +226,15 @@ impl Daemon {
         }
     }
 
+    /// Returns true if this process no longer leads the schema that it led.
+    ///
+    /// For a simulation, which has its own loop.
+    pub fn has_lost_lead(&self) -> bool {
+        self.heartbeat.has_ended()
+    }
+
     /// Ends the session and checkpoints the write-ahead log; no job may be running.
-    pub(super) async fn close(self) -> Result<(), StoreError> {
+    pub async fn close(self) -> Result<(), StoreError> {
         end_session(&self.context).await?;
         self.context.store.close().await
     }
@@ -273,7 +300,8 @@ async fn open_database(
 ) -> Result<OpenedDatabase, StartError> {
     let store = Store::open_to_lead(config.database.location()?, lock, options.clone()).await?;
     let lead = Lead::take(&store, lock, config, &**clock, &options).await?;
-    let heartbeat = match options.is_real_time && lead.is_some() {
+    // A simulation of one host has no heartbeat, so that its order of events is the same on both engines.
+    let heartbeat = match lead.is_some() && (options.is_real_time || options.stands_by) {
         true => LeaderHeartbeat::start(&store, config.database.takeover_after, clock),
         false => LeaderHeartbeat::default(),
     };
@@ -285,10 +313,12 @@ async fn open_database(
     let is_sign = !config.database.moves_between_hosts && lead.is_none();
     let restored = store.rollback_sign(host.as_deref().filter(|_| is_sign)).await?;
     let looks = lead.as_ref().map(Lead::looks);
-    let limiter = restore_limiter(&store, config, clock, (restored.is_some(), looks)).await?;
+    let (limiter, refusal) = restore_limiter(&store, config, clock, (restored.is_some(), looks)).await?;
     let signs = (restored.as_ref(), host.as_deref(), lead.as_ref());
     let session_id = begin_session(&store, config, &**clock, signs).await?;
-    Ok(OpenedDatabase { store, limiter, session_id, heartbeat })
+    // A start of its own tries the key with its first call.
+    let refusal = refusal.filter(|_| lead.as_ref().is_some_and(Lead::stood_by));
+    Ok(OpenedDatabase { store, limiter, session_id, heartbeat, refusal })
 }
 
 /// Recovers interrupted work, holds what a restore may have undone, and stores the settings of jobs and
@@ -313,6 +343,7 @@ async fn begin_session(
     if let Some(lead) = lead {
         write.takeover_store(lead.takeover_duration(clock.moment())).await?;
     }
+    tell_start(&mut write, config, (started.was_interrupted, restored.map(|sign| (sign, held))), now).await?;
     write.commit().await?;
     if let Some((from, projected_again)) = changed {
         let to = projection::PROJECTION_VERSION;
@@ -346,34 +377,57 @@ async fn begin_session(
     Ok(started.session_id)
 }
 
+/// Adds to the notices that the session before was interrupted, and that the database went back in time.
+async fn tell_start(
+    write: &mut WriteTransaction,
+    config: &Config,
+    (was_interrupted, restored): (bool, Option<(&RollbackSign, u64)>),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let notifiers = &config.notifiers;
+    if was_interrupted {
+        let message = "the last tallyd ended in the middle of its work; this one recovered it and works";
+        let todo = "nothing; if it comes often, see: journalctl -u tallyd -p warning";
+        tell_occurrence(write, notifiers, NoticeTopic::Daemon, (message, todo), now).await?;
+    }
+    if let Some((RollbackSign { description, .. }, held)) = restored {
+        let message = format!("{description}; {held} change(s) may have taken effect since and are held");
+        let todo = "see: tallyd outbox list --state held; release or cancel each";
+        tell_occurrence(write, notifiers, NoticeTopic::Restored, (&message, todo), now).await?;
+    }
+    Ok(())
+}
+
 /// Restores the limiter from the journal. If the database went back in time, its newest calls are unknown.
-/// The known calls then count as just answered, as after a reboot.
+/// The known calls then count as just answered, as after a reboot. Also returns the reason of a refused key.
 async fn restore_limiter(
     store: &Store,
     config: &Config,
     clock: &Arc<dyn Clock>,
     (has_lost_calls, looks): (bool, Option<&Looks>),
-) -> Result<Limiter, StoreError> {
+) -> Result<(Limiter, Option<String>), StoreError> {
     let limits = config.limits.clone();
     let (now, moment) = (clock.now(), clock.moment());
     let looks = looks.filter(|_| !has_lost_calls);
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
-    let used = store.exchange_reservations(&boot_id, limits.calls_per_minute).await?;
+    let used = store.exchange_reservations(limits.calls_per_minute).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
     let stored = store.limiter_state().await?;
     let mut limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));
-    // The first call shows if a refused key was replaced; the call that was judging an operation no longer
+    // Whether a refused key was replaced is known with the account; the call that was judging an operation no longer
     // exists.
-    limiter_state.holds.retain(|hold| !matches!(hold.reason, HoldReason::RefusedKey | HoldReason::Judging));
+    let is_key = |hold: &Hold| hold.reason == HoldReason::RefusedKey;
+    let refusal = limiter_state.holds.iter().find(|hold| is_key(hold)).map(|hold| hold.why.clone());
+    limiter_state.holds.retain(|hold| !is_key(hold) && hold.reason != HoldReason::Judging);
     let persisted = PersistedState {
-        reservations: used.iter().map(|call| past_reservation(call, looks, moment)).collect(),
+        reservations: past_reservations(&used, &boot_id, looks, moment),
         bad_requests: bad_requests
             .into_iter()
             .map(|(ago, operation)| (moment.minus(ago), operation))
             .collect(),
         limiter_state,
     };
-    Ok(Limiter::new(limits, Arc::clone(clock), persisted))
+    Ok((Limiter::new(limits, Arc::clone(clock), persisted), refusal))
 }
 
 /// Returns the stored state, or the default if another version of the program wrote an unreadable one.
@@ -386,18 +440,4 @@ fn parse_limiter_state(text: &str) -> LimiterState {
         );
         LimiterState::default()
     })
-}
-
-/// Returns the reservation of a call from an earlier run. Times of another boot or host cannot be compared: such a
-/// call was answered before the first look of this host that showed its answer, or else just now.
-fn past_reservation(used: &UsedReservation, looks: Option<&Looks>, now: Moment) -> PastReservation {
-    match (used.is_same_boot, used.answered_moment) {
-        (true, Some(given_up)) if used.is_given_up => PastReservation::GivenUp(used.operation, given_up),
-        (true, Some(answered)) => PastReservation::Answered(answered),
-        (true, None) => PastReservation::Unanswered(used.operation),
-        (false, _) => {
-            let seen = looks.zip(used.ended).and_then(|(looks, ended)| looks.answered_before(ended));
-            PastReservation::Answered(seen.unwrap_or(now))
-        }
-    }
 }

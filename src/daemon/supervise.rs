@@ -3,18 +3,19 @@
 //! The loop subscribes to its wake-up, then checks for work, then waits. It wakes for a due schedule, a
 //! change that another program queued, a finished run, a due retry, the watchdog or a signal. Each kind of
 //! job has one slot; a trigger for a running job is remembered once. The loop sleeps between wake-ups.
+//! `new_entries` handles the entries that programs and commands left in the database.
 
-use super::control::serve_request;
+mod new_entries;
+
 use super::health_monitor::{self, HealthMonitor};
 use super::job_slots::JobSlots;
 use super::key_probe::KeyProbe;
+use super::pauses::{run_unless_paused, work_unless_paused};
 use super::prefetch_timer::PrefetchTimer;
-use super::registry::run_job;
 use super::systemd;
 use crate::client::HttpTransport;
 use crate::config::Config;
-use crate::exec;
-use crate::exec::{FinishedRun, JobContext};
+use crate::exec::{FinishedRun, JobContext, RunArgs};
 use crate::journal::RunOutcome;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
 use crate::schedule::{DueJob, Heartbeat, Schedule};
@@ -55,10 +56,11 @@ const CATCH_UP_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy)]
 enum Task {
-    Job,
+    Job(JobKind),
     Request,
     Prefetch,
     Orders,
+    Notices,
 }
 
 type TaskEnd = (Task, Result<Option<FinishedRun>, StoreError>);
@@ -78,6 +80,8 @@ pub(super) struct Supervisor {
     next_outbox_check: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
     settle_at: Option<Instant>,
+    /// The first end of a pause by its time.
+    pause_end_at: Option<Instant>,
     /// The id of the last order request that was seen (`NewEntries::order_read_request`).
     last_order_request: i64,
     last_resolution: Position,
@@ -114,6 +118,7 @@ impl Supervisor {
             next_outbox_check: None,
             push_at: None,
             settle_at: None,
+            pause_end_at: None,
             last_order_request: 0,
             last_resolution: Position(0),
             last_request: 0,
@@ -146,6 +151,7 @@ impl Supervisor {
     ) -> Result<Option<Config>, StoreError> {
         self.catch_up_if_due().await?;
         warn_if_transient(self.health_monitor.write_first_metrics(&self.context).await)?;
+        self.deliver_notices();
         let watchdog = systemd::watchdog_interval().unwrap_or(HEALTH_INTERVAL);
         let mut feed = Instant::now() + watchdog;
         let mut next_health_check = Instant::now() + HEALTH_INTERVAL;
@@ -156,6 +162,7 @@ impl Supervisor {
                 self.push_at,
                 self.job_slots.next_retry(),
                 self.settle_at,
+                self.pause_end_at,
                 self.key_probe.next_check_at(),
                 self.catch_up_at,
             ];
@@ -181,9 +188,13 @@ impl Supervisor {
                 }
                 feed = now + watchdog;
             }
+            if now >= next_health_check || self.pause_end_at.is_some_and(|at| now >= at) {
+                warn_if_transient(self.end_pauses().await)?;
+            }
             if now >= next_health_check {
                 warn_if_transient(self.check_outbox().await)?;
                 warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
+                self.deliver_notices();
                 next_health_check = now + HEALTH_INTERVAL;
             }
             if outbox_check_at.is_some_and(|at| now >= at) {
@@ -192,7 +203,11 @@ impl Supervisor {
             self.begin_due(now);
             if self.prefetch_timer.start_prefetch(now, self.job_slots.is_active(JobKind::Balances)) {
                 let context = self.context.clone();
-                self.spawn_task(Task::Prefetch, async move { sync::prefetch_balances(&context).await });
+                let kind = JobKind::Balances;
+                let work = async move {
+                    work_unless_paused(&context, kind, sync::prefetch_balances(&context)).await
+                };
+                self.spawn_task(Task::Prefetch, work);
             }
             if warn_if_transient(self.key_probe.check_due(&self.context).await)? == Some(true) {
                 for kind in self.job_slots.take_refused() {
@@ -229,6 +244,7 @@ impl Supervisor {
         let position = self.context.store.journal_position().await?;
         let newest = self.context.store.new_entries(position).await?.change;
         self.plan_settle(Duration::ZERO).await?;
+        self.end_pauses().await?;
         self.start_requests().await?;
         (self.last_resolution, self.last_change, self.catch_up_at) = (position, ChangeId(newest), None);
         for (kind, due) in missed {
@@ -263,9 +279,9 @@ impl Supervisor {
             }
             return;
         }
-        let context = self.context.clone();
-        let run = async move { run_job(&context, kind, trigger).await.map(Some) };
-        self.spawn_task(Task::Job, run);
+        let (context, args) = (self.context.clone(), RunArgs::default());
+        let run = async move { run_unless_paused(&context, kind, trigger, &args).await.map(Result::ok) };
+        self.spawn_task(Task::Job(kind), run);
     }
 
     fn spawn_task(
@@ -276,12 +292,10 @@ impl Supervisor {
         self.tasks.spawn(async move { (task, work.await) });
     }
 
-    async fn start_requests(&mut self) -> Result<(), StoreError> {
-        for row in self.context.store.request_unanswered(self.last_request).await? {
-            self.last_request = row.id;
-            self.spawn_task(Task::Request, serve_request(self.context.clone(), row));
+    fn deliver_notices(&mut self) {
+        if let Some(delivery) = self.health_monitor.notifiers.start_delivery(&self.context) {
+            self.spawn_task(Task::Notices, async move { delivery.await.map(|()| None) });
         }
-        Ok(())
     }
 
     fn begin_due(&mut self, now: Instant) {
@@ -312,28 +326,45 @@ impl Supervisor {
     async fn handle_ended(&mut self, ended: Result<TaskEnd, JoinError>) -> Result<(), StoreError> {
         let Some((task, result)) = super::join_result(ended) else { return Ok(()) };
         match task {
-            Task::Job | Task::Request => {}
+            Task::Job(_) | Task::Request => {}
             Task::Prefetch => self.prefetch_timer.is_prefetching = false,
             Task::Orders if self.prefetch_timer.end_orders() => self.read_orders(),
             Task::Orders => {}
+            Task::Notices => self.health_monitor.notifiers.end_delivery(),
         }
         let finished = match task {
-            Task::Job => result?,
-            Task::Request | Task::Prefetch | Task::Orders => warn_if_transient(result)?.flatten(),
+            Task::Job(_) => result?,
+            Task::Request | Task::Prefetch | Task::Orders | Task::Notices => {
+                warn_if_transient(result)?.flatten()
+            }
         };
-        let Some(finished) = finished else { return Ok(()) };
+        let Some(finished) = finished else {
+            if let Task::Job(kind) = task {
+                self.end_paused(kind);
+            }
+            return Ok(());
+        };
         if finished.is_key_refused {
             self.key_probe.start_probing();
         }
         match task {
-            Task::Job => return self.handle_run(&finished).await,
+            Task::Job(_) => return self.handle_run(&finished).await,
             Task::Request => self.plan_follow_up(&finished).await?,
             Task::Prefetch => drop(warn_if_transient(self.plan_settle(Duration::ZERO).await)?),
             Task::Orders if finished.outcome == RunOutcome::Ok => self.read_orders(),
-            Task::Orders => {}
+            Task::Orders | Task::Notices => {}
         }
         finished.log_failed(None);
         Ok(())
+    }
+
+    /// Frees the slot of a job that did not run because it is paused.
+    fn end_paused(&mut self, kind: JobKind) {
+        let now = Instant::now();
+        let (again, _) = self.job_slots.end_run(kind, RunOutcome::Interrupted, false, |delay| now + delay);
+        if let Some(trigger) = again {
+            self.begin_run(kind, trigger);
+        }
     }
 
     async fn handle_run(&mut self, finished: &FinishedRun) -> Result<(), StoreError> {
@@ -341,6 +372,7 @@ impl Supervisor {
         let (kind, outcome, is_refused) = (finished.kind, finished.outcome, finished.is_key_refused);
         let (again, retry) = self.job_slots.end_run(kind, outcome, is_refused, |delay| now + delay);
         finished.log_failed(retry);
+        self.health_monitor.count_run(outcome);
         let (health, summary) = (&self.health_monitor.summary, &finished.summary);
         systemd::notify_status(&format!("{health}; {kind}: {summary}"));
         if let Some(trigger) = again {
@@ -375,45 +407,6 @@ impl Supervisor {
         self.push_at = Some(self.push_at.map_or(at, |first| first.min(at)));
     }
 
-    async fn check_outbox(&mut self) -> Result<(), StoreError> {
-        self.next_outbox_check = self.next_outbox_check.and_then(|(_, rest)| split_delays(rest));
-        if self.catch_up_at.is_some() {
-            // The catch-up sets the positions from which this check goes on.
-            return Ok(());
-        }
-        let new = self.context.store.new_entries(self.last_resolution).await?;
-        if ChangeId(new.change) > self.last_change {
-            self.last_change = ChangeId(new.change);
-            self.plan_push(Instant::now() + COLLECT_TIME);
-        }
-        // A pass over the orders that is running reads these too.
-        if new.order_read_request > self.last_order_request {
-            self.last_order_request = new.order_read_request;
-            self.read_orders();
-        }
-        if Position(new.decision) > self.last_resolution {
-            let before = std::mem::replace(&mut self.last_resolution, Position(new.decision));
-            self.plan_push(Instant::now());
-            self.plan_settle(Duration::ZERO).await?;
-            exec::log_released(&self.context, before).await?;
-            exec::apply_lifted_wait(&self.context, before).await?;
-        }
-        if new.request > self.last_request {
-            self.start_requests().await?;
-        }
-        Ok(())
-    }
-
-    /// Reads the named orders, unless a pass over the orders is running.
-    fn read_orders(&mut self) {
-        let kind = JobKind::OrderLines;
-        let may_read = self.schedules.contains_key(&kind) && !self.job_slots.is_busy(kind);
-        if may_read && self.prefetch_timer.start_orders() {
-            let context = self.context.clone();
-            self.spawn_task(Task::Orders, async move { sync::read_named_orders(&context).await });
-        }
-    }
-
     /// Starts nothing new and completes the calls in flight, for up to [`DRAIN_TIMEOUT`].
     pub(super) async fn drain_calls(&mut self) -> Result<(), StoreError> {
         systemd::notify_stopping();
@@ -441,12 +434,20 @@ impl Supervisor {
     }
 }
 
-/// Ends the session; no job may be running.
+/// Ends the session, and with it the lead; no job may be running.
 pub(super) async fn end_session(context: &JobContext) -> Result<(), StoreError> {
-    let mut write = context.store.begin_write(Durability::Full).await?;
-    write.session_end(context.session_id, context.now(), context.moment()).await?;
+    let (session, mut write) = (context.session_id, context.store.begin_write(Durability::Full).await?);
+    write.session_end(session, context.now(), context.moment()).await?;
     write.release_lead().await?;
-    write.commit().await
+    write.commit().await?;
+    if context.store.is_shared() {
+        tracing::info!(
+            event = event::LEAD_RELEASED,
+            session,
+            "this tallyd leads no more; a host that stands by takes over at once"
+        );
+    }
+    Ok(())
 }
 
 /// Turns a transient database error into a warning; the next check does the work.

@@ -30,10 +30,12 @@ pub(super) fn machine_id() -> Option<String> {
     Some(id.trim().to_owned()).filter(|id| !id.is_empty() && id != "uninitialized")
 }
 
-/// Returns the id of this boot of the machine. Moments of different boots cannot be compared.
+/// Returns the id of this boot of the clock's host. Moments of different boots cannot be compared.
 ///
 /// If the kernel gives no id, every start counts as another boot, which delays calls by at most one minute.
 pub fn boot_id(clock: &dyn Clock) -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    id.map_or_else(|_| format!("unknown-{}", clock.now().0), |id| id.trim().to_owned())
+    clock.boot_id().unwrap_or_else(|| {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        id.map_or_else(|_| format!("unknown-{}", clock.now().0), |id| id.trim().to_owned())
+    })
 }

@@ -10,6 +10,9 @@ pub enum JobError {
     /// The daemon is stopping; unfinished work stays due.
     #[error("tallyd is stopping")]
     Stopped,
+    /// An operator paused the job during its run.
+    #[error("{0}")]
+    Paused(String),
     /// The platform refuses the key.
     #[error("the platform refuses the key: {0}; check both key files; a corrected key needs no restart")]
     KeyRefused(String),
@@ -45,7 +48,7 @@ impl JobError {
     pub(crate) fn entry_failure(&self) -> Option<&str> {
         match self {
             Self::Rejected { why, .. } | Self::GivenUp { why, .. } | Self::Implausible(why) => Some(why),
-            Self::Stopped | Self::KeyRefused(_) | Self::Store(_) => None,
+            Self::Stopped | Self::Paused(_) | Self::KeyRefused(_) | Self::Store(_) => None,
         }
     }
 }

@@ -119,10 +119,11 @@ impl ListProgress {
         if self.parked > 0 {
             summary.push_str(&format!(", {} unreadable", self.parked));
         }
-        match self.anomaly_text() {
+        let report = match self.anomaly_text() {
             Some(anomaly) => RunReport::partial(format!("{summary}; {anomaly}")),
             None => RunReport::ok(summary),
-        }
+        };
+        report.with_effect(self.changed > 0)
     }
 }
 

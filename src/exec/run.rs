@@ -18,6 +18,8 @@ pub struct RunReport {
     pub outcome: RunOutcome,
     /// Summary in one line, for the log and `job list`.
     pub summary: String,
+    /// True if the run changed something.
+    pub has_effect: bool,
     /// Job that has work because of this run.
     pub wakes: Option<JobKind>,
     /// Time at which the job has work again, if no trigger comes before.
@@ -26,7 +28,11 @@ pub struct RunReport {
 
 impl RunReport {
     fn new(outcome: RunOutcome, summary: impl Into<String>) -> Self {
-        Self { outcome, summary: summary.into(), wakes: None, due_again_at: None }
+        Self { outcome, summary: summary.into(), has_effect: false, wakes: None, due_again_at: None }
+    }
+
+    pub(crate) fn with_effect(self, has_effect: bool) -> Self {
+        Self { has_effect, ..self }
     }
 
     pub(crate) fn ok(summary: impl Into<String>) -> Self {
@@ -42,7 +48,8 @@ impl RunReport {
         let outcome = if self.outcome == RunOutcome::Ok { other.outcome } else { self.outcome };
         let wakes = self.wakes.or(other.wakes);
         let due_again_at = self.due_again_at.or(other.due_again_at);
-        Self { outcome, summary: format!("{}; {}", self.summary, other.summary), wakes, due_again_at }
+        let summary = format!("{}; {}", self.summary, other.summary);
+        Self { outcome, summary, has_effect: self.has_effect || other.has_effect, wakes, due_again_at }
     }
 }
 
@@ -61,6 +68,8 @@ pub struct FinishedRun {
     pub outcome: RunOutcome,
     /// Summary of the work, or the reason of the failure.
     pub summary: String,
+    /// True if the run changed something.
+    pub has_effect: bool,
     /// True if the platform refuses the key: no run is useful before a probe succeeds.
     pub is_key_refused: bool,
     /// Job that has work because of this run.
@@ -174,23 +183,57 @@ impl FinishedRun {
         result: Result<RunReport, JobError>,
     ) -> Self {
         let is_key_refused = matches!(result, Err(JobError::KeyRefused(_)));
-        let RunReport { outcome, summary, wakes, due_again_at } = result.unwrap_or_else(|error| {
-            let is_stopped = matches!(error, JobError::Stopped);
-            let outcome = if is_stopped { RunOutcome::Interrupted } else { RunOutcome::Failed };
-            RunReport::new(outcome, cut_reason(error.to_string()))
-        });
+        let RunReport { outcome, summary, has_effect, wakes, due_again_at } =
+            result.unwrap_or_else(|error| {
+                let is_stopped = matches!(error, JobError::Stopped | JobError::Paused(_));
+                let outcome = if is_stopped { RunOutcome::Interrupted } else { RunOutcome::Failed };
+                RunReport::new(outcome, cut_reason(error.to_string()))
+            });
         let elapsed = context.now().duration_since(started);
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        Self { kind, run, trigger, elapsed_ms, outcome, summary, is_key_refused, wakes, due_again_at }
+        Self {
+            kind,
+            run,
+            trigger,
+            elapsed_ms,
+            outcome,
+            summary,
+            has_effect,
+            is_key_refused,
+            wakes,
+            due_again_at,
+        }
     }
 
+    /// Logs one line about a run that did not fail. A run that changed nothing is logged for debugging only,
+    /// because most runs of an idle daemon change nothing.
     fn log_finished(&self) {
         let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
         let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);
         if self.outcome == RunOutcome::Partial {
             tracing::warn!(event = event::JOB_FINISHED, job, run, trigger, outcome, elapsed_ms, "{summary}");
         } else if self.outcome != RunOutcome::Failed {
-            tracing::info!(event = event::JOB_FINISHED, job, run, trigger, outcome, elapsed_ms, "{summary}");
+            if self.has_effect || self.trigger == RunTrigger::Operator {
+                tracing::info!(
+                    event = event::JOB_FINISHED,
+                    job,
+                    run,
+                    trigger,
+                    outcome,
+                    elapsed_ms,
+                    "{summary}"
+                );
+            } else {
+                tracing::debug!(
+                    event = event::JOB_FINISHED,
+                    job,
+                    run,
+                    trigger,
+                    outcome,
+                    elapsed_ms,
+                    "{summary}"
+                );
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! Health rules on the last calls: the platform can be reached, and pushes succeed.
 
 use super::finding::{Finding, FindingCode};
-use crate::model::{Timestamp, format_elapsed};
+use super::is_paused;
+use crate::model::{JobKind, Timestamp, format_elapsed};
 use crate::store::{CallRow, HealthRows};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -71,6 +72,9 @@ fn is_accepted(call: &CallRow) -> bool {
 }
 
 fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
+    if is_paused(rows, JobKind::Push.as_str()) {
+        return Vec::new();
+    }
     let in_doubt = rows.changes.iter().any(|(state, count)| state == "in_doubt" && *count > 0);
     let waits = rows.waiting.iter().any(|row| now.duration_since(Timestamp(row.since_ms)) >= FAILING_WAIT);
     if !(in_doubt || waits) {

@@ -6,6 +6,8 @@ use serde::{Serialize, Serializer};
 code_enum! {
     /// Code of a finding in JSON, metrics and the log, in the order in which findings are listed.
     pub enum FindingCode {
+        /// An operator paused a job.
+        Paused = "paused",
         /// The database that a daemon has open is not the file at its path.
         DatabaseReplaced = "database_replaced",
         /// The platform refuses the key.
@@ -28,6 +30,8 @@ code_enum! {
         Stale = "stale",
         /// The last good backup of the database is too old.
         BackupOld = "backup_old",
+        /// The disk is short of space.
+        DiskLow = "disk_low",
         /// The clock jumped, so nothing of the journal is deleted by age.
         NotPruned = "not_pruned",
         /// Changes wait longer than they should.
@@ -113,6 +117,16 @@ impl Finding {
 
     pub(super) fn with_subjects(self, subjects: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { subjects: subjects.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Returns the identity of a finding, by which it began and ended. It includes the operation, account or job,
+    /// but no changes and records, because their number may differ each minute.
+    pub fn identity(&self) -> (FindingCode, Vec<String>) {
+        let has_subjects = matches!(
+            self.code,
+            FindingCode::Paused | FindingCode::QuotaHold | FindingCode::PushFails | FindingCode::Stale
+        );
+        (self.code, if has_subjects { self.subjects.clone() } else { Vec::new() })
     }
 
     /// Returns true if an operator must act.

@@ -16,10 +16,10 @@ use crate::limiter::{
     self, BadRequestForecast, EndingHold, LimiterState, QuotaStatus, forecast_bad_requests,
 };
 use crate::model::time::DAY;
-use crate::model::{Moment, Timestamp, format_age, format_elapsed};
+use crate::model::{JobKind, Moment, Timestamp, format_age, format_elapsed};
 use crate::store::{
-    BackupRow, EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, QuarantineRow, Store,
-    StoreError,
+    BackupRow, EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow,
+    Store, StoreError,
 };
 use std::time::Duration;
 
@@ -31,6 +31,11 @@ const BACKUP_MAX_AGE: Duration = Duration::from_hours(48);
 const BACKUP_GRACE: Duration = Duration::from_hours(12);
 /// Most names in a sentence; the subjects contain all.
 const NAMES_MAX: usize = 3;
+/// Free disk space below which no change is claimed (docs/rules.md 35). It suffices for the answers of all calls in
+/// flight and for the log.
+pub const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
+/// Duration of a pause above which it is a finding for an operator: a pause is for hours and may be forgotten.
+const PAUSE_MAX: Duration = Duration::from_hours(24);
 
 /// State of the lock beside the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +84,23 @@ impl HealthReport {
         !self.findings.iter().any(Finding::needs_operator)
     }
 
+    /// Returns true if the job is paused.
+    pub fn is_paused(&self, job: &str) -> bool {
+        self.rows.pauses.iter().any(|pause| pause.job == job)
+    }
+
+    /// Returns the findings to show: pauses, and all that need an operator.
+    pub fn shown_findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|found| found.needs_operator() || found.code == FindingCode::Paused)
+    }
+
     /// Returns the state in one line.
     pub fn status_line(&self) -> String {
         let mut for_operator = self.findings.iter().filter(|finding| finding.needs_operator());
-        let Some(first) = for_operator.next() else { return "all is well".to_owned() };
+        let Some(first) = for_operator.next() else {
+            let paused = self.shown_findings().next();
+            return paused.map_or_else(|| "all is well".to_owned(), Finding::full_text);
+        };
         match for_operator.count() {
             0 => first.full_text(),
             more => format!("{} (and {more} more finding(s))", first.full_text()),
@@ -103,7 +121,12 @@ pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<Health
     let rows = store.health_rows(inputs.now).await?;
     let bad = store.exchange_bad_requests(&inputs.boot_id, (inputs.now, inputs.moment), DAY).await?;
     let bad: Vec<Timestamp> = bad.into_iter().map(|(ago, _)| inputs.now.minus(ago)).collect();
-    Ok(judge_rows(rows, &bad, inputs))
+    let mut report = judge_rows(rows, &bad, inputs);
+    if let Err(error) = store.check_free_space(FREE_FLOOR_BYTES) {
+        let at = report.findings.iter().position(|found| found.code > FindingCode::DiskLow);
+        report.findings.insert(at.unwrap_or(report.findings.len()), disk_low(&error));
+    }
+    Ok(report)
 }
 
 /// Applies the rules. Pure.
@@ -112,7 +135,8 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     let limiter_state: LimiterState = stored.unwrap_or_default();
     let quota = limiter_state.quota_status(inputs.now);
     let budget = forecast_bad_requests(bad_requests, &inputs.limits, inputs.now);
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> =
+        rows.pauses.iter().map(|pause| paused_job(pause, &rows, inputs.now)).collect();
     findings.extend((inputs.daemon == DaemonState::OtherFile).then(database_replaced));
     findings.extend(key_refused(&rows));
     let no_daemon = no_daemon(&rows, inputs.daemon);
@@ -121,12 +145,13 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     findings.extend(calls::judge_calls(&rows, inputs.now));
     findings.extend(long_holds(&quota, inputs.now));
     findings.extend(bad_request_lines(&quota, &budget));
-    let backup = rows.backup.and_then(|backup| old_backup(backup, inputs.now));
+    let backup = rows.backup.filter(|_| !is_paused(&rows, "backup"));
+    let backup = backup.and_then(|backup| old_backup(backup, inputs.now));
     let unpruned = rows.unpruned.as_ref().map(not_pruned);
     let has_finding = |job: &str| match job {
-        "backup" => backup.is_some(),
-        "prune" => unpruned.is_some(),
-        _ => false,
+        "backup" if backup.is_some() => true,
+        "prune" if unpruned.is_some() => true,
+        job => is_paused(&rows, job),
     };
     findings.extend(rows.jobs.iter().filter(|row| row.stale && !has_finding(&row.job)).map(stale_job));
     findings.extend(backup);
@@ -140,6 +165,26 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     findings.extend((rows.missing_skus > 0).then(|| missing_skus(rows.missing_skus)));
     let oldest_pending = rows.waiting.iter().map(|row| Timestamp(row.since_ms)).min();
     HealthReport { findings, rows, quota, bad_requests: budget, oldest_pending }
+}
+
+fn is_paused(rows: &HealthRows, job: &str) -> bool {
+    rows.pauses.iter().any(|pause| pause.job == job)
+}
+
+/// Returns the finding for a paused job. It needs an operator only if the pause may be forgotten.
+fn paused_job(pause: &PauseRow, rows: &HealthRows, now: Timestamp) -> Finding {
+    let since = Timestamp(pause.since_ms);
+    let mut text = pause.to_text();
+    if pause.job == JobKind::Push.as_str() {
+        let waiting: i64 = rows.waiting.iter().map(|row| row.changes).sum();
+        text.push_str(&format!("; {waiting} change(s) wait"));
+    }
+    let severity = match now.duration_since(since) >= PAUSE_MAX {
+        true => FindingSeverity::Person,
+        false => FindingSeverity::Note,
+    };
+    let found = Finding::new(FindingCode::Paused, 1, text, format!("to end it: tallyd resume {}", pause.job));
+    Finding { severity, ..found.with_since(since).with_subjects([&*pause.job]) }
 }
 
 /// Returns the finding for a daemon whose database is not the file at its path.
@@ -243,6 +288,11 @@ fn old_backup(backup: BackupRow, now: Timestamp) -> Option<Finding> {
     };
     let todo = "see: tallyd job list --kind backup; a copy now: tallyd job run backup";
     Some(Finding::new(FindingCode::BackupOld, 1, text, todo).with_since(since))
+}
+
+fn disk_low(error: &StoreError) -> Finding {
+    let todo = "free space on that disk; work continues by itself";
+    Finding::new(FindingCode::DiskLow, 1, error.to_string(), todo)
 }
 
 fn not_pruned(run: &EndedRunRow) -> Finding {

@@ -2,9 +2,9 @@
 //! changes.
 
 use super::finding::{Finding, FindingCode};
-use super::{DaemonState, HealthInputs, first_names};
+use super::{DaemonState, HealthInputs, first_names, is_paused};
 use crate::limiter::{HoldScope, LimiterState};
-use crate::model::{Operation, Timestamp, format_elapsed};
+use crate::model::{JobKind, Operation, Timestamp, format_elapsed};
 use crate::outbox::{ChangeKind, Reason, quote_key};
 use crate::store::{HealthRows, OrphanTrackingRow, RejectedRow, WaitingRow};
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &Hea
     // A tracking number whose shipment no change creates is a finding of its own.
     let is_orphan = |row: &WaitingRow| row.why.as_deref() == Some(FindingCode::AwaitsNoShipment.as_str());
     let waiting = rows.waiting.iter().filter(|row| !is_orphan(row));
+    // While the pushes are paused, every change waits, and the pause is the finding.
+    let waiting = waiting.filter(|_| !is_paused(rows, JobKind::Push.as_str()));
     let mut findings: Vec<_> = waiting.filter_map(|row| queue.late_change(row)).collect();
     findings.extend(orphaned_trackings(&rows.orphans, inputs.now));
     findings.extend(state_findings(rows));
@@ -45,6 +47,8 @@ struct BacklogHealth<'a> {
     /// True if a write was accepted recently: the backlog moves.
     is_moving: bool,
     is_refused: bool,
+    /// End of the last pause of the pushes; no change was late before.
+    resumed: Option<Timestamp>,
 }
 
 impl<'a> BacklogHealth<'a> {
@@ -68,6 +72,7 @@ impl<'a> BacklogHealth<'a> {
             allowance: late_after + minutes(calls),
             is_moving,
             is_refused: rows.is_refused,
+            resumed: rows.pushes_resumed,
         }
     }
 
@@ -78,8 +83,8 @@ impl<'a> BacklogHealth<'a> {
         }
         let since = Timestamp(row.since_ms);
         let (held_until, hold) = self.last_hold(row).unzip();
-        let from =
-            [Some(since), row.first_session_ms.map(Timestamp), held_until].into_iter().flatten().max()?;
+        let froms = [Some(since), row.first_session_ms.map(Timestamp), held_until, self.resumed];
+        let from = froms.into_iter().flatten().max()?;
         let waited = self.inputs.now.duration_since(from);
         if waited <= self.late_after || (self.is_moving && waited <= self.allowance) {
             return None;

@@ -1,7 +1,7 @@
 //! Tests of the health rules, one by one, on possible rows.
 
 use super::*;
-use crate::store::{CallRow, EndedRunRow, OrphanTrackingRow, RejectedRow, WaitingRow};
+use crate::store::{CallRow, EndedRunRow, OrphanTrackingRow, PauseRow, RejectedRow, WaitingRow};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
@@ -298,4 +298,40 @@ fn a_long_hold_and_a_threshold_of_the_budget_are_told_as_ever() {
     let rows = HealthRows { limiter_state: hold, ..HealthRows::default() };
     let health = judge_rows(rows, &[ago(1); 320], &inputs(DaemonState::Running));
     check_alarms(&health, &["quota_hold", "bad_requests"], &["by mistake: tallyd quota lift"]);
+}
+
+#[test]
+fn a_pause_is_shown_first_and_is_no_alarm_until_it_may_be_forgotten() {
+    let pause = |job: &str, minutes: u64| PauseRow {
+        job: job.into(),
+        since_ms: ago(minutes).0,
+        until_ms: None,
+        why: "stocktaking".into(),
+    };
+    let failing = (0..3).map(|n| call(UPDATE, "rejected", Some(404), n * 70)).collect::<Vec<_>>();
+    let rows = |minutes| HealthRows {
+        pauses: vec![pause("push", minutes)],
+        writes: failing.clone(),
+        ..waiting(None, 4, 600)
+    };
+    let health = judged(rows(600));
+    check_alarms(
+        &health,
+        &[],
+        &["push is paused since", "stocktaking; 4 change(s) wait", "tallyd resume push"],
+    );
+    assert_eq!(health.findings[0].code, FindingCode::Paused);
+    check_alarms(&judged(rows(24 * 60)), &["paused"], &[]);
+
+    let stale = HealthRows { jobs: jobs("balances", true), ..worked(false, true, None) };
+    check_alarms(&judged(stale.clone()), &["stale"], &[]);
+    check_alarms(
+        &judged(HealthRows { pauses: vec![pause("balances", 9)], ..stale }),
+        &[],
+        &["balances is paused"],
+    );
+
+    let resumed = |minutes| HealthRows { pushes_resumed: Some(ago(minutes)), ..waiting(None, 1, 600) };
+    check_alarms(&judged(resumed(1)), &[], &["all is well"]);
+    check_alarms(&judged(resumed(9)), &["waiting"], &[]);
 }

@@ -5,6 +5,7 @@
 
 mod backoff;
 mod code_enum;
+mod decider;
 mod ids;
 mod job_kind;
 mod lane;
@@ -20,6 +21,7 @@ pub mod time;
 
 pub use backoff::RetryDelays;
 pub(crate) use code_enum::code_enum;
+pub use decider::Decider;
 pub use ids::{
     ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,
     StorefrontId, SupplierId, WarehouseId,

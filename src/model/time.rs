@@ -92,6 +92,12 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     /// Returns the time since boot.
     fn moment(&self) -> Moment;
+    /// Returns the id of the boot that moments are counted from; `None`, the default, is that of this machine.
+    ///
+    /// A simulation has hosts, and boots, of its own.
+    fn boot_id(&self) -> Option<String> {
+        None
+    }
     /// Waits by this clock.
     ///
     /// The default is the host's timer. A simulation, which sets its time itself, overrides it.

@@ -60,7 +60,7 @@ impl ChangeDetail {
             json!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
                     "exchange_id": row.exchange_id})
         };
-        let decision = |row: &JournalEvent| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "detail": parse_json(row.detail.as_deref())});
+        let decision = |row: &JournalEvent| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "by": row.decided_by, "detail": parse_json(row.detail.as_deref())});
         let mut all = change_json(&self.change);
         all["what_to_do"] = self.what_to_do().into();
         all["moves"] = self.transitions.iter().map(transition).collect();
@@ -102,7 +102,7 @@ pub(crate) fn change_json(row: &ChangeRow) -> Value {
         "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,
         "reason": row.reason, "detail": row.detail,
         "body": parse_json(row.content.stored_body.as_text()),
-        "created_at": row.created_at, "settled_at": row.settled_at,
+        "created_at": row.created_at, "inserted_by": row.inserted_by, "settled_at": row.settled_at,
         "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
         "mine": row.mine, "theirs": row.theirs,
     })

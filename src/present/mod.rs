@@ -9,7 +9,7 @@
 //! | `status.rs` | the health, with the figures behind it |
 //! | `call_budget.rs` | calls, waits and the bad-request budget of the account |
 //! | `call_demand.rs` | the schedules' demand beside the quota |
-//! | `explain/` | the history of a SKU's stock levels |
+//! | `daemon_state.rs` | the state of the daemon, on this host or another |
 //! | `change.rs` | a change with its history and evidence |
 //! | `orders.rs` | tracked orders |
 //! | `runs.rs` | runs and journal entries |
@@ -19,7 +19,7 @@
 pub(crate) mod call_budget;
 pub(crate) mod call_demand;
 pub(crate) mod change;
-pub(crate) mod explain;
+pub(crate) mod daemon_state;
 pub(crate) mod orders;
 pub mod pages;
 pub(crate) mod queue;
@@ -28,6 +28,7 @@ pub(crate) mod status;
 
 use crate::config::KeyError;
 use crate::exec::JobError;
+use crate::explain::ExplainError;
 use crate::model::Timestamp;
 use crate::store::{LockError, StoreError};
 use serde_json::Value;
@@ -49,6 +50,18 @@ pub(crate) enum ViewError {
     /// The name cannot be one of a SKU, a job or a state.
     #[error("{0}")]
     Invalid(String),
+}
+
+impl From<ExplainError> for ViewError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Store(error) => error.into(),
+            ExplainError::InvalidSku { .. } => Self::Invalid(error.to_string()),
+            ExplainError::AmbiguousSku { .. } | ExplainError::NothingKnown(_) => {
+                Self::Unknown(error.to_string())
+            }
+        }
+    }
 }
 
 /// Returns a time of the database as in all JSON outputs.

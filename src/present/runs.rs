@@ -67,7 +67,7 @@ fn run_change_json(row: &RunChange) -> Value {
 fn event_json(row: &JournalEvent) -> Value {
     json!({
         "position": row.position, "at": time_text(row.at_ms), "kind": row.kind, "subject": row.subject,
-        "detail": parse_json(row.detail.as_deref()),
+        "by": row.decided_by, "detail": parse_json(row.detail.as_deref()),
     })
 }
 

@@ -1,14 +1,13 @@
 //! The health of the account, with the figures behind it.
 
 use super::call_budget::CallBudgetReport;
+use super::daemon_state::{leader_state, leads_elsewhere, lock_state};
 use super::{ViewError, time_text};
 use crate::config::Config;
 use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
 use crate::model::Clock;
-use crate::store::{
-    DaemonName, DatabaseLock, FileId, LeaderRow, LockState, MirrorCounts, SnapshotRow, Store, StoreError,
-};
+use crate::store::{LeaderRow, MirrorCounts, PauseRow, SnapshotRow, Store, StoreError, UnitsAtRisk};
 use serde_json::{Map, Value, json};
 
 /// The findings, and the figures that `status` prints beside them.
@@ -16,6 +15,7 @@ pub(crate) struct StatusReport {
     pub(crate) health: HealthReport,
     pub(crate) call_budget: CallBudgetReport,
     pub(crate) counts: MirrorCounts,
+    pub(crate) units_at_risk: UnitsAtRisk,
     pub(crate) snapshot: Option<SnapshotRow>,
     /// State of the leader of a server's schema, and true if it lives; `None` for a file.
     pub(crate) leader: Option<(LeaderRow, bool)>,
@@ -45,13 +45,14 @@ impl StatusReport {
         if let Some(leader) = &leader
             && leads_elsewhere(leader, config)?
         {
-            inputs.daemon = if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning };
+            inputs.daemon = leader_state(leader);
         }
         let leader = leader.map(|leader| (leader, inputs.daemon == DaemonState::Running));
         let health = health::check_health(&store, &inputs).await?;
         Ok(Ok(Self {
             call_budget: CallBudgetReport::read(config, &store, inputs.now).await?,
             counts: store.mirror_counts().await?,
+            units_at_risk: store.units_at_risk(inputs.now).await?,
             snapshot: store.snapshot_last().await?,
             standbys: store.standbys().await?,
             leader,
@@ -71,19 +72,13 @@ impl StatusReport {
         };
         json!({
             "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
+            "paused": rows.pauses.iter().map(pause_json).collect::<Vec<_>>(),
             "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
+            "units_at_risk": self.units_at_risk,
             "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
             "leader": self.leader.as_ref().and_then(|(row, lives)| leader_json(row, *lives)), "standbys": self.standbys,
         })
     }
-}
-
-/// Returns true if a daemon of another lock file leads, whose heartbeat then tells if it lives.
-fn leads_elsewhere(leader: &LeaderRow, config: &Config) -> Result<bool, ViewError> {
-    let path = &config.database.path;
-    let failed = |error| ViewError::Unknown(format!("cannot read the lock of {}: {error}", path.display()));
-    let own = DaemonName::of_database(path).map_err(failed)?;
-    Ok(leader.session_id.is_some() && !own.is_some_and(|name| leader.is_named(&name)))
 }
 
 /// Returns the leader as JSON; `None` if nobody leads.
@@ -95,22 +90,21 @@ fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
     }))
 }
 
+fn pause_json(pause: &PauseRow) -> Value {
+    json!({
+        "job": pause.job, "since": time_text(pause.since_ms), "until": pause.until_ms.map(time_text),
+        "why": pause.why,
+    })
+}
+
 /// Returns the findings that need an operator, each with the next step.
-pub(crate) fn finding_sentences(findings: &[Finding]) -> Vec<String> {
+fn finding_sentences(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
 }
 
 /// Returns the inputs of the health check beside the database: the lock, the account's limits and the time.
 fn health_inputs(config: &Config, clock: &dyn Clock) -> Result<HealthInputs, ViewError> {
-    let path = &config.database.path;
-    let at_path = FileId::from_path(path).ok().flatten().map(|id| id.to_string());
-    let daemon = match DatabaseLock::inspect(path)? {
-        LockState::Free => DaemonState::NotRunning,
-        LockState::Held { opened_file: Some(opened) } if Some(&opened) != at_path.as_ref() => {
-            DaemonState::OtherFile
-        }
-        LockState::Held { .. } => DaemonState::Running,
-    };
+    let daemon = lock_state(config)?;
     let (now, moment) = (clock.now(), clock.moment());
     Ok(HealthInputs { daemon, limits: config.limits.clone(), boot_id: daemon::boot_id(clock), now, moment })
 }

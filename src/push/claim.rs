@@ -12,7 +12,7 @@ use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::change_events::{ids_and_keys, log_outcomes, outcomes_to};
 use crate::exec::{JobContext, JobError};
 use crate::limiter::Permit;
-use crate::model::{ChangeId, Lane, Position, RunId};
+use crate::model::{ChangeId, JobKind, Lane, Position, RunId};
 use crate::outbox::{ChangeState, Reason};
 use crate::projection;
 use crate::store::{
@@ -111,6 +111,9 @@ pub(super) async fn send_call(
 
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
 /// level moved since the plan.
+///
+/// # Errors
+/// [`JobError::Paused`] if an operator paused the pushes.
 async fn claim_call(
     context: &JobContext,
     claim: &ClaimedCall<'_>,
@@ -119,6 +122,9 @@ async fn claim_call(
         return Ok(None);
     }
     let mut write = context.store.begin_write(Durability::Full).await?;
+    if let Some(pause) = write.pause_of(JobKind::Push, context.now()).await? {
+        return Err(JobError::Paused(pause.to_text()));
+    }
     if !claim.planned.is_empty() && !write.stock_levels_unchanged(claim.planned).await? {
         return Ok(None);
     }

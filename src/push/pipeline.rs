@@ -109,7 +109,12 @@ impl PushRun<'_> {
             Err(
                 error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
             ) => Ok(Some(error)),
-            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => Err(error),
+            Err(
+                error @ (JobError::Stopped
+                | JobError::Paused(_)
+                | JobError::KeyRefused(_)
+                | JobError::Store(_)),
+            ) => Err(error),
         }
     }
 

@@ -56,7 +56,8 @@ impl PushSummary {
             None => RunReport::ok(summary),
             Some(why) => RunReport::partial(format!("{summary}; then: {why}")),
         };
-        RunReport { due_again_at: self.retry_at, ..report }
+        let has_effect = self.applied + self.rejected + self.held + self.in_doubt > 0;
+        RunReport { due_again_at: self.retry_at, ..report.with_effect(has_effect) }
     }
 }
 

@@ -57,6 +57,7 @@ impl SettleSummary {
         };
         // The push plans again what had no effect, and other changes may wait for what took effect.
         let wakes = (may_unblock || took_effect + had_no_effect + shown > 0).then_some(JobKind::Push);
-        RunReport { wakes, ..report }
+        let has_effect = took_effect + had_no_effect + shown + held > 0;
+        RunReport { wakes, ..report.with_effect(has_effect) }
     }
 }

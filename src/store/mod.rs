@@ -33,6 +33,8 @@ mod outbox;
 mod views;
 
 pub use control::account_binding::AccountBinding;
+pub use control::notice::{NoticeChangeRow, NoticeRow};
+pub use control::pause::{PauseEvent, PauseRow};
 pub use control::quarantine::QuarantineRow;
 pub use control::request::ControlRequestRow;
 pub use engine::backup::{VerifiedCopy, scheduled_copy_name};
@@ -40,7 +42,7 @@ pub use engine::common_rows::ReplacedText;
 pub use engine::connection::{CommitHook, StoreOptions};
 pub use engine::error::{Result, StoreError};
 pub use engine::files::FileId;
-pub use engine::leadership::{DaemonName, LeaderRow};
+pub use engine::leadership::{DaemonName, LeaderRow, host_name};
 pub use engine::location::DatabaseLocation;
 pub use engine::lock::{DatabaseLock, LockError, LockState};
 pub use engine::lossy_text::LossyText;
@@ -92,6 +94,7 @@ pub use outbox::brake::BrakeTripRow;
 pub use outbox::changes::{ChangeContent, ChangeRow, NewChange, OpenChange, OutboxFilter, OutboxMark};
 pub use outbox::evidence::{ClaimEvidence, ReferencedChange};
 pub use outbox::in_doubt::{AdoptionRow, InDoubtRow};
+pub use outbox::queued::QueuedChange;
 pub use outbox::resolve::{DecisionResult, ResolutionEffect};
 pub use outbox::suspected_absence::SuspectedAbsenceRow;
 pub use outbox::transitions::{ChangeOutcome, ClaimedChange};
@@ -106,4 +109,5 @@ pub use views::pages::{
     CallInterval, ExchangeFilter, PAGE_ROWS, StockFilter, StockPage, StockPageRow, StockSelection,
 };
 pub use views::status::{JobHealthRow, MirrorCounts, StockRow};
+pub use views::units_at_risk::{UnitsAtRisk, UnitsTakenRow};
 pub use views::verify::{MirrorAge, VerifyRow};

@@ -370,7 +370,7 @@ impl<'a> BalancesPass<'a> {
         };
         // The read replaces checks of `settle`, which would have woken the push.
         let wakes = (self.freed > 0 || self.has_ended_quarantine).then_some(JobKind::Push);
-        Ok(RunReport { wakes, ..report })
+        Ok(RunReport { wakes, ..report.with_effect(self.changed > 0) })
     }
 }
 

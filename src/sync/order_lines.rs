@@ -232,7 +232,7 @@ async fn skip_unchanged(
         "{orders} order(s) skipped until the next run: by the work queue of {checked_at}, no count of sales orders \
          changed since they were read"
     );
-    tracing::info!(event = event::ORDERS_HELD_BACK, run = run.0, orders, "{why}");
+    tracing::debug!(event = event::ORDERS_HELD_BACK, run = run.0, orders, "{why}");
     Ok(Some(format!("; {why}")))
 }
 

@@ -39,8 +39,9 @@ pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRu
         return Ok(None);
     }
     let work = async |run| {
-        let read = read_pages(context, run, pages).await?;
-        Ok(RunReport::ok(format!("{read} SKU(s) prefetched")))
+        let (read, changed) = read_pages(context, run, pages).await?;
+        let summary = format!("{read} SKU(s) prefetched, {changed} stock level(s) new or changed");
+        Ok(RunReport::ok(summary).with_effect(changed > 0))
     };
     run::run_beside(context, kind, trigger, None, work).await.map(Some)
 }
@@ -88,10 +89,14 @@ async fn prefetch_pages(context: &JobContext) -> Result<Vec<Vec<Sku>>, StoreErro
     Ok(skus.chunks(size).map(<[Sku]>::to_vec).collect())
 }
 
-/// Reads page after page while the quota allows it. Returns the number of SKUs read. A failure ends it,
-/// because the next pass reads the same SKUs.
-async fn read_pages(context: &JobContext, run: RunId, pages: Vec<Vec<Sku>>) -> Result<usize, JobError> {
-    let mut read = 0;
+/// Reads page after page while the quota allows it. Returns the number of SKUs read, and of stock levels new or
+/// changed. A failure ends it, because the next pass reads the same SKUs.
+async fn read_pages(
+    context: &JobContext,
+    run: RunId,
+    pages: Vec<Vec<Sku>>,
+) -> Result<(usize, u64), JobError> {
+    let (mut read, mut changed) = (0, 0);
     for page in pages {
         if !context.limiter.quota_usage().has_spare_calls() {
             break;
@@ -103,8 +108,9 @@ async fn read_pages(context: &JobContext, run: RunId, pages: Vec<Vec<Sku>>) -> R
             context.fail_if_permanent(run, "prefetched balances", &answer.reply).await?;
             break;
         }
-        balances::record_balances(context, &answer, &page).await?.into_recorded()?;
+        let recorded = balances::record_balances(context, &answer, &page).await?.into_recorded()?;
         read += page.len();
+        changed += recorded.stock_levels_changed;
     }
-    Ok(read)
+    Ok((read, changed))
 }

@@ -44,7 +44,8 @@ impl ReadSummary {
             true => RunReport::ok(summary),
             false => RunReport::partial(summary),
         };
-        RunReport { wakes: self.has_ended_quarantine.then_some(JobKind::Push), ..report }
+        let wakes = self.has_ended_quarantine.then_some(JobKind::Push);
+        RunReport { wakes, ..report.with_effect(self.changed > 0) }
     }
 }
 

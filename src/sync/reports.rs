@@ -65,7 +65,8 @@ pub(crate) async fn run_work_queue(context: &JobContext, run: RunId) -> Result<R
     let mut write = context.begin_recording(&answer).await?;
     let moved = projection::project_work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
     write.commit().await?;
-    let mut report = RunReport::ok(if moved.any_differs { "the counts changed" } else { "no count changed" });
+    let summary = if moved.any_differs { "the counts changed" } else { "no count changed" };
+    let mut report = RunReport::ok(summary).with_effect(moved.any_differs);
     report.wakes = moved.orders_differ.then_some(JobKind::OrderLines);
     Ok(report)
 }

@@ -50,8 +50,12 @@ pub mod event {
         DAEMON_STOPPED = "daemon.stopped",
         /// Another host's daemon leads the account; this one stands by.
         LEAD_STANDBY = "lead.standby",
+        /// The leader that this daemon stands by for shows no sign of life.
+        LEAD_SILENT = "lead.silent",
         /// This daemon leads the account from now on.
         LEAD_TAKEN = "lead.taken",
+        /// This daemon gave the lead of the account up at its end.
+        LEAD_RELEASED = "lead.released",
         /// This daemon no longer leads the account, and ends.
         LEAD_LOST = "lead.lost",
         /// The last daemon ended during its work; its runs were closed and its open changes are in doubt.
@@ -66,6 +70,12 @@ pub mod event {
         JOB_FINISHED = "job.finished",
         /// A run failed, with the reason and the time of the retry.
         JOB_FAILED = "job.failed",
+        /// Summary of an hour of a daemon that works.
+        HOUR_PASSED = "hour.passed",
+        /// An operator paused a job.
+        JOB_PAUSED = "job.paused",
+        /// The pause of a job ended, by an operator or by its time.
+        JOB_RESUMED = "job.resumed",
         /// Orders were not read again because the work queue's counts did not change.
         ORDERS_HELD_BACK = "orders.held_back",
         /// The platform reports that a product is not a kit, or no longer.
@@ -76,6 +86,12 @@ pub mod event {
         HEALTH_FINDING = "health.finding",
         /// A finding cleared.
         HEALTH_CLEARED = "health.cleared",
+        /// A notice was delivered to its receiver.
+        NOTICE_SENT = "notice.sent",
+        /// A receiver did not take a notice; it is sent again.
+        NOTICE_FAILED = "notice.failed",
+        /// Notices were given up.
+        NOTICE_DROPPED = "notice.dropped",
         /// Changes reached a final state, by a push or by a check of the platform.
         OUTBOX_FINISHED = "outbox.finished",
         /// A change waits for an operator's decision.

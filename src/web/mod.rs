@@ -36,7 +36,7 @@ use self::access::AccessControl;
 use self::hosts::AllowedHosts;
 use self::live::ChangeFeed;
 use crate::config::Config;
-use crate::model::Clock;
+use crate::model::{Clock, Decider};
 use crate::present::pages::{PagesError, PagesOptions, PagesStart, RunningPages};
 use crate::store::Store;
 use std::sync::Arc;
@@ -73,13 +73,16 @@ async fn start(
             options.listen
         )));
     }
-    let store = Store::open_beside(config.database.location()?).await?;
-    store.refuse_moved().await?;
     let token_file = config.web.token_file.clone().unwrap_or_else(|| {
         let mut beside = config.database.path.clone().into_os_string();
         beside.push("-web-token");
         beside.into()
     });
+    // The journal names the file of the token with each decision.
+    let token_name = token_file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let store = Store::open_beside(config.database.location()?).await?;
+    store.refuse_moved().await?;
+    let store = store.decided_by(&Decider::PageToken(token_name));
     let failed = |error| PagesError::System(format!("cannot listen on {}: {error}", options.listen));
     let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;

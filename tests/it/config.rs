@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource};
 use tallyd::model::{JobKind, WarehouseId};
+use tallyd::notify::NoticeTopic;
 use tallyd::reconcile::CountPolicy;
 use tallyd::telemetry::LogFormat;
 
@@ -57,7 +58,7 @@ fn the_packaged_file_and_its_page_name_every_key() {
     let mut written = Vec::new();
     for line in text.lines().map(|line| line.trim_start_matches("# ").trim()) {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = name.to_owned();
+            section = name.trim_matches(['[', ']']).to_owned();
         } else if let Some((key, _)) = line.split_once(" = ") {
             written.push(format!("{section}.{key}"));
         }
@@ -394,4 +395,51 @@ mod keys {
         let empty = read(BASE, &[("TALLYD_SERVICE__INTEGRATION_KEY", "")]).unwrap_err();
         assert!(empty.contains("TALLYD_SERVICE__INTEGRATION_KEY: it is empty"), "{empty}");
     }
+}
+
+fn with_notify(tables: &str) -> Result<Config, String> {
+    let text = format!("[service]\nbase_url = \"https://service.example\"\n{tables}");
+    Config::from_toml(&text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_notifier_has_one_channel_and_defaults() {
+    let config = with_notify(
+        "[[notify]]\non = [\"key\", \"held\"]\nwebhook = \"https://hooks.example/x?token=hidden\"\n\
+         header = \"Authorization\"\nheader_file = \"/etc/tallyd/token\"\n\
+         [[notify]]\ncommand = [\"/usr/bin/mail\", \"shop\"]\nwindow = \"0s\"\naccount = \"north\"\n\
+         [[notify]]\nping = \"http://127.0.0.1:9/p\"\nevery = \"5m\"\nname = \"switch\"\n",
+    );
+    let config = config.unwrap();
+    let names: Vec<&str> = config.notifiers.iter().map(|notifier| notifier.name.as_str()).collect();
+    assert_eq!(names, ["webhook hooks.example", "command /usr/bin/mail", "switch"]);
+    let (webhook, command) = (&config.notifiers[0], &config.notifiers[1]);
+    assert_eq!(webhook.topics, [NoticeTopic::Held, NoticeTopic::Key].into());
+    assert_eq!(command.topics.len(), NoticeTopic::ALL.len(), "all topics by default");
+    assert_eq!((webhook.window, command.window), (Duration::from_secs(600), Duration::ZERO));
+    assert_eq!((webhook.account.as_str(), command.account.as_str()), ("https://service.example", "north"));
+    assert!(!format!("{config:?}").contains("hidden"), "the address of a receiver may hold a secret");
+}
+
+#[test]
+fn a_notifier_that_could_not_work_is_refused() {
+    for (table, words) in [
+        ("on = [\"held\"]", "write exactly one of `webhook`, `command` and `ping`"),
+        ("webhook = \"https://a.example\"\nping = \"https://a.example\"", "write exactly one of"),
+        ("webhook = \"https://a.example\"\non = [\"helt\"]", "write some of held, rejected"),
+        ("webhook = \"http://hooks.example/x\"", "use https"),
+        ("ping = \"https://a.example\"\nevery = \"5s\"", "notify.every"),
+        ("webhook = \"https://a.example\"\nheader = \"x-token\"", "set both"),
+        ("command = \"/usr/bin/mail\"", "write a list of texts"),
+        ("web_hook = \"https://a.example\"", "did you mean `webhook`"),
+        (
+            "webhook = \"https://a.example/1\"\n[[notify]]\nwebhook = \"https://a.example/2\"",
+            "another notifier has this name",
+        ),
+    ] {
+        let refused = with_notify(&format!("[[notify]]\n{table}\n")).unwrap_err();
+        assert!(refused.contains(words), "{table}: {refused}");
+    }
+    let refused = with_notify("[notify]\nwebhook = \"https://a.example\"\n").unwrap_err();
+    assert!(refused.contains("write [[notify]]"), "{refused}");
 }

@@ -210,6 +210,78 @@ fn each_event_has_a_sample_line_with_fields_of_its_row() {
     assert!(missing.is_empty(), "no sample line: {missing:?}");
 }
 
+/// Returns the module of a source file, as a log line names it.
+fn target(file: &str) -> String {
+    let module = file.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
+    format!("tallyd::{}", module.replace('/', "::"))
+}
+
+/// Returns true if the message has the form of a format string: its fixed parts, in their order.
+fn has_form(message: &str, format: &str) -> bool {
+    let mut text = String::new();
+    let mut lines = format.trim_matches('"').split("\\\n");
+    text.push_str(lines.next().unwrap_or_default());
+    lines.for_each(|line| text.push_str(line.trim_start()));
+    let mut parts = Vec::new();
+    let mut rest = text.as_str();
+    while let Some((fixed, after)) = rest.split_once('{') {
+        parts.push(fixed);
+        rest = after.split_once('}').unwrap().1;
+    }
+    if parts.is_empty() {
+        return message == rest;
+    }
+    let Some(mut left) = message.strip_prefix(parts[0]).and_then(|left| left.strip_suffix(rest)) else {
+        return false;
+    };
+    parts[1..].iter().all(|part| match left.find(part) {
+        Some(at) => {
+            left = &left[at + part.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+#[test]
+fn the_form_of_a_message_is_that_of_its_format() {
+    let format = "\"{count} change(s) of {name} wait; \\\n             see {}\"";
+    assert!(has_form("3 change(s) of A wait; see tallyd status", format));
+    assert!(!has_form("3 change(s) wait; see tallyd status", format));
+    assert!(!has_form("3 change(s) of A wait", format));
+    assert!(has_form("tallyd is ready", "\"tallyd is ready\""));
+    assert!(!has_form("tallyd is ready now", "\"tallyd is ready\""));
+}
+
+#[test]
+fn each_sample_has_the_level_fields_target_and_form_of_a_line_in_the_sources() {
+    let page = page();
+    let (_, samples) = page.split_once("\n## Samples\n").unwrap();
+    let samples = samples.split("```").nth(1).unwrap().trim_start_matches("json\n");
+    let calls = calls();
+    let mut invented = Vec::new();
+    for line in samples.lines().filter(|line| !line.is_empty()) {
+        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| sample[key].as_str().unwrap();
+        let own = ["timestamp", "level", "message", "event", "target", "left_out"];
+        let keys = sample.as_object().unwrap().keys();
+        let ours: BTreeSet<_> = keys.filter(|key| !own.contains(&key.as_str())).cloned().collect();
+        let is_written = calls.iter().any(|(file, level, arguments)| {
+            let (name, names) = fields(arguments);
+            let format = arguments.iter().find(|argument| argument.starts_with('"'));
+            name == Some(text("event"))
+                && *level == text("level")
+                && target(file) == text("target")
+                && ours.is_subset(&names)
+                && format.is_some_and(|format| has_form(text("message"), format))
+        });
+        if !is_written {
+            invented.push(line);
+        }
+    }
+    assert!(invented.is_empty(), "no source writes these samples:\n{}", invented.join("\n"));
+}
+
 #[test]
 fn what_an_alert_names_exists() {
     let page = page();

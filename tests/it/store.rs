@@ -536,7 +536,10 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("exchange_verdict", EXCHANGE_VERDICT),
         ("exchange_ended", EXCHANGE_ENDED),
         ("exchange_order", EXCHANGE_ORDER),
-        ("event_detail", "INSERT INTO event VALUES (1, 1, 'k', 's', '{')"),
+        (
+            "event_detail",
+            "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (1, 1, 'k', 's', '{')",
+        ),
         ("request_kind", "INSERT INTO request (kind, input, asked_at) VALUES ('x', '{}', '')"),
         ("request_input", "INSERT INTO request (kind, input, asked_at) VALUES ('keys', '{', '')"),
         (
@@ -649,12 +652,13 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_reason", "UPDATE outbox SET revision = revision + 1, state = 'held'"),
         ("outbox_sending", "UPDATE outbox SET revision = revision + 1, state = 'sending'"),
         ("outbox_acknowledged", "UPDATE outbox SET revision = revision + 1, acknowledged_ms = 1"),
+        ("units_taken_some", "INSERT INTO units_taken VALUES (1, 1, 1, 1, 0)"),
         ("outbox_dated_at", "UPDATE outbox SET revision = revision + 1, dated_at = 'now'"),
         ("outbox_base", "UPDATE outbox SET revision = revision + 1, base_own_delta = 1"),
         ("brake_trip_released", "INSERT INTO brake_trip (at_ms, what, released_ms) VALUES (2, 'w', 1)"),
         (
             "prune_guard_single",
-            "INSERT INTO event SELECT position, 1, 'outbox.pruned', 's', NULL FROM journal_sequence; \
+            "INSERT INTO event SELECT position, 1, 'outbox.pruned', 's', NULL, NULL FROM journal_sequence; \
              INSERT INTO prune_guard VALUES (2)",
         ),
         ("quantity_policy_known", "INSERT INTO quantity_policy VALUES (5, 'x')"),
@@ -783,11 +787,15 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
     let mut other = shelf.outsider().await;
     let bodies: i64 = other.value("SELECT count(*) FROM body").await;
     assert_eq!(bodies, 2, "one request, one answer");
-    let places = shelf.store.exchange_reservations("boot", 120).await.unwrap();
+    let places = shelf.store.exchange_reservations(120).await.unwrap();
     assert_eq!(places.len(), 4);
-    assert!(
-        places[0].answered_moment.is_none() && places[1].answered_moment.is_some() && places[0].is_same_boot
-    );
+    assert!(places[0].answered_moment.is_none() && places[1].answered_moment.is_some());
+    let boots = async || {
+        let places = shelf.store.exchange_reservations(120).await.unwrap();
+        places.into_iter().map(|place| place.boot_id).collect::<Vec<_>>()
+    };
+    let boot = Some("boot".to_owned());
+    assert_eq!(boots().await, vec![boot.clone(); 4]);
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write.session_begin("next boot", "test", Timestamp(T0), Moment(5)).await.unwrap();
     write.commit().await.unwrap();
@@ -796,17 +804,13 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
     let exchanges = shelf.store.run_exchanges(shelf.run).await.unwrap();
     let last = exchanges.last().unwrap();
     assert_eq!((last.id, last.verdict.as_deref()), (open.0, Some("interrupted")));
-    assert!(
-        shelf.store.exchange_reservations("next boot", 120).await.unwrap().iter().all(|p| !p.is_same_boot)
+    assert_eq!(
+        boots().await,
+        [None, boot.clone(), boot.clone(), boot],
+        "another host's clock ended the first"
     );
-    let given_up: Vec<bool> = shelf
-        .store
-        .exchange_reservations("boot", 120)
-        .await
-        .unwrap()
-        .iter()
-        .map(|place| place.is_given_up)
-        .collect();
+    let places = shelf.store.exchange_reservations(120).await.unwrap();
+    let given_up: Vec<bool> = places.iter().map(|place| place.is_given_up).collect();
     assert_eq!(given_up, [true, false, false, false], "what the crash cut off may still hold its slot");
 }
 

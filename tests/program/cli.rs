@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A world with a configuration file for the program.
-struct Desk {
-    world: World,
-    config: PathBuf,
+pub(super) struct Desk {
+    pub(super) world: World,
+    pub(super) config: PathBuf,
 }
 
 impl Desk {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let world = World::new().await;
         let config = world.path.with_file_name("tallyd.toml");
         std::fs::write(&config, world.toml("")).unwrap();
@@ -22,31 +22,31 @@ impl Desk {
     }
 
     /// Runs the program beside the sandbox, which lives in this process.
-    async fn run(&self, args: &[&str]) -> Output {
+    pub(super) async fn run(&self, args: &[&str]) -> Output {
         let mut command = program(&self.config);
         command.args(args).stdin(Stdio::null());
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 
-    async fn text(&self, args: &[&str]) -> String {
+    pub(super) async fn text(&self, args: &[&str]) -> String {
         let output = self.run(args).await;
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    async fn json(&self, args: &[&str]) -> Value {
+    pub(super) async fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.text(args).await).unwrap()
     }
 }
 
-fn program(config: &Path) -> Command {
+pub(super) fn program(config: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
     command.arg("--config").arg(config);
     command
 }
 
 /// Returns the names of an object's fields, in order.
-fn fields(value: &Value) -> Vec<&str> {
+pub(super) fn fields(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
@@ -95,7 +95,16 @@ async fn an_operators_first_hour() {
     assert_eq!(
         fields(&status),
         [
-            "budget", "findings", "jobs", "journal", "leader", "mirror", "outbox", "standbys", "troubles",
+            "budget",
+            "findings",
+            "jobs",
+            "journal",
+            "leader",
+            "mirror",
+            "outbox",
+            "standbys",
+            "troubles",
+            "units_at_risk",
             "well"
         ]
     );

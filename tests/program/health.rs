@@ -109,11 +109,15 @@ async fn data_older_than_twice_its_interval_is_the_first_line_and_exit_code_3() 
 async fn the_metrics_file_holds_what_its_page_promises() {
     let world = World::new().await;
     world.track_all().await;
+    world.once().await;
     let file = world.path.with_file_name("tallyd.prom");
     let config = world.toml(&format!("[metrics]\ntextfile = {file:?}\n"));
     let config = tallyd::config::Config::from_toml(&config).unwrap();
     let clock = std::sync::Arc::new(tallyd::daemon::SystemClock);
     let daemon = tallyd::daemon::Daemon::start(config, clock).await.unwrap();
+    let now = tallyd::model::Clock::now(&tallyd::daemon::SystemClock).0;
+    let taken = format!("INSERT INTO units_taken SELECT id, 1, 1, {now}, 7 FROM product ORDER BY id LIMIT 1");
+    world.outsider().await.run(&taken).await.unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
     let (_reload, changed) = tokio::sync::mpsc::channel(1);
     let ended = tokio::spawn(daemon.run(stop.clone(), changed));
@@ -147,6 +151,7 @@ async fn the_metrics_file_holds_what_its_page_promises() {
         "tallyd_outbox_changes{state=\"held\"} 0",
         "tallyd_outbox_oldest_pending_seconds 0",
         "tallyd_findings{code=\"waiting\"} 0",
+        "tallyd_units_at_risk 7",
     ] {
         assert!(samples.contains(&there), "{there}: {text}");
     }

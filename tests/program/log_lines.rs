@@ -73,8 +73,39 @@ impl Drop for Daemon {
     }
 }
 
-fn parsed(log: &str) -> Vec<Value> {
-    log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+/// Parses the lines, and fails if docs/logging.md has no sample of one of them.
+pub(crate) fn parsed(log: &str) -> Vec<Value> {
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let unknown: Vec<String> =
+        lines.iter().filter(|line| !is_sampled(line)).map(ToString::to_string).collect();
+    assert!(unknown.is_empty(), "docs/logging.md has no sample of these lines:\n{}", unknown.join("\n"));
+    lines
+}
+
+/// Returns true if the page has a sample of the line's shape: event, level, target, and the fields with the types
+/// of their values.
+fn is_sampled(line: &Value) -> bool {
+    let page = include_str!("../../docs/logging.md");
+    let (_, samples) = page.split_once("\n## Samples\n").unwrap();
+    let samples = samples.split("```").nth(1).unwrap().trim_start_matches("json\n");
+    let mut samples = samples.lines().filter(|line| !line.is_empty());
+    samples.any(|sample| shape(&serde_json::from_str(sample).unwrap()) == shape(line))
+}
+
+fn shape(line: &Value) -> Vec<(String, String)> {
+    let kind = |(key, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) if ["event", "level", "target"].contains(&key.as_str()) => text.clone(),
+            Value::String(_) => "text".into(),
+            Value::Number(_) => "number".into(),
+            other => other.to_string(),
+        };
+        (key.clone(), value)
+    };
+    let mut shape: Vec<_> =
+        line.as_object().unwrap().iter().filter(|(key, _)| *key != "left_out").map(kind).collect();
+    shape.sort();
+    shape
 }
 
 async fn id(world: &World, key: &str) -> i64 {
@@ -212,6 +243,8 @@ async fn a_wait_of_a_day_ends_by_a_persons_word() {
     let said = desk.said(&["quota", "lift"]).await;
     assert!(said.starts_with("ended: account waits (rate) until "), "{said}");
     desk.line("quota.lifted").await;
+    let events = "SELECT count(*) FROM event WHERE kind = 'quota.lifted' AND decided_by LIKE 'user:%'";
+    assert_eq!(world.number(events).await, 1);
     world.until("it is applied", async |world| world.fate("waits").await.0 == "applied").await;
     assert!(desk.said(&["quota", "lift"]).await.contains("no wait of the account"));
 }

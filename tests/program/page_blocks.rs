@@ -101,6 +101,8 @@ const STAND_INS: &[(&str, &str)] = &[
             mkdir -p "$HOST/var/lib/tallyd" "$(dirname "$(sed -n 's/^path = "\(.*\)"/\1/p' "$config")")"
             rm -f "$run.pipe"
             mkfifo "$run.pipe"
+            # The process makes its log later than `tail` may open it.
+            : >> "$run.log"
             "$TALLYD" --config "$config" run < /dev/null > /dev/null 2>> "$run.log" 9<> "$run.pipe" &
             echo $! > "$run.pid"
         }
@@ -423,7 +425,7 @@ async fn the_blocks_of_logging_find_their_lines() {
         "{fault}; tallyd job run suppliers || true
          tallyd quantity adjust MUG-10144-NAV 5201 -100000 --key neg-1
          tallyd quantity adjust MUG-10144-NAV 5202 -2 --key pick-1
-         tallyd quantity adjust NO-SUCH-SKU 5202 -2 --key typo-1
+         tallyd quantity adjust NO-SUCH-SKU 5202 -2 --key typo-1 --unknown
          tallyd job run push"
     );
     host.sh(&script).await;

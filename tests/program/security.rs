@@ -41,7 +41,8 @@ async fn hostile_names_are_names_and_nothing_else() {
         for args in [
             &["sku", "add", "--", name][..],
             &["stock", "--json", "--", name],
-            &["quantity", "adjust", "--key", name, "--", name, "1", "1"],
+            &["quantity", "adjust", "--unknown", "--key", name, "--", name, "1", "1"],
+            &["quantity", "adjust", "--", name, name, "1"],
             &["outbox", "show", "--", name],
             &["outbox", "list", "--state", name],
         ] {

@@ -284,6 +284,7 @@ fn the_units_say_what_the_design_promises() {
         let text = std::fs::read_to_string(&unit).unwrap();
         for line in [
             "Type=notify",
+            "OnFailure=tallyd-notify@%n.service",
             "ExecReload=/bin/kill -HUP $MAINPID",
             "User=tallyd",
             "Group=tallyd",
@@ -309,7 +310,8 @@ fn systemd_finds_no_fault_with_the_units_and_rates_them_below_1_5() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for unit in units() {
+    let notify = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/tallyd-notify@.service");
+    for unit in units().into_iter().chain([notify]) {
         let security =
             Command::new("systemd-analyze").args(["security", "--offline=true"]).arg(&unit).output().unwrap();
         let said = String::from_utf8_lossy(&security.stdout).into_owned();

@@ -28,9 +28,31 @@ const WORK_MS: (i64, i64) = (5, 50);
 /// Delay of a late call after the time-out, ms: up to the end of the quiet time that settle keeps.
 const LATE_MS: (i64, i64) = (0, 29_000);
 
-/// The transport of a world; clones are handles to one transport.
+/// The transport of a world; clones are handles of one host to one transport.
 #[derive(Clone)]
-pub struct Wire(Arc<Inner>);
+pub struct Wire {
+    inner: Arc<Inner>,
+    /// Clock of the host.
+    clock: SimClock,
+    /// Calls of the host that wait for their answers.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// Counts a call until it is dropped.
+struct WaitingCall(Arc<AtomicUsize>);
+
+impl WaitingCall {
+    fn new(waiting: &Arc<AtomicUsize>) -> Self {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(waiting))
+    }
+}
+
+impl Drop for WaitingCall {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 struct Inner {
     core: Arc<SandboxCore>,
@@ -96,6 +118,8 @@ struct Journey {
     mishap: Option<Mishap>,
     /// Failure of the call at the platform.
     trouble: Option<How>,
+    /// Clock of the host that sent it.
+    host: SimClock,
     /// Calendar time at the send.
     asked_at: Timestamp,
 }
@@ -105,29 +129,40 @@ impl Wire {
         let random = Mutex::new(Random::new(seed, "network"));
         let twists = Mutex::new(Random::new(seed, "twists"));
         let (weather, odd, failed) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let inside = AtomicUsize::new(0);
-        Self(Arc::new(Inner { core, clock, random, weather, odd, failed, twists, audit, inside }))
+        let (inside, host) = (AtomicUsize::new(0), clock.clone());
+        let inner = Arc::new(Inner { core, clock, random, weather, odd, failed, twists, audit, inside });
+        Self { inner, clock: host, waiting: Arc::default() }
+    }
+
+    /// Returns the handle of another host.
+    pub fn of_host(&self, clock: SimClock) -> Self {
+        Self { inner: Arc::clone(&self.inner), clock, waiting: Arc::default() }
+    }
+
+    /// Returns true if a call of the host waits for its answer.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// Reads or changes the oddities in force.
     pub fn odd<T>(&self, change: impl FnOnce(&mut Odd) -> T) -> T {
-        change(&mut self.0.odd.lock().unwrap())
+        change(&mut self.inner.odd.lock().unwrap())
     }
 
     /// Makes every call fail that names one of these, from now on.
     pub fn poison(&self, poisons: Vec<Poison>) {
         self.odd(|odd| odd.poisons = poisons);
-        self.0.failed.lock().unwrap().clear();
+        self.inner.failed.lock().unwrap().clear();
     }
 
     /// Returns the arrival times of the calls that failed.
     pub fn poisoned(&self) -> Vec<i64> {
-        self.0.failed.lock().unwrap().clone()
+        self.inner.failed.lock().unwrap().clone()
     }
 
     /// Returns the state of the network and the platform.
     pub fn weather(&self) -> Weather {
-        *self.0.weather.lock().unwrap()
+        *self.inner.weather.lock().unwrap()
     }
 
     /// Sets the rates of faults.
@@ -137,7 +172,7 @@ impl Wire {
 
     /// Changes the state of the network and the platform.
     pub fn change(&self, change: impl FnOnce(&mut Weather)) {
-        change(&mut self.0.weather.lock().unwrap());
+        change(&mut self.inner.weather.lock().unwrap());
     }
 
     /// Sets the processing time of each call beside the usual one.
@@ -147,32 +182,34 @@ impl Wire {
 
     /// Returns true if no request is inside the platform.
     pub fn is_at_rest(&self) -> bool {
-        self.0.inside.load(Ordering::SeqCst) == 0
+        self.inner.inside.load(Ordering::SeqCst) == 0
     }
 }
 
 impl Transport for Wire {
     fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
-        let journey = self.0.journey(&request);
-        let travelling = tokio::spawn(Arc::clone(&self.0).travel(request, journey));
+        let journey = self.inner.journey(&request, &self.clock);
+        let travelling = tokio::spawn(Arc::clone(&self.inner).travel(request, journey));
+        let waiting = WaitingCall::new(&self.waiting);
         Box::pin(async move {
+            let _waiting = waiting;
             tokio::select! {
                 biased;
                 answer = travelling => {
-                    if self.0.clock.is_suspended() {
+                    if self.clock.is_suspended() {
                         // The answer stays in the host's socket until the host resumes.
-                        self.0.clock.sleep(Duration::ZERO).await;
+                        self.clock.sleep(Duration::ZERO).await;
                     }
                     answer.expect("a journey has no bugs")
                 }
-                () = self.0.clock.sleep(TIMEOUT) => Err(lost(FailureKind::Timeout, WasSent::Maybe)),
+                () = self.clock.sleep(TIMEOUT) => Err(lost(FailureKind::Timeout, WasSent::Maybe)),
             }
         })
     }
 }
 
 impl Inner {
-    fn journey(&self, request: &PlatformRequest) -> Journey {
+    fn journey(&self, request: &PlatformRequest, host: &SimClock) -> Journey {
         let mut random = self.random.lock().unwrap();
         let mut ms = |(from, to)| Duration::from_millis(random.between(from, to).unsigned_abs());
         let (there, before, after, back) = (ms(WAY_MS), ms(WORK_MS), ms(WORK_MS), ms(WAY_MS));
@@ -186,8 +223,8 @@ impl Inner {
         let trouble = self.odd.lock().unwrap().troubles(request);
         let is_lost = mishap.is_some() || trouble.is_some_and(|how| !how.is_refusal());
         let call = audit.sent(request, self.clock.now_ms(), is_lost);
-        let asked_at = self.clock.now();
-        Journey { call, weather, there, before, after, back, late, mishap, trouble, asked_at }
+        let (host, asked_at) = (host.clone(), host.now());
+        Journey { call, weather, there, before, after, back, late, mishap, trouble, host, asked_at }
     }
 
     async fn travel(
@@ -236,7 +273,7 @@ impl Inner {
                 if let Ok(answer) = &answer {
                     // The calendar may be set back meanwhile, so an observation is at least as late as its
                     // request.
-                    let at = self.clock.now().max(journey.asked_at).0;
+                    let at = journey.host.now().max(journey.asked_at).0;
                     self.audit.lock().unwrap().told(&request, answer, at);
                 }
                 answer

@@ -1,4 +1,5 @@
-//! A world: the whole daemon, the whole platform and a warehouse in one process, on one clock, from one seed.
+//! A world: the whole daemon, the whole platform and a warehouse in one process, on one clock, from one seed. A world
+//! on a server may have two hosts, each with a daemon.
 //!
 //! The world's loop replaces the daemon's supervisor, because the supervisor uses the host's timers. The loop
 //! starts the real jobs when they are due or triggered and waits until the world is at rest. Then it advances
@@ -11,18 +12,22 @@
 //! creation of a change after the insertion.
 
 mod amid;
+mod hosts;
+mod strike;
 mod supervise;
+mod way;
 
 pub use self::amid::{Amid, Saying};
-use self::supervise::{Refused, Slot};
+use self::hosts::{Host, HostAct};
+use self::strike::Strike;
+pub use self::strike::{Ending, Step};
+pub use self::way::HeldCommit;
 use super::audit::Audit;
 use super::auditor::Auditor;
 use super::books::{Books, Level};
 use super::clock::SimClock;
 use super::cluster;
 use super::outsider::{Outsider, quoted};
-use super::rest;
-use super::timetable::Timetable;
 use super::wire::Wire;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,24 +35,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tallyd::config::Config;
-use tallyd::daemon::{Daemon, StartError};
-use tallyd::model::{Clock, JobKind, RetryDelays, RunTrigger};
+use tallyd::daemon::Daemon;
+use tallyd::model::{Clock, JobKind, RunTrigger};
 use tallyd::sandbox::{self, SandboxCore, SandboxOptions};
-use tallyd::store::{DatabaseLocation, Store, StoreOptions};
+use tallyd::store::{DatabaseLocation, Store};
 
 /// Window within which changes share their calls, as in the daemon.
 const GATHER_MS: i64 = 40;
 /// Time limit of a second read after the first: 5 s, a reservation in the quota, and the call.
 const SECOND_LOOK_MS: i64 = 30_000;
-/// Attempts to take a held lock and the pause between them, in real time.
-const LOCK_TRIES: u32 = 200;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// Busy time-out of a statement, in real time.
-///
-/// It is short because the world's clock stands meanwhile, so every foreign lock outlasts the daemon's busy
-/// time-out. A server needs some time to end the transaction of a killed daemon.
-const BUSY: Duration = Duration::from_millis(1);
-const SERVER_BUSY: Duration = Duration::from_millis(200);
 
 /// Parameters of a world.
 #[derive(Clone, Debug)]
@@ -65,17 +61,25 @@ pub struct Plan {
 }
 
 pub struct World {
+    /// Clock of the host that leads, or led last.
     pub clock: SimClock,
     pub core: Arc<SandboxCore>,
     pub wire: Wire,
     pub plan: Plan,
     audit: Arc<Mutex<Audit>>,
-    daemon: Option<Arc<Daemon>>,
-    slots: BTreeMap<JobKind, Slot>,
-    due: BTreeMap<JobKind, (i64, RunTrigger)>,
-    timetable: Option<Timetable>,
-    retries: BTreeMap<JobKind, RetryDelays>,
-    refused: Option<Refused>,
+    hosts: Vec<Host>,
+    /// Host that leads, or led last.
+    leader: usize,
+    /// Coming acts of hosts, with their times.
+    acts: Vec<(i64, usize, HostAct)>,
+    strike: Option<Strike>,
+    /// Host that is suspended until [`World::resume`].
+    suspended: Option<usize>,
+    /// Strikes that took place, and starts of another host as the leader.
+    pub struck: BTreeMap<String, i64>,
+    pub takeovers: i64,
+    /// Time of the last trouble or start of a daemon.
+    pub troubled_ms: i64,
     /// Number of finished runs.
     pub runs: u64,
     changes: u64,
@@ -89,13 +93,15 @@ pub struct World {
 
 impl World {
     pub async fn open(plan: Plan) -> Self {
-        Self::open_before(plan, None, cluster::new_location).await
+        Self::open_before(plan, None, false, cluster::new_location).await
     }
 
-    /// Opens a world with an auditor that judges each step, and its database at the location for a file.
+    /// Opens a world with an auditor that judges each step, and its database at the location for a file. A second
+    /// host needs a location on a server.
     pub async fn open_before(
         plan: Plan,
         full: Option<Auditor>,
+        has_standby: bool,
         location: impl FnOnce(&Path) -> DatabaseLocation,
     ) -> Self {
         let clock = SimClock::new(plan.begins_ms);
@@ -114,22 +120,24 @@ impl World {
         // In a file system in memory, syncing costs nothing, and no test here cuts the power.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let location = location(&dir.path().join("tallyd.db"));
-        let daemon = start(&plan, &location, &clock, &wire).await;
+        let hosts = Host::all(has_standby, &location, (&clock, &wire), dir.path());
+        // A daemon makes the schema that a program beside it opens.
+        let daemon = hosts[0].start_alone(&plan).await;
         let outsider = Outsider::at(&location).await;
-        let first = (clock.now_ms(), RunTrigger::Schedule);
-        let due = plan.polls.iter().map(|(kind, _)| (*kind, first)).collect();
         let mut world = Self {
             clock,
             core,
             wire,
             plan,
             audit,
-            daemon: Some(Arc::new(daemon)),
-            slots: BTreeMap::new(),
-            due,
-            timetable: None,
-            retries: BTreeMap::new(),
-            refused: None,
+            hosts,
+            leader: 0,
+            acts: Vec::new(),
+            strike: None,
+            suspended: None,
+            struck: BTreeMap::new(),
+            takeovers: 0,
+            troubled_ms: 0,
             runs: 0,
             changes: 0,
             amid: Vec::new(),
@@ -137,8 +145,11 @@ impl World {
             location,
             dir,
         };
+        let now = world.clock.now_ms();
+        let polls = world.plan.polls.iter().map(|(kind, _)| (*kind, (now, RunTrigger::Schedule))).collect();
+        world.install(0, daemon, polls);
         world.begin().await;
-        world.arm().await;
+        world.arm(0).await;
         world
     }
 
@@ -153,8 +164,9 @@ impl World {
         // A kit has no stock of its own.
         let skus: BTreeSet<&String> = stock.keys().map(|(sku, _)| sku).collect();
         self.outsider.track_skus(&Vec::from_iter(skus)).await;
-        self.start_job(JobKind::Warehouses, RunTrigger::Once);
-        self.start_job(JobKind::Balances, RunTrigger::Once);
+        for kind in [JobKind::Warehouses, JobKind::Balances] {
+            self.leading_mut().start_job(kind, RunTrigger::Once);
+        }
         self.idle().await;
     }
 
@@ -164,7 +176,7 @@ impl World {
     }
 
     pub fn daemon(&self) -> &Daemon {
-        self.daemon.as_ref().expect("the daemon runs")
+        &self.leading().expect("a daemon leads").daemon
     }
 
     pub fn store(&self) -> &Store {
@@ -273,7 +285,7 @@ impl World {
     /// Runs a job now, and the runs that follow from it.
     pub async fn run_now(&mut self, kind: JobKind) {
         self.idle().await;
-        self.start_job(kind, RunTrigger::Operator);
+        self.leading_mut().start_job(kind, RunTrigger::Operator);
         self.idle().await;
     }
 
@@ -309,7 +321,7 @@ impl World {
     pub async fn idle(&mut self) {
         loop {
             self.rest().await;
-            if self.slots.is_empty() && !self.is_probing() {
+            if self.processes().all(|process| process.is_idle()) {
                 return;
             }
             self.step(i64::MAX).await;
@@ -345,21 +357,44 @@ impl World {
         self.idle().await;
     }
 
-    /// Waits until every task sleeps or is done.
-    async fn settle_down(&self) {
-        let (wire, daemon) = (self.wire.clone(), Arc::clone(self.daemon.as_ref().expect("the daemon runs")));
-        rest::until(move || wire.is_at_rest() && daemon.context().store.is_idle()).await;
+    /// Carries out the next event; returns false if none is due by `until_ms`.
+    pub async fn step(&mut self, until_ms: i64) -> bool {
+        self.rest().await;
+        let sleeper = self.clock.next_ms();
+        let due = self.next_due();
+        let act = self.acts.iter().map(|(at, ..)| *at).min();
+        let strike = self.strike.as_ref().map(|strike| strike.until_ms);
+        let at = [due.map(|(at, ..)| at), act, strike, sleeper].into_iter().flatten().min();
+        let Some(at) = at.filter(|at| *at <= until_ms) else { return false };
+        let has_decision = self.say_amid(at);
+        let now = at.max(self.clock.now_ms());
+        match due {
+            Some((due_at, host, due)) if due_at <= at => {
+                self.clock.advance_to(now);
+                self.carry_out(host, due).await;
+            }
+            _ if act.is_some_and(|act| act <= at) => {
+                self.clock.advance_to(now);
+                self.next_act().await;
+            }
+            _ if strike.is_some_and(|until| until <= at) => {
+                self.clock.advance_to(now);
+                self.strike_now().await;
+            }
+            _ => self.clock.wake_next(),
+        }
+        if has_decision {
+            self.notice_decision();
+        }
+        true
     }
 
     /// Waits for rest and handles the runs that finished.
     pub async fn rest(&mut self) {
         loop {
             self.settle_down().await;
-            let ended = self.slots.iter().find(|(_, slot)| slot.run.is_finished()).map(|(kind, _)| *kind);
-            match ended {
-                Some(kind) => self.ended(kind).await,
-                None if self.is_probed() => self.probed().await,
-                None => return,
+            if !self.spring_strike().await && !self.handle_hosts().await {
+                return;
             }
         }
     }
@@ -380,28 +415,6 @@ impl World {
         }
         self.kill().await;
     }
-
-    /// Ends the daemon as a kill would, at any state of its jobs, and starts the next. Calls on their way go
-    /// on.
-    pub async fn kill(&mut self) {
-        for (_, slot) in std::mem::take(&mut self.slots) {
-            slot.run.abort();
-            assert!(slot.run.await.err().is_none_or(|error| error.is_cancelled()), "a job has no bugs");
-        }
-        if let Some(probing) = self.refused.take().and_then(|refused| refused.probing) {
-            probing.abort();
-            drop(probing.await);
-        }
-        drop(self.daemon.take());
-        self.retries.clear();
-        if self.plan.is_scheduled {
-            self.due.clear();
-        }
-        self.daemon = Some(Arc::new(start(&self.plan, &self.location, &self.clock, &self.wire).await));
-        self.plan_job(JobKind::Push, self.clock.now_ms(), RunTrigger::Outbox);
-        self.plan_job(JobKind::Settle, self.clock.now_ms(), RunTrigger::Outbox);
-        self.arm().await;
-    }
 }
 
 /// A write lock of another program on the database, held until it is dropped.
@@ -419,7 +432,7 @@ impl World {
     /// Returns `None` if something is due before `until_ms` for which the world itself writes.
     pub async fn lock_for_writing(&mut self, until_ms: i64) -> Option<ForeignLock> {
         self.rest().await;
-        if self.writes_before(until_ms) {
+        if self.processes().any(|process| process.writes_before(until_ms)) {
             return None;
         }
         let mut connection = Outsider::at(&self.location).await;
@@ -430,20 +443,6 @@ impl World {
         connection.run(lock).await.unwrap();
         Some(ForeignLock(connection))
     }
-}
-
-async fn start(plan: &Plan, location: &DatabaseLocation, clock: &SimClock, wire: &Wire) -> Daemon {
-    for _ in 0..LOCK_TRIES {
-        let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
-        let busy_timeout = if location.server().is_some() { SERVER_BUSY } else { BUSY };
-        let opening = StoreOptions { is_single: true, busy_timeout, ..StoreOptions::default() };
-        match Daemon::start_with_transport(config(plan, location), clock, wire, None, opening).await {
-            // Another world has just spawned a program, which holds our files until its exec.
-            Err(StartError::Lock(_)) => std::thread::sleep(LOCK_PAUSE),
-            started => return started.unwrap(),
-        }
-    }
-    panic!("seed {}: the dead daemon's lock is still held", plan.seed);
 }
 
 fn config(plan: &Plan, location: &DatabaseLocation) -> Config {

@@ -11,9 +11,11 @@
 )]
 
 pub mod cluster;
+pub mod network;
 pub mod outsider;
 pub mod proxy;
 pub mod replayed;
+pub mod road;
 
 use cluster::Cluster;
 use outsider::{Outsider, quoted};

@@ -28,8 +28,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("store", &["model", "outbox", "journal", "reconcile"]),
     ("projection", &["model", "journal", "client", "store"]),
     ("exec", &["model", "outbox", "reconcile", "journal", "limiter", "client", "store", "projection"]),
+    ("health", &["model", "outbox", "limiter", "store"]),
+    ("notify", &["model", "outbox", "client", "store", "health"]),
     // It reads sections into the settings of the rooms that use them.
-    ("config", &["model", "schedule", "telemetry", "reconcile", "limiter", "client", "exec", "store"]),
+    (
+        "config",
+        &["model", "schedule", "telemetry", "reconcile", "limiter", "client", "exec", "store", "notify"],
+    ),
     (
         "sync",
         &["model", "outbox", "reconcile", "journal", "schedule", "client", "store", "projection", "exec"],
@@ -49,7 +54,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "settle", // an answer that names no entries is checked at once
         ],
     ),
-    ("health", &["model", "outbox", "limiter", "store"]),
+    ("explain", &["model", "outbox", "store", "push"]),
     (
         "daemon",
         &[
@@ -68,6 +73,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "settle",
             "push",
             "health",
+            "notify",
             "telemetry",
         ],
     ),
@@ -84,9 +90,9 @@ const ROOMS: &[(&str, &[&str])] = &[
             "config",
             "exec",
             "settle",
-            "push",
             "health",
             "daemon",
+            "explain",
         ],
     ),
     ("sandbox", &[]),
@@ -111,11 +117,27 @@ const ROOMS: &[(&str, &[&str])] = &[
             "push",
             "health",
             "daemon",
+            "notify",
+            "explain",
             "present",
             "sandbox",
         ],
     ),
-    ("web", &["model", "outbox", "exec", "config", "store", "health", "daemon", "present", "telemetry"]),
+    (
+        "web",
+        &[
+            "model",
+            "outbox",
+            "exec",
+            "config",
+            "store",
+            "health",
+            "daemon",
+            "explain",
+            "present",
+            "telemetry",
+        ],
+    ),
 ];
 
 /// Crates with the only files or folders that may name them.
@@ -135,6 +157,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
     ("indicatif", &["src/cli/"]),
+    ("nix", &["src/cli/decider.rs"]),
     ("sd_notify", &["src/daemon/"]),
 ];
 

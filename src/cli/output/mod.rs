@@ -11,6 +11,7 @@ pub(super) use crate::present::{parse_json, time_text};
 pub(super) use crate::telemetry::plain_line;
 
 use super::CommandResult;
+use super::local_time::local_time;
 use crate::model::Timestamp;
 use crate::store::LossyText;
 use crate::telemetry::{plain_json, plain_lines};
@@ -138,7 +139,7 @@ fn aligned_row(row: &[String], widths: &[usize]) -> String {
     text
 }
 
-/// A value of a table: a dash stands for a missing one, yes or no for a flag.
+/// A value of a table: a dash stands for a missing one, yes or no for a flag, local time for a time.
 pub(super) trait TableCell {
     fn cell_text(&self) -> String;
 }
@@ -158,7 +159,13 @@ macro_rules! displayed_cells {
         }
     )+};
 }
-displayed_cells!(str, String, LossyText, i64, usize, f64, Timestamp);
+displayed_cells!(str, String, LossyText, i64, usize, f64);
+
+impl TableCell for Timestamp {
+    fn cell_text(&self) -> String {
+        local_time(*self)
+    }
+}
 
 impl TableCell for bool {
     fn cell_text(&self) -> String {

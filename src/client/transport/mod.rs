@@ -6,10 +6,12 @@
 
 mod http;
 mod mask;
+mod receiver;
 mod reply;
 mod setup;
 
 pub use http::HttpTransport;
+pub use receiver::{ReceiverClient, mask_account_keys, receiver_host};
 pub use reply::CallReply;
 pub use setup::{ANSWER_LIMIT_BYTES, AccountKeys, HeaderNames, HttpSettings, SetupError};
 

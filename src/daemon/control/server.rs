@@ -7,7 +7,7 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
-use crate::daemon::registry::run_job_with;
+use crate::daemon::pauses::run_unless_paused;
 use crate::exec::{self, FinishedRun, JobContext, JobError, RunArgs, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, RunTrigger, Timestamp};
@@ -140,7 +140,14 @@ async fn run_job(
     input: &RunArgs,
 ) -> Result<(Value, Option<FinishedRun>), JobError> {
     let kind = job.parse().map_err(|_| JobError::Implausible(format!("there is no job {job}")))?;
-    let finished = run_job_with(context, kind, RunTrigger::Operator, input).await?;
+    let finished = match run_unless_paused(context, kind, RunTrigger::Operator, input).await? {
+        Ok(finished) => finished,
+        Err(pause) => {
+            let (outcome, summary) =
+                ("paused".to_owned(), format!("it did not run, because {}", pause.to_text()));
+            return Ok((json!(RunResult { is_good: false, outcome, summary }), None));
+        }
+    };
     let is_good = finished.outcome == RunOutcome::Ok;
     let (outcome, summary) = (finished.outcome.as_str().to_owned(), finished.summary.clone());
     Ok((json!(RunResult { is_good, outcome, summary }), Some(finished)))

@@ -153,7 +153,12 @@ impl<'a> DeliveryRun<'a> {
                 self.summary.note_failure(error.to_string());
                 Ok(None)
             }
-            Err(error @ (JobError::Stopped | JobError::KeyRefused(_) | JobError::Store(_))) => Err(error),
+            Err(
+                error @ (JobError::Stopped
+                | JobError::Paused(_)
+                | JobError::KeyRefused(_)
+                | JobError::Store(_)),
+            ) => Err(error),
         }
     }
 }

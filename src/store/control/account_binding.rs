@@ -32,6 +32,11 @@ impl AccountBinding {
         self.salted_digest(machine_id).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// Returns a name of the database: random, the same for ever, and shared with its backups.
+    pub fn database_name(&self) -> String {
+        self.host_digest("")
+    }
+
     fn salted_digest(&self, key: &str) -> Vec<u8> {
         Sha256::new().chain_update(&self.salt).chain_update(key.as_bytes()).finalize().to_vec()
     }

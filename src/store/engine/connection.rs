@@ -214,8 +214,8 @@ pub struct StoreOptions {
     pub retries_forever: bool,
     /// True if a start waits while the daemon of another host leads.
     pub stands_by: bool,
-    /// True if time is that of this host: its clock must agree with the server's, and a leader beats. A simulation
-    /// has a time of its own.
+    /// True if time is that of this host: its clock must agree with the server's, and a standby listens for the end
+    /// of the leader. A simulation has a time of its own.
     pub is_real_time: bool,
 }
 

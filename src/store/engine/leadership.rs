@@ -34,6 +34,8 @@ pub struct LeaderRow {
     pub silent_ms: i64,
     /// Position of the journal.
     pub position: i64,
+    /// Version of the schema: that of its newest migration.
+    pub schema_version: Option<i64>,
     /// Name of the leader's lock file.
     pub instance_id: Option<String>,
     /// Name of the leader's host.
@@ -73,7 +75,7 @@ impl DaemonName {
 }
 
 /// Returns the name of this host, as the kernel knows it.
-fn host_name() -> String {
+pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
 }
@@ -151,7 +153,8 @@ impl Store {
         let sql = concat!(
             "SELECT j.session_id, j.heartbeat, ",
             server_ms!(),
-            " - j.heartbeat_ms AS silent_ms, j.position, l.instance_id, l.host_name, l.began_ms, l.takeover_ms \
+            " - j.heartbeat_ms AS silent_ms, j.position, (SELECT max(version) FROM _sqlx_migrations) AS schema_version, \
+                    l.instance_id, l.host_name, l.began_ms, l.takeover_ms \
              FROM journal_sequence j LEFT JOIN leadership l ON l.session_id = j.session_id"
         );
         let mut writer = self.writer.acquire().await.context(ACTION)?;

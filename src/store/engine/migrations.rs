@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::error::SqlContext;
 use super::files::with_suffix;
+use super::leadership::LeaderRow;
 use super::location::DatabaseLocation;
 use super::postgres;
 use crate::store::{Result, Store, StoreError};
@@ -61,6 +62,22 @@ impl Store {
                 drop(sqlx::query(unlock).execute(server).await);
                 migrated.map_err(failed)
             }
+        }
+    }
+}
+
+impl Store {
+    /// Refuses to lead a server's schema that a newer version of tallyd made.
+    ///
+    /// # Errors
+    /// [`StoreError::NewerSchema`].
+    pub fn refuse_newer_schema(&self, row: &LeaderRow) -> Result<()> {
+        let known = postgres::MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
+        match row.schema_version {
+            Some(version) if version > known => {
+                Err(StoreError::NewerSchema { database: self.location().clone(), version, known })
+            }
+            Some(_) | None => Ok(()),
         }
     }
 }

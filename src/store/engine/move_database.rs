@@ -26,7 +26,7 @@ use super::files::{GROUP_MODE, resolve_path, with_suffix};
 use super::location::DatabaseLocation;
 use super::position_file::PositionFile;
 use super::{migrations, moved_mark, reader};
-use crate::model::{Position, Timestamp};
+use crate::model::{Decider, Position, Timestamp};
 use crate::store::{DatabaseLock, Durability, LockError, Result, Store, StoreError, WriteTransaction};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions as _};
@@ -80,7 +80,7 @@ enum MoveTarget {
 pub async fn move_database(
     from: &DatabaseLocation,
     to: &DatabaseLocation,
-    at: Timestamp,
+    (at, decider): (Timestamp, &Decider),
     mut progress: impl FnMut(usize, usize),
 ) -> Result<MoveReport> {
     let ends = MoveEnds { from, to };
@@ -95,7 +95,7 @@ pub async fn move_database(
         Err(StoreError::Moved { to: place, sentence }) if place == to.to_string() => {
             (Store::open_beside(from).await?, Some(sentence))
         }
-        opened => (opened?, None),
+        opened => (opened?.decided_by(decider), None),
     };
     if let Some(sentence) = &mark
         && ends.is_complete(&source).await

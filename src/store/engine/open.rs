@@ -9,6 +9,7 @@ use super::migrations;
 use super::position_file::PositionFile;
 use super::postgres_database::{Access, PostgresDatabase};
 use super::server_check;
+use crate::model::Decider;
 use crate::store::{DatabaseLock, FileId, Result, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions as _, Executor as _};
@@ -46,6 +47,8 @@ pub struct Store {
     pub(super) fence: Arc<Fence>,
     /// Path by which the lock's holder opened the database, and the identity of the file then.
     opened_file: Option<(PathBuf, FileId)>,
+    /// Person who decides with this handle; `None`: the daemon.
+    pub(super) decider: Option<Arc<str>>,
 }
 
 impl Store {
@@ -221,7 +224,14 @@ impl Store {
         };
         let readers = [reader(), reader()];
         let fence = Arc::default();
-        Ok(Self { readers, writer, location, position_file: None, fence, opened_file: None })
+        Ok(Self { readers, writer, location, position_file: None, fence, opened_file: None, decider: None })
+    }
+
+    /// Returns a handle whose events and inserted changes name this person.
+    #[must_use]
+    pub fn decided_by(mut self, decider: &Decider) -> Self {
+        self.decider = Some(decider.to_string().into());
+        self
     }
 
     /// Returns the location of the database.

@@ -6,6 +6,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _};
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Prepared statements per connection: more than there are texts.
 const STATEMENT_CACHE_SIZE: usize = 500;
@@ -13,6 +14,10 @@ const STATEMENT_CACHE_SIZE: usize = 500;
 /// Time for which a transaction may stay idle, and a client unreachable, before the server ends it. A write
 /// transaction holds up all others, also one whose host is gone.
 const LOST_CLIENT_TIMEOUT: &str = "10s";
+
+/// Time in which a server must take a connection. The kernel would wait for two minutes for a host that is gone, and
+/// notice its return as late.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parameters of an address, after its `?`. Another one would be ignored, and its value shown in the log.
 const PARAMETERS: [&str; 10] =
@@ -176,9 +181,13 @@ impl PostgresConnector {
     }
 
     pub(super) async fn connect(&self) -> sqlx::Result<PgConnection> {
-        let mut connection = self.options.connect().await?;
-        self.apply_settings(&mut connection).await?;
-        Ok(connection)
+        let connect = async {
+            let mut connection = self.options.connect().await?;
+            self.apply_settings(&mut connection).await?;
+            Ok(connection)
+        };
+        let late = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
+        timeout(CONNECT_TIMEOUT, connect).await.unwrap_or_else(late)
     }
 
     pub(super) async fn apply_settings(&self, connection: &mut PgConnection) -> sqlx::Result<()> {

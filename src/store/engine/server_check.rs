@@ -66,7 +66,9 @@ impl Store {
         if self.location().server().is_none() {
             return Ok(None);
         }
-        compare_clocks(&mut *self.read_connection().await?, self.location(), clock).await
+        // A standby needs this connection anyway, and no other.
+        let mut writer = self.writer.acquire().await.opening(self.location())?;
+        compare_clocks(&mut writer, self.location(), clock).await
     }
 }
 

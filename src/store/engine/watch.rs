@@ -8,7 +8,9 @@
 use super::files::with_suffix;
 use super::postgres_database::{Access, PostgresDatabase};
 use crate::model::Position;
-use crate::store::journal::event::{BRAKE_RELEASED, ENTRY_RETRIED, OUTBOX_RESOLVED, QUOTA_LIFTED};
+use crate::store::journal::event::{
+    BRAKE_RELEASED, ENTRY_RETRIED, JOB_PAUSED, JOB_RESUMED, OUTBOX_RESOLVED, QUOTA_LIFTED,
+};
 use crate::store::{Result, Store};
 use rustix::fs::inotify;
 use sqlx::postgres::{PgListener, PgPoolOptions};
@@ -66,8 +68,8 @@ impl ReleaseWatch {
 pub struct NewEntries {
     /// Id of the newest change.
     pub change: i64,
-    /// Position of the last decision of a person: on a change, a brake, a quarantined entry or an ordered
-    /// wait.
+    /// Position of the last decision of a person: on a change, a brake, a quarantined entry, an ordered
+    /// wait or a job, or position of the end of a pause.
     pub decision: i64,
     /// Id of the newest unanswered request.
     pub request: i64,
@@ -82,10 +84,11 @@ impl Store {
     /// follows every commit.
     pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
-                          coalesce((SELECT max(position) FROM event WHERE position > $1 AND kind IN ($2, $3, $4, $5)), 0) AS decision,
+                          coalesce((SELECT max(position) FROM event WHERE position > $1 AND kind IN ($2, $3, $4, $5, $6, $7)), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
                           coalesce((SELECT max(id) FROM order_read_request), 0) AS order_read_request";
-        let values = (last_seen.0, OUTBOX_RESOLVED, BRAKE_RELEASED, ENTRY_RETRIED, QUOTA_LIFTED);
+        let kinds = (OUTBOX_RESOLVED, BRAKE_RELEASED, ENTRY_RETRIED, QUOTA_LIFTED, JOB_PAUSED, JOB_RESUMED);
+        let values = (last_seen.0, kinds.0, kinds.1, kinds.2, kinds.3, kinds.4, kinds.5);
         self.fetch_one(sql, values, "read the new entries").await
     }
 

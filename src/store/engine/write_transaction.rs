@@ -25,6 +25,8 @@ pub struct WriteTransaction {
     /// File for the position of a [`Durability::Full`] commit.
     position_file: Option<Arc<PositionFile>>,
     pub(super) fence: Arc<Fence>,
+    /// Person who decides with this transaction; `None`: the daemon.
+    pub(in crate::store) decider: Option<Arc<str>>,
 }
 
 impl Store {
@@ -36,7 +38,8 @@ impl Store {
         let tx = begun.context("begin a write transaction")?;
         let is_noted = durability == Durability::Full || self.is_shared();
         let position_file = self.position_file.clone().filter(|_| is_noted);
-        Ok(WriteTransaction { tx, position_file, fence: Arc::clone(&self.fence) })
+        let (fence, decider) = (Arc::clone(&self.fence), self.decider.clone());
+        Ok(WriteTransaction { tx, position_file, fence, decider })
     }
 }
 

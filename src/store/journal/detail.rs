@@ -86,7 +86,7 @@ impl Store {
 
     /// Returns the events after one position, up to another, in order.
     pub async fn event_list(&self, after: Position, to: Position) -> Result<Vec<JournalEvent>> {
-        let sql = "SELECT position, at_ms, kind, subject, detail FROM event \
+        let sql = "SELECT position, at_ms, kind, subject, detail, decided_by FROM event \
                    WHERE position > $1 AND position <= $2 ORDER BY position";
         self.fetch_all(sql, (after.0, to.0), "read the journal's events").await
     }
@@ -111,7 +111,7 @@ impl Store {
 
     /// Returns the events during a run.
     pub async fn run_events(&self, run: RunId) -> Result<Vec<JournalEvent>> {
-        let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM run r JOIN event e \
+        let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail, e.decided_by FROM run r JOIN event e \
                        ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \
                    WHERE r.id = $1 ORDER BY e.position";
         self.fetch_all(sql, (run.0,), "read the events of a run").await

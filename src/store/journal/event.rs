@@ -15,6 +15,10 @@ pub(in crate::store) const BRAKE_RELEASED: &str = "brake.released";
 pub(in crate::store) const ENTRY_RETRIED: &str = "entry.retried";
 /// Event of a person's decision to end a wait that the platform ordered.
 pub const QUOTA_LIFTED: &str = "quota.lifted";
+/// Event of a person's decision to pause a job; its subject is the job.
+pub(in crate::store) const JOB_PAUSED: &str = "job.paused";
+/// Event of the end of a pause, by a person or by its time; its subject is the job.
+pub(in crate::store) const JOB_RESUMED: &str = "job.resumed";
 
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.
@@ -25,7 +29,7 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Appends an event and returns its position; `detail` is JSON.
+    /// Appends an event, with the person who decides, and returns its position; `detail` is JSON.
     pub async fn event_append(
         &mut self,
         at: Timestamp,
@@ -34,7 +38,10 @@ impl WriteTransaction {
         detail: Option<&str>,
     ) -> Result<Position> {
         let position = self.position_next().await?;
-        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES ($1, $2, $3, $4, $5)";
-        self.execute(sql, (position.0, at.0, kind, subject, detail), "store an event").await.map(|_| position)
+        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail, decided_by) \
+                   VALUES ($1, $2, $3, $4, $5, $6)";
+        let decider = self.decider.clone();
+        let values = (position.0, at.0, kind, subject, detail, decider.as_deref());
+        self.execute(sql, values, "store an event").await.map(|_| position)
     }
 }

@@ -65,7 +65,7 @@ fn begin_values<'a>(session_id: i64, begun: &'a ExchangeBegin<'_>) -> Result<imp
 }
 
 /// Call whose reservation in the quota may still count.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct UsedReservation {
     /// Operation.
     pub operation: Operation,
@@ -73,29 +73,33 @@ pub struct UsedReservation {
     pub answered_moment: Option<Moment>,
     /// True if a time-out or a crash ended it: the platform may have worked on it for longer.
     pub is_given_up: bool,
-    /// True if it was made since this machine's boot.
-    pub is_same_boot: bool,
+    /// Boot whose clock shows `answered_moment`; `None`: unknown, because another host may have ended the call.
+    pub boot_id: Option<String>,
     /// Position at which its answer was stored.
     pub ended: Option<Position>,
 }
 
 impl Store {
     /// Returns the newest `limit` calls, answered or not.
-    pub async fn exchange_reservations(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedReservation>> {
-        // The newest are selected before the join; otherwise SQLite may sort the whole journal.
-        let sql = "SELECT e.operation, e.answered_moment, s.boot_id = $1, \
-                          e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted'), e.ended \
+    pub async fn exchange_reservations(&self, limit: u32) -> Result<Vec<UsedReservation>> {
+        // The newest are selected before the join; otherwise SQLite may sort the whole journal. The start of a later
+        // session ended an interrupted call, by the clock of its own host.
+        let sql = "SELECT e.operation, e.answered_moment, \
+                          e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted'), \
+                          CASE WHEN e.verdict = 'interrupted' AND EXISTS ( \
+                              SELECT 1 FROM session o WHERE o.id > s.id AND o.boot_id <> s.boot_id) \
+                          THEN NULL ELSE s.boot_id END, e.ended \
                    FROM (SELECT id, operation, answered_moment, session_id, status, verdict, ended FROM exchange \
-                         ORDER BY id DESC LIMIT $2) e \
+                         ORDER BY id DESC LIMIT $1) e \
                    CROSS JOIN session s WHERE s.id = e.session_id ORDER BY e.id DESC";
-        type Row = (String, Option<i64>, bool, Option<bool>, Option<Position>);
-        let rows: Vec<Row> = self.fetch_all(sql, (boot_id, i64::from(limit)), "read the last calls").await?;
-        let known = rows.into_iter().filter_map(|(operation, answered, is_same_boot, given_up, ended)| {
+        type Row = (String, Option<i64>, Option<bool>, Option<String>, Option<Position>);
+        let rows: Vec<Row> = self.fetch_all(sql, (i64::from(limit),), "read the last calls").await?;
+        let known = rows.into_iter().filter_map(|(operation, answered, given_up, boot_id, ended)| {
             Some(UsedReservation {
                 operation: operation.parse().ok()?,
                 answered_moment: answered.map(Moment),
                 is_given_up: given_up.unwrap_or(false),
-                is_same_boot,
+                boot_id,
                 ended,
             })
         });

@@ -3,7 +3,8 @@
 //! Kept for ever: keys of changes, exchanges of writes, exchanges that changes or parked records name,
 //! events. Kept while needed: bodies of requests and checks of an open change, and bodies that another
 //! projection version applied again, until a snapshot after that. Exchanges of reads are deleted once they
-//! are before the last snapshot but one and older than 25 hours. The bad-request budget counts a day.
+//! are before the last snapshot but one and older than 25 hours. The bad-request budget and the units at risk
+//! count a day.
 
 use crate::model::{CallEffect, Operation, Position, Timestamp};
 use crate::store::mirror::stock_levels::json_rows;
@@ -93,6 +94,8 @@ impl WriteTransaction {
                    AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
         let values = (now.minus(READ_RETENTION).0, to.0);
         let runs = self.execute_counting(sql, values, "delete runs without exchanges").await?;
+        let sql = "DELETE FROM units_taken WHERE seen_ms < $1";
+        self.execute(sql, (now.minus(READ_RETENTION),), "delete the units at risk of earlier days").await?;
         Ok(PrunedRows { bodies, exchanges, runs, history: 0 })
     }
 

@@ -72,6 +72,8 @@ pub struct JournalEvent {
     pub subject: String,
     /// Detail, as JSON.
     pub detail: Option<String>,
+    /// Person who decided, as `user:NAME` or `token:NAME`; `None`: the daemon, or a version without names.
+    pub decided_by: Option<String>,
 }
 
 #[derive(FromRow)]
@@ -152,8 +154,7 @@ impl JournalReader {
         for row in self.recorded_exchanges(sql, (after, to)).await? {
             entries.push(JournalEntry::Ended(row.to_request()?, row.to_end()?));
         }
-        let sql =
-            "SELECT position, at_ms, kind, subject, detail FROM event WHERE position > $1 AND position <= $2";
+        let sql = "SELECT position, at_ms, kind, subject, detail, decided_by FROM event WHERE position > $1 AND position <= $2";
         let events: Vec<JournalEvent> = self.fetch_all(sql, (after, to), "read the journal's events").await?;
         for event in events {
             let (position, reapplied) = (Position(event.position), event.reapplied_exchanges()?);

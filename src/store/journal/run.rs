@@ -14,6 +14,8 @@ pub struct SessionStart {
     pub interrupted_runs: u64,
     /// Number of changes that were `sending` and are now in doubt.
     pub in_doubt: u64,
+    /// True if the session before did not end in good order.
+    pub was_interrupted: bool,
 }
 
 /// Configuration of a job, for the view `job_health`.
@@ -141,6 +143,8 @@ impl WriteTransaction {
         moment: Moment,
     ) -> Result<SessionStart> {
         const ACTION: &str = "begin a session";
+        let last = "SELECT ended_ms IS NULL FROM session ORDER BY id DESC LIMIT 1";
+        let was_interrupted = self.fetch_column(last, (), ACTION).await?.pop().unwrap_or(false);
         let session_id = match self.leading_session() {
             Some(id) => {
                 let sql = "INSERT INTO session (id, boot_id, version, started_ms, started_moment) \
@@ -154,7 +158,7 @@ impl WriteTransaction {
             }
         };
         let (in_doubt, interrupted_runs) = self.recover_interrupted(at, moment).await?;
-        Ok(SessionStart { session_id, interrupted_runs, in_doubt })
+        Ok(SessionStart { session_id, interrupted_runs, in_doubt, was_interrupted })
     }
 
     /// Stores projection version and machine of a session; `None`: the machine has no name.

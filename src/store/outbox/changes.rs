@@ -59,6 +59,9 @@ pub struct ChangeRow {
     pub detail: Option<String>,
     /// Time of the insertion, RFC 3339, by the clock of the program that inserted it.
     pub created_at: String,
+    /// Person or role that inserted the change, as `user:NAME`, `token:NAME` or `role:NAME`; `None`: a program
+    /// beside a file, which has no name.
+    pub inserted_by: Option<String>,
     /// Time at which the daemon first saw the change, RFC 3339, where the inserting program's clock was
     /// ahead.
     pub dated_at: Option<String>,
@@ -198,7 +201,7 @@ macro_rules! change_columns {
         concat!(
             "SELECT id, key, kind, ",
             body_columns!(),
-            ", priority, state, reason, detail, created_at, dated_at, settled_at, \
+            ", priority, state, reason, detail, created_at, inserted_by, dated_at, settled_at, \
              base_quantity, base_own_delta, base_ms, position, revision, exchange_id, \
                  written, mine, theirs, released_ms, \
              (SELECT json_array(c.quantity, c.base_quantity, c.base_own_delta) FROM count_resolution c \

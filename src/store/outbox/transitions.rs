@@ -60,21 +60,29 @@ macro_rules! transition {
 }
 
 impl WriteTransaction {
-    /// Inserts a change; returns false if its key is known already, and then nothing happens.
+    /// Inserts a change, with the person who inserts it; returns false if its key is known already, and then
+    /// nothing happens.
     ///
     /// # Errors
     /// [`StoreError::KeyTaken`] if the key belongs to another change.
     pub async fn outbox_insert(&mut self, key: &str, kind: &str, body: &str, priority: i64) -> Result<bool> {
         let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES ($1, $2, $3, $4)";
-        match self.execute_counting(sql, (key, kind, body, priority), "insert a change").await {
+        let is_new = match self.execute_counting(sql, (key, kind, body, priority), "insert a change").await {
             Err(StoreError::Sql { source, .. }) if is_key_of_another(&source) => {
-                Err(StoreError::KeyTaken(key.to_owned()))
+                return Err(StoreError::KeyTaken(key.to_owned()));
             }
-            inserted => Ok(inserted? > 0),
+            inserted => inserted? > 0,
+        };
+        if let Some(decider) = self.decider.clone().filter(|_| is_new) {
+            let sql = "UPDATE outbox SET revision = revision + 1, inserted_by = $2 WHERE key = $1";
+            self.execute(sql, (key, &*decider), "name the person who inserts a change").await?;
         }
+        Ok(is_new)
     }
 
     /// Moves changes that are in `from` and returns their number. Changes in other states are skipped.
+    ///
+    /// The units that others took meanwhile are stored with the changes that took effect.
     pub async fn outbox_transition(
         &mut self,
         from: ChangeState,
@@ -82,7 +90,14 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<u64> {
         let values = (json_rows(moves), from.as_str(), at, at.to_rfc3339());
-        self.execute_counting(transition!(), values, "move changes").await
+        let moved = self.execute_counting(transition!(), values, "move changes").await?;
+        let took_effect =
+            |m: &&ChangeOutcome| m.to == ChangeState::Applied || m.reason == Some(Reason::Landed);
+        let applied: Vec<ChangeId> = moves.iter().filter(took_effect).map(|m| m.id).collect();
+        if !applied.is_empty() {
+            self.units_taken_store(&applied, at).await?;
+        }
+        Ok(moved)
     }
 
     /// Moves changes that are in `from` and returns the ids of those that were moved.

@@ -1,6 +1,6 @@
 //! Stored history of one stock level: its facts, changes, exchanges, checks, trips and events.
 //!
-//! Read-only; a few queries for each stock level. The command line makes the sentences.
+//! Read-only; a few queries for each stock level. The room `explain` makes the steps and their sentences.
 
 use crate::store::engine::lossy_text::{LossyText, body_columns};
 use crate::store::mirror::stock_levels::json_rows;
@@ -84,6 +84,8 @@ pub struct ExplainedChange {
     pub detail: Option<String>,
     /// Time of the insertion, RFC 3339.
     pub created_at: String,
+    /// Person or role that inserted the change.
+    pub inserted_by: Option<String>,
     /// Position of the journal at the insertion.
     pub position: Option<i64>,
     /// Base of a count.
@@ -119,6 +121,8 @@ pub struct ExplainedEvent {
     pub subject: LossyText,
     /// Result of the check, numbers of the trip, or detail of the event as JSON.
     pub detail: Option<String>,
+    /// Person who decided.
+    pub decided_by: Option<String>,
 }
 
 impl Store {
@@ -181,7 +185,7 @@ impl Store {
         let sql = concat!(
             "SELECT o.id, o.key, o.kind, ",
             body_columns!(),
-            ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, \
+            ", o.state, o.reason, o.detail, o.created_at, o.inserted_by, o.position, o.base_quantity, \
              o.base_own_delta, o.written, o.state_changed_ms, o.exchange_id, e.operation, e.sent_ms, \
                    e.ended, e.verdict \
              FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
@@ -195,10 +199,10 @@ impl Store {
         let sql = "WITH change AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
                                  WHERE o.id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))) \
                    SELECT l.exchange_id AS position, l.sent_ms AS at_ms, 'look' AS kind, w.key AS subject, \
-                          l.shown AS detail FROM change w JOIN in_doubt_check l ON l.change_id = w.id \
-                   UNION ALL SELECT NULL, t.at_ms, 'trip', w.key, t.what FROM change w \
+                          l.shown AS detail, NULL AS decided_by FROM change w JOIN in_doubt_check l ON l.change_id = w.id \
+                   UNION ALL SELECT NULL, t.at_ms, 'trip', w.key, t.what, NULL FROM change w \
                        JOIN brake_trip_change b ON b.change_id = w.id JOIN brake_trip t ON t.id = b.trip_id \
-                   UNION ALL SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM event e \
+                   UNION ALL SELECT e.position, e.at_ms, e.kind, e.subject, e.detail, e.decided_by FROM event e \
                        WHERE e.subject IN (SELECT key FROM change) \
                           OR (e.kind = 'brake.released' AND e.at_ms IN (SELECT released_ms FROM change)) \
                    ORDER BY at_ms, position NULLS FIRST";

@@ -6,7 +6,7 @@
 use crate::model::{CallEffect, Operation, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{JobHealthRow, MismatchRow, QuarantineRow, Result, Store};
+use crate::store::{JobHealthRow, MismatchRow, PauseRow, QuarantineRow, Result, Store};
 use sqlx_macros::FromRow;
 use std::time::Duration;
 
@@ -21,6 +21,10 @@ const PARKED_MAX_AGE: Duration = Duration::from_secs(50 * 60 * 60);
 pub struct HealthRows {
     /// Session that worked last; `None`: no daemon ever did.
     pub last_session: Option<LastSessionRow>,
+    /// Pauses in force.
+    pub pauses: Vec<PauseRow>,
+    /// End of the last pause of the pushes, if it is over.
+    pub pushes_resumed: Option<Timestamp>,
     /// State of each enabled job.
     pub jobs: Vec<JobHealthRow>,
     /// State of the job `backup`, if it is enabled.
@@ -287,6 +291,8 @@ impl Store {
         let parked_since = now.minus(PARKED_MAX_AGE);
         Ok(HealthRows {
             last_session: self.fetch_optional(LAST_SESSION, (), "read the last session").await?,
+            pauses: self.pause_list(now).await?,
+            pushes_resumed: self.pause_last_end(now).await?,
             jobs: self.fetch_all(JOBS, (now.0,), "read the health of the jobs").await?,
             backup: self.fetch_optional(BACKUP, (), "read when the last copy was made").await?,
             unpruned: self.fetch_optional(UNPRUNED, (), "read the last run of prune").await?,

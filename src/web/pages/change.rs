@@ -112,7 +112,14 @@ fn timeline(detail: &ChangeDetail) -> Markup {
     let mut steps: Vec<(i64, i64, Markup)> = Vec::new();
     for row in &detail.decisions {
         let what = format!("{} {}", row.kind, parse_json(row.detail.as_deref()));
-        steps.push((row.position, row.at_ms, html! { strong { "decision " } (text(&what)) }));
+        steps.push((
+            row.position,
+            row.at_ms,
+            html! {
+                strong { "decision " } (text(&what))
+                @if let Some(by) = &row.decided_by { " by " (text(by)) }
+            },
+        ));
     }
     for row in &detail.transitions {
         let why: Vec<&str> = [&row.reason, &row.detail].into_iter().flatten().map(String::as_str).collect();
@@ -126,7 +133,8 @@ fn timeline(detail: &ChangeDetail) -> Markup {
     steps.sort_by_key(|(position, ..)| *position);
     html! {
         ol.timeline {
-            li { (written_time(Some(&detail.change.created_at))) " " strong { "inserted" } }
+            li { (written_time(Some(&detail.change.created_at))) " " strong { "inserted" }
+                @if let Some(by) = &detail.change.inserted_by { " by " (text(by)) } }
             @for (_, at, line) in steps { li { (time(Timestamp(at))) " " (line) } }
         }
     }

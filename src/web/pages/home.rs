@@ -3,12 +3,12 @@
 use crate::health::{Finding, FindingCode, FindingSeverity};
 use crate::model::{Timestamp, format_age};
 use crate::present::status::StatusReport;
-use crate::store::{CallInterval, ChangeRow, JobHealthRow};
+use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
 use crate::web::layout::{
-    PageResult, address, address_with, age, change_link, live_part, optional_text, respond, table, text,
-    written_time,
+    PageResult, address, address_with, age, change_link, live_part, optional_text, respond, sku_link, table,
+    text, written_time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -50,6 +50,7 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
             (live_part("figures", "In the mirror", &figures(&status)))
             (live_part("needs", "Needs a person", &needs(&needing, now)))
             (live_part("changes", "Changes by state", &states(&status)))
+            (live_part("risk", "Units at risk", &units_at_risk(&status.units_at_risk)))
             (live_part("ages", "Age of the data", &ages(&status.health.rows.jobs, &limits)))
             (live_part("calls", "Calls of the last hour", &call_chart(&calls, MINUTES, MINUTE_MS, status.call_budget.limit, now)))
         }
@@ -98,7 +99,7 @@ fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
             Some(entry) => (address("/stock", entry), "See the first entry"),
             None => return None,
         },
-        Code::DatabaseReplaced | Code::NoDaemon => return None,
+        Code::DatabaseReplaced | Code::NoDaemon | Code::Paused | Code::DiskLow => return None,
     })
 }
 
@@ -154,6 +155,24 @@ fn states(status: &StatusReport) -> Markup {
                           dd { a href=(address_with("/outbox", &[("state", state)])) { (count) } } }
                 }
             }
+        }
+    }
+}
+
+/// Units that others took within a day while changes of ours waited.
+fn units_at_risk(risk: &UnitsAtRisk) -> Markup {
+    html! {
+        @if risk.stock_levels.is_empty() {
+            p.empty { "Within 24 hours others took no unit while a change waited." }
+        } @else {
+            p { strong { (risk.units) } " units of " (risk.affected)
+                " stock levels were taken by others within 24 hours, between our read and our write." }
+            (table("Stock levels of which most was taken", &["SKU", "Warehouse", "Units", "Last seen"], &html! {
+                @for level in &risk.stock_levels {
+                    tr { th scope="row" { (sku_link(&level.sku)) } td.number { (level.warehouse_id) }
+                         td.number { (level.units) } td { (written_time(Some(&level.seen_at))) } }
+                }
+            }))
         }
     }
 }

@@ -92,13 +92,14 @@ fn change_table(rows: &[RunChange]) -> Markup {
 fn event_table(rows: &[JournalEvent]) -> Markup {
     table(
         "Events during the run",
-        &["Position", "Time", "Event", "Subject", "Detail"],
+        &["Position", "Time", "Event", "Subject", "By", "Detail"],
         &html! {
             @for row in rows {
                 tr { th scope="row" { (exchange_link(row.position)) }
                      td { (time(Timestamp(row.at_ms))) }
                      td { (text(&row.kind)) }
                      td { (text(&row.subject)) }
+                     td { (optional_text(row.decided_by.as_deref())) }
                      td { (optional_text(row.detail.as_deref())) } }
             }
         },

@@ -1,21 +1,21 @@
 //! `/stock/SKU`: a SKU's stock levels, each with its quantity over time, its history, and the forms to change it.
 
+use crate::daemon::preview_push;
+use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepAuthor, StepKind, StockLevelExplanation};
 use crate::model::{Sku, Timestamp};
 use crate::present::ViewError;
-use crate::present::explain::{SkuExplanation, StockLevelExplanation, current_state_text};
 use crate::present::queue::without_nulls;
-use crate::store::ExplainedChange;
 use crate::web::WebState;
 use crate::web::chart::{ChartMark, legend, steps};
 use crate::web::decisions::{answer_form, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address, address_with, change_link, exchange_link, live_part,
-    optional_text, respond, table, text, time, written_time,
+    PageResult, action_button, action_form, address, address_with, change_link, live_part, optional_text,
+    respond, table, text, time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Number of steps shown of each stock level.
@@ -26,30 +26,30 @@ pub(super) async fn show_sku(
     request: PageRequest,
     Path(name): Path<String>,
 ) -> PageResult {
-    let explained =
-        SkuExplanation::load(&web.config, &*web.clock, &web.store, &name, None, STEPS_SHOWN).await;
-    let explained = match explained {
-        Err(ViewError::Unknown(why)) if is_tracked(&web, &name).await? => {
+    let subject = match ExplainedSku::find(&web.store, &name, None).await {
+        Err(ExplainError::NothingKnown(why)) if is_tracked(&web, &name).await? => {
             let body = || html! { p.empty { (text(&why)) } (untrack_form(&request, &name)) };
-            return Ok(respond(
-                &request,
-                &name,
-                || json!({"sku": name, "remark": why, "stock_levels": []}),
-                body,
-            ));
+            let data = || json!({"sku": name, "remark": why, "stock_levels": []});
+            return Ok(respond(&request, &name, data, body));
         }
-        explained => explained?,
+        subject => subject?,
     };
+    let plan = preview_push(&web.config, &web.store, &*web.clock).await?;
+    let levels = subject.explain(&web.store, &plan, STEPS_SHOWN).await?;
     let now = web.now();
     let body = || {
         html! {
-            @if let Some(remark) = &explained.subject.remark { p.banner.note { (text(remark)) } }
-            p { a href=(address_with("/journal", &[("sku", &explained.subject.sku)])) { "The exchanges of this SKU" } }
-            @for level in &explained.levels { (level_part(&request, &explained.subject.sku, level, now)) }
-            (untrack_form(&request, &explained.subject.sku))
+            @if let Some(remark) = &subject.remark { p.banner.note { (text(remark)) } }
+            p { a href=(address_with("/journal", &[("sku", &subject.sku)])) { "The exchanges of this SKU" } }
+            @for level in &levels { (level_part(&request, &subject.sku, level, now)) }
+            (untrack_form(&request, &subject.sku))
         }
     };
-    Ok(respond(&request, &explained.subject.sku, || explained.to_json(), body))
+    let data = || {
+        let levels: Vec<Value> = levels.iter().map(StockLevelExplanation::to_json).collect();
+        json!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels})
+    };
+    Ok(respond(&request, &subject.sku, data, body))
 }
 
 async fn is_tracked(web: &WebState, name: &str) -> Result<bool, ViewError> {
@@ -64,10 +64,10 @@ fn level_part(request: &PageRequest, sku: &str, explained: &StockLevelExplanatio
     let heading = format!("{name} ({})", level.warehouse_id);
     html! {
         (live_part(&id, &heading, &html! {
-            p.quantity { (text(&current_state_text(level))) }
+            p.quantity { (text(&explained.current_state_text())) }
             (quantity_chart(explained, &heading, now))
             @for next in &explained.next_steps { p { "Next: " (text(next)) } }
-            (changes_table(&explained.history.changes))
+            (changes_table(&explained.steps))
             h3 { "History" }
             (timeline(explained))
         }))
@@ -75,29 +75,25 @@ fn level_part(request: &PageRequest, sku: &str, explained: &StockLevelExplanatio
     }
 }
 
+/// The known quantities over time, with a mark for each change of the quantity and each count or movement.
 fn quantity_chart(explained: &StockLevelExplanation, heading: &str, now: Timestamp) -> Markup {
-    let facts = &explained.history.facts;
-    let points: Vec<(Timestamp, i64)> =
-        facts.iter().filter_map(|fact| Some((Timestamp(fact.since_ms?), fact.quantity))).collect();
-    let mut marks = Vec::new();
-    for (before, fact) in facts.iter().zip(facts.iter().skip(1)) {
-        let Some(at) = fact.since_ms.map(Timestamp) else { continue };
-        let own = fact.own_delta - before.own_delta;
-        let others = fact.quantity - before.quantity - own;
-        let mut mark = |class, title| marks.push(ChartMark { at, value: fact.quantity, class, title });
-        if own != 0 {
-            mark("mark-ours", format!("our writes {own:+}"));
-        }
-        if others != 0 {
-            mark("mark-others", format!("others {others:+}"));
-        }
-    }
-    for change in &explained.history.changes {
-        let (Some(at), Some(written)) = (Timestamp::parse(&change.created_at), change.written) else {
-            continue;
+    let (mut points, mut marks) = (Vec::new(), Vec::new());
+    for step in &explained.steps {
+        let Some(value) = step.after else { continue };
+        let class = match step.kind {
+            StepKind::Fact => {
+                points.push((step.at, value));
+                if step.others.is_some_and(|others| others != 0) { "mark-others" } else { "mark-ours" }
+            }
+            StepKind::Change => "mark-change",
+            StepKind::Push => "mark-ours",
+            StepKind::Agreed | StepKind::Look | StepKind::Trip | StepKind::Event | StepKind::Moved => {
+                continue;
+            }
         };
-        let title = format!("{} {}: {written} written", change.content.kind, change.key);
-        marks.push(ChartMark { at, value: written, class: "mark-change", title });
+        if step.kind != StepKind::Fact || step.before.is_some() {
+            marks.push(ChartMark { at: step.at, value, class, title: step.to_string() });
+        }
     }
     let last = points.last().map_or_else(String::new, |(_, quantity)| format!(", now {quantity}"));
     let label = format!("Quantity over time in {heading}: {} known values{last}", points.len());
@@ -109,25 +105,25 @@ fn quantity_chart(explained: &StockLevelExplanation, heading: &str, now: Timesta
     }
 }
 
-fn changes_table(changes: &[ExplainedChange]) -> Markup {
-    let row = |change: &ExplainedChange| {
-        html! {
-            tr {
-                th scope="row" { (change_link(&change.key)) }
-                td { (text(&change.content.kind)) }
-                td { (change.state.replace('_', " ")) }
-                td { (optional_text(change.detail.as_deref().or(change.reason.as_deref()))) }
-                td { (written_time(Some(&change.created_at))) }
-                td { @if let Some(exchange) = change.exchange_id { (exchange_link(exchange)) } }
-            }
-        }
-    };
+/// The changes of the steps, newest first.
+fn changes_table(steps: &[ExplainStep]) -> Markup {
+    let inserted = steps.iter().rev().filter(|step| step.kind == StepKind::Change);
+    let changes: Vec<_> =
+        inserted.flat_map(|step| step.changes.iter().map(move |change| (step, change))).collect();
     html! {
         @if !changes.is_empty() {
             h3 { "Changes" }
-            (table("Changes of this stock level, newest first",
-                   &["Change", "Kind", "State", "Detail", "Inserted", "Exchange"],
-                   &html! { @for change in changes.iter().rev() { (row(change)) } }))
+            (table("Changes of this stock level, newest first", &["Change", "State", "Detail", "By", "Inserted"], &html! {
+                @for (step, change) in changes {
+                    tr {
+                        th scope="row" { (change_link(&change.key)) }
+                        td { (optional_text(change.state.as_deref().map(|state| state.replace('_', " ")).as_deref())) }
+                        td { (optional_text(change.detail.as_deref().or(change.reason.as_deref()))) }
+                        td { (optional_text(step.by.as_ref().map(StepAuthor::as_str))) }
+                        td { (time(step.at)) }
+                    }
+                }
+            }))
         }
     }
 }
@@ -137,12 +133,13 @@ fn timeline(explained: &StockLevelExplanation) -> Markup {
         @if explained.earlier_steps > 0 { p { (explained.earlier_steps) " earlier steps are not shown." } }
         ol.timeline {
             @for step in explained.steps.iter().rev() {
-                li class={ "step-" (step.code) } {
-                    (time(Timestamp(step.at_ms))) " "
+                li {
+                    (time(step.at)) " "
                     @if let Some(position) = step.position.filter(|position| *position > 0) {
                         a.position href={ "/journal/" (position) } { "#" (position) } " "
                     }
-                    (text(&step.text))
+                    (text(&step.to_string()))
+                    @if let Some(by) = &step.by { " " span.none { "by " (text(by.as_str())) } }
                 }
             }
         }
@@ -218,7 +215,7 @@ pub(super) async fn act_on_sku(
     answer_form(&request, &to, result)
 }
 
-fn count_body(request: &PageRequest, sku: &str) -> Result<serde_json::Value, String> {
+fn count_body(request: &PageRequest, sku: &str) -> Result<Value, String> {
     let form = &request.form;
     let (warehouse, quantity) = (form.required_number("warehouse")?, form.required_number("quantity")?);
     let counted_at = form.given("counted_at");
@@ -228,7 +225,7 @@ fn count_body(request: &PageRequest, sku: &str) -> Result<serde_json::Value, Str
     })))
 }
 
-fn adjust_body(request: &PageRequest, sku: &str) -> Result<serde_json::Value, String> {
+fn adjust_body(request: &PageRequest, sku: &str) -> Result<Value, String> {
     let (warehouse, delta) =
         (request.form.required_number("warehouse")?, request.form.required_number("delta")?);
     Ok(json!({"sku": sku, "warehouse_id": warehouse, "delta": delta}))

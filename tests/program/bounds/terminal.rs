@@ -184,6 +184,8 @@ async fn no_command_lets_text_of_others_act_on_the_terminal() {
         vec!["explain", EVIL],
         vec!["sku", "add", EVIL],
         vec!["quantity", "set", EVIL, "1", "2"],
+        vec!["quantity", "set", &sku, "1", "2"],
+        vec!["quantity", "set", &sku, EVIL, "2"],
         vec!["order", "show", "1"],
         vec!["product", "create", EVIL],
         vec!["quantity", "import", EVIL],

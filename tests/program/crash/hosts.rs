@@ -209,7 +209,8 @@ async fn a_person_says_that_the_database_was_restored() {
     let (state, reason, detail) = pushed(&world, &clock, "").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "restored"), "{detail}");
     assert!(detail.contains("tallyd restored"), "{detail}");
-    let events = "SELECT count(*) FROM event WHERE kind = 'database.declared_restored'";
+    let events = "SELECT count(*) FROM event WHERE kind = 'database.declared_restored' \
+                  AND decided_by LIKE 'user:%'";
     assert_eq!(world.number(events).await, 1);
     assert_eq!(world.number("SELECT count(*) FROM backup_marker").await, 0, "said once, held once");
 }

@@ -1,14 +1,18 @@
-//! Repeated `kill -9` of the real program, or of its PostgreSQL, while another process inserts changes.
+//! Repeated `kill -9` of the real program, or of its PostgreSQL, while another process inserts changes. On two hosts also
+//! pauses, orderly stops and cuts of the way to the server.
 //!
 //! Every change is applied, every quantity is exact, and no person has to act.
 
 use super::rig;
+use crate::postgres::hosts;
 use crate::support::cluster::Cluster;
 use crate::support::outsider::{Outsider, quoted};
+use crate::support::proxy::{CommitFate, Proxy};
 use crate::support::{UPDATE, World, replayed};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 use tallyd::store::DatabaseLocation;
 use tokio::time::{Instant, sleep};
@@ -215,4 +219,131 @@ async fn a_long_storm_of_server_crashes_loses_and_doubles_nothing() {
 #[ignore = "takes more than a minute"]
 async fn a_server_that_is_away_for_a_minute_loses_and_doubles_nothing() {
     server_storm(Duration::from_secs(5), Duration::from_secs(60)).await;
+}
+
+/// Host of a daemon, which is started again whenever it ends, and its way to the server.
+struct StormHost {
+    config: PathBuf,
+    way: Proxy,
+    running: Mutex<Option<Running>>,
+}
+
+impl StormHost {
+    async fn new(world: &World, name: &str) -> Self {
+        let way = Proxy::start(&world.location, || CommitFate::Passes).await;
+        let url = |location: &DatabaseLocation| location.server().unwrap().url().to_owned();
+        let toml = rig::toml(world, "").replace("[database]\n", "[database]\ntakeover_after = \"5s\"\n");
+        let toml = toml.replace(&url(&world.location), &url(&way.location));
+        let config = hosts::write_config(world, name, &toml);
+        Self { config, way, running: Mutex::new(None) }
+    }
+
+    /// Starts the program some seconds after each of its ends, as systemd does; returns the number of starts.
+    async fn keep_running(&self, seed: u64, until: Instant) -> u32 {
+        let (mut dice, mut starts) = (Dice(seed), 0);
+        while Instant::now() < until {
+            *self.running.lock().unwrap() = Some(Running::start(&self.config));
+            starts += 1;
+            while Instant::now() < until && self.runs() {
+                sleep(Duration::from_millis(20)).await;
+            }
+            sleep(Duration::from_millis(dice.throw(7_000))).await;
+        }
+        starts
+    }
+
+    fn runs(&self) -> bool {
+        self.running.lock().unwrap().as_mut().is_some_and(|running| running.0.try_wait().unwrap().is_none())
+    }
+
+    fn signal(&self, signal: &str) {
+        if self.runs()
+            && let Some(running) = &*self.running.lock().unwrap()
+        {
+            let id = running.0.id().to_string();
+            assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+        }
+    }
+
+    /// Mends the way, wakes the program and stops it in good order.
+    async fn calm_down(&self) {
+        self.way.set_cut(false);
+        self.signal("-CONT");
+        self.signal("-TERM");
+        let stopping = Instant::now();
+        while self.runs() && stopping.elapsed() < CALM {
+            sleep(Duration::from_millis(20)).await;
+        }
+        // One that stood by, and was fenced meanwhile, ends too.
+        assert!(!self.runs(), "the program ends");
+    }
+}
+
+/// Disturbs two hosts and their server every 1 to 10 s; returns what happened how often.
+async fn disturb(cluster: &Cluster, hosts: &[StormHost; 2], until: Instant) -> BTreeMap<&'static str, u32> {
+    let (mut dice, mut counts) = (Dice(18), BTreeMap::new());
+    while Instant::now() < until {
+        sleep(Duration::from_millis(1_000 + dice.throw(9_000))).await;
+        let host = &hosts[usize::try_from(dice.throw(2)).unwrap()];
+        let lasts = Duration::from_millis(500 + dice.throw(12_000));
+        let event =
+            ["kill", "stop", "pause", "cut", "crash of the server"][usize::try_from(dice.throw(5)).unwrap()];
+        match event {
+            "kill" => host.signal("-KILL"),
+            "stop" => host.signal("-TERM"),
+            "pause" => {
+                host.signal("-STOP");
+                sleep(lasts).await;
+                host.signal("-CONT");
+            }
+            "cut" => {
+                host.way.set_cut(true);
+                sleep(lasts).await;
+                host.way.set_cut(false);
+            }
+            _ => tokio::task::block_in_place(|| {
+                cluster.crash();
+                cluster.start_server();
+            }),
+        }
+        *counts.entry(event).or_default() += 1;
+    }
+    counts
+}
+
+async fn host_storm(lasts: Duration) {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    let trouble = async |_: &Path, until| {
+        hosts::separate_boots(&world).await;
+        let sites = [StormHost::new(&world, "one").await, StormHost::new(&world, "other").await];
+        let (counts, one, other) = tokio::join!(
+            disturb(&cluster, &sites, until),
+            sites[0].keep_running(3, until),
+            sites[1].keep_running(4, until)
+        );
+        for site in &sites {
+            site.calm_down().await;
+        }
+        (counts, one + other)
+    };
+    let (expected, config, (counts, starts)) = weather(&world, lasts, trouble).await;
+    let leads = world.number("SELECT count(*) FROM leadership").await;
+    judge(&world, &expected, &config, &format!("{counts:?}, {starts} starts, {leads} leads")).await;
+    let late = "SELECT count(*) FROM exchange e WHERE EXISTS ( \
+                    SELECT 1 FROM exchange f WHERE f.session_id > e.session_id AND f.id < e.id)";
+    assert_eq!(world.number(late).await, 0, "calls recorded by a replaced leader");
+    replayed::assert_replayed(&world.location).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_over_two_hosts_loses_and_doubles_nothing() {
+    host_storm(Duration::from_secs(30)).await;
+}
+
+/// Ignored by default: `cargo test --test program -- --ignored long_storm_over_two --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes more than ten minutes"]
+async fn a_long_storm_over_two_hosts_loses_and_doubles_nothing() {
+    host_storm(Duration::from_secs(600)).await;
 }

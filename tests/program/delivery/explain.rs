@@ -1,6 +1,6 @@
 //! The history of a quantity as `tallyd explain` prints it, beside a running daemon.
 
-use super::support::{A_MOMENT, Dock, UPDATE};
+use super::support::{A_MOMENT, BALANCES, Dock, UPDATE, operator};
 use crate::support::outsider::quoted;
 use serde_json::{Value, json};
 use std::process::{Command, Output};
@@ -90,6 +90,40 @@ async fn a_quantity_tells_its_sales_counts_merges_and_doubts_in_order() {
             "next: `next` is sent by the next push, after a fresh read",
         ],
     );
+    let all = told(&dock, &[&sku, &warehouse.to_string(), "--json"]).await;
+    let all: Value = serde_json::from_str(&all).unwrap();
+    let steps = all["stock_levels"][0]["steps"].as_array().unwrap();
+    for step in steps {
+        assert!(text.contains(step["text"].as_str().unwrap()), "{step} of\n{text}");
+    }
+    fields_of_the_steps(&dock, steps);
+}
+
+/// Asserts the fields of the steps of that history.
+fn fields_of_the_steps(dock: &Dock, steps: &[Value]) {
+    // (kind, part of the sentence) → before, after, ours, others, author, keys, operation
+    let program = if dock.location().server().is_some() { "role:tallyd" } else { "program" };
+    let expected = [
+        ("fact", "50 -> 48", json!([50, 48, null, -2, "others", [], BALANCES])),
+        ("fact", "48 -> 45", json!([48, 45, -3, null, "tallyd", [], UPDATE])),
+        ("change", "`count` inserted", json!([50, 47, null, null, program, ["count"], null])),
+        ("change", "`more` inserted", json!([null, null, 5, null, program, ["more"], null])),
+        ("push", "sends 45", json!([48, 45, null, null, "tallyd", ["count"], UPDATE])),
+        ("push", "sends 35", json!([45, 35, null, null, "tallyd", ["full", "more"], UPDATE])),
+        ("look", "a check of `lost`", json!([null, 31, null, null, "tallyd", ["lost"], null])),
+        ("event", "settled", json!([null, null, null, null, "tallyd", ["lost"], null])),
+        ("moved", "is held", json!([null, null, null, null, null, ["too many"], null])),
+    ];
+    for (kind, part, fields) in expected {
+        let is_it = |step: &&Value| step["what"] == kind && step["text"].as_str().unwrap().contains(part);
+        let step = steps.iter().find(is_it).unwrap_or_else(|| panic!("{kind} {part}: {steps:?}"));
+        let keys: Vec<&Value> = step["changes"].as_array().unwrap().iter().map(|row| &row["key"]).collect();
+        let [before, after, ours, others, by] =
+            ["before", "after", "ours", "others", "by"].map(|name| &step[name]);
+        let found = json!([before, after, ours, others, by, keys, step["call"]["operation"]]);
+        assert_eq!(found, fields, "{kind} {part}: {step}");
+        assert_eq!(step["call"]["exchange"].is_i64(), ["fact", "push", "look"].contains(&kind), "{step}");
+    }
 }
 
 #[tokio::test]
@@ -102,9 +136,7 @@ async fn a_conflict_and_a_brake_are_told_with_their_numbers_and_their_release() 
     dock.push().await;
     dock.change("jump", "quantity.adjust", adjust(&sku, warehouse, 9)).await;
     dock.push().await;
-    let mut write = dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();
-    write.brake_release(&[], dock.daemon().context().now()).await.unwrap();
-    write.commit().await.unwrap();
+    dock.done(&["outbox", "release", "--all"]).await;
     dock.push().await;
     dock.change("count", "quantity.set", set(&sku, warehouse, quantity + 7)).await;
     dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
@@ -116,7 +148,7 @@ async fn a_conflict_and_a_brake_are_told_with_their_numbers_and_their_release() 
             &format!("already showed {quantity}, so no call was made: `read` adjust +0"),
             "change `jump` inserted: adjust +9; now applied",
             "a brake held `jump`: ",
-            "an operator released the changes that the brake held",
+            &format!("an operator released the changes that the brake held; by {}", operator()),
             &format!("sends {}: `jump` adjust +9 on {quantity}", quantity + 9),
             "others changed it by -1 since exchange",
             "change `count` is held (conflict)",

@@ -10,8 +10,10 @@
 )]
 
 mod absent;
+mod at_risk;
 mod closed;
 mod creates;
+mod deciders;
 mod doubts;
 mod examples;
 mod explain;
@@ -22,6 +24,7 @@ mod kits;
 mod lost_updates;
 mod meanwhile;
 mod numbers;
+mod pause;
 mod people;
 mod plan;
 mod rules;

@@ -370,7 +370,7 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
     lost_and_sold_from(&dock, "lost", &sku, warehouse).await;
     dock.settle().await;
     let all: Value = serde_json::from_str(&dock.done(&["outbox", "show", "lost", "--json"]).await).unwrap();
-    let names = "base_quantity body candidates created_at decisions detail evidence exchange_id exchanges id key \
+    let names = "base_quantity body candidates created_at decisions detail evidence exchange_id exchanges id inserted_by key \
                  kind mine moves priority reason settled_at state theirs what_to_do written";
     assert_eq!(fields(&all).join(" "), names);
     assert_eq!(fields(&all["moves"][0]), ["at", "detail", "exchange_id", "position", "reason", "state"]);
@@ -388,7 +388,7 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
     let states: Vec<&str> =
         all["moves"].as_array().unwrap().iter().map(|step| step["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["sending", "in_doubt", "held", "pending"]);
-    assert_eq!(fields(&all["decisions"][0]), ["at", "detail", "kind", "position"]);
+    assert_eq!(fields(&all["decisions"][0]), ["at", "by", "detail", "kind", "position"]);
     assert_eq!(all["decisions"][0]["detail"]["said"], "not landed");
     let text = dock.done(&["outbox", "show", "lost"]).await;
     for words in

@@ -231,7 +231,8 @@ impl Dock {
         let config = self.dir.path().join("tallyd.toml");
         std::fs::write(&config, self.toml()).unwrap();
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_tallyd"));
-        let output = command.arg("--config").arg(&config).args(args).output().await.unwrap();
+        let command = command.arg("--config").arg(&config).args(args).env("SUDO_USER", "anna");
+        let output = command.output().await.unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.code().unwrap(), String::from_utf8(said).unwrap())
     }
@@ -450,6 +451,16 @@ impl Dock {
         assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
         serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
+}
+
+/// Returns the operator as the journal names them: behind `sudo` where the tests run as root, else the account.
+pub fn operator() -> String {
+    let id = |option| {
+        let output = std::process::Command::new("id").arg(option).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let name = if id("-u") == "0" { "anna".to_owned() } else { id("-un") };
+    format!("user:{name}")
 }
 
 pub fn whole(value: &Value) -> i64 {

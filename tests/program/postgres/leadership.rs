@@ -1,140 +1,11 @@
 //! Two hosts with one schema: one daemon leads, the other stands by and takes over.
-//!
-//! A host is a program with a folder of its own for its lock.
 
-use super::server::text;
+use super::hosts::{Host, adjust, begin, configure, run, write_config};
 use crate::support::cluster::Cluster;
-use crate::support::{UPDATE, World, replayed};
-use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use crate::support::{UPDATE, replayed};
+use serde_json::json;
 use tallyd::store::{DatabaseLock, Store, StoreError};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
-use tokio::sync::watch;
-use tokio::time::{Duration, Instant, timeout};
-
-/// Longest wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Host with a daemon that runs.
-pub(super) struct Host {
-    pub(super) config: PathBuf,
-    pub(super) child: Child,
-    /// Lines of its log so far.
-    log: watch::Receiver<Vec<Value>>,
-}
-
-fn command(config: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
-    command.arg("--config").arg(config).args(arguments).env_remove("TALLYD_TEST_ENGINE");
-    command.kill_on_drop(true);
-    command
-}
-
-/// Runs a command and returns its exit code and what it wrote.
-async fn run(config: &Path, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = timeout(PATIENCE, command(config, arguments).output()).await;
-    let output = output.unwrap_or_else(|_| panic!("{arguments:?} does not end")).unwrap();
-    (output.status.code(), text(&output.stdout) + &text(&output.stderr))
-}
-
-/// Writes the configuration of a host of its own and returns its path.
-fn configure(world: &World, name: &str) -> PathBuf {
-    write_config(
-        world,
-        name,
-        &world.toml("").replace("[database]\n", "[database]\ntakeover_after = \"5s\"\n"),
-    )
-}
-
-/// Writes a configuration of a world for a host of its own and returns its path.
-pub(super) fn write_config(world: &World, name: &str, config: &str) -> PathBuf {
-    let folder = world.path.with_file_name(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    let (path, own) = (world.path.to_str().unwrap(), folder.join("tallyd.db"));
-    let config = config.replace(path, own.to_str().unwrap());
-    let file = folder.join("tallyd.toml");
-    std::fs::write(&file, format!("{config}[log]\nformat = \"json\"\n")).unwrap();
-    file
-}
-
-impl Host {
-    /// Starts the daemon of a host.
-    fn start(world: &World, name: &str) -> Self {
-        Self::start_with(configure(world, name))
-    }
-
-    /// Starts the daemon of a configuration.
-    pub(super) fn start_with(config: PathBuf) -> Self {
-        let mut child =
-            command(&config, &["run"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (lines, log) = watch::channel(Vec::new());
-        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        tokio::spawn(read_lines(out, lines.clone()));
-        tokio::spawn(read_lines(err, lines));
-        Self { config, child, log }
-    }
-
-    /// Waits for a log line with this event, and returns it.
-    pub(super) async fn until(&mut self, event: &str) -> Value {
-        let found = |lines: &Vec<Value>| lines.iter().any(|line| line["event"] == event);
-        // Both a time-out and the end of the log lead to the panic.
-        let _ = timeout(PATIENCE, self.log.wait_for(found)).await;
-        let lines = self.log.borrow();
-        let line = lines.iter().find(|line| line["event"] == event);
-        line.unwrap_or_else(|| panic!("{event} is not logged: {lines:#?}")).clone()
-    }
-
-    pub(super) fn has_logged(&self, event: &str) -> bool {
-        self.log.borrow().iter().any(|line| line["event"] == event)
-    }
-
-    pub(super) async fn signal(&self, signal: &str) {
-        let id = self.child.id().unwrap().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().await.unwrap().success());
-    }
-
-    /// Waits for the end of the daemon and returns its exit code.
-    pub(super) async fn ended(&mut self) -> Option<i32> {
-        timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap().code()
-    }
-
-    async fn json(&self, arguments: &[&str]) -> Value {
-        let output = command(&self.config, arguments).arg("--json").output().await.unwrap();
-        let shown = text(&output.stdout);
-        serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{shown}{}", text(&output.stderr)))
-    }
-}
-
-async fn read_lines(from: impl tokio::io::AsyncRead + Unpin, to: watch::Sender<Vec<Value>>) {
-    let mut lines = BufReader::new(from).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
-        to.send_modify(|lines| lines.push(line));
-    }
-}
-
-/// Returns a world with tracked SKUs on a server, and a stock level with room.
-async fn begin(cluster: &Cluster) -> (World, (String, i64, i64)) {
-    let world = World::on_server(cluster, "north").await;
-    fill(&world).await;
-    let level = world.shop().await.into_iter().find(|level| level.2 >= 50).unwrap();
-    (world, level)
-}
-
-/// Tracks all SKUs of a world and reads them.
-pub(super) async fn fill(world: &World) {
-    world.track_all().await;
-    assert!(world.once().await.is_good());
-}
-
-/// Queues an adjustment by 1 and waits until it is applied.
-async fn adjust(world: &World, level: &(String, i64, i64), key: &str) {
-    let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": 1}).to_string();
-    world.change(key, "quantity.adjust", &body).await;
-    world.until("the change is applied", async |world| world.fate(key).await.0 == "applied").await;
-}
+use tokio::time::{Duration, Instant};
 
 #[tokio::test]
 async fn a_standby_leads_as_soon_as_the_leader_stops_in_good_order() {
@@ -147,11 +18,20 @@ async fn a_standby_leads_as_soon_as_the_leader_stops_in_good_order() {
     adjust(&world, &level, "first").await;
     assert!(!other.has_logged("lead.taken"));
     let status = other.json(&["status"]).await;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
     assert_eq!(status["leader"]["lives"], true, "{status}");
-    assert_eq!(status["standbys"].as_array().unwrap().len(), 1, "{status}");
+    assert_eq!((&status["leader"]["host"], &status["standbys"]), (&json!(host), &json!([host])), "{status}");
+    let since = status["leader"]["since"].as_str().unwrap();
+    let (_, shown) = run(&other.config, &["status"]).await;
+    let line = format!("leader  {host} since {since}; standing by: {host}");
+    assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+    // The arithmetic of docs/postgresql.md, *Several accounts*. The connections of a command that ended may linger.
+    let connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^(tallyd|standby)'";
+    world.until("there are those of two daemons", async |world| world.number(connections).await <= 6).await;
     one.signal("-TERM").await;
     assert_eq!(one.ended().await, Some(0));
     let released = Instant::now();
+    one.until("lead.released").await;
     other.until("lead.taken").await;
     assert!(released.elapsed() < Duration::from_millis(500), "{:?}", released.elapsed());
     other.until("daemon.ready").await;
@@ -180,6 +60,8 @@ async fn a_standby_takes_over_from_a_killed_leader_and_a_killed_leader_from_itse
     again.signal("-KILL").await;
     again.ended().await;
     let died = Instant::now();
+    let silent = other.until("lead.silent").await;
+    assert!(silent["silent_ms"].as_i64().unwrap() < 5_000 && silent["leader"].is_string(), "{silent}");
     other.until("lead.taken").await;
     assert!(died.elapsed() < Duration::from_secs(5 + 3), "{:?}", died.elapsed());
     other.until("daemon.ready").await;
@@ -280,6 +162,67 @@ async fn a_server_that_went_back_ends_the_leader_and_holds_what_may_have_been_se
     again.until("database.restored").await;
     assert_eq!(world.fate("sent").await.0, "held");
     assert_eq!(world.shop_level(&level.0, level.1).await, level.2 + 1);
+}
+
+#[tokio::test]
+async fn a_standby_knows_by_what_it_saw_that_the_server_went_back_and_holds_what_may_have_been_sent() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (world, level) = begin(&cluster).await;
+    let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": 1}).to_string();
+    world.change("sent", "quantity.adjust", &body).await;
+    cluster.crash();
+    cluster.copy_data("data", "replica with lag");
+    cluster.start_server();
+    let mut one = Host::start(&world, "one");
+    one.until("daemon.ready").await;
+    let mut other = Host::start(&world, "other");
+    other.until("lead.standby").await;
+    world.until("the change is applied", async |world| world.fate("sent").await.0 == "applied").await;
+    let applied = world.number("SELECT position FROM journal_sequence").await;
+    let noted = other.config.with_file_name("tallyd.db.position");
+    let seen = || -> Option<i64> { std::fs::read_to_string(&noted).ok()?.split(' ').next()?.parse().ok() };
+    world.until("the standby saw it", async |_| seen().is_some_and(|position| position >= applied)).await;
+    one.signal("-KILL").await;
+    one.ended().await;
+    cluster.crash();
+    cluster.copy_data("replica with lag", "data");
+    cluster.start_server();
+    other.until("daemon.ready").await;
+    other.until("database.restored").await;
+    assert_eq!(world.fate("sent").await.0, "held");
+    assert_eq!(world.shop_level(&level.0, level.1).await, level.2 + 1);
+}
+
+#[tokio::test]
+async fn both_hosts_write_metrics_of_who_leads() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (world, _) = begin(&cluster).await;
+    let file = |name: &str| world.path.with_file_name(format!("{name}.prom"));
+    let host = |name: &str| {
+        let metrics = format!("[metrics]\ntextfile = {:?}\n", file(name));
+        Host::start_with(write_config(&world, name, &world.toml(&metrics)))
+    };
+    let mut leader = host("leader");
+    leader.until("daemon.ready").await;
+    let mut next = host("next");
+    next.until("lead.standby").await;
+    let mut third = host("third");
+    third.until("lead.standby").await;
+    let has = |name: &str, sample: &str| {
+        std::fs::read_to_string(file(name)).is_ok_and(|page| page.lines().any(|line| line == sample))
+    };
+    for sample in ["tallyd_leading 0", "tallyd_leader_silent_milliseconds 0", "tallyd_standbys 0"] {
+        let is_expected = !sample.contains("standbys");
+        world.until("the standby writes its own", async |_| has("next", sample) == is_expected).await;
+    }
+    leader.signal("-TERM").await;
+    assert_eq!(leader.ended().await, Some(0));
+    let (leads, stands_by) =
+        if next.until_first("lead.taken", &mut third).await { ("next", "third") } else { ("third", "next") };
+    for sample in ["tallyd_leading 1", "tallyd_standbys 1", "tallyd_takeover_milliseconds 0"] {
+        world.until(sample, async |_| has(leads, sample)).await;
+    }
+    assert!(has(stands_by, "tallyd_leading 0"));
 }
 
 #[tokio::test]

@@ -5,17 +5,23 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
+pub(super) mod hosts;
 mod leadership;
+mod memory;
 mod move_database;
 mod password;
+mod pauses;
 mod pooler;
 mod programs;
+mod queue;
 mod refusals;
 pub(super) mod rights;
 mod server;
 mod statements;
 mod takeover;
 mod tls;
+mod upgrade;
+mod vanish;
 
 use super::support::cluster::Cluster;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};

@@ -12,7 +12,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tallyd::model::Timestamp;
+use std::sync::LazyLock;
+use tallyd::model::{Decider, Timestamp};
 use tallyd::sandbox::SandboxOptions;
 use tallyd::store::{DatabaseLocation, DatabaseLock, MoveReport, Result, Store, StoreError, move_database};
 use tokio::sync::Notify;
@@ -20,8 +21,10 @@ use tokio::time::{Duration, Instant};
 
 const AT: Timestamp = Timestamp(1_900_000_000_000);
 
+static MOVER: LazyLock<Decider> = LazyLock::new(|| Decider::User("anna".into()));
+
 async fn moved(from: &DatabaseLocation, to: &DatabaseLocation) -> Result<MoveReport> {
-    move_database(from, to, AT, |_, _| ()).await
+    move_database(from, to, (AT, &MOVER), |_, _| ()).await
 }
 
 /// Rows of the tables that are empty in the fixtures; a table of facts among them would not replay.
@@ -39,6 +42,7 @@ const MORE_ROWS: &str = "
     INSERT INTO brake_trip_change VALUES (1, 1);
     INSERT INTO mismatch VALUES (1, 2, 3, 4, NULL, 5);
     INSERT INTO adoption VALUES (1, 4711);
+    INSERT INTO units_taken VALUES (1, 2, 3, 4, 5);
     INSERT INTO count_resolution VALUES (1, NULL, NULL, NULL)";
 
 /// Unpacks a database of tests/fixtures and starts a daemon of this version on it once. A change in doubt is
@@ -101,7 +105,8 @@ async fn every_row_moves_to_a_server_and_back() {
         let mut after = dump(back.path()).await;
         // Each move appends its event.
         let events = after.remove("event").unwrap();
-        let moves = events.iter().filter(|event| event.contains("'database.moved'")).count();
+        let is_move = |event: &&String| event.contains("'database.moved'") && event.contains("'user:anna'");
+        let moves = events.iter().filter(is_move).count();
         assert_eq!((moves, events.len()), (2, before.remove("event").unwrap().len() + 2));
         assert_ne!(before.remove("journal_sequence"), after.remove("journal_sequence"));
         for (table, rows) in &before {
@@ -262,7 +267,9 @@ async fn a_move_that_ends_anywhere_leaves_one_leader_at_most_and_is_repeated() {
         tokio::select! {
             biased;
             () = stop.notified() => {}
-            done = move_database(&from, &to, AT, progress) => panic!("it ended before its interruption: {done:?}"),
+            done = move_database(&from, &to, (AT, &MOVER), progress) => {
+                panic!("it ended before its interruption: {done:?}")
+            }
         }
         if stop_at == usize::MAX {
             // The commit of the mark was under way.
@@ -295,7 +302,7 @@ async fn a_target_that_fails_after_the_mark_is_filled_by_a_repetition() {
             );
         }
     };
-    let error = move_database(&file, &server, AT, lost).await.unwrap_err().to_string();
+    let error = move_database(&file, &server, (AT, &MOVER), lost).await.unwrap_err().to_string();
     assert!(error.contains("is marked as moved already"), "{error}");
     assert!(!leads(&file).await && !leads(&server).await);
     assert!(!moved(&file, &server).await.unwrap().tables.is_empty());
@@ -307,7 +314,7 @@ async fn a_target_that_fails_after_the_mark_is_filled_by_a_repetition() {
             std::fs::write(back.path(), "another program's").unwrap();
         }
     };
-    let error = move_database(&server, &back, AT, taken).await.unwrap_err().to_string();
+    let error = move_database(&server, &back, (AT, &MOVER), taken).await.unwrap_err().to_string();
     assert!(error.contains("is marked as moved already"), "{error}");
     assert_eq!(std::fs::read_to_string(back.path()).unwrap(), "another program's");
     std::fs::remove_file(back.path()).unwrap();

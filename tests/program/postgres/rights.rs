@@ -103,6 +103,8 @@ async fn a_program_reads_inserts_and_tracks_with_the_printed_grants() {
     let fates: Vec<(String, i64)> =
         program.rows("SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state").await;
     assert_eq!(fates, [("pending".into(), 2), ("rejected".into(), 1)]);
+    let deciders: Vec<(String,)> = program.rows("SELECT DISTINCT inserted_by FROM outbox").await;
+    assert_eq!(deciders, [(format!("role:{PROGRAM}"),)]);
     world.once().await;
     for key in ["count", "adjust"] {
         assert_eq!(world.fate(key).await.0, "applied", "{key}");
@@ -127,6 +129,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("a change", "TRUNCATE outbox"),
     ("an id", "INSERT INTO outbox (id, key, kind, body) VALUES (7, 'n', 'zzz', '{}')"),
     ("a state", "INSERT INTO outbox (key, kind, body, state) VALUES ('n', 'zzz', '{}', 'held')"),
+    ("a name", "INSERT INTO outbox (key, kind, body, inserted_by) VALUES ('n', 'zzz', '{}', 'role:keeper')"),
     ("a base", "INSERT INTO outbox (key, kind, body, base_quantity) VALUES ('n', 'zzz', '{}', 1)"),
     (
         "a body",

@@ -43,9 +43,13 @@ async fn old_bodies_go_and_the_snapshot_and_what_follows_still_make_the_mirror()
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 0, "and nothing is written for it");
     shop.later(15 * DAY);
     day(&shop, 1).await;
+    let now = shop.context().now().0;
+    let [old, young] = [26, 24].map(|hours| format!("(1, 1, {hours}, {}, 2)", now - hours * 3_600_000));
+    shop.sql(&format!("INSERT INTO units_taken VALUES {old}, {young}")).await;
     let writes = "SELECT count(*) FROM exchange WHERE operation LIKE '%updateQuantityOnHand'";
     let before = shop.number(writes).await;
     let pruned = prune(&shop, KEPT).await;
+    assert_eq!(shop.number("SELECT position FROM units_taken WHERE product = 1").await, 24);
     assert!(pruned.deleted.bodies > 0 && !pruned.is_by_size, "{pruned:?}");
     assert_eq!(pruned.deleted.exchanges, 0, "exchanges stay until the last snapshot but one is behind them");
     assert_replayed(&shop.database).await;

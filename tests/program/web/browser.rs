@@ -1,7 +1,7 @@
 //! The page in a real browser, with scripts and without, the daemon and the sandbox running.
 
-use super::Visit;
 use super::webdriver::{Browser, pictures};
+use super::{Visit, disagree, zero_everything};
 use crate::support::{Working, World};
 use std::path::PathBuf;
 use std::process::Command;
@@ -70,15 +70,9 @@ async fn a_sale_appears_without_a_reload() {
 async fn a_conflict_is_resolved_by_clicks_with_and_without_scripts() {
     for has_scripts in [true, false] {
         let Some(desk) = Desk::open(has_scripts, "[quantities]\npolicy = \"ask\"\n").await else { return };
-        let (sku, warehouse, quantity) = desk.level().await;
-        let body = format!(
-            "{{\"sku\":\"{sku}\",\"warehouse_id\":{warehouse},\"quantity\":15,\"seen\":{}}}",
-            quantity + 3
-        );
-        desk.world.change("count 1", "quantity.set", &body).await;
-        desk.world
-            .until("the conflict is held", async |world| world.fate("count 1").await.1 == "conflict")
-            .await;
+        let level = desk.level().await;
+        disagree(&desk.world, "count 1", &level).await;
+        let (sku, warehouse, _) = level;
         desk.go("/").await;
         desk.browser.click("#needs a[href='/outbox/count%201']").await;
         desk.browser.click("button[value=mine]").await;
@@ -94,17 +88,8 @@ async fn a_conflict_is_resolved_by_clicks_with_and_without_scripts() {
 async fn what_a_brake_holds_is_released_in_bulk_with_and_without_scripts() {
     for has_scripts in [true, false] {
         let Some(desk) = Desk::open(has_scripts, "").await else { return };
-        let levels: Vec<_> =
-            desk.world.shop().await.into_iter().filter(|(_, _, quantity)| *quantity > 0).collect();
-        let row = |(number, (sku, warehouse, _)): (usize, &(String, i64, i64))| {
-            format!(
-                "('zero {number}', 'quantity.set', '{{\"sku\":\"{sku}\",\"warehouse_id\":{warehouse},\"quantity\":0}}')"
-            )
-        };
-        let rows: Vec<String> = levels.iter().enumerate().map(row).collect();
-        desk.world.sql(&format!("INSERT INTO outbox (key, kind, body) VALUES {}", rows.join(", "))).await;
+        let all = zero_everything(&desk.world).await;
         let held = "SELECT count(*) FROM outbox WHERE state = 'held' AND reason = 'brake'";
-        let all = i64::try_from(levels.len()).unwrap();
         desk.world.until("the brake holds them", async |world| world.number(held).await == all).await;
         desk.go("/outbox?state=held").await;
         if has_scripts {
@@ -128,13 +113,9 @@ async fn what_a_brake_holds_is_released_in_bulk_with_and_without_scripts() {
 
 /// Returns every page of a world that has something of everything.
 async fn addresses(desk: &Desk) -> Vec<(&'static str, String)> {
-    let (sku, warehouse, quantity) = desk.level().await;
-    let body = format!(
-        "{{\"sku\":\"{sku}\",\"warehouse_id\":{warehouse},\"quantity\":15,\"seen\":{}}}",
-        quantity + 3
-    );
-    desk.world.change("count", "quantity.set", &body).await;
-    desk.world.until("the conflict is held", async |world| world.fate("count").await.1 == "conflict").await;
+    let level = desk.level().await;
+    disagree(&desk.world, "count", &level).await;
+    let (sku, warehouse, _) = level;
     desk.world.change("bad", "no.such.kind", "{\"note\": \"<img src=x onerror=alert(1)> \u{202e}\"}").await;
     desk.world.until("it is rejected", async |world| world.fate("bad").await.0 == "rejected").await;
     desk.world.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();

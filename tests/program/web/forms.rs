@@ -1,6 +1,6 @@
 //! Decisions and changes by forms alone, as a browser without scripts sends them, up to their effect.
 
-use super::{Visit, encoded};
+use super::{Visit, disagree, encoded, zero_everything};
 use crate::support::World;
 use tallyd::sandbox::SandboxOptions;
 
@@ -54,12 +54,9 @@ async fn a_conflict_is_resolved_by_form_in_each_way() {
     for (action, number) in [("mine", None), ("theirs", None), ("number", Some("9"))] {
         let (sku, warehouse, quantity) = level(&world).await;
         let key = format!("count/{action}");
-        let body = format!(
-            "{{\"sku\":\"{sku}\",\"warehouse_id\":{warehouse},\"quantity\":15,\"seen\":{}}}",
-            quantity + 3
-        );
-        world.change(&key, "quantity.set", &body).await;
-        world.until("the conflict is held", async |world| world.fate(&key).await.1 == "conflict").await;
+        let level = (sku, warehouse, quantity);
+        disagree(&world, &key, &level).await;
+        let (sku, warehouse, quantity) = level;
         let page = format!("/outbox/count%2F{action}");
         let shown = visit.get(&page).await.body;
         for part in ["<h3>Mine</h3>", "<h3>Theirs</h3>", "Use mine", "Use theirs", "Use this quantity"] {
@@ -76,6 +73,8 @@ async fn a_conflict_is_resolved_by_form_in_each_way() {
         let state = if action == "theirs" { "rejected" } else { "applied" };
         world.until("the decision is carried out", async |world| world.fate(&key).await.0 == state).await;
         assert_eq!(world.shop_level(&sku, warehouse).await, expected, "{action}");
+        let decided = visit.json(&page).await["decisions"][0]["by"].clone();
+        assert_eq!(decided, "token:tallyd.db-web-token", "the journal names the token");
         let again = visit.act(&page, &[("action", "mine")]).await;
         assert!(again.contains("not resolved"), "{again}");
     }
@@ -85,20 +84,9 @@ async fn a_conflict_is_resolved_by_form_in_each_way() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_brake_holds_is_released_cancelled_and_kept_in_bulk() {
     let world = world_with("").await;
-    let levels: Vec<_> = world.shop().await.into_iter().filter(|(_, _, quantity)| *quantity > 0).collect();
-    let mut sql = String::from("INSERT INTO outbox (key, kind, body) VALUES ");
-    let rows: Vec<String> = levels
-        .iter()
-        .enumerate()
-        .map(|(number, (sku, warehouse, _))| {
-            format!("('zero {number}', 'quantity.set', '{{\"sku\":\"{sku}\",\"warehouse_id\":{warehouse},\"quantity\":0}}')")
-        })
-        .collect();
-    sql.push_str(&rows.join(", "));
-    world.sql(&sql).await;
+    let all = zero_everything(&world).await;
     let daemon = world.work().await;
     let held = "SELECT count(*) FROM outbox WHERE state = 'held' AND reason = 'brake'";
-    let all = i64::try_from(levels.len()).unwrap();
     world.until("the brake holds them", async |world| world.number(held).await == all).await;
     let visit = Visit::start(&world).await;
     let page = visit.get("/outbox?state=held").await.body;

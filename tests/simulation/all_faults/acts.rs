@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 impl Trial {
     pub async fn happen(&mut self, act: Act) {
-        let is_host_asleep = self.world.clock.is_suspended();
+        let is_host_asleep = self.world.is_down();
         match act {
             Act::Sale => {
                 let level = self.any_level();
@@ -35,8 +35,15 @@ impl Trial {
             Act::WrongKey(is_wrong) => self.key(is_wrong),
             Act::Lag(lag_ms) => self.lag(lag_ms),
             Act::Weather(writes, reads) => self.weather(|weather| weather.storm = Act::storm(writes, reads)),
-            Act::Suspend if !is_host_asleep => self.world.clock.suspend(),
-            Act::Resume if is_host_asleep => self.world.clock.resume(),
+            Act::Suspend if !is_host_asleep => self.world.suspend(),
+            Act::Resume => self.world.resume(),
+            Act::Strike(step, ending) => self.world.strike(step, ending).await,
+            Act::Join => self.world.join().await,
+            Act::Leave => self.world.leave().await,
+            Act::Apart(one, other) => {
+                self.world.set_calendar_of(0, one);
+                self.world.set_calendar_of(1, other);
+            }
             Act::Calm => self.calm(),
             Act::Odd(..)
             | Act::Poison
@@ -49,8 +56,8 @@ impl Trial {
             | Act::Gone
             | Act::Kit
             | Act::KitTurns => self.happen_strangely(act).await,
-            // All other acts happen on the host, or beside it.
-            _ if is_host_asleep => {}
+            // All other acts happen on the host, or beside it. A server takes changes without a leader.
+            _ if is_host_asleep && (self.world.hosts() == 1 || act.needs_leader()) => {}
             Act::Order => self.order().await,
             Act::Parcel => self.later_parcel().await,
             Act::Moved => self.moved().await,
@@ -66,7 +73,7 @@ impl Trial {
             Act::Calendar(ahead_ms) => self.world.set_calendar(ahead_ms),
             Act::Judge => self.judge().await,
             Act::Pair | Act::Word | Act::Lock(_) => self.happen_beside(act).await,
-            Act::Suspend | Act::Resume => {}
+            Act::Suspend => {}
         }
     }
 

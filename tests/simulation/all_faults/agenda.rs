@@ -7,6 +7,7 @@
 use super::super::random::Random;
 use super::super::rewrite::Oddity;
 use super::super::storm::Storm;
+use super::super::world::{Ending, Step};
 
 /// Begin of every world: Saturday, 28 March 2026, 20:00 UTC.
 ///
@@ -100,6 +101,12 @@ pub enum Act {
     Resume,
     /// Offset of the host's calendar from the true time, ms.
     Calendar(i64),
+    /// Of two hosts, the daemon that leads is struck; the other host's daemon stands by, or no longer.
+    Strike(Step, Ending),
+    Join,
+    Leave,
+    /// Offsets of the calendars of two hosts, ms.
+    Apart(i64, i64),
     /// All faults end.
     Calm,
     /// Everything is judged.
@@ -107,6 +114,20 @@ pub enum Act {
 }
 
 impl Act {
+    /// Returns true if a daemon that leads must work for the act.
+    pub fn needs_leader(self) -> bool {
+        matches!(
+            self,
+            Act::Kill
+                | Act::Reconfigure
+                | Act::Judge
+                | Act::Calendar(_)
+                | Act::Pair
+                | Act::Word
+                | Act::Lock(_)
+        )
+    }
+
     pub fn storm(writes: i64, reads: i64) -> Storm {
         Storm { writes, reads }
     }

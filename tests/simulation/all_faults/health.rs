@@ -42,10 +42,15 @@ impl Trial {
         }
     }
 
+    /// Measures waits from a time on.
+    pub fn steady_since(&mut self, at_ms: i64) {
+        self.waiting.steady_ms = self.waiting.steady_ms.max(at_ms);
+    }
+
     /// Examines the waiting changes, and asks for health if one waits too long.
     pub async fn judge_health(&mut self) {
         let now = self.world.clock.now_ms();
-        if now < self.waiting.looked_ms + EVERY_MS || self.world.clock.is_suspended() {
+        if now < self.waiting.looked_ms + EVERY_MS || self.world.is_down() {
             return;
         }
         self.waiting.looked_ms = now;

@@ -27,6 +27,10 @@ const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
         ORDER BY m.revision DESC LIMIT 1 OFFSET 1) = 'undecided' THEN written END \
     FROM outbox WHERE key IN";
 
+/// Calls of a session that began after a call of a later session.
+const CALLS_OF_REPLACED: &str = "SELECT count(*) FROM exchange e WHERE e.id > \
+    (SELECT min(f.id) FROM exchange f WHERE f.session_id > e.session_id)";
+
 impl Trial {
     /// Judges the stock levels that have no change on its way.
     pub async fn judge_levels(&mut self) {
@@ -62,6 +66,20 @@ impl Trial {
         let wished = i64::try_from(self.world.changes()).unwrap();
         if kept != wished {
             self.broken(format!("{wished} changes were inserted, {kept} are there"));
+        }
+    }
+
+    /// Asserts, after another host took over, that no change was lost and that the journal is whole.
+    pub async fn judge_takeover(&mut self) {
+        let takeovers = self.world.takeovers;
+        if std::mem::replace(&mut self.takeovers_judged, takeovers) == takeovers || self.world.is_down() {
+            return;
+        }
+        self.world.rest().await;
+        self.judge_lost().await;
+        let late = self.world.number(CALLS_OF_REPLACED).await;
+        if late > 0 {
+            self.broken(format!("{late} calls were recorded by a leader after it was replaced"));
         }
     }
 
@@ -273,6 +291,9 @@ impl Act {
             Act::Sick(_) | Act::Lapse(_) => "times of sickness",
             Act::CloseOrder | Act::ReopenOrder | Act::CancelOrder => "fates of orders",
             Act::Gone | Act::Kit | Act::KitTurns => "fates of products",
+            Act::Strike(..) => "strikes at the leader",
+            Act::Join | Act::Leave => "comings and goings of standbys",
+            Act::Apart(..) => "days with calendars apart",
             Act::Pair => "pairs at once",
             Act::Word | Act::Lock(_) => "words and locks",
         }

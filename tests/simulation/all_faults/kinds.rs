@@ -2,6 +2,7 @@
 //! `TALLYD_WEATHER=-people`. `TALLYD_WEATHER=none` is a week without any fault.
 
 use super::super::rewrite::Oddity;
+use super::super::world::Ending;
 use super::agenda::Act;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +42,16 @@ pub enum Kind {
     People,
     /// Other programs that lock the database.
     Lock,
+    /// Strikes at the daemon that leads, of two hosts, and calendars that differ.
+    Pause,
+    Death,
+    Cut,
+    Stop,
+    Apart,
 }
 
 impl Kind {
-    const ALL: [(&'static str, Kind); 20] = [
+    const ALL: [(&'static str, Kind); 25] = [
         ("storm", Kind::Storm),
         ("key", Kind::Key),
         ("lag", Kind::Lag),
@@ -65,6 +72,11 @@ impl Kind {
         ("gone", Kind::Gone),
         ("people", Kind::People),
         ("lock", Kind::Lock),
+        ("pause", Kind::Pause),
+        ("death", Kind::Death),
+        ("cut", Kind::Cut),
+        ("stop", Kind::Stop),
+        ("apart", Kind::Apart),
     ];
 
     /// Returns the kind that an act belongs to; trade and the calm belong to none.
@@ -94,6 +106,11 @@ impl Kind {
             Act::Gone => Kind::Gone,
             Act::Pair | Act::Word => Kind::People,
             Act::Lock(_) => Kind::Lock,
+            Act::Strike(_, Ending::Pause(..)) => Kind::Pause,
+            Act::Strike(_, Ending::Death(_)) => Kind::Death,
+            Act::Strike(_, Ending::Cut(_)) => Kind::Cut,
+            Act::Strike(_, Ending::Stop(_)) => Kind::Stop,
+            Act::Apart(..) => Kind::Apart,
             _ => return None,
         })
     }
@@ -118,6 +135,11 @@ impl Kinds {
         let is_on =
             |name: &str| (on.is_empty() || on.contains(&name)) && !off.iter().any(|off| &off[1..] == name);
         Self(Kind::ALL.iter().filter(|(name, _)| is_on(name)).map(|(_, kind)| *kind).collect())
+    }
+
+    /// Returns the kinds of a world without any fault.
+    pub fn none() -> Self {
+        Self(Vec::new())
     }
 
     pub fn has(&self, kind: Kind) -> bool {

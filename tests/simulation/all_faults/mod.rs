@@ -19,14 +19,17 @@ mod person;
 mod shipping;
 mod shows;
 mod strange;
+mod strikes;
 mod trial;
+mod two_hosts;
 mod waits;
 
-use self::trial::{Outcome, trial};
+use self::trial::{Hosts, Outcome, trial};
 use super::cluster::{self, Cluster};
 use super::rest::runtime;
 use super::seed;
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,16 +47,16 @@ fn number(name: &str, otherwise: i64) -> i64 {
 
 /// Runs one seed in a runtime of its own.
 fn live(seed: u64, days: i64) -> Outcome {
-    live_at(seed, days, cluster::new_location)
+    live_at(seed, days, Hosts::One, cluster::new_location)
 }
 
-fn live_at(seed: u64, days: i64, location: impl FnOnce(&Path) -> DatabaseLocation) -> Outcome {
-    runtime().block_on(trial(seed, days, location))
+fn live_at(seed: u64, days: i64, hosts: Hosts, location: impl FnOnce(&Path) -> DatabaseLocation) -> Outcome {
+    runtime().block_on(trial(seed, days, hosts, location))
 }
 
 /// Runs one seed; a panic counts as a violation.
-fn survive(seed: u64, days: i64) -> Outcome {
-    std::panic::catch_unwind(|| live(seed, days)).unwrap_or_else(|panic| {
+fn survive(live: impl Fn() -> Outcome) -> Outcome {
+    std::panic::catch_unwind(AssertUnwindSafe(live)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().cloned();
         let said = said.or(panic.downcast_ref::<&str>().map(|said| (*said).to_owned()));
         let why = said.unwrap_or_else(|| "it fell over".into());
@@ -63,6 +66,11 @@ fn survive(seed: u64, days: i64) -> Outcome {
 
 #[test]
 fn all_faults_break_no_promise() {
+    run_seeds(live);
+}
+
+/// Runs the seeds of the environment, a thread for each core, and fails if one breaks a promise.
+fn run_seeds(live: impl Fn(u64, i64) -> Outcome + Sync) {
     let (seeds, days) = (u64::try_from(number("TALLYD_SEEDS", 1)).unwrap(), number("TALLYD_DAYS", 1));
     let (begin, next, outcomes) = (Instant::now(), AtomicU64::new(0), Mutex::new(BTreeMap::new()));
     let threads = thread::available_parallelism().map_or(1, usize::from).min(usize::try_from(seeds).unwrap());
@@ -75,7 +83,7 @@ fn all_faults_break_no_promise() {
                         return;
                     }
                     let seed = seed() + number;
-                    let outcome = survive(seed, days);
+                    let outcome = survive(|| live(seed, days));
                     for violation in &outcome.violations {
                         println!("VIOLATION seed {seed}: {violation}");
                     }
@@ -116,8 +124,8 @@ fn the_same_seed_writes_the_same_journal_on_both_engines() {
     let Some(cluster) = Cluster::start() else { return };
     let (seeds, days) = (u64::try_from(number("TALLYD_SEEDS", 1)).unwrap(), number("TALLYD_DAYS", 1));
     for seed in (0..seeds).map(|n| seed() + n) {
-        let file = live_at(seed, days, |file| file.into());
-        let server = live_at(seed, days, |file| cluster.location(&format!("seed_{seed}"), file));
+        let file = live_at(seed, days, Hosts::One, |file| file.into());
+        let server = live_at(seed, days, Hosts::One, |file| cluster.location(&format!("seed_{seed}"), file));
         assert_eq!(file.violations, Vec::<String>::new(), "seed {seed}");
         assert_eq!(file.journal.differs(&server.journal), None, "seed {seed}");
         assert_eq!(server.violations, Vec::<String>::new(), "seed {seed}");

@@ -15,6 +15,7 @@ use super::journal::Journal;
 use super::kinds::Kinds;
 use super::kits::KitSet;
 use super::shipping::Order;
+use super::strikes;
 use super::waits::Fair;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -79,8 +80,15 @@ const MOVES: &str = "SELECT CAST(count(*) + coalesce(sum(revision), 0) AS BIGINT
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub violations: Vec<String>,
-    pub figures: BTreeMap<&'static str, i64>,
+    pub figures: BTreeMap<String, i64>,
     pub journal: Journal,
+}
+
+/// Hosts of a world; two share a database on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosts {
+    One,
+    Two,
 }
 
 /// The configuration of one start.
@@ -121,18 +129,38 @@ pub struct Trial {
     moves_judged: i64,
     /// The last pruning before the last projection of the journal.
     pub folded: Option<i64>,
+    pub takeovers_judged: i64,
 }
 
-pub async fn trial(seed: u64, days: i64, location: impl FnOnce(&Path) -> DatabaseLocation) -> Outcome {
+pub async fn trial(
+    seed: u64,
+    days: i64,
+    hosts: Hosts,
+    location: impl FnOnce(&Path) -> DatabaseLocation,
+) -> Outcome {
     let mut random = Random::new(seed, "full");
     let kinds = Kinds::chosen();
     let mut agenda = agenda(days, &mut random);
+    if hosts == Hosts::Two {
+        strikes::add(BEGIN_MS, days, &mut Random::new(seed, "strikes"), &mut agenda);
+    }
     agenda.retain(|(_, act)| kinds.allow(*act));
-    let mut trial = Trial::open(seed, random, kinds, location).await;
-    let violations = trial.live(&agenda).await;
+    play(seed, &agenda, random, (kinds, hosts), location).await
+}
+
+/// Runs an agenda to its end.
+pub async fn play(
+    seed: u64,
+    agenda: &[(i64, Act)],
+    random: Random,
+    (kinds, hosts): (Kinds, Hosts),
+    location: impl FnOnce(&Path) -> DatabaseLocation,
+) -> Outcome {
+    let mut trial = Trial::open(seed, random, (kinds, hosts), location).await;
+    let violations = trial.live(agenda).await;
     let mut figures = trial.figures();
     let journal = Journal::read(&mut trial.world.outsider).await;
-    figures.insert("journal rows", i64::try_from(journal.rows()).unwrap());
+    figures.insert("journal rows".into(), i64::try_from(journal.rows()).unwrap());
     Outcome { violations, figures, journal }
 }
 
@@ -140,7 +168,7 @@ impl Trial {
     async fn open(
         seed: u64,
         random: Random,
-        kinds: Kinds,
+        (kinds, hosts): (Kinds, Hosts),
         location: impl FnOnce(&Path) -> DatabaseLocation,
     ) -> Self {
         let settings =
@@ -156,7 +184,7 @@ impl Trial {
         };
         let mut auditor = Auditor::default();
         auditor.quota.allow(settings.calls_per_minute, BEGIN_MS);
-        let world = World::open_before(plan, Some(auditor), location).await;
+        let world = World::open_before(plan, Some(auditor), hosts == Hosts::Two, location).await;
         let mut trial = Self {
             world,
             random,
@@ -179,6 +207,7 @@ impl Trial {
             runs_judged: 0,
             moves_judged: 0,
             folded: None,
+            takeovers_judged: 0,
         };
         trial.put_in_force(settings);
         for (level, units) in trial.world.stock().await {
@@ -227,6 +256,8 @@ impl Trial {
             }
             self.judge_shown().await;
         }
+        self.note_trouble();
+        self.judge_takeover().await;
         self.judge_waits().await;
         self.judge_health().await;
         let broken = self.auditor(|auditor| std::mem::take(&mut auditor.violations));
@@ -292,10 +323,10 @@ impl Trial {
         self.world.wire.odd(|odd| odd.calm());
         self.claims.cured(None, self.world.clock.now_ms());
         self.auditor(|auditor| auditor.is_wrong_key = false);
-        if self.world.clock.is_suspended() {
-            self.world.clock.resume();
+        self.world.calm_hosts();
+        for host in 0..self.world.hosts() {
+            self.world.set_calendar_of(host, 0);
         }
-        self.world.set_calendar(0);
     }
 
     /// Inserts a change of a stock level and tells the auditor; returns its key.
@@ -312,20 +343,24 @@ impl Trial {
         key
     }
 
-    fn figures(&self) -> BTreeMap<&'static str, i64> {
-        let mut figures = self.figures.clone();
+    fn figures(&self) -> BTreeMap<String, i64> {
+        let counted = self.figures.iter().map(|(name, figure)| ((*name).to_owned(), *figure));
+        let mut figures = counted.collect::<BTreeMap<_, _>>();
+        let mut insert = |name: &str, figure| figures.insert(name.to_owned(), figure);
         self.auditor(|auditor| {
-            figures.insert("calls", i64::try_from(auditor.quota.calls).unwrap());
-            figures.insert("stock level writes", i64::try_from(auditor.levels.writes).unwrap());
-            figures.insert("stock levels judged", i64::try_from(auditor.levels.judged).unwrap());
-            figures.insert("units too many, admitted", auditor.levels.admitted.0);
-            figures.insert("units too few, admitted", auditor.levels.admitted.1);
-            figures.insert("creates", i64::try_from(auditor.creates.len()).unwrap());
-            figures.insert("parcels", i64::try_from(auditor.parcels.len()).unwrap());
-            figures.insert("odd answers", auditor.twisted.values().sum());
-            figures.insert("calls failed for what they held, or all", auditor.failed);
+            insert("calls", i64::try_from(auditor.quota.calls).unwrap());
+            insert("stock level writes", i64::try_from(auditor.levels.writes).unwrap());
+            insert("stock levels judged", i64::try_from(auditor.levels.judged).unwrap());
+            insert("units too many, admitted", auditor.levels.admitted.0);
+            insert("units too few, admitted", auditor.levels.admitted.1);
+            insert("creates", i64::try_from(auditor.creates.len()).unwrap());
+            insert("parcels", i64::try_from(auditor.parcels.len()).unwrap());
+            insert("odd answers", auditor.twisted.values().sum());
+            insert("calls failed for what they held, or all", auditor.failed);
         });
-        figures.insert("changes", i64::try_from(self.world.changes()).unwrap());
+        insert("changes", i64::try_from(self.world.changes()).unwrap());
+        insert("takeovers", self.world.takeovers);
+        figures.extend(self.world.struck.iter().map(|(strike, times)| (strike.clone(), *times)));
         figures
     }
 }

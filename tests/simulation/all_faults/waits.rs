@@ -98,6 +98,14 @@ impl Trial {
         self.fair.since_ms = self.fair.since_ms.max(now + after);
     }
 
+    /// Counts a trouble of a host as general trouble, as long as it lasts, and a change of the leader too.
+    pub fn note_trouble(&mut self) {
+        let now = self.world.clock.now_ms();
+        let last = if self.world.hosts() > 1 && self.world.is_down() { now } else { self.world.troubled_ms };
+        self.fair.since_ms = self.fair.since_ms.max(last + LATE_MS);
+        self.steady_since(last);
+    }
+
     /// Judges the open changes, once a minute.
     pub async fn judge_waits(&mut self) {
         let now = self.world.clock.now_ms();

@@ -35,7 +35,7 @@ impl World {
 
     /// Begins the decisions that are due and returns true if there is one.
     pub(super) fn say_amid(&mut self, at_ms: i64) -> bool {
-        if self.clock.is_suspended() || self.daemon.is_none() {
+        if self.is_down() {
             return false;
         }
         let (due, later) = std::mem::take(&mut self.amid).into_iter().partition(|(when, _)| *when <= at_ms);

@@ -1,19 +1,21 @@
-//! The world's loop in place of the daemon's supervisor.
+//! A working daemon, with the world's loop in place of its supervisor.
 //!
 //! It determines the next due event, the actions after a run, the runs after downtime, and the recovery of a
 //! refused key. The supervisor itself uses the host's timers; its rules are implemented here a second time,
 //! in short. The real rules decide when a schedule is due.
 
-use super::World;
+use super::super::clock::SimClock;
+use super::Plan;
 use crate::timetable::Timetable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tallyd::daemon::{StartError, run_job};
+use tallyd::config::Config;
+use tallyd::daemon::{Daemon, StartError, run_job};
 use tallyd::exec::FinishedRun;
 use tallyd::journal::RunOutcome;
 use tallyd::model::{Clock, JobKind, RetryDelays, RunTrigger, Timestamp};
 use tallyd::settle;
-use tallyd::store::Durability;
+use tallyd::store::{Durability, Store, StoreError};
 use tokio::task::JoinHandle;
 
 /// Time between two runs of settle, and after a run that could not check.
@@ -22,22 +24,179 @@ const SETTLE_AGAIN_MS: i64 = 30_000;
 /// Least time between two pushes that wait for an entry.
 const AGAIN_APART_MS: i64 = 1_000;
 
+/// Times of the next runs.
+pub(super) type PlannedJobs = BTreeMap<JobKind, (i64, RunTrigger)>;
+
 /// A running job.
-pub(super) struct Slot {
-    pub(super) run: JoinHandle<FinishedRun>,
+struct Slot {
+    run: JoinHandle<Result<FinishedRun, StoreError>>,
     again: Option<RunTrigger>,
 }
 
 /// A refused key, with the probes that detect when it works again.
-pub(super) struct Refused {
+struct Refused {
     delays: RetryDelays,
     probe_at: Option<i64>,
-    pub(super) probing: Option<JoinHandle<Result<bool, StartError>>>,
+    probing: Option<JoinHandle<Result<bool, StartError>>>,
     /// Jobs that the refusal stopped.
     jobs: BTreeSet<JobKind>,
 }
 
-impl World {
+/// Event of a working daemon that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Job(JobKind),
+    Probe,
+    Tick,
+}
+
+/// A daemon that works, with its jobs and the times of their next runs.
+pub(super) struct Process {
+    pub(super) daemon: Daemon,
+    clock: SimClock,
+    polls: Vec<(JobKind, Duration)>,
+    slots: BTreeMap<JobKind, Slot>,
+    pub(super) due: PlannedJobs,
+    timetable: Option<Timetable>,
+    retries: BTreeMap<JobKind, RetryDelays>,
+    refused: Option<Refused>,
+    /// True if another host may take over, so that an error of the database may end the daemon.
+    is_replaceable: bool,
+    /// True after an error that ends the daemon.
+    has_failed: bool,
+    /// True if the daemon stops: nothing new starts.
+    is_stopping: bool,
+}
+
+impl Process {
+    pub(super) fn new(daemon: Daemon, clock: SimClock, plan: &Plan, is_replaceable: bool) -> Self {
+        Self {
+            daemon,
+            clock,
+            polls: plan.polls.clone(),
+            slots: BTreeMap::new(),
+            due: BTreeMap::new(),
+            timetable: None,
+            retries: BTreeMap::new(),
+            refused: None,
+            is_replaceable,
+            has_failed: false,
+            is_stopping: false,
+        }
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.daemon.context().store
+    }
+
+    /// Returns true if the daemon ends by itself: it leads no longer, or its database failed for good.
+    pub(super) fn must_end(&self) -> bool {
+        self.has_failed || self.daemon.has_lost_lead()
+    }
+
+    /// Returns a result of the daemon's own statements; `None` after an error that the supervisor logs, or that ends
+    /// the daemon.
+    ///
+    /// # Panics
+    /// If the daemon has its database for itself, or if the error shows a bug.
+    fn bear<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        assert!(self.is_replaceable, "{error}");
+        if !error.is_transient() {
+            assert!(error.is_fenced() || error.is_commit_unknown(), "{error}");
+            self.has_failed = true;
+        }
+        None
+    }
+
+    /// Begins a stop: nothing new starts, and the calls in flight complete.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
+        self.daemon.context().stop_jobs();
+        self.due.clear();
+        self.timetable = None;
+        if let Some(refused) = &mut self.refused {
+            refused.probe_at = None;
+        }
+    }
+
+    /// Ends the jobs whose calls were not answered in time for a stop.
+    pub(super) async fn end_drain(&mut self) {
+        if self.is_stopping {
+            self.abort_jobs().await;
+        }
+    }
+
+    /// Returns true if the daemon stopped all work.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.is_stopping && self.is_idle()
+    }
+
+    /// Ends all jobs as a kill would, and returns the planned polls.
+    pub(super) async fn abort(mut self) -> PlannedJobs {
+        self.abort_jobs().await;
+        self.due
+    }
+
+    async fn abort_jobs(&mut self) {
+        for (_, slot) in std::mem::take(&mut self.slots) {
+            slot.run.abort();
+            assert!(slot.run.await.err().is_none_or(|error| error.is_cancelled()), "a job has no bugs");
+        }
+        if let Some(probing) = self.refused.take().and_then(|refused| refused.probing) {
+            probing.abort();
+            drop(probing.await);
+        }
+    }
+
+    /// Returns true if no job runs and no probe is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_probing = self.refused.as_ref().is_some_and(|refused| refused.probing.is_some());
+        self.slots.is_empty() && !is_probing
+    }
+
+    /// Handles a run or a probe that ended; returns true if there was one.
+    pub(super) async fn handle_ended(&mut self, runs: &mut u64) -> bool {
+        let ended = self.slots.iter().find(|(_, slot)| slot.run.is_finished()).map(|(kind, _)| *kind);
+        let probing = self.refused.as_ref().and_then(|refused| refused.probing.as_ref());
+        match ended {
+            Some(kind) => {
+                *runs += 1;
+                self.ended(kind).await;
+            }
+            None if probing.is_some_and(JoinHandle::is_finished) => self.probed().await,
+            None => return false,
+        }
+        true
+    }
+
+    /// Returns the next event with its time; none while the host sleeps.
+    ///
+    /// No schedule is due without the server, because a prune would wait for it while the clock stands.
+    pub(super) fn next(&self, is_cut: bool) -> Option<(i64, Due)> {
+        if self.clock.is_suspended() || self.is_stopping {
+            return None;
+        }
+        let job = self.due.iter().map(|(kind, (at, _))| (*at, *kind)).min();
+        let job = job.map(|(at, kind)| (at, Due::Job(kind)));
+        let probe = self.refused.as_ref().and_then(|key| key.probe_at).map(|at| (at, Due::Probe));
+        let tick = self.next_tick().filter(|_| !is_cut).map(|at| (at, Due::Tick));
+        // The first of those that are due at the same time.
+        [job, probe, tick].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+
+    /// Carries out a due event.
+    pub(super) async fn carry_out(&mut self, due: Due) {
+        match due {
+            Due::Job(kind) => self.fire(kind),
+            Due::Probe => self.probe(),
+            Due::Tick => self.tick().await,
+        }
+    }
+
     /// Plans a run of a job at a time, unless an earlier one is planned.
     pub(super) fn plan_job(&mut self, kind: JobKind, at_ms: i64, trigger: RunTrigger) {
         let due = self.due.entry(kind).or_insert((at_ms, trigger));
@@ -47,15 +206,18 @@ impl World {
     }
 
     pub(super) fn start_job(&mut self, kind: JobKind, trigger: RunTrigger) {
+        if self.is_stopping {
+            return;
+        }
         if let Some(slot) = self.slots.get_mut(&kind) {
             slot.again = Some(trigger);
             if kind == JobKind::Push {
-                self.daemon().context().notify_changes();
+                self.daemon.context().notify_changes();
             }
             return;
         }
-        let context = self.daemon().context().clone();
-        let run = tokio::spawn(async move { run_job(&context, kind, trigger).await.unwrap() });
+        let context = self.daemon.context().clone();
+        let run = tokio::spawn(async move { run_job(&context, kind, trigger).await });
         self.slots.insert(kind, Slot { run, again: None });
     }
 
@@ -66,53 +228,19 @@ impl World {
     /// order of two answers would be random while a job runs beside them.
     async fn begin_jobs(&mut self, kinds: Vec<JobKind>, trigger: RunTrigger) {
         if kinds.contains(&JobKind::Prune) {
-            let finished = run_job(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
-            self.try_again(&finished);
+            let finished = run_job(self.daemon.context(), JobKind::Prune, trigger).await;
+            if let Some(finished) = self.bear(finished) {
+                self.try_again(&finished);
+            }
         }
         for kind in kinds.into_iter().filter(|kind| *kind != JobKind::Prune) {
             self.start_job(kind, trigger);
         }
     }
 
-    /// Carries out the next event; returns false if none is due by `until_ms`.
-    pub async fn step(&mut self, until_ms: i64) -> bool {
-        self.rest().await;
-        let sleeper = self.clock.next_ms();
-        let (job, tick, probe) = match self.clock.is_suspended() {
-            true => (None, None, None),
-            false => (self.next_job(), self.next_tick(), self.refused.as_ref().and_then(|key| key.probe_at)),
-        };
-        let at = [job.map(|(at, _)| at), tick, probe, sleeper].into_iter().flatten().min();
-        let Some(at) = at.filter(|at| *at <= until_ms) else { return false };
-        let has_decision = self.say_amid(at);
-        match job {
-            Some((due, kind)) if due <= at => {
-                self.clock.advance_to(at.max(self.clock.now_ms()));
-                self.fire(kind);
-            }
-            _ if probe.is_some_and(|due| due <= at) => {
-                self.clock.advance_to(at.max(self.clock.now_ms()));
-                self.probe();
-            }
-            _ if tick.is_some_and(|due| due <= at) => {
-                self.clock.advance_to(at.max(self.clock.now_ms()));
-                self.tick().await;
-            }
-            _ => self.clock.wake_next(),
-        }
-        if has_decision {
-            self.notice_decision();
-        }
-        true
-    }
-
     /// Returns true if the world itself writes before then: a schedule is due, or a refused key is probed.
     pub(super) fn writes_before(&self, until_ms: i64) -> bool {
         self.refused.is_some() || self.next_tick().is_some_and(|at| at <= until_ms)
-    }
-
-    fn next_job(&self) -> Option<(i64, JobKind)> {
-        self.due.iter().map(|(kind, (at, _))| (*at, *kind)).min()
     }
 
     /// Returns the world's time at which the next schedule is due.
@@ -122,7 +250,7 @@ impl World {
 
     fn fire(&mut self, kind: JobKind) {
         let Some((_, trigger)) = self.due.remove(&kind) else { return };
-        if let Some((_, period)) = self.plan.polls.iter().find(|(polled, _)| *polled == kind) {
+        if let Some((_, period)) = self.polls.iter().find(|(polled, _)| *polled == kind) {
             let next = self.clock.now_ms() + i64::try_from(period.as_millis()).unwrap();
             self.due.insert(kind, (next, RunTrigger::Schedule));
         }
@@ -139,24 +267,24 @@ impl World {
         self.begin_jobs(due.into_iter().map(|(kind, ..)| kind).collect(), RunTrigger::Schedule).await;
     }
 
-    async fn note_fired(&self, kind: JobKind, due: Timestamp, next: Option<Timestamp>) {
-        let mut write = self.store().begin_write(Durability::Normal).await.unwrap();
-        write.job_fired(kind, due, next).await.unwrap();
-        write.commit().await.unwrap();
+    async fn note_fired(&mut self, kind: JobKind, due: Timestamp, next: Option<Timestamp>) {
+        let store = self.store().clone();
+        let note = async {
+            let mut write = store.begin_write(Durability::Normal).await?;
+            write.job_fired(kind, due, next).await?;
+            write.commit().await
+        };
+        self.bear(note.await);
     }
 
     /// Arms the schedules and makes the runs after downtime, as the supervisor does at a start.
-    ///
-    /// It returns when these jobs rest, so that the caller's statements come after theirs.
-    pub(super) async fn arm(&mut self) {
-        if !self.plan.is_scheduled {
-            return;
-        }
+    pub(super) async fn arm(&mut self, config: &Config) {
         let now = self.clock.now();
-        let timetable = Timetable::new(self.config().jobs.enabled_schedules(), now);
+        let timetable = Timetable::new(config.jobs.enabled_schedules(), now);
         let mut last = BTreeMap::new();
         for kind in JobKind::ALL {
-            last.insert(*kind, self.store().job_last_fired(*kind).await.unwrap());
+            let fired = self.store().job_last_fired(*kind).await;
+            last.insert(*kind, self.bear(fired).flatten());
         }
         let missed = timetable.missed(now, |kind| last[&kind]);
         self.timetable = Some(timetable);
@@ -164,12 +292,12 @@ impl World {
             self.note_fired(*kind, *due, None).await;
         }
         self.begin_jobs(missed.into_iter().map(|(kind, _)| kind).collect(), RunTrigger::Missed).await;
-        self.rest().await;
     }
 
-    /// Sets the offset of the host's calendar from the world's time.
-    pub fn set_calendar(&mut self, ahead_ms: i64) {
-        // The daemon looks every few seconds: it knows the time until now.
+    /// Notes that the host's calendar changed, from the offset that it had until now.
+    ///
+    /// The daemon looks every few seconds: it has seen the time until now.
+    pub(super) fn set_calendar(&mut self, ahead_ms: i64) {
         for calendar in [self.clock.ahead_ms(), ahead_ms] {
             self.clock.set_calendar(calendar);
             let now = self.clock.now();
@@ -180,10 +308,14 @@ impl World {
     }
 
     /// Plans the actions after a run: the next run, settle, another attempt.
-    pub(super) async fn ended(&mut self, kind: JobKind) {
+    async fn ended(&mut self, kind: JobKind) {
         let slot = self.slots.remove(&kind).expect("it ran");
         let finished = slot.run.await.expect("a job has no bugs");
-        self.runs += 1;
+        let Some(finished) = self.bear(finished) else {
+            // The supervisor ends with any error of a run.
+            self.has_failed = true;
+            return;
+        };
         self.try_again(&finished);
         match (kind, finished.outcome) {
             (JobKind::Push | JobKind::Balances, _) => self.plan_settle(0).await,
@@ -204,7 +336,8 @@ impl World {
     }
 
     async fn plan_settle(&mut self, pause_ms: i64) {
-        if let Some(due) = settle::next_check_at(self.daemon().context()).await.unwrap() {
+        let due = settle::next_check_at(self.daemon.context()).await;
+        if let Some(due) = self.bear(due).flatten() {
             let wait = i64::try_from(due.duration_since(self.clock.now()).as_millis()).unwrap();
             self.plan_job(JobKind::Settle, self.clock.now_ms() + wait.max(pause_ms), RunTrigger::Outbox);
         }
@@ -238,25 +371,24 @@ impl World {
     }
 
     fn probe(&mut self) {
-        let probing = tokio::spawn(self.daemon().probe_key());
+        let probing = tokio::spawn(self.daemon.probe_key());
         if let Some(refused) = &mut self.refused {
             (refused.probe_at, refused.probing) = (None, Some(probing));
         }
     }
 
-    pub(super) fn is_probing(&self) -> bool {
-        self.refused.as_ref().is_some_and(|refused| refused.probing.is_some())
-    }
-
-    pub(super) fn is_probed(&self) -> bool {
-        let probing = self.refused.as_ref().and_then(|refused| refused.probing.as_ref());
-        probing.is_some_and(JoinHandle::is_finished)
-    }
-
-    pub(super) async fn probed(&mut self) {
+    async fn probed(&mut self) {
         let Some(refused) = &mut self.refused else { return };
         let Some(probing) = refused.probing.take() else { return };
-        if !probing.await.expect("a probe has no bugs").unwrap() {
+        let works = match probing.await.expect("a probe has no bugs") {
+            Ok(works) => works,
+            Err(StartError::Store(error)) => {
+                self.bear::<()>(Err(error));
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        if !works {
             refused.probe_at = refused.delays.next().map(|delay| self.clock.now_ms() + millis(delay));
             return;
         }

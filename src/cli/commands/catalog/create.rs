@@ -1,6 +1,6 @@
 //! `product create|update`, `warehouse create`, `template create`: changes with the platform's own body.
 
-use crate::cli::change::{ChangeKeyArgs, queue_change, without_nulls};
+use crate::cli::change::{ChangeArgs, UnknownArgs, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandFailure, CommandResult};
 use crate::outbox;
@@ -14,7 +14,7 @@ pub(in crate::cli) struct BodyFileArgs {
     #[arg(value_name = "FILE.json")]
     file: PathBuf,
     #[command(flatten)]
-    key: ChangeKeyArgs,
+    change: ChangeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(in crate::cli) struct WarehouseCreateArgs {
     #[arg(long, value_name = "FILE.json")]
     contact: Option<PathBuf>,
     #[command(flatten)]
-    key: ChangeKeyArgs,
+    change: ChangeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(in crate::cli) struct TemplateCreateArgs {
     #[arg(long, value_name = "FILE")]
     body_file: PathBuf,
     #[command(flatten)]
-    key: ChangeKeyArgs,
+    change: ChangeArgs,
 }
 
 pub(super) async fn queue_product_change(
@@ -58,7 +58,7 @@ pub(super) async fn queue_product_change(
     kind: &'static str,
     args: BodyFileArgs,
 ) -> CommandResult {
-    queue_change(context, kind, read_text_file(&args.file)?, args.key).await
+    queue_change(context, kind, read_text_file(&args.file)?, args.change, UnknownArgs::default()).await
 }
 
 pub(super) async fn queue_warehouse_create(context: &CliContext, args: WarehouseCreateArgs) -> CommandResult {
@@ -70,13 +70,13 @@ pub(super) async fn queue_warehouse_create(context: &CliContext, args: Warehouse
             CommandFailure::usage(format!("{} is not valid JSON: {error}", file.display()))
         })?;
     }
-    queue_change(context, "warehouse.create", body, args.key).await
+    queue_change(context, "warehouse.create", body, args.change, UnknownArgs::default()).await
 }
 
 pub(super) async fn queue_template_create(context: &CliContext, args: TemplateCreateArgs) -> CommandResult {
     let body =
         json!({"StorefrontId": args.storefront, "Name": args.name, "Body": read_text_file(&args.body_file)?});
-    queue_change(context, "listing_template.create", body, args.key).await
+    queue_change(context, "listing_template.create", body, args.change, UnknownArgs::default()).await
 }
 
 fn read_text_file(file: &Path) -> Result<String, CommandFailure> {

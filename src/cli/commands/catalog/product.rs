@@ -6,6 +6,7 @@
 
 use super::create::{self, BodyFileArgs};
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_text;
 use crate::cli::output::{TextTable, cells, plain_line, print_error};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::daemon::{ControlError, ControlRequest, send_control_request};
@@ -85,7 +86,8 @@ fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
     let columns = |row: &ProductRow| {
         let levels = row.warehouses.iter().map(|level| format!("{}: {}", level.warehouse_id, level.quantity));
         let levels = levels.collect::<Vec<_>>().join(", ");
-        cells![row.sku, row.product_id, row.upc, row.kind, row.quantity, levels, row.observed_at]
+        let observed = row.observed_at.as_ref().map(local_text);
+        cells![row.sku, row.product_id, row.upc, row.kind, row.quantity, levels, observed]
     };
     let headings = ["sku", "product", "upc", "type", "quantity", "warehouses", "observed"];
     let mut text = TextTable::new(headings, rows.iter().map(columns)).to_text("no product found");
@@ -116,6 +118,9 @@ async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) ->
         &rows,
         "the platform returned no components of this kit",
         ["component", "sku", "name", "product", "per kit", "observed"],
-        |row| cells![row.component_id, row.sku, row.name, row.product_id, row.quantity, row.observed_at],
+        |row| {
+            let observed = local_text(&row.observed_at);
+            cells![row.component_id, row.sku, row.name, row.product_id, row.quantity, observed]
+        },
     )
 }

@@ -1,6 +1,7 @@
 //! `report`: the platform's reports, from the mirror.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_text;
 use crate::cli::output::{TableCell, cells};
 use crate::cli::{CommandResult, OutputArgs};
 use clap::{Args, Subcommand};
@@ -75,7 +76,7 @@ pub(in crate::cli) async fn report_command(context: &CliContext, command: Comman
             ["observed", "unshipped", "ready to ship", "in process", "awaiting payment", "low stock"],
             |row| {
                 cells![
-                    row.observed_at,
+                    local_text(&row.observed_at),
                     row.unshipped_sales_orders,
                     row.paid_ready_to_ship_sales_orders,
                     row.paid_in_process_sales_orders,

@@ -1,6 +1,7 @@
 //! `storefront`: the account's active storefronts, from the mirror.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_text;
 use crate::cli::output::cells;
 use crate::cli::{CommandResult, OutputArgs};
 use clap::Subcommand;
@@ -17,6 +18,6 @@ pub(in crate::cli) async fn storefront_command(context: &CliContext, command: Co
         &context.open_store().await?.storefront_list().await?,
         "no storefront is known yet; run: tallyd job run storefronts",
         ["storefront", "name", "type", "active", "missing since"],
-        |row| cells![row.id, row.name, row.kind, row.is_active, row.missing_since],
+        |row| cells![row.id, row.name, row.kind, row.is_active, row.missing_since.as_ref().map(local_text)],
     )
 }

@@ -1,6 +1,7 @@
 //! `supplier`: the account's suppliers, from the mirror.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_text;
 use crate::cli::output::cells;
 use crate::cli::{CommandResult, OutputArgs};
 use clap::Subcommand;
@@ -18,7 +19,14 @@ pub(in crate::cli) async fn supplier_command(context: &CliContext, command: Comm
         "no supplier is known yet; run: tallyd job run suppliers",
         ["supplier", "name", "active", "account", "address", "missing since"],
         |row| {
-            cells![row.id, row.name, row.is_active, row.account_number, row.supplier_url, row.missing_since]
+            cells![
+                row.id,
+                row.name,
+                row.is_active,
+                row.account_number,
+                row.supplier_url,
+                row.missing_since.as_ref().map(local_text)
+            ]
         },
     )
 }

@@ -2,6 +2,7 @@
 
 use super::create::{self, TemplateCreateArgs};
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_text;
 use crate::cli::output::cells;
 use crate::cli::{CommandResult, OutputArgs};
 use crate::model::StorefrontId;
@@ -29,7 +30,7 @@ pub(in crate::cli) async fn template_command(context: &CliContext, command: Comm
             ["template", "storefront", "name", "characters", "missing since"],
             |row| {
                 let characters = row.body.as_ref().map(|body| body.chars().count());
-                cells![row.id, row.storefront_id, row.name, characters, row.missing_since]
+                cells![row.id, row.storefront_id, row.name, characters, row.missing_since.as_ref().map(local_text)]
             },
         ),
         Command::Create(args) => create::queue_template_create(context, args).await,

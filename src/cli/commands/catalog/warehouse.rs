@@ -2,6 +2,7 @@
 
 use super::create::{self, WarehouseCreateArgs};
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_text;
 use crate::cli::output::cells;
 use crate::cli::{CommandResult, OutputArgs};
 use clap::Subcommand;
@@ -20,7 +21,16 @@ pub(in crate::cli) async fn warehouse_command(context: &CliContext, command: Com
             &context.open_store().await?.warehouse_list().await?,
             "no warehouse is known yet; run: tallyd job run warehouses",
             ["warehouse", "name", "type", "active", "account", "missing since"],
-            |row| cells![row.id, row.name, row.kind, row.is_active, row.account_number, row.missing_since],
+            |row| {
+                cells![
+                    row.id,
+                    row.name,
+                    row.kind,
+                    row.is_active,
+                    row.account_number,
+                    row.missing_since.as_ref().map(local_text)
+                ]
+            },
         ),
         Command::Create(args) => create::queue_warehouse_create(context, args).await,
     }

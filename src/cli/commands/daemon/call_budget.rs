@@ -1,9 +1,9 @@
 //! The account's budget as text of `status`.
 
+use crate::cli::local_time::{local_sentence, local_time};
 use crate::cli::output::{TextTable, cells};
 use crate::health::{HealthReport, hold_text};
 use crate::limiter::BadRequestForecast;
-use crate::model::Timestamp;
 use crate::present::call_budget::CallBudgetReport;
 use crate::store::CallCount;
 
@@ -23,7 +23,7 @@ pub(super) fn summary_text(budget: &CallBudgetReport, health: &HealthReport, is_
         ));
     }
     for hold in &quota.holds {
-        text.push_str(&format!("        {}\n", hold_text(hold, budget.now)));
+        text.push_str(&format!("        {}\n", local_sentence(hold_text(hold, budget.now))));
     }
     if bad_requests.count > 0 {
         text.push_str(&format!("        {}\n", bad_request_forecast(bad_requests)));
@@ -42,7 +42,7 @@ pub(super) fn last_hour_table(budget: &CallBudgetReport) -> String {
 
 fn bad_request_forecast(budget: &BadRequestForecast) -> String {
     let BadRequestForecast { count, last_hour, soft, hard, .. } = budget;
-    let at = |at: Timestamp| at.to_datetime().format("%H:%M UTC").to_string();
+    let at = local_time;
     let heading = match (budget.soft_at, budget.hard_at) {
         (Some(line), _) => format!("at the last hour's rate ({last_hour}), bulk pushes stop at {}", at(line)),
         (None, Some(line)) => {

@@ -68,9 +68,12 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
 
 fn settings_text(config: &Config) -> String {
     let limits = &config.limits;
+    let notifiers: Vec<&str> = config.notifiers.iter().map(|notifier| notifier.name.as_str()).collect();
+    let notifiers = if notifiers.is_empty() { "nobody".to_owned() } else { notifiers.join(", ") };
     format!(
         "platform  {}\ndatabase  {}\nquota     {} of {} calls a minute, {} of them reserved for the operator; \
-         at most {} concurrent calls of an operation\npolicy    {}\n",
+         at most {} concurrent calls of an operation\npolicy    {}\n\
+         notify    {notifiers}\n",
         config.service.base_url,
         config.database.to_text(),
         limits.own_limit(),

@@ -1,11 +1,13 @@
-//! Commands on the daemon: `run`, `check`, `status`, `web`, `quota` and `schema`.
+//! Commands on the daemon: `run`, `check`, `status`, `web`, `pause`, `resume`, `notify`, `quota` and `schema`.
 //!
 //! `call_budget.rs` prints the calls and waits of the account for `status`. `schedules.rs` prints the
 //! schedules for `check`.
 
 mod call_budget;
 pub(in crate::cli) mod check;
+pub(in crate::cli) mod notify;
 pub(in crate::cli) mod pages;
+pub(in crate::cli) mod pause;
 pub(in crate::cli) mod quota;
 pub(in crate::cli) mod run;
 mod schedules;

@@ -78,6 +78,9 @@ async fn run_once(daemon: Daemon) -> CommandResult {
             skipped.join(", ")
         ));
     }
+    for pause in &once.paused {
+        text.push_str(&format!("{}\n", plain_line(&format!("did not run: {}", pause.to_text()))));
+    }
     Ok(CommandOutput { text, exit_code: u8::from(!once.is_good()) })
 }
 

@@ -2,11 +2,13 @@
 
 use super::call_budget;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, cells, format_age, plain_line, time_text};
+use crate::cli::local_time::{local_sentence, local_text, local_time};
+use crate::cli::output::{TextTable, cells, format_age, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::health::Finding;
-use crate::present::status::{StatusReport, finding_sentences};
-use crate::store::{JobHealthRow, LeaderRow, Store};
+use crate::model::Timestamp;
+use crate::present::status::StatusReport;
+use crate::store::{JobHealthRow, LeaderRow, Store, UnitsAtRisk};
 use serde_json::json;
 use std::io::IsTerminal;
 
@@ -26,10 +28,10 @@ async fn load_report(context: &CliContext) -> Result<Result<StatusReport, Findin
 }
 
 fn status_text(report: &StatusReport, with_tables: bool) -> String {
-    let sentences = finding_sentences(&report.health.findings);
-    let mut text: String = sentences.iter().map(|text| format!("{}\n", plain_line(text))).collect();
-    if sentences.is_empty() {
-        text.push_str("all is well\n");
+    let sentences = report.health.shown_findings().map(Finding::full_text);
+    let mut text: String = sentences.map(|text| format!("{}\n", plain_line(&local_sentence(text)))).collect();
+    if report.health.is_healthy() {
+        text.push_str(if text.is_empty() { "all is well\n" } else { "all else is well\n" });
     }
     let counts = &report.counts;
     text.push_str(&format!(
@@ -45,6 +47,7 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
         report.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
     let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
     text.push_str(&format!("outbox  {states}\n"));
+    text.push_str(&units_at_risk_text(&report.units_at_risk));
     if let Some((leader, lives)) = &report.leader {
         text.push_str(&format!("leader  {}\n", plain_line(&leader_text(report, leader, *lives))));
     }
@@ -59,8 +62,21 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
     text
 }
 
+/// Returns the line of the units at risk; empty if there were none.
+fn units_at_risk_text(UnitsAtRisk { units, affected, stock_levels }: &UnitsAtRisk) -> String {
+    let Some(most) = stock_levels.first() else { return String::new() };
+    format!(
+        "at risk {units} unit(s) of {affected} stock level(s) were taken by others within 24 h while changes waited; \
+         most of {} in warehouse {}: {}\n",
+        plain_line(&most.sku),
+        most.warehouse_id,
+        most.units
+    )
+}
+
 fn leader_text(report: &StatusReport, leader: &LeaderRow, lives: bool) -> String {
-    let (since, silent) = (leader.began_ms.map(time_text), format_age(leader.silent_ms / 1000));
+    let (since, silent) =
+        (leader.began_ms.map(|ms| local_time(Timestamp(ms))), format_age(leader.silent_ms / 1000));
     let mut text = match (&leader.host_name, leader.session_id, since) {
         (Some(host), Some(_), Some(since)) => format!("{host} since {since}"),
         (_, Some(_), _) => "a tallyd that starts".into(),
@@ -85,6 +101,8 @@ fn leader_text(report: &StatusReport, leader: &LeaderRow, lives: bool) -> String
 fn tables_text(report: &StatusReport) -> String {
     let columns = |row: &JobHealthRow| {
         let JobHealthRow { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = row;
+        let (last_good_at, next_due_at) =
+            (last_good_at.as_ref().map(local_text), next_due_at.as_ref().map(local_text));
         cells![job, last_good_at, age_seconds.map(format_age), next_due_at, last_outcome]
     };
     let headings = ["job", "last successful run", "age", "next start", "last outcome"];

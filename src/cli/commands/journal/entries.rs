@@ -4,6 +4,7 @@
 
 use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_text;
 use crate::cli::output::{self, TableCell, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Position;
@@ -75,6 +76,9 @@ fn entry_text(entry: &Value) -> String {
     let mut text = String::new();
     for (name, field) in entry.as_object().into_iter().flatten().filter(|(_, field)| !field.is_null()) {
         match field {
+            Value::String(time) if name == "at" || name.ends_with("_at") => {
+                text.push_str(&format!("{name:<12} {}\n", plain_line(&local_text(time))))
+            }
             Value::String(field) => text.push_str(&format!("{name:<12} {}\n", plain_line(field))),
             Value::Array(_) | Value::Object(_) => {
                 text.push_str(&format!("{name}:\n{}", output::pretty_json(field)))
@@ -93,10 +97,13 @@ async fn list_newest(context: &CliContext, last: u32, output: OutputArgs) -> Com
             true => ("at", format!("{} {}", entry["kind"].cell_text(), entry["subject"].cell_text())),
             false => ("sent_at", entry["operation"].cell_text()),
         };
-        let [position, at, run, job, verdict, status, message] =
+        let [position, at, run, job, verdict, status, mut message] =
             ["position", at, "run", "job", "verdict", "status", "message"]
                 .map(|name| entry[name].cell_text());
-        [position, at, subject, run, job, verdict, status, message]
+        if let Some(decider) = entry["by"].as_str() {
+            message = format!("by {decider}");
+        }
+        [position, local_text(at), subject, run, job, verdict, status, message]
     };
     output.list(
         &journal_entries(&store, after, to).await?,

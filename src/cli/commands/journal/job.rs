@@ -99,7 +99,8 @@ fn run_text(RunDetail { run, exchanges, changes, events }: &RunDetail) -> String
     let change = |row: &RunChange| {
         cells![row.exchange_id, row.key, row.kind, row.written, row.state, row.reason, row.detail]
     };
-    let decision = |row: &JournalEvent| cells![row.position, row.kind, row.subject, row.detail];
+    let decision =
+        |row: &JournalEvent| cells![row.position, row.kind, row.subject, row.decided_by, row.detail];
     let headings = ["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"];
     let mut text = format!(
         "run {} of {}, by {}, {}\nstarted {}, ended {}\n{}{}\n\n{}",
@@ -107,7 +108,7 @@ fn run_text(RunDetail { run, exchanges, changes, events }: &RunDetail) -> String
         run.job,
         run.trigger,
         run.outcome,
-        Timestamp(run.started_ms),
+        Timestamp(run.started_ms).cell_text(),
         run.ended_ms.map(Timestamp).cell_text(),
         run.input.as_ref().map_or_else(String::new, |input| format!("input {}\n", plain_line(input))),
         plain_line(run.summary.as_deref().unwrap_or("no summary")),
@@ -115,6 +116,6 @@ fn run_text(RunDetail { run, exchanges, changes, events }: &RunDetail) -> String
     );
     let headings = ["exchange", "change", "kind", "written", "state", "reason", "detail"];
     text.push_str(&TextTable::new(headings, changes.iter().map(change)).to_section());
-    let headings = ["position", "event during the run", "subject", "detail"];
+    let headings = ["position", "event during the run", "subject", "by", "detail"];
     text + &TextTable::new(headings, events.iter().map(decision)).to_section()
 }

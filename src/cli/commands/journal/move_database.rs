@@ -1,6 +1,7 @@
 //! `move`: moves the database from a file to a server, or back.
 
 use crate::cli::context::CliContext;
+use crate::cli::decider::command_line_user;
 use crate::cli::output::progress::progress_bar;
 use crate::cli::output::{TextTable, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
@@ -40,7 +41,7 @@ pub(in crate::cli) async fn move_command(context: &CliContext, args: MoveArgs) -
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     };
-    let moved = store::move_database(&from, &to, started, progress).await?;
+    let moved = store::move_database(&from, &to, (started, &command_line_user()), progress).await?;
     drop(bar);
     let elapsed_ms = whole_millis(context.now().duration_since(started));
     let ends = (&from, &to);

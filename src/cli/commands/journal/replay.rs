@@ -18,7 +18,7 @@ pub(in crate::cli) struct ReplayArgs {
     /// File of the rebuilt mirror; it must not exist yet
     #[arg(long, value_name = "FILE")]
     into: PathBuf,
-    /// Rebuild the mirror as of this time (RFC 3339, UTC by default), without a comparison
+    /// Rebuild the mirror as of this time (local unless it names a zone), without a comparison
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(in crate::cli) struct ReplayArgs {
 }
 
 pub(in crate::cli) async fn replay_command(context: &CliContext, args: ReplayArgs) -> CommandResult {
-    let until = args.until.as_deref().map(parse_time).transpose()?;
+    let until = args.until.as_deref().map(|text| context.parse_time(text)).transpose()?;
     if args.into.exists() {
         let file = args.into.display();
         return Err(CommandFailure::usage(format!("{file} exists already; name a new file")));
@@ -62,12 +62,6 @@ async fn replay_and_compare(
     let replayed = replay.compare_mirrors(&args.into).await?;
     let text = args.output.render(|| comparison_json(&file, &replayed), || comparison_text(&file, &replayed));
     Ok(CommandOutput { text, exit_code: if replayed.is_equal() { 0 } else { 3 } })
-}
-
-fn parse_time(text: &str) -> Result<Timestamp, CommandFailure> {
-    Timestamp::parse(text).ok_or_else(|| {
-        CommandFailure::usage(format!("`{text}` is not a time; write it as 2031-05-04T17:00:00Z"))
-    })
 }
 
 pub(super) async fn project_with_progress(

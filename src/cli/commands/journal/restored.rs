@@ -1,6 +1,7 @@
 //! `restored`: marks the database as restored by another tool.
 
 use crate::cli::context::{CliContext, write_and_commit};
+use crate::cli::decider::command_line_user;
 use crate::cli::{CommandFailure, CommandResult};
 use crate::store::{DatabaseLock, LockError, Store, StoreError};
 
@@ -16,7 +17,7 @@ pub(in crate::cli) async fn restored_command(context: &CliContext) -> CommandRes
         )),
         error => error.into(),
     })?;
-    let store = Store::open(&location, &lock).await?;
+    let store = Store::open(&location, &lock).await?.decided_by(&command_line_user());
     write_and_commit(&store, async |write| write.restore_declare(context.now()).await).await?;
     store.close().await?;
     Ok(format!(

@@ -1,6 +1,7 @@
 //! `outbox list`: the changes, grouped by state and reason.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TextTable, cells};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
@@ -73,7 +74,7 @@ fn group_text(rows: &[ChangeRow]) -> String {
     let columns = |row: &ChangeRow| {
         let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
         let level = level.map(|level| format!("{} @{}", level.sku, level.warehouse_id));
-        cells![row.key, row.content.kind, level, row.detail]
+        cells![row.key, row.content.kind, level, row.detail.as_ref().map(local_sentence)]
     };
     text + &TextTable::new(["key", "kind", "stock level", "detail"], rows.iter().map(columns)).to_text("")
 }

@@ -1,7 +1,7 @@
 //! `ship`: queues a shipment of an order, or of named lines of it.
 
 use crate::cli::CommandResult;
-use crate::cli::change::{ChangeKeyArgs, queue_change, without_nulls};
+use crate::cli::change::{ChangeArgs, UnknownArgs, queue_change, without_nulls};
 use crate::cli::context::CliContext;
 use clap::Args;
 use serde::Serialize;
@@ -16,7 +16,9 @@ pub(in crate::cli) struct ShipArgs {
     #[arg(long, value_name = "ID[=QTY]", value_parser = parse_ship_line)]
     line: Vec<(i64, Option<i64>)>,
     #[command(flatten)]
-    key: ChangeKeyArgs,
+    unknown: UnknownArgs,
+    #[command(flatten)]
+    change: ChangeArgs,
 }
 
 /// Parses a line's id and its quantity, if given.
@@ -29,7 +31,7 @@ fn parse_ship_line(text: &str) -> Result<(i64, Option<i64>), String> {
 pub(in crate::cli) async fn ship_command(context: &CliContext, args: ShipArgs) -> CommandResult {
     let lines = lines_json(&args.line, "quantity");
     let body = without_nulls(json!({"order_id": args.order, "lines": lines}));
-    queue_change(context, "shipment.create", body, args.key).await
+    queue_change(context, "shipment.create", body, args.change, args.unknown).await
 }
 
 /// Returns the named lines of a body, each with its value called `name`; null if no line is named.

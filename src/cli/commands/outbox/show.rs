@@ -2,6 +2,7 @@
 //! make.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::{local_sentence, local_text, local_time};
 use crate::cli::output::{TableCell, TextTable, cells, json_line, parse_json, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Timestamp;
@@ -23,7 +24,14 @@ fn detail_text(detail: &ChangeDetail) -> String {
     for (name, field) in head.as_object().into_iter().flatten() {
         match field {
             Value::Null => {}
-            Value::String(field) => text.push_str(&format!("{name:<14} {}\n", plain_line(field))),
+            Value::String(field) => {
+                let field = match name.as_str() {
+                    "created_at" | "settled_at" => local_text(field),
+                    "detail" => local_sentence(field),
+                    _ => field.clone(),
+                };
+                text.push_str(&format!("{name:<14} {}\n", plain_line(&field)));
+            }
             other => text.push_str(&format!("{name:<14} {}\n", json_line(other))),
         }
     }
@@ -39,19 +47,20 @@ fn detail_text(detail: &ChangeDetail) -> String {
 fn transitions_text(detail: &ChangeDetail) -> String {
     let decision = |row: &JournalEvent| {
         let detail = parse_json(row.detail.as_deref()).to_string();
-        (row.position, cells![Timestamp(row.at_ms), row.kind, "-", detail])
+        (row.position, cells![Timestamp(row.at_ms), row.kind, row.decided_by, "-", detail])
     };
     let transition = |row: &TransitionRow| {
         let why = [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
-        (row.position, cells![Timestamp(row.at_ms), row.state, row.exchange_id, why])
+        (row.position, cells![Timestamp(row.at_ms), row.state, "-", row.exchange_id, local_sentence(why)])
     };
     // The sort is stable, so that a decision precedes the move it made.
     let mut steps: Vec<_> =
         detail.decisions.iter().map(decision).chain(detail.transitions.iter().map(transition)).collect();
     steps.sort_by_key(|(position, _)| *position);
-    let insertion = cells![detail.change.created_at, "inserted", "-", ""];
+    let insertion =
+        cells![local_text(&detail.change.created_at), "inserted", detail.change.inserted_by, "-", ""];
     let rows = std::iter::once(insertion).chain(steps.into_iter().map(|(_, columns)| columns));
-    let table = TextTable::new(["time", "state or decision", "exchange", "reason"], rows);
+    let table = TextTable::new(["time", "state or decision", "by", "exchange", "reason"], rows);
     format!("\nhistory\n{}", table.to_text(""))
 }
 
@@ -75,12 +84,12 @@ fn evidence_text(detail: &ChangeDetail) -> String {
         text.push_str(&format!("sent with {}\n", json_line(claimed)));
     }
     for check in detail.evidence["looks"].as_array().into_iter().flatten() {
-        let at = check["at"].as_str().unwrap_or_default();
+        let at = local_text(check["at"].as_str().unwrap_or_default());
         let shown = json_line(&check["shown"]);
         text.push_str(&format!("{at}, exchange {}, showed {shown}\n", check["exchange_id"]));
     }
     if let Some((what, next_check)) = &detail.waits_for {
-        let at = next_check.map_or_else(String::new, |at| format!(", at {at}"));
+        let at = next_check.map_or_else(String::new, |at| format!(", at {}", local_time(at)));
         text.push_str(&format!("settle waits for {}{at}\n", plain_line(what)));
     }
     for row in &detail.candidates {

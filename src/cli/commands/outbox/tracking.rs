@@ -1,10 +1,13 @@
 //! `tracking`: queues tracking numbers of shipments.
 
 use super::ship::lines_json;
-use crate::cli::change::{self, ChangeKeyArgs, change_from_csv_row, queue_change, without_nulls};
+use crate::cli::change::{
+    ChangeArgs, CliChange, QueueArgs, UnknownArgs, queue_change, queue_file, without_nulls,
+};
 use crate::cli::context::CliContext;
-use crate::cli::{CommandResult, csv};
-use crate::present::queue::QueuedChange;
+use crate::cli::local_time::{parse_platform_date, parse_platform_date_of_file};
+use crate::cli::{CommandFailure, CommandResult, csv};
+use crate::model::Timestamp;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -17,7 +20,12 @@ pub(in crate::cli) enum Command {
     /// Optional columns: line_item_id (the number applies to that line only), carrier_id, tracking_url, shipped_date,
     /// estimated_delivery_date, key. Importing an unchanged file again has no effect. A changed file of the same name
     /// gives new changes for all lines, unless a column `key` names them.
-    Import(csv::CsvImportArgs),
+    Import {
+        #[command(flatten)]
+        file: csv::CsvImportArgs,
+        #[command(flatten)]
+        queue: QueueArgs,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -42,14 +50,15 @@ pub(in crate::cli) struct TrackingSubmitArgs {
     /// URL of the carrier's tracking page
     #[arg(long)]
     url: Option<String>,
-    /// Time of the handover to the carrier, a date or date-time [default: the platform's current time]
+    /// Time of the handover to the carrier: a date, or a time as in `quantity set --counted-at` [default: the
+    /// platform's current time]
     #[arg(long, value_name = "DATE")]
     shipped: Option<String>,
     /// Submit only this line (may be repeated), with its own number or that of --number
     #[arg(long, value_name = "ID[=NUMBER]", value_parser = parse_tracking_line)]
     line: Vec<(i64, Option<String>)>,
     #[command(flatten)]
-    key: ChangeKeyArgs,
+    change: ChangeArgs,
 }
 
 /// Parses a line's id and its own tracking number, if given.
@@ -75,34 +84,40 @@ const TRACKING_COLUMNS: csv::CsvColumns = csv::CsvColumns {
 
 pub(in crate::cli) async fn tracking_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Submit(args) => queue_change(context, "tracking.submit", args.change_body(), args.key).await,
-        Command::Import(args) => {
-            let (changes, notes) = csv::import_file(&args, &TRACKING_COLUMNS, change_from_row)?;
-            change::insert_changes(context, &changes, &notes).await
+        Command::Submit(args) => {
+            let body = args.change_body(context.now()).map_err(CommandFailure::usage)?;
+            queue_change(context, "tracking.submit", body, args.change, UnknownArgs::default()).await
+        }
+        Command::Import { file, queue } => {
+            let now = context.now();
+            let imported = csv::import_file(&file, &TRACKING_COLUMNS, |line| change_from_row(line, now))?;
+            queue_file(context, imported, &file, queue, UnknownArgs::default()).await
         }
     }
 }
 
 impl TrackingSubmitArgs {
-    fn change_body(&self) -> Value {
-        without_nulls(json!({
+    fn change_body(&self, now: Timestamp) -> Result<Value, String> {
+        let shipped = self.shipped.as_deref().map(|text| parse_platform_date(text, now)).transpose()?;
+        Ok(without_nulls(json!({
             "shipment_id": self.shipment, "shipment_key": self.shipment_key, "tracking_number": self.number,
-            "carrier_id": self.carrier, "tracking_url": self.url, "shipped_date": self.shipped,
+            "carrier_id": self.carrier, "tracking_url": self.url, "shipped_date": shipped,
             "lines": lines_json(&self.line, "tracking_number"),
-        }))
+        })))
     }
 }
 
-fn change_from_row(line: &csv::CsvRow) -> Result<QueuedChange, String> {
+fn change_from_row(line: &csv::CsvRow, now: Timestamp) -> Result<CliChange, String> {
+    let date = |column| line.get(column).map(|text| parse_platform_date_of_file(text, now)).transpose();
     let (shipment, carrier) = (line.optional_number("shipment_id")?, line.optional_number("carrier_id")?);
     let item = line.optional_number("line_item_id")?;
     let body = json!({
         "shipment_id": shipment, "carrier_id": carrier, "shipment_key": line.get("shipment_key"),
         "tracking_number": line.get("tracking_number"), "tracking_url": line.get("tracking_url"),
-        "shipped_date": line.get("shipped_date"), "estimated_delivery_date": line.get("estimated_delivery_date"),
+        "shipped_date": date("shipped_date")?, "estimated_delivery_date": date("estimated_delivery_date")?,
         "lines": item.map(|id| json!([{"line_item_id": id}])),
     });
-    change_from_csv_row(line, "tracking.submit", without_nulls(body))
+    CliChange::from_csv_row(line, "tracking.submit", without_nulls(body))
 }
 
 #[cfg(test)]

@@ -1,18 +1,21 @@
-//! `explain`: the history of a quantity, step by step in the journal's order, from stored data.
+//! `explain`: the history of a quantity, step by step, for people and programs.
 
+use crate::cli::change::WarehouseNames;
 use crate::cli::context::CliContext;
+use crate::cli::local_time::{local_sentence, local_time};
 use crate::cli::output::plain_line;
-use crate::cli::{CommandResult, OutputArgs};
-use crate::model::Timestamp;
-use crate::present::explain::{SkuExplanation, StockLevelExplanation, current_state_text};
+use crate::cli::{CommandFailure, CommandResult, OutputArgs};
+use crate::daemon::preview_push;
+use crate::explain::{ExplainError, ExplainedSku, StockLevelExplanation};
 use clap::Args;
+use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExplainArgs {
     /// SKU
     sku: String,
-    /// Warehouse id at the platform [default: all warehouses of the SKU]
-    warehouse: Option<i64>,
+    /// Warehouse: its number at the platform, or its name [default: all warehouses of the SKU]
+    warehouse: Option<String>,
     /// Maximum number of steps of each stock level, newest kept
     #[arg(long, value_name = "N", default_value_t = 40)]
     last: usize,
@@ -20,37 +23,61 @@ pub(in crate::cli) struct ExplainArgs {
     output: OutputArgs,
 }
 
+impl From<ExplainError> for CommandFailure {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Store(error) => error.into(),
+            ExplainError::InvalidSku { .. } => Self::usage(error.to_string()),
+            ExplainError::AmbiguousSku { .. } | ExplainError::NothingKnown(_) => {
+                Self::failed(local_sentence(error.to_string()))
+            }
+        }
+    }
+}
+
 pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainArgs) -> CommandResult {
-    let (store, config) = (context.open_store().await?, context.config()?);
-    let (clock, warehouse) = (context.clock(), args.warehouse);
-    let explained = SkuExplanation::load(&config, &clock, &store, &args.sku, warehouse, args.last).await?;
-    Ok(args.output.render(|| explained.to_json(), || explained_text(&explained)).into())
+    let store = context.open_store().await?;
+    let warehouse = match &args.warehouse {
+        Some(text) => Some(WarehouseNames::read(&store).await?.id_of(text).map_err(CommandFailure::usage)?),
+        None => None,
+    };
+    let subject = ExplainedSku::find(&store, &args.sku, warehouse).await?;
+    let plan = preview_push(&context.config()?, &store, &context.clock()).await?;
+    let explanations = subject.explain(&store, &plan, args.last).await?;
+    let json = || {
+        let levels: Vec<Value> = explanations.iter().map(StockLevelExplanation::to_json).collect();
+        json!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels})
+    };
+    let text = || {
+        let sku = plain_line(&subject.sku);
+        let remark = subject
+            .remark
+            .iter()
+            .map(|remark| format!("{sku}: {}\n\n", local_sentence(remark)))
+            .collect::<String>();
+        let levels: Vec<String> = explanations.iter().map(|level| level_text(level, &sku)).collect();
+        remark + &levels.join("\n")
+    };
+    Ok(args.output.render(json, text).into())
 }
 
-fn explained_text(SkuExplanation { subject, levels }: &SkuExplanation) -> String {
-    let sku = plain_line(&subject.sku);
-    let remark = subject.remark.iter().map(|remark| format!("{sku}: {remark}\n\n")).collect::<String>();
-    let levels: Vec<String> = levels.iter().map(|level| level_text(level, &sku)).collect();
-    remark + &levels.join("\n")
-}
-
-fn level_text(explanation: &StockLevelExplanation, sku: &str) -> String {
-    let level = &explanation.level;
+fn level_text(explained: &StockLevelExplanation, sku: &str) -> String {
+    let level = &explained.level;
     let name = level.warehouse_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let mut text = format!("{sku} in warehouse {}{}\n", level.warehouse_id, plain_line(&name));
-    if explanation.earlier_steps > 0 {
-        text.push_str(&format!("  {} earlier steps\n", explanation.earlier_steps));
+    if explained.earlier_steps > 0 {
+        text.push_str(&format!("  {} earlier steps\n", explained.earlier_steps));
     }
-    for step in &explanation.steps {
+    for step in &explained.steps {
         let position = step.position.map(|position| format!("#{position}")).unwrap_or_default();
-        let (at, sentence) = (Timestamp(step.at_ms), plain_line(&step.text));
-        text.push_str(&format!("  {at}  {position:<8}  {sentence}\n"));
+        let sentence = local_sentence(step.to_string());
+        text.push_str(&format!("  {}  {position:<8}  {}\n", local_time(step.at), plain_line(&sentence)));
     }
-    text.push_str(&format!("  now: {}\n", current_state_text(level)));
-    if explanation.next_steps.is_empty() {
+    text.push_str(&format!("  now: {}\n", local_sentence(explained.current_state_text())));
+    if explained.next_steps.is_empty() {
         text.push_str("  next: no change is open\n");
     }
-    for next in &explanation.next_steps {
+    for next in &explained.next_steps {
         text.push_str(&format!("  next: {}\n", plain_line(next)));
     }
     text

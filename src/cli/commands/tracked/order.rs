@@ -1,9 +1,10 @@
 //! `order`: the tracked orders and their facts.
 
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::{TableCell, TextTable, cells, time_text};
+use crate::cli::local_time::{local_text, local_time};
+use crate::cli::output::{TableCell, TextTable, cells};
 use crate::cli::{CommandResult, OutputArgs, csv};
-use crate::model::OrderId;
+use crate::model::{OrderId, Timestamp};
 use crate::present::orders::{OrderDetail, order_json};
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow};
 use clap::builder::TypedValueParser;
@@ -87,9 +88,10 @@ async fn track_orders(
 
 async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.tracked_order_list().await?;
-    let (now, time) = (context.now(), |ms: Option<i64>| ms.map(time_text));
+    let (now, shown) = (context.now(), |ms: Option<i64>| ms.map(|ms| local_time(Timestamp(ms))));
     let columns = |row: &OrderRow| {
-        let (state, closed, observed) = (row.state(now).as_str(), time(row.closed_ms), time(row.observed_ms));
+        let (state, closed, observed) =
+            (row.state(now).as_str(), shown(row.closed_ms), shown(row.observed_ms));
         cells![row.order_id, state, row.lines, row.sold, row.left, closed, observed]
     };
     let headings = ["order", "state", "lines", "sold", "left", "closed", "observed"];
@@ -111,7 +113,7 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
 }
 
 fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
-    let since = closed_ms.map_or_else(String::new, |ms| format!(" since {}", time_text(ms)));
+    let since = closed_ms.map_or_else(String::new, |ms| format!(" since {}", local_time(Timestamp(ms))));
     format!(
         "order {order} is cancelled or emptied: the platform shows none of its lines{since}; \
          `tallyd order track {order}` reads it again\n"
@@ -120,8 +122,17 @@ fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
 
 fn lines_text(lines: &[Value]) -> String {
     let columns = |line: &Value| {
-        ["line_item_id", "sku", "quantity_sold", "quantity_left", "unit_price", "warehouse_id", "observed_at"]
-            .map(|name| line[name].cell_text())
+        let [id, sku, sold, left, price, warehouse, observed] = [
+            "line_item_id",
+            "sku",
+            "quantity_sold",
+            "quantity_left",
+            "unit_price",
+            "warehouse_id",
+            "observed_at",
+        ]
+        .map(|name| line[name].cell_text());
+        [id, sku, sold, left, price, warehouse, local_text(observed)]
     };
     let headings = ["line", "sku", "sold", "left", "price", "warehouse", "observed"];
     TextTable::new(headings, lines.iter().map(columns))
@@ -130,7 +141,9 @@ fn lines_text(lines: &[Value]) -> String {
 
 fn allocations_text(allocations: &[AllocationRow]) -> String {
     let columns = |row: &AllocationRow| {
-        cells![row.line_item_id, row.sku, row.quantity, row.warehouse_id, row.warehouse_name, row.observed_at]
+        let AllocationRow { line_item_id, sku, quantity, warehouse_id, warehouse_name, observed_at, .. } =
+            row;
+        cells![line_item_id, sku, quantity, warehouse_id, warehouse_name, local_text(observed_at)]
     };
     let headings = ["line", "sku", "quantity", "warehouse", "name", "observed"];
     TextTable::new(headings, allocations.iter().map(columns)).to_section()
@@ -146,7 +159,7 @@ fn items_text(items: &[ShipmentItemRow]) -> String {
             row.is_shipped,
             row.is_confirmed,
             row.tracking_number,
-            row.observed_at,
+            local_text(&row.observed_at),
         ]
     };
     let headings = ["line", "shipment", "item", "quantity", "shipped", "confirmed", "tracking", "observed"];

@@ -1,0 +1,229 @@
+//! Names in a change that tallyd does not know: probably a slip of the keyboard.
+//!
+//! An unknown name is refused with the nearest known one. It may also be one that no job has read yet, so an option
+//! queues the change all the same. Where nothing of a sort is known, as before the first read, nothing is refused. The
+//! SKU of a product's update is not checked, because the platform's id names the product and the SKU may be its new one.
+
+use crate::cli::CommandFailure;
+use crate::cli::context::CliContext;
+use crate::model::{OrderId, Sku, StockLevel, case_key};
+use crate::outbox::ChangeBody;
+use crate::store::{Store, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of unknown SKUs for which the nearest one is searched, because the search passes all SKUs.
+const SEARCHES_MAX: usize = 10;
+
+/// The warehouses that the platform lists, by id and name.
+pub(in crate::cli) struct WarehouseNames(Vec<(i64, String)>);
+
+impl WarehouseNames {
+    /// Reads the warehouses; none if there is no database yet.
+    pub(in crate::cli) async fn load(context: &CliContext) -> Result<Self, CommandFailure> {
+        match Store::open_beside(context.config()?.database.location()?).await {
+            Err(StoreError::Missing { .. }) => Ok(Self(Vec::new())),
+            store => Ok(Self::read(&store?).await?),
+        }
+    }
+
+    pub(in crate::cli) async fn read(store: &Store) -> Result<Self, StoreError> {
+        let rows = store.warehouse_list().await?.into_iter().filter(|row| row.missing_since.is_none());
+        Ok(Self(rows.map(|row| (row.id, row.name)).collect()))
+    }
+
+    /// Returns the id of a warehouse that is named by its number or by its name, in any case.
+    pub(in crate::cli) fn id_of(&self, text: &str) -> Result<i64, String> {
+        if let Ok(id) = text.trim().parse() {
+            return Ok(id);
+        }
+        let key = case_key(text);
+        let found: Vec<&(i64, String)> = self.0.iter().filter(|(_, name)| case_key(name) == key).collect();
+        match found.as_slice() {
+            [(id, _)] => Ok(*id),
+            [] if self.0.is_empty() => Err(format!(
+                "no warehouse is known here by its name `{text}`, because none was read yet; run `tallyd job run \
+                 warehouses`, or write its number"
+            )),
+            [] => Err(unknown_text("warehouse", text, self.nearest(&key))),
+            several => {
+                let names: Vec<String> =
+                    several.iter().map(|(id, name)| format!("{id} (`{name}`)")).collect();
+                Err(format!(
+                    "several warehouses have the name `{text}`: {}; write a number",
+                    names.join(", ")
+                ))
+            }
+        }
+    }
+
+    fn problem_of(&self, id: i64) -> Option<String> {
+        let is_known = self.0.is_empty() || self.0.iter().any(|(known, _)| *known == id);
+        let nearest = || self.nearest(&id.to_string());
+        (!is_known).then(|| unknown_text("warehouse", &id.to_string(), nearest()))
+    }
+
+    /// Returns the warehouse whose number or name is nearest, else the only one.
+    fn nearest(&self, text: &str) -> Option<String> {
+        let mut search = NearestName::new(text);
+        for (id, name) in &self.0 {
+            let shown = format!("{id} ({name})");
+            search.compare(&id.to_string(), &shown);
+            search.compare(&case_key(name), &shown);
+        }
+        match self.0.as_slice() {
+            [(id, name)] => Some(format!("{id} ({name})")),
+            _ => search.found(),
+        }
+    }
+}
+
+/// The search for the name with the fewest slips of the keyboard.
+struct NearestName<'a> {
+    text: &'a str,
+    /// The slips, and the name as it is shown.
+    best: Option<(usize, String)>,
+    slips_max: usize,
+}
+
+impl<'a> NearestName<'a> {
+    /// Begins a search; names with more slips than a third of the text's characters are not near.
+    fn new(text: &'a str) -> Self {
+        Self { text, best: None, slips_max: (text.chars().count() / 3).max(1) }
+    }
+
+    fn compare(&mut self, name: &str, shown: &str) {
+        let slips = strsim::osa_distance(self.text, name);
+        let is_better = self.best.as_ref().is_none_or(|(best, _)| slips < *best);
+        if slips <= self.slips_max && is_better {
+            self.best = Some((slips, shown.to_owned()));
+        }
+    }
+
+    fn found(self) -> Option<String> {
+        self.best.map(|(_, shown)| shown)
+    }
+}
+
+fn unknown_text(sort: &str, name: &str, nearest: Option<String>) -> String {
+    match nearest {
+        Some(nearest) => format!("no {sort} `{name}` is known here; the nearest is `{nearest}`"),
+        None => format!("no {sort} `{name}` is known here"),
+    }
+}
+
+/// Returns a sentence for each unknown name, with the index of its change.
+pub(super) async fn unknown_names(
+    store: &Store,
+    changes: &[ChangeBody],
+) -> Result<Vec<(usize, String)>, StoreError> {
+    let warehouses = WarehouseNames::read(store).await?;
+    let mut problems = unknown_skus(store, changes).await?;
+    let levels = changes.iter().map(ChangeBody::stock_level).enumerate();
+    let of_level = |level: &StockLevel| warehouses.problem_of(level.warehouse_id.0);
+    problems.extend(levels.filter_map(|(index, level)| Some((index, of_level(level?)?))));
+    for (index, change) in changes.iter().enumerate() {
+        if let ChangeBody::ShipmentCreate(shipment) = change {
+            problems.extend(unknown_order(store, shipment.order_id).await?.map(|problem| (index, problem)));
+        }
+    }
+    problems.sort_by_key(|(index, _)| *index);
+    Ok(problems)
+}
+
+async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<Vec<(usize, String)>, StoreError> {
+    let named: Vec<(usize, Sku)> = changes
+        .iter()
+        .enumerate()
+        .filter_map(|(index, change)| Some((index, change.stock_level()?.sku.clone())))
+        .collect();
+    let skus: Vec<&Sku> = named.iter().map(|(_, sku)| sku).collect();
+    let Some(mut known) = store.known_sku_keys(&skus).await? else { return Ok(Vec::new()) };
+    if skus.iter().all(|sku| known.contains(&sku.case_key())) {
+        return Ok(Vec::new());
+    }
+    // A SKU that a change creates is on its way.
+    let creates = store.outbox_open_product_creates().await?;
+    known.extend(creates.iter().filter_map(|row| Some(row.content.body.as_ref().ok()?.sku()?.case_key())));
+    let unknown = named.into_iter().filter(|(_, sku)| !known.contains(&sku.case_key()));
+    let unknown: Vec<(usize, Sku)> = unknown.collect();
+    let nearest = nearest_skus(store, unknown.iter().map(|(_, sku)| sku.case_key()).collect()).await?;
+    let problem = |(index, sku): (usize, Sku)| {
+        (index, unknown_text("SKU", sku.as_str(), nearest.get(&sku.case_key()).cloned()))
+    };
+    Ok(unknown.into_iter().map(problem).collect())
+}
+
+/// Returns the nearest tracked SKU of each case key that has one.
+async fn nearest_skus(store: &Store, keys: BTreeSet<String>) -> Result<BTreeMap<String, String>, StoreError> {
+    let mut searches: Vec<NearestName<'_>> =
+        keys.iter().take(SEARCHES_MAX).map(|key| NearestName::new(key)).collect();
+    let compare = |rows: Vec<(String, String)>| {
+        for (sku, _) in rows {
+            let key = case_key(&sku);
+            searches.iter_mut().for_each(|search| search.compare(&key, &sku));
+        }
+        true
+    };
+    store.tracked_sku_each(compare).await?;
+    let found = searches.into_iter().filter_map(|search| Some((search.text.to_owned(), search.best?.1)));
+    Ok(found.collect())
+}
+
+async fn unknown_order(store: &Store, order: OrderId) -> Result<Option<String>, StoreError> {
+    let known = store.known_orders().await?;
+    if known.is_empty() || known.contains(&order) {
+        return Ok(None);
+    }
+    let text = order.to_string();
+    let mut search = NearestName::new(&text);
+    known.iter().map(OrderId::to_string).for_each(|known| search.compare(&known, &known));
+    Ok(Some(unknown_text("order", &text, search.found())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> WarehouseNames {
+        let names = [(5201, "Main"), (5202, "Straße"), (5203, "Attic"), (5204, "ATTIC")];
+        WarehouseNames(names.map(|(id, name)| (id, name.to_owned())).to_vec())
+    }
+
+    #[test]
+    fn a_warehouse_has_a_number_and_a_name_in_any_case() {
+        for (text, id) in [("5203", 5203), ("9", 9), ("main", 5201), (" MAIN ", 5201), ("STRASSE", 5202)] {
+            assert_eq!(names().id_of(text), Ok(id), "{text}");
+        }
+        let several = names().id_of("attic").unwrap_err();
+        assert!(several.contains("5203 (`Attic`), 5204 (`ATTIC`); write a number"), "{several}");
+        let unknown = names().id_of("Mian").unwrap_err();
+        assert_eq!(unknown, "no warehouse `Mian` is known here; the nearest is `5201 (Main)`");
+        assert_eq!(names().id_of("Roof").unwrap_err(), "no warehouse `Roof` is known here");
+        assert!(WarehouseNames(Vec::new()).id_of("Main").unwrap_err().contains("job run warehouses"));
+    }
+
+    #[test]
+    fn an_unknown_number_names_the_nearest() {
+        assert_eq!(names().problem_of(5202), None);
+        let problem = names().problem_of(5302).unwrap();
+        assert_eq!(problem, "no warehouse `5302` is known here; the nearest is `5202 (Straße)`");
+        assert_eq!(WarehouseNames(Vec::new()).problem_of(5302), None, "nothing was read yet");
+    }
+
+    #[test]
+    fn the_nearest_name_has_the_fewest_slips() {
+        let nearest = |text: &str| {
+            let mut search = NearestName::new(text);
+            ["mug-10144-nav", "mug-10145-nav", "shirt"].iter().for_each(|name| search.compare(name, name));
+            search.found()
+        };
+        for (text, expected) in [
+            ("mug-10144-nva", Some("mug-10144-nav")),
+            ("mug10145-nav", Some("mug-10145-nav")),
+            ("shrit", Some("shirt")),
+            ("lamp", None),
+        ] {
+            assert_eq!(nearest(text).as_deref(), expected, "{text}");
+        }
+    }
+}

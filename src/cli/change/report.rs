@@ -1,0 +1,258 @@
+//! The report of queued changes: a text, or JSON with stable fields, and the exit code of a wait.
+//!
+//! | exit code | outcome with `--wait` |
+//! |---|---|
+//! | 0 | every change is applied |
+//! | 4 | a change is rejected or cancelled |
+//! | 5 | a change is held |
+//! | 6 | a change is still pending, being sent or in doubt |
+//! | 7 | the same, and no daemon runs |
+//!
+//! Of several changes the first row that fits counts, from 4 on. Without `--wait` the exit code is 0.
+
+use crate::cli::CommandOutput;
+use crate::cli::csv;
+use crate::cli::local_time::local_sentence;
+use crate::cli::output::{plain_line, pretty_json};
+use crate::health::{self, DaemonState};
+use crate::model::format_elapsed;
+use crate::outbox::{ChangeState, Reason, quote_key};
+use crate::store::{PauseRow, QueuedChange};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The exit code of a wait that ends before the outcome.
+pub(super) const EXIT_OUTSTANDING: u8 = 6;
+
+/// The number of changes that a text lists by themselves.
+const LISTED_MAX: usize = 20;
+
+pub(super) struct QueueReport {
+    pub(super) rows: Vec<QueuedChange>,
+    /// The number of new changes; the keys of the others were known already.
+    pub(super) new: usize,
+    pub(super) daemon: DaemonState,
+    /// The pause of the pushes, if one is in force.
+    pub(super) pause: Option<PauseRow>,
+    /// The longest wait; `None`: nothing was waited for.
+    pub(super) wait: Option<Duration>,
+}
+
+/// The reason that no change is sent, and the remedy.
+struct Obstacle {
+    message: String,
+    what_to_do: String,
+}
+
+fn is_outstanding(row: &QueuedChange) -> bool {
+    row.state == ChangeState::Pending || row.state.is_in_flight()
+}
+
+impl QueueReport {
+    /// Returns the warning of a command that does not wait.
+    pub(super) fn warning(&self) -> Option<String> {
+        let obstacle = self.obstacle().filter(|_| self.wait.is_none() && self.has_outstanding())?;
+        Some(format!("{}; {}", local_sentence(obstacle.message), obstacle.what_to_do))
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        match (self.daemon, &self.pause) {
+            (DaemonState::OtherFile, _) => {
+                let finding = health::database_replaced();
+                Some(Obstacle { message: finding.text, what_to_do: finding.what_to_do })
+            }
+            (DaemonState::NotRunning, _) => Some(Obstacle {
+                message: "no daemon runs: nothing is sent until one starts, or `tallyd run --once` runs"
+                    .into(),
+                what_to_do: "start it: systemctl start tallyd".into(),
+            }),
+            (DaemonState::Running, Some(pause)) => {
+                let what_to_do = "wait for its end, or run: tallyd resume".into();
+                Some(Obstacle { message: pause.to_text(), what_to_do })
+            }
+            (DaemonState::Running, None) => None,
+        }
+    }
+
+    fn has_outstanding(&self) -> bool {
+        self.rows.iter().any(is_outstanding)
+    }
+
+    /// Returns one object for a change that was typed, else a list.
+    pub(super) fn to_json_output(&self, is_single: bool) -> CommandOutput {
+        let mut rows: Vec<Value> = self.rows.iter().map(|row| self.row_json(row)).collect();
+        let text = match rows.pop() {
+            Some(row) if is_single => pretty_json(&row),
+            row => pretty_json(&rows.into_iter().chain(row).collect::<Vec<_>>()),
+        };
+        CommandOutput { text, exit_code: self.exit_code() }
+    }
+
+    fn row_json(&self, row: &QueuedChange) -> Value {
+        json!({
+            "id": row.id, "key": row.key, "state": row.state, "reason": row.reason,
+            "message": self.message(row), "what_to_do": self.what_to_do(row),
+        })
+    }
+
+    pub(super) fn to_text_output(&self, notes: &[String]) -> CommandOutput {
+        let known = self.rows.len() - self.new.min(self.rows.len());
+        let mut text = match self.rows.as_slice() {
+            [only] if self.new == 1 => format!("change {} is queued\n", plain_line(&only.key)),
+            _ => format!("{} change(s) queued, {known} known already by their keys\n", self.new),
+        };
+        csv::append_notes(&mut text, notes);
+        if let Some(limit) = self.wait {
+            text.push_str(&self.outcome_text(limit));
+        }
+        CommandOutput { text, exit_code: self.exit_code() }
+    }
+
+    fn outcome_text(&self, limit: Duration) -> String {
+        if let [only] = self.rows.as_slice() {
+            return self.row_text(only, limit);
+        }
+        let count = |state: &ChangeState| self.rows.iter().filter(|row| row.state == *state).count();
+        let states = ChangeState::ALL.iter().filter(|state| count(state) > 0);
+        let counts: Vec<String> =
+            states.map(|state| format!("{} {}", count(state), state_text(*state))).collect();
+        let mut text = format!("{}\n", counts.join(", "));
+        let mut open = self.rows.iter().filter(|row| row.state != ChangeState::Applied);
+        open.by_ref().take(LISTED_MAX).for_each(|row| text.push_str(&self.row_text(row, limit)));
+        match open.count() {
+            0 => {}
+            more => text.push_str(&format!("and {more} more: tallyd outbox list\n")),
+        }
+        text
+    }
+
+    fn row_text(&self, row: &QueuedChange, limit: Duration) -> String {
+        let mut text = format!("change {} is {}", plain_line(&row.key), state_text(row.state));
+        if let Some(reason) = &row.reason {
+            text.push_str(&format!(" ({reason})"));
+        }
+        if is_outstanding(row) && self.daemon == DaemonState::Running {
+            text.push_str(&format!(" after {}", format_elapsed(limit)));
+        }
+        text.push_str(&format!(": {}\n", plain_line(&local_sentence(self.message(row)))));
+        if let Some(what_to_do) = self.what_to_do(row) {
+            text.push_str(&format!("what to do: {}\n", plain_line(&what_to_do)));
+        }
+        text
+    }
+
+    fn message(&self, row: &QueuedChange) -> String {
+        if let Some(obstacle) = self.obstacle().filter(|_| is_outstanding(row)) {
+            return obstacle.message;
+        }
+        let usual = match row.state {
+            ChangeState::Pending => "queued, and not sent yet",
+            ChangeState::Sending => "sent, and the answer has not come yet",
+            ChangeState::InDoubt => "sent, and its outcome is not known yet",
+            ChangeState::Applied => "the platform accepted it",
+            ChangeState::Held => "it waits for a decision",
+            ChangeState::Rejected => "it was refused for good",
+            ChangeState::Cancelled => "it was withdrawn",
+        };
+        row.detail.clone().unwrap_or_else(|| usual.to_owned())
+    }
+
+    fn what_to_do(&self, row: &QueuedChange) -> Option<String> {
+        if let Some(obstacle) = self.obstacle().filter(|_| is_outstanding(row)) {
+            return Some(obstacle.what_to_do);
+        }
+        let reason = row.reason.as_deref().and_then(Reason::from_code);
+        let of_state = || {
+            let is_late = self.wait.is_some() && is_outstanding(row);
+            is_late.then(|| format!("see: tallyd outbox show {}", quote_key(&row.key)))
+        };
+        reason.map(|reason| reason.advice_for(&row.key)).or_else(of_state)
+    }
+
+    fn exit_code(&self) -> u8 {
+        if self.wait.is_none() {
+            return 0;
+        }
+        let has = |states: &[ChangeState]| self.rows.iter().any(|row| states.contains(&row.state));
+        if has(&[ChangeState::Rejected, ChangeState::Cancelled]) {
+            4
+        } else if has(&[ChangeState::Held]) {
+            5
+        } else if !self.has_outstanding() {
+            0
+        } else if self.daemon == DaemonState::Running {
+            EXIT_OUTSTANDING
+        } else {
+            7
+        }
+    }
+}
+
+fn state_text(state: ChangeState) -> String {
+    state.as_str().replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ChangeId;
+    use ChangeState::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
+    use DaemonState::{NotRunning, OtherFile, Running};
+
+    const WAIT: Option<Duration> = Some(Duration::from_secs(30));
+
+    fn report(states: &[ChangeState], daemon: DaemonState, wait: Option<Duration>) -> QueueReport {
+        let row = |(id, state): (i64, &ChangeState)| QueuedChange {
+            id: ChangeId(id),
+            key: format!("key-{id}").into(),
+            state: *state,
+            reason: None,
+            detail: None,
+        };
+        QueueReport {
+            rows: (1..).zip(states).map(row).collect(),
+            new: states.len(),
+            daemon,
+            pause: None,
+            wait,
+        }
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_worst_outcome() {
+        let cases: [(&[ChangeState], DaemonState, u8); 12] = [
+            (&[Applied], Running, 0),
+            (&[Applied], NotRunning, 0),
+            (&[Rejected], Running, 4),
+            (&[Cancelled], Running, 4),
+            (&[Held], Running, 5),
+            (&[Pending], Running, 6),
+            (&[Sending], Running, 6),
+            (&[InDoubt], Running, 6),
+            (&[Pending], NotRunning, 7),
+            (&[InDoubt], OtherFile, 7),
+            (&[Applied, Held, Rejected, Pending], Running, 4),
+            (&[Applied, Held, Pending], NotRunning, 5),
+        ];
+        for (states, daemon, code) in cases {
+            assert_eq!(report(states, daemon, WAIT).exit_code(), code, "{states:?} {daemon:?}");
+            assert_eq!(report(states, daemon, None).exit_code(), 0, "nothing was waited for");
+        }
+    }
+
+    #[test]
+    fn a_text_lists_what_is_not_applied_and_counts_the_rest() {
+        let states = [vec![Applied; 3], vec![Pending; LISTED_MAX + 2]].concat();
+        let text = report(&states, Running, WAIT).to_text_output(&[]).text;
+        assert!(text.contains("22 pending, 3 applied\n"), "{text}");
+        assert_eq!(text.matches("is pending after 30 s: queued, and not sent yet\n").count(), LISTED_MAX);
+        assert!(text.ends_with("and 2 more: tallyd outbox list\n"), "{text}");
+    }
+
+    #[test]
+    fn one_change_is_an_object_and_a_file_is_a_list() {
+        let one = |is_single| report(&[Held], Running, WAIT).to_json_output(is_single).text;
+        assert!(serde_json::from_str::<Value>(&one(true)).unwrap().is_object());
+        assert_eq!(serde_json::from_str::<Value>(&one(false)).unwrap().as_array().map(Vec::len), Some(1));
+    }
+}

@@ -1,0 +1,160 @@
+//! `notify`: tries the notifiers, and tells of a daemon that ended. Both work without the daemon and without the
+//! database.
+
+use crate::cli::context::CliContext;
+use crate::cli::output::plain_line;
+use crate::cli::{CommandFailure, CommandOutput, CommandResult};
+use crate::config::Config;
+use crate::daemon;
+use crate::model::{RetryDelays, Timestamp};
+use crate::notify::{NoticeItem, NoticeSender, NoticeTopic, NotifierSettings};
+use crate::store::host_name;
+use clap::Subcommand;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Time for which `daemon-failed` repeats a failed attempt. The unit that calls it has ten minutes.
+const RETRY_TIME: Duration = Duration::from_mins(5);
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum Command {
+    /// Send a notice now through each notifier of the configuration
+    Test,
+    /// Tell that the daemon of a systemd unit has failed; tallyd-notify@.service calls it
+    DaemonFailed {
+        /// Name of the unit; tallyd@NAME.service has its configuration in /etc/tallyd/NAME
+        unit: String,
+    },
+}
+
+pub(in crate::cli) async fn notify_command(context: &CliContext, command: Command) -> CommandResult {
+    match command {
+        Command::Test => test_notifiers(context).await,
+        Command::DaemonFailed { unit } => tell_of_failure(context, &unit).await,
+    }
+}
+
+async fn test_notifiers(context: &CliContext) -> CommandResult {
+    let (config, now) = (context.config()?, context.now());
+    if config.notifiers.is_empty() {
+        return Err(CommandFailure::failed("the configuration has no notifier: add a table [[notify]]"));
+    }
+    let sender = daemon::notice_sender(&config);
+    let mut output = CommandOutput::default();
+    for notifier in &config.notifiers {
+        let topic = notifier.topics.first().copied().unwrap_or(NoticeTopic::Daemon);
+        let message = "this is a test: the notifier works";
+        let item = NoticeItem::new(topic, message, "nothing", now);
+        let sent = send(&sender, notifier, &format!("test-{}", now.0), item, true).await;
+        let line = match sent {
+            Ok(()) => "delivered".to_owned(),
+            Err(why) => {
+                output.exit_code = 1;
+                format!("NOT delivered: {why}")
+            }
+        };
+        output.text.push_str(&format!("{}\n", plain_line(&format!("{}: {line}", notifier.name))));
+    }
+    Ok(output)
+}
+
+async fn send(
+    sender: &NoticeSender,
+    notifier: &NotifierSettings,
+    id: &str,
+    item: NoticeItem,
+    is_well: bool,
+) -> Result<(), String> {
+    sender.ping(&notifier.channel, is_well).await?;
+    sender.send_item(notifier, (id, &host_name()), item).await
+}
+
+async fn tell_of_failure(context: &CliContext, unit: &str) -> CommandResult {
+    let config = match context.has_named_config() {
+        true => context.config()?,
+        false => CliContext::new(Some(config_of_unit(unit)?)).config()?,
+    };
+    let now = context.now();
+    let id = failure_id(unit, now);
+    let cause =
+        std::env::var("MONITOR_SERVICE_RESULT").map_or(String::new(), |result| format!(" ({result})"));
+    let message = format!("{unit} has failed{cause} and is not started again: nothing is read or sent");
+    let todo = format!("find the reason: journalctl -u {unit} -n 50; then: systemctl start {unit}");
+    let item = NoticeItem::new(NoticeTopic::Daemon, message, todo, now);
+    let told = config.notifiers.iter().filter(|notifier| notifier.topics.contains(&NoticeTopic::Daemon));
+    let sent = told.map(|notifier| send_with_retry(&config, notifier.clone(), id.clone(), item.clone()));
+    let sent: Vec<_> = sent.map(tokio::spawn).collect();
+    let mut output = CommandOutput::default();
+    for task in sent {
+        let line = task.await.map_err(|error| CommandFailure::failed(error.to_string()))?;
+        if let Err(why) = line {
+            output.exit_code = 1;
+            output.text.push_str(&format!("{}\n", plain_line(&why)));
+        }
+    }
+    Ok(output)
+}
+
+/// Returns the id of the notice: the same if systemd starts the command again for the same end of the unit.
+fn failure_id(unit: &str, now: Timestamp) -> String {
+    match std::env::var("MONITOR_INVOCATION_ID") {
+        Ok(invocation) => format!("{unit}-{invocation}"),
+        Err(_) => format!("{unit}-{}", now.0),
+    }
+}
+
+fn send_with_retry(
+    config: &Config,
+    notifier: NotifierSettings,
+    id: String,
+    item: NoticeItem,
+) -> impl Future<Output = Result<(), String>> + use<> {
+    let sender = daemon::notice_sender(config);
+    async move {
+        let (mut delays, mut waited) = (RetryDelays::push_retry(), Duration::ZERO);
+        loop {
+            let Err(why) = send(&sender, &notifier, &id, item.clone(), false).await else { return Ok(()) };
+            let delay = delays.next().unwrap_or_default();
+            waited += delay;
+            if waited > RETRY_TIME {
+                return Err(format!("{}: NOT delivered: {why}", notifier.name));
+            }
+            tokio::time::sleep(delay).await;
+        }
+    }
+}
+
+/// Returns the configuration that the packaged unit of this name uses.
+fn config_of_unit(unit: &str) -> Result<PathBuf, CommandFailure> {
+    let name = unit.strip_suffix(".service").unwrap_or(unit);
+    let wrong = || {
+        CommandFailure::usage(format!(
+            "{unit} is no unit of tallyd; name tallyd.service, tallyd@NAME.service, or the configuration with --config"
+        ))
+    };
+    match name.strip_prefix("tallyd").ok_or_else(wrong)? {
+        "" => Ok("/etc/tallyd/tallyd.toml".into()),
+        instance => match instance.strip_prefix('@') {
+            Some(account) if !account.is_empty() && !account.contains(['/', '.']) => {
+                Ok(PathBuf::from(format!("/etc/tallyd/{account}/tallyd.toml")))
+            }
+            _ => Err(wrong()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_that_of_the_packaged_unit() {
+        let path =
+            |unit| config_of_unit(unit).map(|path| path.display().to_string()).map_err(|e| e.exit_code);
+        assert_eq!(path("tallyd.service"), Ok("/etc/tallyd/tallyd.toml".into()));
+        assert_eq!(path("tallyd@north.service"), Ok("/etc/tallyd/north/tallyd.toml".into()));
+        for unit in ["nginx.service", "tallyd@.service", "tallyd@../x.service", "tallyd-notify@a.service"] {
+            assert_eq!(path(unit), Err(2), "{unit}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Times of the command line: read and shown in the zone of `TZ`, else of the host; with `--utc` in UTC.
+//!
+//! JSON has RFC 3339 in UTC always. A local time that daylight saving repeats or skips is refused with both of its
+//! readings, because a guess would measure a count against the stock of another hour.
+
+use crate::model::Timestamp;
+use chrono::{
+    DateTime, Datelike, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat,
+    TimeDelta, TimeZone, Utc,
+};
+use chrono_tz::Tz;
+use std::fmt::Display;
+use std::sync::OnceLock;
+
+/// The zone of the process: set by `--utc`, else read from the environment at the first use.
+static ZONE: OnceLock<CliZone> = OnceLock::new();
+
+/// The years whose offsets the zone tables hold; other times are shown in UTC.
+const LOCAL_YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
+
+/// The words before a time in the sentences of tallyd.
+const TIME_PREPOSITIONS: [&str; 7] = ["at", "since", "until", "before", "after", "from", "try"];
+
+/// The zone in which times are read and shown.
+#[derive(Debug, PartialEq, Eq)]
+enum CliZone {
+    Utc,
+    /// A zone that `TZ` names. Its table is in the program, because a small host has no zone files.
+    Named(Tz),
+    /// The zone of the host, or a rule or file in `TZ`.
+    Host,
+    /// The value of `TZ`, which names no zone. No time is read, because the C library would take it for UTC.
+    Unknown(String),
+}
+
+impl CliZone {
+    /// Reads the value of `TZ`, if it is set.
+    fn from_variable(variable: Option<&str>) -> Self {
+        let Some(name) = variable.map(|name| name.strip_prefix(':').unwrap_or(name)) else {
+            return Self::Host;
+        };
+        // A rule such as `CET-1CEST` has digits.
+        let is_name = !name.starts_with('/') && !name.contains(|c: char| c.is_ascii_digit());
+        match name.parse() {
+            Ok(zone) => Self::Named(zone),
+            Err(_) if !is_name || name.is_empty() || name == "localtime" => Self::Host,
+            Err(_) => Self::Unknown(name.to_owned()),
+        }
+    }
+}
+
+fn zone() -> &'static CliZone {
+    ZONE.get_or_init(|| {
+        // `vars`, because clippy.toml bans `std::env::var` outside `cli`, and the lint covers `cli` too.
+        let variable = std::env::vars().find(|(name, _)| name == "TZ");
+        CliZone::from_variable(variable.as_ref().map(|(_, value)| value.as_str()))
+    })
+}
+
+/// Reads and shows times in UTC; for the start of the program.
+pub(super) fn use_utc() {
+    ZONE.get_or_init(|| CliZone::Utc);
+}
+
+/// Returns a time for people, such as `2026-11-22 06:27:23+01:00`. [`parse_time`] accepts it.
+pub(super) fn local_time(at: Timestamp) -> String {
+    let utc = at.to_datetime();
+    match zone() {
+        CliZone::Named(zone) if LOCAL_YEARS.contains(&utc.year()) => zoned_text(&utc.with_timezone(zone)),
+        CliZone::Host if LOCAL_YEARS.contains(&utc.year()) => zoned_text(&utc.with_timezone(&Local)),
+        _ => zoned_text(&utc),
+    }
+}
+
+/// Returns a time of the database, which is RFC 3339 in UTC, for people. Another text stays.
+pub(super) fn local_text(time: impl AsRef<str>) -> String {
+    let time = time.as_ref();
+    Timestamp::parse(time).map_or_else(|| time.to_owned(), local_time)
+}
+
+/// Returns a sentence of tallyd with its times for people.
+///
+/// Only a time after a preposition is replaced, because a key may be a time too.
+pub(super) fn local_sentence(sentence: impl AsRef<str>) -> String {
+    let mut text = String::new();
+    let mut is_after_preposition = false;
+    for word in sentence.as_ref().split_inclusive(' ') {
+        let time = word.trim_end_matches([' ', ',', ';', '.', ')']);
+        match Timestamp::parse(time).filter(|_| is_after_preposition && time.ends_with('Z')) {
+            Some(at) => text.push_str(&word.replacen(time, &local_time(at), 1)),
+            None => text.push_str(word),
+        }
+        is_after_preposition = TIME_PREPOSITIONS.contains(&word.trim_end());
+    }
+    text
+}
+
+fn zoned_text<Z: TimeZone<Offset: Display>>(at: &DateTime<Z>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
+}
+
+/// Reads a time with or without date and zone: `08:40` is of today, and a time without a zone is local.
+///
+/// # Errors
+/// A sentence with the valid forms, or with the two readings of a local time that is not unique.
+pub(super) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    match zone() {
+        CliZone::Utc => parse_in_zone(text, now, &Utc),
+        CliZone::Named(zone) => parse_in_zone(text, now, zone),
+        CliZone::Host => parse_in_zone(text, now, &Local),
+        CliZone::Unknown(name) => Err(format!(
+            "the variable TZ is `{name}`, which is no time zone; write one such as Europe/Berlin, or use --utc"
+        )),
+    }
+}
+
+/// Reads a time of a file as [`parse_time`] does. It needs a date, because a file may be imported on another day.
+pub(super) fn parse_dated_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    match parse_clock_time(text) {
+        Some(_) => Err(format!("`{text}` has no date; write it as 2026-11-22 08:40")),
+        None => parse_time(text, now),
+    }
+}
+
+/// Returns a date or time for the platform: a date alone stays, a time becomes UTC.
+pub(super) fn parse_platform_date(text: &str, now: Timestamp) -> Result<String, String> {
+    match text.trim().parse::<NaiveDate>() {
+        Ok(_) => Ok(text.trim().to_owned()),
+        Err(_) => parse_time(text, now).map(Timestamp::to_rfc3339),
+    }
+}
+
+/// Returns a date or time of a file for the platform, as [`parse_platform_date`] does. A time needs a date.
+pub(super) fn parse_platform_date_of_file(text: &str, now: Timestamp) -> Result<String, String> {
+    match parse_clock_time(text) {
+        Some(_) => parse_dated_time(text, now).map(Timestamp::to_rfc3339),
+        None => parse_platform_date(text, now),
+    }
+}
+
+fn parse_in_zone<Z>(text: &str, now: Timestamp, zone: &Z) -> Result<Timestamp, String>
+where
+    Z: TimeZone<Offset: Display>,
+{
+    let text = text.trim();
+    if let Some(at) = parse_zoned(text) {
+        return Ok(Timestamp(at));
+    }
+    let today = now.to_datetime().with_timezone(zone).date_naive();
+    let clock_time = parse_clock_time(text);
+    let local =
+        clock_time.map(|time| today.and_time(time)).or_else(|| parse_local(text)).ok_or_else(|| {
+            format!(
+                "`{text}` is not a time; write 08:40 (today), 2026-11-22 08:40 (local time) or \
+             2026-11-22T08:40:00+01:00"
+            )
+        })?;
+    let at = to_instant(text, local, zone)?;
+    match clock_time.zip(today.pred_opt()) {
+        Some((time, yesterday)) if at > now => Err(format!(
+            "`{text}` has not come yet today; if it was yesterday, write `{}`",
+            yesterday.and_time(time).format("%Y-%m-%d %H:%M")
+        )),
+        _ => Ok(at),
+    }
+}
+
+/// Returns the milliseconds of a time with a zone.
+fn parse_zoned(text: &str) -> Option<i64> {
+    let text = text.strip_suffix(['Z', 'z']).map_or_else(|| text.to_owned(), |time| format!("{time}+00:00"));
+    let text = date_and_time(&text);
+    let formats = ["%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z"];
+    let mut read = formats.iter().filter_map(|format| DateTime::parse_from_str(&text, format).ok());
+    read.next().map(|at| at.timestamp_millis())
+}
+
+fn parse_clock_time(text: &str) -> Option<NaiveTime> {
+    let mut read =
+        ["%H:%M", "%H:%M:%S"].iter().filter_map(|form| NaiveTime::parse_from_str(text.trim(), form).ok());
+    read.next()
+}
+
+fn parse_local(text: &str) -> Option<NaiveDateTime> {
+    let text = date_and_time(text);
+    let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"];
+    let mut read = formats.iter().filter_map(|format| NaiveDateTime::parse_from_str(&text, format).ok());
+    let read = read.next().or_else(|| Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN)));
+    read.filter(|local| LOCAL_YEARS.contains(&local.year()))
+}
+
+/// Returns the text with a blank between date and time, in place of a `T`.
+fn date_and_time(text: &str) -> String {
+    match text.split_once(['T', 't']) {
+        Some((date, time)) => format!("{date} {time}"),
+        None => text.to_owned(),
+    }
+}
+
+fn to_instant<Z>(text: &str, local: NaiveDateTime, zone: &Z) -> Result<Timestamp, String>
+where
+    Z: TimeZone<Offset: Display>,
+{
+    let readings = |earlier: &DateTime<Z>, later: &DateTime<Z>| {
+        format!("`{}` or `{}`: write the one that is meant", zoned_text(earlier), zoned_text(later))
+    };
+    match zone.from_local_datetime(&local) {
+        MappedLocalTime::Single(at) => Ok(Timestamp(at.timestamp_millis())),
+        MappedLocalTime::Ambiguous(earlier, later) => {
+            let readings = readings(&earlier, &later);
+            Err(format!("`{text}` came twice, because the clocks were set back. It is {readings}"))
+        }
+        MappedLocalTime::None => {
+            // With the offset after the change, the time lies before it, and the other way round.
+            let at_offset_of = |day: TimeDelta| {
+                let offset = zone.offset_from_utc_datetime(&(local + day));
+                zone.from_utc_datetime(&(local - chrono::Offset::fix(&offset)))
+            };
+            let readings = readings(&at_offset_of(TimeDelta::days(1)), &at_offset_of(-TimeDelta::days(1)));
+            Err(format!("`{text}` never was, because the clocks were set forward. It is {readings}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono_tz::Europe::Vienna;
+
+    /// 2026-11-22, 09:00 in Vienna.
+    const NOW: &str = "2026-11-22T08:00:00Z";
+
+    fn read(text: &str) -> Result<String, String> {
+        parse_in_zone(text, Timestamp::parse(NOW).unwrap(), &Vienna).map(Timestamp::to_rfc3339)
+    }
+
+    #[test]
+    fn a_time_without_a_zone_is_local() {
+        let cases = [
+            ("08:40", "2026-11-22T07:40:00.000Z"),
+            (" 08:40:30 ", "2026-11-22T07:40:30.000Z"),
+            ("2026-11-22 05:30", "2026-11-22T04:30:00.000Z"),
+            ("2026-07-22T05:30", "2026-07-22T03:30:00.000Z"),
+            ("2026-07-22 05:30:15.25", "2026-07-22T03:30:15.250Z"),
+            ("2026-11-22", "2026-11-21T23:00:00.000Z"),
+            ("2026-11-22T05:30:00Z", "2026-11-22T05:30:00.000Z"),
+            ("2026-11-22 05:30Z", "2026-11-22T05:30:00.000Z"),
+            ("2026-11-22T08:40:00-05:00", "2026-11-22T13:40:00.000Z"),
+            ("2026-11-22 08:40+01:00", "2026-11-22T07:40:00.000Z"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn tz_is_a_name_a_rule_or_a_slip() {
+        let zone = CliZone::from_variable;
+        assert_eq!(zone(Some("Europe/Vienna")), CliZone::Named(Vienna));
+        assert_eq!(zone(Some(":Europe/Vienna")), CliZone::Named(Vienna));
+        assert_eq!(zone(Some("UTC")), CliZone::Named(Tz::UTC));
+        assert_eq!(zone(Some("Europe/Viena")), CliZone::Unknown("Europe/Viena".into()));
+        for host in
+            [None, Some(""), Some("CET-1CEST,M3.5.0,M10.5.0/3"), Some("/etc/localtime"), Some("<+03>-3")]
+        {
+            assert_eq!(zone(host), CliZone::Host, "{host:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_time_names_the_forms() {
+        for text in ["noon", "", "8.40", "24:00", "2026-13-01 08:00", "22.11.2026 08:40", "99999-01-01 00:00"]
+        {
+            assert!(read(text).unwrap_err().contains("is not a time; write 08:40 (today)"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_clock_time_is_never_in_the_future() {
+        assert_eq!(read("09:00").as_deref(), Ok("2026-11-22T08:00:00.000Z"));
+        let why = read("23:50").unwrap_err();
+        assert!(why.contains("`2026-11-21 23:50`"), "{why}");
+    }
+
+    #[test]
+    fn a_local_time_that_is_not_unique_is_refused_with_both_readings() {
+        let why = read("2026-10-25 02:30").unwrap_err();
+        assert!(why.contains("came twice"), "{why}");
+        assert!(why.contains("`2026-10-25 02:30:00+02:00` or `2026-10-25 02:30:00+01:00`"), "{why}");
+        let why = read("2026-03-29 02:30").unwrap_err();
+        assert!(why.contains("never was"), "{why}");
+        assert!(why.contains("`2026-03-29 01:30:00+01:00` or `2026-03-29 03:30:00+02:00`"), "{why}");
+        for (reading, instant) in [
+            ("2026-10-25 02:30:00+02:00", "2026-10-25T00:30:00.000Z"),
+            ("2026-10-25 02:30:00+01:00", "2026-10-25T01:30:00.000Z"),
+            ("2026-03-29 01:30:00+01:00", "2026-03-29T00:30:00.000Z"),
+            ("2026-03-29 03:30:00+02:00", "2026-03-29T01:30:00.000Z"),
+        ] {
+            assert_eq!(read(reading).as_deref(), Ok(instant), "{reading}");
+        }
+    }
+
+    #[test]
+    fn a_shown_time_reads_as_the_instant_that_it_shows() {
+        for text in ["2026-10-25T00:30:00.000Z", "2026-10-25T01:30:00.000Z", "2026-07-01T12:00:00.000Z"] {
+            let at = Timestamp::parse(text).unwrap();
+            let shown = zoned_text(&at.to_datetime().with_timezone(&Vienna));
+            assert_eq!(read(&shown).as_deref(), Ok(text), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_keeps_its_keys() {
+        let at = "2026-11-22T05:27:23.067Z";
+        let shown = local_text(at);
+        assert_ne!(shown, at);
+        let sentence = format!("`cli-{at}-7` waits until {at}, since {at}; see: tallyd outbox show {at}");
+        let expected =
+            format!("`cli-{at}-7` waits until {shown}, since {shown}; see: tallyd outbox show {at}");
+        assert_eq!(local_sentence(&sentence), expected);
+        assert_eq!(local_text("never"), "never");
+    }
+
+    #[test]
+    fn a_file_has_dates_and_the_platform_keeps_them() {
+        let now = Timestamp::parse(NOW).unwrap();
+        assert!(parse_dated_time("08:40", now).unwrap_err().contains("has no date"));
+        assert!(parse_dated_time("2026-11-22T05:30:00Z", now).is_ok());
+        assert_eq!(parse_platform_date("2031-05-04", now).as_deref(), Ok("2031-05-04"));
+        let at = parse_platform_date("2031-05-04T10:00:00+02:00", now);
+        assert_eq!(at.as_deref(), Ok("2031-05-04T08:00:00.000Z"));
+    }
+}

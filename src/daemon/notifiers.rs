@@ -1,0 +1,162 @@
+//! The notifiers in the daemon: what is told is collected with each health check, and delivered beside the loop.
+//!
+//! Only the daemon that works on the database tells of the account, so a standby sends nothing but its pings.
+
+use super::settings;
+use crate::client::AccountKeys;
+use crate::config::Config;
+use crate::exec::JobContext;
+use crate::health::HealthReport;
+use crate::model::{Clock, Moment};
+use crate::notify::{
+    NoticeChannel, NoticeOrigin, NoticeSender, NotifierSettings, collect_notices, deliver_notices,
+};
+use crate::store::{StoreError, host_name};
+use crate::telemetry::event;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Notifiers of the configuration.
+pub(super) struct Notifiers {
+    settings: Arc<[NotifierSettings]>,
+    sender: NoticeSender,
+    pings: PingTimes,
+    /// Pings that are due, each with the state to report.
+    due_pings: Vec<(NotifierSettings, bool)>,
+    is_delivering: bool,
+}
+
+/// Times of the last pings, by notifier.
+#[derive(Default)]
+pub(super) struct PingTimes(BTreeMap<String, Moment>);
+
+impl PingTimes {
+    /// Returns the pings that are due, and notes them as sent.
+    pub(super) fn take_due<'a>(
+        &mut self,
+        notifiers: &'a [NotifierSettings],
+        now: Moment,
+    ) -> Vec<&'a NotifierSettings> {
+        let mut due = Vec::new();
+        for notifier in notifiers {
+            let NoticeChannel::Ping { every, .. } = notifier.channel else { continue };
+            if self.0.get(&notifier.name).is_none_or(|last| now.duration_since(*last) >= every) {
+                self.0.insert(notifier.name.clone(), now);
+                due.push(notifier);
+            }
+        }
+        due
+    }
+}
+
+/// Returns the sender of the notices. Keys that cannot be read are not masked: the daemon has none then.
+pub(crate) fn notice_sender(config: &Config) -> NoticeSender {
+    let keys = config.service.keys.read_keys().ok();
+    let keys = keys.map(|keys| AccountKeys { integration: keys.integration, gateway: keys.gateway });
+    NoticeSender { http: settings::http_settings(config), keys }
+}
+
+impl Notifiers {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            settings: config.notifiers.clone().into(),
+            sender: notice_sender(config),
+            pings: PingTimes::default(),
+            due_pings: Vec::new(),
+            is_delivering: false,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.settings.is_empty()
+    }
+
+    pub(super) fn reload(&mut self, config: &Config) {
+        (self.settings, self.sender) = (config.notifiers.clone().into(), notice_sender(config));
+    }
+
+    /// Collects what is to be told after a health check.
+    pub(super) async fn collect(
+        &mut self,
+        context: &JobContext,
+        health: &HealthReport,
+    ) -> Result<(), StoreError> {
+        let due = self.pings.take_due(&self.settings, context.moment());
+        self.due_pings.extend(due.into_iter().map(|notifier| (notifier.clone(), notifier.is_well(health))));
+        collect_notices(&context.store, &self.settings, health, context.now()).await
+    }
+
+    /// Returns the work of sending everything that is due, unless it is in progress.
+    pub(super) fn start_delivery(
+        &mut self,
+        context: &JobContext,
+    ) -> Option<impl Future<Output = Result<(), StoreError>> + Send + use<>> {
+        if self.is_empty() || self.is_delivering {
+            return None;
+        }
+        self.is_delivering = true;
+        let pings = std::mem::take(&mut self.due_pings);
+        let (settings, sender, context) = (Arc::clone(&self.settings), self.sender.clone(), context.clone());
+        Some(async move {
+            let all = deliver_all(&context, pings, &settings, &sender);
+            tokio::select! {
+                done = all => done,
+                // Notices that are not delivered stay due.
+                () = context.wait_for_stop() => Ok(()),
+            }
+        })
+    }
+
+    pub(super) fn end_delivery(&mut self) {
+        self.is_delivering = false;
+    }
+}
+
+async fn deliver_all(
+    context: &JobContext,
+    pings: Vec<(NotifierSettings, bool)>,
+    notifiers: &[NotifierSettings],
+    sender: &NoticeSender,
+) -> Result<(), StoreError> {
+    let database = context.store.account_binding().await?.database_name();
+    let origin = NoticeOrigin { database, host: host_name() };
+    let mut deliveries: JoinSet<Result<(), StoreError>> = JoinSet::new();
+    for (notifier, is_well) in pings {
+        let sender = sender.clone();
+        deliveries.spawn(async move {
+            send_ping(&sender, &notifier, is_well).await;
+            Ok(())
+        });
+    }
+    for notifier in notifiers.iter().cloned() {
+        let (context, sender, origin) = (context.clone(), sender.clone(), origin.clone());
+        deliveries.spawn(async move {
+            let now = || context.now();
+            deliver_notices(&context.store, &notifier, (&sender, &origin), now).await.map(drop)
+        });
+    }
+    let mut result = Ok(());
+    while let Some(ended) = deliveries.join_next().await {
+        if let Some(Err(error)) = super::join_result(ended) {
+            result = Err(error);
+        }
+    }
+    result
+}
+
+/// Sends a ping. A failure needs no warning, because the receiver raises the alarm.
+pub(super) async fn send_ping(sender: &NoticeSender, notifier: &NotifierSettings, is_well: bool) {
+    if let Err(why) = sender.ping(&notifier.channel, is_well).await {
+        let name = &notifier.name;
+        tracing::debug!(event = event::NOTICE_FAILED, notifier = name, "{name}: the ping failed: {why}");
+    }
+}
+
+/// Sends the due pings of a host that stands by, without waiting for them.
+pub(super) fn ping_from_standby(config: &Config, times: &mut PingTimes, clock: &dyn Clock) {
+    for notifier in times.take_due(&config.notifiers, clock.moment()) {
+        let (sender, notifier) = (notice_sender(config), notifier.clone());
+        drop(tokio::spawn(async move { send_ping(&sender, &notifier, true).await }));
+    }
+}

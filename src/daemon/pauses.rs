@@ -1,0 +1,65 @@
+//! Pauses in the daemon: no run of a paused job starts, and the end of a pause starts the job.
+//!
+//! The pause is read when a run is to start, from the row that `tallyd pause` writes. A run in progress goes on,
+//! except that a push claims nothing more (`push/claim.rs`).
+
+use super::registry::run_job_with;
+use crate::exec::{FinishedRun, JobContext, RunArgs};
+use crate::model::{JobKind, Position, RunTrigger, Timestamp};
+use crate::store::{Durability, PauseRow, StoreError};
+use crate::telemetry::event;
+
+/// Runs a job, unless it is paused; then returns the pause.
+pub(super) async fn run_unless_paused(
+    context: &JobContext,
+    kind: JobKind,
+    trigger: RunTrigger,
+    args: &RunArgs,
+) -> Result<Result<FinishedRun, PauseRow>, StoreError> {
+    match context.store.pause_of(kind, context.now()).await? {
+        Some(pause) => Ok(Err(pause)),
+        None => run_job_with(context, kind, trigger, args).await.map(Ok),
+    }
+}
+
+/// Does the work of a job beside its runs, unless the job is paused.
+pub(super) async fn work_unless_paused(
+    context: &JobContext,
+    kind: JobKind,
+    work: impl Future<Output = Result<Option<FinishedRun>, StoreError>>,
+) -> Result<Option<FinishedRun>, StoreError> {
+    if context.store.pause_of(kind, context.now()).await?.is_some() { Ok(None) } else { work.await }
+}
+
+/// Ends the pauses whose time has come, and returns the time of the next end.
+///
+/// Each end is an event of the journal, which wakes the daemon as that of `tallyd resume` does.
+pub(super) async fn end_due_pauses(context: &JobContext) -> Result<Option<Timestamp>, StoreError> {
+    let (store, now) = (&context.store, context.now());
+    let first = store.pause_first_end().await?;
+    if first.is_none_or(|end| end > now) {
+        return Ok(first);
+    }
+    let mut write = store.begin_write(Durability::Full).await?;
+    write.pause_end_due(now).await?;
+    write.commit().await?;
+    store.pause_first_end().await
+}
+
+/// Logs the pauses that began or ended after a position, because a command has no log. Returns the resumed jobs
+/// of which a scheduled start passed during the pause.
+pub(super) async fn log_pauses(context: &JobContext, after: Position) -> Result<Vec<JobKind>, StoreError> {
+    let mut missed = Vec::new();
+    for decision in context.store.pause_events(after).await? {
+        let Some(kind) = JobKind::from_code(&decision.job) else { continue };
+        let (job, until) = (kind.as_str(), decision.until_ms.map(|until| Timestamp(until).to_rfc3339()));
+        if decision.is_pause {
+            let why = decision.why;
+            tracing::info!(event = event::JOB_PAUSED, job, until, "an operator paused {job}: {why}");
+        } else {
+            tracing::info!(event = event::JOB_RESUMED, job, "the pause of {job} has ended");
+            missed.extend(decision.is_missed.then_some(kind));
+        }
+    }
+    Ok(missed)
+}

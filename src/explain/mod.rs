@@ -1,0 +1,226 @@
+//! Explanation of a quantity: its history step by step in the journal's order, from stored data.
+//!
+//! A step has its fields (before, after, author, changes, call), and its sentence is made from them. The command
+//! `explain`, its `--json` and the web page share both. It only reads, with or without a running daemon. It cannot
+//! show a claim that was undone (throttled, not sent), because only its exchange is stored; `job show` prints that
+//! exchange.
+
+mod sentence;
+mod step;
+
+pub use step::{ExplainStep, StepAuthor, StepCall, StepChange, StepKind};
+
+use crate::model::{ChangeId, Sku, SkuError, Timestamp};
+use crate::outbox::{ChangeState, Reason};
+use crate::push::PushPreview;
+use crate::store::{CurrentStockLevel, ExplainedChange, KnownSku, Store, StoreError};
+use serde_json::{Value, json};
+
+/// Failure to explain a SKU.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The text is no SKU.
+    #[error("`{name}`: {error}")]
+    InvalidSku {
+        /// Text.
+        name: String,
+        /// Reason.
+        error: SkuError,
+    },
+    /// Several SKUs differ only in case or blanks.
+    #[error("`{name}` matches {matches}, which differ only in case or blanks; name one of them exactly")]
+    AmbiguousSku {
+        /// Text.
+        name: String,
+        /// SKUs.
+        matches: String,
+    },
+    /// Nothing is known of the stock level; the sentence says what to do.
+    #[error("{0}")]
+    NothingKnown(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// SKU with the stock levels to explain.
+pub struct ExplainedSku {
+    /// SKU in the platform's spelling where that is known.
+    pub sku: String,
+    /// Reason that the product's quantities are not pushed.
+    pub remark: Option<String>,
+    product_id: Option<i64>,
+    /// All spellings of the SKU in changes.
+    spellings: Vec<String>,
+    levels: Vec<CurrentStockLevel>,
+}
+
+impl ExplainedSku {
+    /// Finds a SKU and its stock levels, or the one of a warehouse.
+    ///
+    /// The exact spelling counts first, then the only SKU of the platform with this case key, as for a change
+    /// (docs/rules.md 12).
+    ///
+    /// # Errors
+    /// Fails if nothing is known of the stock level, and if the SKU may be several.
+    pub async fn find(store: &Store, name: &str, warehouse: Option<i64>) -> Result<Self, ExplainError> {
+        let sku =
+            Sku::new(name).map_err(|error| ExplainError::InvalidSku { name: name.to_owned(), error })?;
+        let known = store.explain_skus(&sku.case_key()).await?;
+        let found = find_known(&known, name)?;
+        let mut spellings = vec![name.to_owned()];
+        let is_spelling = |row: &&KnownSku| found.is_some_and(|found| row.target_product == found.id);
+        spellings.extend(known.iter().filter(is_spelling).map(|row| row.sku.clone()));
+        let product_id = found.map(|row| row.id);
+        let mut levels = store.explain_stock_levels(product_id, &spellings).await?;
+        levels.retain(|level| warehouse.is_none_or(|warehouse| level.warehouse_id == warehouse));
+        let sku = found.map_or_else(|| name.to_owned(), |row| row.sku.clone());
+        let explained =
+            Self { sku, remark: found.and_then(not_pushed_reason), product_id, spellings, levels };
+        match explained.levels.is_empty() {
+            true => Err(ExplainError::NothingKnown(explained.nothing_known_text(warehouse))),
+            false => Ok(explained),
+        }
+    }
+
+    /// Returns the explanation of each stock level, with its newest `last` steps and with `plan` as the next push.
+    pub async fn explain(
+        &self,
+        store: &Store,
+        plan: &PushPreview,
+        last: usize,
+    ) -> Result<Vec<StockLevelExplanation>, StoreError> {
+        let mut explanations = Vec::new();
+        for level in &self.levels {
+            let facts = match self.product_id {
+                Some(product) => store.explain_quantity_states(product, level.warehouse_id).await?,
+                None => Vec::new(),
+            };
+            let changes = store.explain_changes(&self.spellings, level.warehouse_id).await?;
+            let ids: Vec<i64> = changes.iter().map(|change| change.id).collect();
+            let mut steps = step::history_steps(&facts, &changes, &store.explain_events(&ids).await?);
+            let earlier_steps = steps.len().saturating_sub(last);
+            let steps = steps.split_off(earlier_steps);
+            let is_open = |change: &&ExplainedChange| {
+                change.state.parse().is_ok_and(|state: ChangeState| !state.is_final())
+            };
+            let next = |change| next_step_text(change, plan);
+            let next_steps = changes.iter().filter(is_open).map(next).collect();
+            explanations.push(StockLevelExplanation {
+                level: level.clone(),
+                earlier_steps,
+                steps,
+                next_steps,
+            });
+        }
+        Ok(explanations)
+    }
+
+    fn nothing_known_text(&self, warehouse: Option<i64>) -> String {
+        let sku = &self.sku;
+        match (warehouse, self.product_id, &self.remark) {
+            (Some(warehouse), Some(_), None) => {
+                format!("no stock level of {sku} in warehouse {warehouse} is known: see `tallyd stock {sku}`")
+            }
+            (_, _, Some(remark)) => format!("no stock level of {sku} is known: {remark}"),
+            (_, _, None) => format!(
+                "no stock level of {sku} is known and no change names it: see `tallyd sku list`, or run \
+                 `tallyd sku add {sku}`"
+            ),
+        }
+    }
+}
+
+fn find_known<'a>(known: &'a [KnownSku], name: &str) -> Result<Option<&'a KnownSku>, ExplainError> {
+    let exact = known.iter().find(|row| row.sku == name);
+    let at_platform: Vec<&KnownSku> = known.iter().filter(|row| row.product_id.is_some()).collect();
+    match (exact, at_platform.as_slice()) {
+        (Some(row), _) => Ok(known.iter().find(|other| other.id == row.target_product).or(exact)),
+        (None, [only]) => Ok(Some(only)),
+        (None, []) => Ok(known.first()),
+        (None, several) => {
+            let names: Vec<String> = several.iter().map(|row| format!("`{}`", row.sku)).collect();
+            Err(ExplainError::AmbiguousSku { name: name.to_owned(), matches: names.join(", ") })
+        }
+    }
+}
+
+fn not_pushed_reason(row: &KnownSku) -> Option<String> {
+    match (row.missing_ms, row.kind.as_deref()) {
+        (Some(since), _) => Some(format!("the platform does not return this SKU since {}", Timestamp(since))),
+        (None, Some("Kit")) => Some("a kit: its quantity follows from its components".into()),
+        (None, _) => None,
+    }
+}
+
+/// History of one stock level, cut to its newest steps, with its current state.
+#[derive(Clone, Debug)]
+pub struct StockLevelExplanation {
+    /// Stock level now.
+    pub level: CurrentStockLevel,
+    /// Number of steps that are cut off.
+    pub earlier_steps: usize,
+    /// Steps, oldest first.
+    pub steps: Vec<ExplainStep>,
+    /// Next step of each open change, as a sentence.
+    pub next_steps: Vec<String>,
+}
+
+impl StockLevelExplanation {
+    /// Returns the explanation as JSON.
+    pub fn to_json(&self) -> Value {
+        let level = &self.level;
+        let steps: Vec<Value> = self.steps.iter().map(ExplainStep::to_json).collect();
+        json!({
+            "warehouse_id": level.warehouse_id, "warehouse_name": level.warehouse_name, "quantity": level.quantity,
+            "ours": level.own_delta, "observed_at": level.fact_ms.map(|at| Timestamp(at).to_rfc3339()),
+            "exchange_id": level.fact_exchange_id, "pending_quantity": level.pending_quantity,
+            "earlier_steps": self.earlier_steps, "steps": steps, "next": self.next_steps,
+        })
+    }
+
+    /// Returns the current state as a sentence.
+    pub fn current_state_text(&self) -> String {
+        let level = &self.level;
+        let mut now = match (level.quantity, level.fact_ms, level.fact_exchange_id) {
+            (Some(quantity), Some(at), Some(exchange)) => {
+                format!("{quantity}, read by exchange {exchange} at {}", Timestamp(at))
+            }
+            (Some(quantity), _, _) => quantity.to_string(),
+            (None, _, _) => "unknown".into(),
+        };
+        if level.unlinked_ms.is_some() {
+            now.push_str("; the platform no longer links the product to this warehouse");
+        }
+        if let Some(writing) = level.written_in_flight {
+            now.push_str(&format!("; {writing} was sent, and its outcome is not known yet"));
+        }
+        if let Some(pending) = level.pending_quantity {
+            now.push_str(&format!("; becomes {pending} when the pending changes are applied"));
+        }
+        now
+    }
+}
+
+fn next_step_text(change: &ExplainedChange, plan: &PushPreview) -> String {
+    let id = ChangeId(change.id);
+    let next = match change.state.as_str() {
+        "held" if change.reason.as_deref() == Some(Reason::NoFact.as_str()) => {
+            "is checked by `settle`, and continues after a read shows the stock level".into()
+        }
+        "held" => "needs a decision: see `tallyd outbox show`".into(),
+        "in_doubt" => "is in doubt; `settle` checks it at the platform".into(),
+        "sending" => "is being sent".into(),
+        _ => {
+            let is_read = plan.requests.first().is_some_and(|first| first.changes.contains(&id));
+            match plan.changes_without_call.iter().find(|(change, _)| *change == id) {
+                Some((_, how)) => format!("finishes without a call: {how}"),
+                None if is_read && !plan.reads.is_empty() => {
+                    "is sent by the next push, after a fresh read".into()
+                }
+                None => "is sent by the next push: see `tallyd plan`".into(),
+            }
+        }
+    };
+    format!("`{}` {next}", change.key)
+}

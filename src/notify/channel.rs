@@ -1,0 +1,210 @@
+//! Ways to a receiver: a webhook, a command, or a ping.
+//!
+//! The account's keys are masked in each notice, as they are in answers. A command gets neither the environment
+//! of the daemon nor its credentials.
+
+use super::NotifierSettings;
+use super::message::{NoticeBatch, NoticeItem, NoticeMessage};
+use crate::client::{AccountKeys, HttpSettings, ReceiverClient, mask_account_keys};
+use rustix::process::{Pid, Signal, kill_process_group};
+use secrecy::SecretString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// Time limit of a request to a receiver.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// Search path of a command, because the daemon passes no environment on.
+const COMMAND_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Most characters of a failed command's output in its message.
+const OUTPUT_MAX: usize = 300;
+
+/// Header of a webhook with its secret, which is read from the file for each notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderSecret {
+    /// Name of the header.
+    pub name: String,
+    /// File with the value and nothing else.
+    pub file: PathBuf,
+}
+
+/// Way to a receiver.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoticeChannel {
+    /// POST of JSON.
+    Webhook {
+        /// Address, which may hold a secret.
+        url: SecretUrl,
+        /// Header to send along.
+        header: Option<HeaderSecret>,
+    },
+    /// Program with its arguments; the notice is on its standard input.
+    Command {
+        /// Program, then its arguments.
+        words: Vec<String>,
+        /// Time limit.
+        timeout: Duration,
+    },
+    /// GET at each interval, to `/fail` behind the path while unwell.
+    Ping {
+        /// Address, which may hold a secret.
+        url: SecretUrl,
+        /// Interval.
+        every: Duration,
+    },
+}
+
+/// Address of a receiver. `Debug` omits it, because it may hold a secret.
+#[derive(Clone)]
+pub struct SecretUrl(pub String);
+
+impl std::fmt::Debug for SecretUrl {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("SecretUrl(…)")
+    }
+}
+
+impl PartialEq for SecretUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+/// Sends notices over any channel.
+#[derive(Clone)]
+pub struct NoticeSender {
+    /// Settings of the connection: certificates and proxy. The address of the platform is not used.
+    pub http: HttpSettings,
+    /// Keys to mask; `None` if they cannot be read, and then no answer of the platform is in a notice.
+    pub keys: Option<AccountKeys>,
+}
+
+impl NoticeSender {
+    /// Sends a notice. A ping takes none.
+    ///
+    /// # Errors
+    /// Fails with the reason, which names no secret.
+    pub(super) async fn send(
+        &self,
+        channel: &NoticeChannel,
+        message: NoticeMessage<'_>,
+    ) -> Result<(), String> {
+        match channel {
+            NoticeChannel::Webhook { url, header } => {
+                let body = self.mask(message.to_json());
+                let secret = header.as_ref().map(read_secret).transpose()?;
+                let header = header.as_ref().map(|header| header.name.as_str()).zip(secret.as_ref());
+                self.client(url)?.post_json(body, header).await
+            }
+            NoticeChannel::Command { words, timeout } => {
+                run_command(words, self.mask(message.to_text()), *timeout).await
+            }
+            NoticeChannel::Ping { .. } => Ok(()),
+        }
+    }
+
+    /// Sends a notice of one item, which is in no database, under this id and from this host.
+    ///
+    /// # Errors
+    /// Fails with the reason, which names no secret.
+    pub async fn send_item(
+        &self,
+        notifier: &NotifierSettings,
+        (id, host): (&str, &str),
+        item: NoticeItem,
+    ) -> Result<(), String> {
+        let mut batch = NoticeBatch::default();
+        batch.add(item);
+        let message = NoticeMessage { id, host, account: &notifier.account, batch: &batch };
+        self.send(&notifier.channel, message).await
+    }
+
+    /// Sends a ping; other channels send nothing.
+    ///
+    /// # Errors
+    /// As [`NoticeSender::send`].
+    pub async fn ping(&self, channel: &NoticeChannel, is_well: bool) -> Result<(), String> {
+        match channel {
+            NoticeChannel::Ping { url, .. } => self.client(url)?.ping(is_well).await,
+            NoticeChannel::Webhook { .. } | NoticeChannel::Command { .. } => Ok(()),
+        }
+    }
+
+    fn mask(&self, text: String) -> String {
+        match &self.keys {
+            Some(keys) => mask_account_keys(text, keys),
+            None => text,
+        }
+    }
+
+    fn client(&self, url: &SecretUrl) -> Result<ReceiverClient, String> {
+        let settings = HttpSettings {
+            base_url: url.0.clone(),
+            timeout: REQUEST_TIMEOUT,
+            application_id: None,
+            ..self.http.clone()
+        };
+        ReceiverClient::new(&settings).map_err(|error| error.to_string())
+    }
+}
+
+fn read_secret(header: &HeaderSecret) -> Result<SecretString, String> {
+    let file = header.file.display();
+    let text = std::fs::read_to_string(&header.file).map(SecretString::from);
+    let text = text.map_err(|error| format!("the header's secret cannot be read from {file}: {error}"))?;
+    match secrecy::ExposeSecret::expose_secret(&text).trim() {
+        "" => Err(format!("the file {file} of the header's secret is empty")),
+        secret => Ok(secret.into()),
+    }
+}
+
+async fn run_command(words: &[String], input: String, limit: Duration) -> Result<(), String> {
+    let (program, arguments) = words.split_first().ok_or("no command is named")?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().env("PATH", COMMAND_PATH).process_group(0).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
+    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let Ok(ended) = timeout(limit, feed_and_wait(&mut child, input)).await else {
+        if let Some(group) = group {
+            // Fails only if the group has ended in this moment.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        return Err(format!("{program} did not end within {} s and was killed", limit.as_secs()));
+    };
+    let (status, output) = ended.map_err(|error| format!("{program} failed: {error}"))?;
+    if status.success() {
+        return Ok(());
+    }
+    let output: String = String::from_utf8_lossy(&output).trim().chars().take(OUTPUT_MAX).collect();
+    Err(format!("{program} failed ({status}): {output}"))
+}
+
+/// Writes the input, closes it, and waits for the end. Reads the output meanwhile, because a full pipe would stop
+/// the command.
+async fn feed_and_wait(
+    child: &mut Child,
+    input: String,
+) -> std::io::Result<(std::process::ExitStatus, Vec<u8>)> {
+    use tokio::io::AsyncReadExt as _;
+    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // A command may end without reading its input; its exit status decides.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+    };
+    let read = async {
+        let mut kept = Vec::new();
+        if let Some(stderr) = stderr {
+            let mut limited = stderr.take(64 * 1024);
+            limited.read_to_end(&mut kept).await?;
+        }
+        Ok::<_, std::io::Error>(kept)
+    };
+    let ((), output) = tokio::join!(feed, read);
+    Ok((child.wait().await?, output?))
+}

@@ -1,0 +1,54 @@
+//! Notices: a person or a program is told what needs attention, and when it is over.
+//!
+//! ```text
+//! findings, changes, restarts ─────► collect (each minute) ─► notice, open for `window` ─► due ─► deliver ─► sent
+//!                                                                                          ▲          │ failed
+//!                                                                                          └── delay ─┘
+//! ```
+//!
+//! [`collect_notices`] compares what needs attention with the rows of what was told. A difference becomes an item
+//! of the open notice of each notifier with the topic, in the same transaction. [`deliver_notices`] sends the
+//! notices that are due, oldest first, and marks each that its receiver took. A process that ends between both
+//! sends the notice again, under the same id, so a receiver can drop the repetition. While a receiver is away, its
+//! notices wait, with growing delays between attempts.
+//!
+//! Nothing here reads the clock or the configuration. The rules of health are those of `health`.
+
+mod channel;
+mod collect;
+mod deliver;
+mod message;
+mod topic;
+
+pub use channel::{HeaderSecret, NoticeChannel, NoticeSender, SecretUrl};
+pub use collect::{collect_notices, tell_occurrence};
+pub use deliver::deliver_notices;
+pub use message::{NoticeBatch, NoticeItem, NoticeOrigin};
+pub use topic::{NoticeTopic, finding_topic};
+
+use crate::health::HealthReport;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Settings of a notifier.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotifierSettings {
+    /// Name in the database, the log and on the command line.
+    pub name: String,
+    /// Topics that it sends; of a ping: the topics whose findings count as unwell.
+    pub topics: BTreeSet<NoticeTopic>,
+    /// Way to the receiver.
+    pub channel: NoticeChannel,
+    /// Time for which a notice collects items.
+    pub window: Duration,
+    /// Name of the account in the notices.
+    pub account: String,
+}
+
+impl NotifierSettings {
+    /// Returns true if no finding of the notifier's topics needs an operator.
+    pub fn is_well(&self, health: &HealthReport) -> bool {
+        let concerns = |code| self.topics.contains(&finding_topic(code));
+        !health.findings.iter().any(|found| found.needs_operator() && concerns(found.code))
+    }
+}

@@ -1,0 +1,33 @@
+//! Names that the mirror knows, against which a command checks those of a new change.
+
+use crate::model::{OrderId, Sku, case_key};
+use crate::store::engine::lossy_text::LossyText;
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Result, Store};
+use std::collections::BTreeSet;
+
+impl Store {
+    /// Returns the case keys of those of these SKUs that the platform has returned or that are tracked; `None` if
+    /// no SKU at all is known, as before the first read.
+    pub async fn known_sku_keys(&self, skus: &[&Sku]) -> Result<Option<BTreeSet<String>>> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM tracked_sku) \
+                       OR EXISTS (SELECT 1 FROM product WHERE product_id IS NOT NULL)";
+        if !self.fetch_value::<bool>(sql, (), "look for a known SKU").await? {
+            return Ok(None);
+        }
+        let keys: BTreeSet<String> = skus.iter().map(|sku| sku.case_key()).collect();
+        let sql = "SELECT DISTINCT case_key FROM product \
+                   WHERE case_key IN (SELECT atom FROM json_each($1)) AND product_id IS NOT NULL";
+        let read: Vec<String> = self.fetch_column(sql, (json_rows(&keys),), "find known SKUs").await?;
+        let sql = "SELECT sku FROM tracked_sku WHERE sku IN (SELECT atom FROM json_each($1))";
+        let tracked: Vec<LossyText> = self.fetch_column(sql, (json_rows(skus),), "find tracked SKUs").await?;
+        let tracked = tracked.into_iter().map(|sku| case_key(&String::from(sku)));
+        Ok(Some(read.into_iter().chain(tracked).collect()))
+    }
+
+    /// Returns the orders that were read or are tracked, by id.
+    pub async fn known_orders(&self) -> Result<Vec<OrderId>> {
+        let sql = "SELECT order_id FROM tracked_order UNION SELECT id FROM sales_order ORDER BY order_id";
+        self.fetch_column(sql, (), "read the known orders").await
+    }
+}
