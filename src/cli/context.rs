@@ -108,6 +108,12 @@ fn first_existing(files: &[&str]) -> Result<PathBuf, CommandFailure> {
     )))
 }
 
+/// Returns a variable of the environment; `None` if it is not set or is no text.
+#[allow(clippy::disallowed_methods, reason = "only cli reads the environment")]
+pub(super) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 //! JSON has RFC 3339 in UTC always. A local time that daylight saving repeats or skips is refused with both of its
 //! readings, because a guess would measure a count against the stock of another hour.
 
+use super::context::environment;
 use crate::model::Timestamp;
 use chrono::{
     DateTime, Datelike, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat,
@@ -50,11 +51,7 @@ impl CliZone {
 }
 
 fn zone() -> &'static CliZone {
-    ZONE.get_or_init(|| {
-        // `vars`, because clippy.toml bans `std::env::var` outside `cli`, and the lint covers `cli` too.
-        let variable = std::env::vars().find(|(name, _)| name == "TZ");
-        CliZone::from_variable(variable.as_ref().map(|(_, value)| value.as_str()))
-    })
+    ZONE.get_or_init(|| CliZone::from_variable(environment("TZ").as_deref()))
 }
 
 /// Reads and shows times in UTC; for the start of the program.

@@ -4,6 +4,7 @@
 //! For JSON on a terminal, use a pipe. Under systemd each line carries its priority.
 
 use super::CommandFailure;
+use super::context::environment;
 use crate::daemon::SystemClock;
 use crate::model::Clock;
 use crate::telemetry::{self, LogFormat, LogHandle, StderrKind};
@@ -23,10 +24,8 @@ fn stderr_kind() -> StderrKind {
     if stderr().is_terminal() {
         return StderrKind::Terminal;
     }
-    // `vars`, because clippy.toml bans `std::env::var` outside `cli`, and the lint covers `cli` too.
-    let stream = std::env::vars().find(|(name, _)| name == "JOURNAL_STREAM");
-    match (stream, fstat(stderr())) {
-        (Some((_, stream)), Ok(stat)) if stream == format!("{}:{}", stat.st_dev, stat.st_ino) => {
+    match (environment("JOURNAL_STREAM"), fstat(stderr())) {
+        (Some(stream), Ok(stat)) if stream == format!("{}:{}", stat.st_dev, stat.st_ino) => {
             StderrKind::Journal
         }
         _ => StderrKind::Other,

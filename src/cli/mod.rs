@@ -11,6 +11,7 @@
 //! | `output/` | tables, JSON, streamed lists and progress |
 //! | `logging.rs` | the log of a process |
 //! | `examples.rs` | the examples in the help |
+//! | `manual.rs` | the manual pages |
 //!
 //! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy; 4 to 7 tell
 //! the outcome of a wait (`change/report.rs`).
@@ -24,6 +25,7 @@ mod decider;
 mod examples;
 mod local_time;
 mod logging;
+mod manual;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
@@ -65,6 +67,9 @@ enum Command {
     /// Demonstrate tallyd with a sandbox, simulated sales and the daemon
     Demo(demo::DemoArgs),
     /// Run the daemon in the foreground
+    ///
+    /// SIGTERM and SIGINT end it in order, SIGHUP reads the configuration again. A daemon that was started on a
+    /// terminal also ends when the terminal closes, unless it was started by `nohup`.
     Run(run::DaemonRunArgs),
     /// Validate the configuration and print the settings in force
     Check(check::CheckArgs),

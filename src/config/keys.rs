@@ -17,6 +17,7 @@
 //! `password_file` names it: a server may know the user by its socket or its certificate.
 
 use secrecy::{ExposeSecret, SecretString};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -68,6 +69,14 @@ pub struct KeyError {
     what: &'static str,
     location: String,
     why: String,
+    is_denied: bool,
+}
+
+impl KeyError {
+    /// Returns true if this user may not read the file, which another user may.
+    pub fn is_denied(&self) -> bool {
+        self.is_denied
+    }
 }
 
 /// The source of both keys.
@@ -206,7 +215,8 @@ impl KeyLocation {
         }
         if !key.expose_secret().chars().all(|c| c.is_ascii_graphic()) {
             let why = "it contains a space, a line break or a character that no header can contain";
-            return Err(KeyError { what: name.what, location: self.to_text(name), why: why.into() });
+            let location = self.to_text(name);
+            return Err(KeyError { what: name.what, location, why: why.into(), is_denied: false });
         }
         Ok(key)
     }
@@ -226,8 +236,13 @@ impl KeyLocation {
                 std::fs::read_to_string(path).map(SecretString::from)
             }
         };
-        let failed = |why: String| KeyError { what: name.what, location: self.to_text(name), why };
+        let failed =
+            |why: String| KeyError { what: name.what, location: self.to_text(name), why, is_denied: false };
         let text = text.map_err(|error| match self {
+            Self::File(_) if error.kind() == ErrorKind::PermissionDenied => {
+                let why = format!("{error}: only its owner may read it; run the command with sudo");
+                KeyError { is_denied: true, ..failed(why) }
+            }
             Self::File(_) => {
                 failed(format!("{error}; write it there, or name another file in `{}`", name.key))
             }

@@ -122,7 +122,10 @@ impl Config {
             layers::merge_layers(text, &overrides).map_err(|why| ConfigError::for_file(file.clone(), why))?;
         match Self::read_tree(tree, &key_context) {
             (Some(config), report) if report.problems.is_empty() => Ok(config),
-            (_, report) => Err(ConfigError { file, problems: report.problems }),
+            (_, mut report) => {
+                report.problems.iter_mut().for_each(|problem| problem.locate(text));
+                Err(ConfigError { file, problems: report.problems })
+            }
         }
     }
 

@@ -19,10 +19,22 @@ pub struct ConfigProblem {
     pub why: String,
     /// The nearest known key or code.
     pub nearest: Option<String>,
+    /// The line of the file, from 1; `None`: the key is not in the file, or the file spells it in another way.
+    pub line: Option<usize>,
+}
+
+impl ConfigProblem {
+    /// Finds the line of a value from the file.
+    pub(super) fn locate(&mut self, text: &str) {
+        self.line = if self.variable.is_none() { line_of(text, &self.path) } else { None };
+    }
 }
 
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
         match (&self.variable, self.path.as_str()) {
             (Some(variable), _) => write!(f, "{variable}")?,
             (None, "") => return f.write_str(&self.why),
@@ -50,7 +62,14 @@ pub struct ConfigError {
 
 impl ConfigError {
     pub(super) fn for_file(file: Option<PathBuf>, why: String) -> Self {
-        let problem = ConfigProblem { path: String::new(), variable: None, value: None, why, nearest: None };
+        let problem = ConfigProblem {
+            path: String::new(),
+            variable: None,
+            value: None,
+            why,
+            nearest: None,
+            line: None,
+        };
         Self { file, problems: vec![problem] }
     }
 }
@@ -75,4 +94,41 @@ pub(super) fn nearest_key<'a>(text: &str, known: impl IntoIterator<Item = &'a st
     let scored = known.into_iter().map(|each| (strsim::jaro_winkler(&text, &each.to_lowercase()), each));
     let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (score > 0.8).then(|| best.into())
+}
+
+/// Returns the line of a dotted key, or of a table, in the usual spelling of TOML: a header, then `key = value`.
+fn line_of(text: &str, path: &str) -> Option<usize> {
+    let mut table = String::new();
+    for (index, line) in text.lines().map(str::trim).enumerate() {
+        let name = match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((header, _)) => {
+                table = header.trim().to_owned();
+                table.clone()
+            }
+            None => {
+                let Some((key, _)) = line.split_once('=') else { continue };
+                let key = key.trim().trim_matches('"');
+                if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
+            }
+        };
+        if name == path {
+            return Some(index + 1);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_in_its_own_table() {
+        let text = "top = 1\n[limits]\n# share = 2\nshare = 3\n[jobs.push]\n \"share\" = 4 # x\n[odd ]\n";
+        let cases =
+            [("top", Some(1)), ("limits.share", Some(4)), ("jobs.push.share", Some(6)), ("odd", Some(7))];
+        for (path, expected) in cases.into_iter().chain([("share", None), ("limits", Some(2))]) {
+            assert_eq!(line_of(text, path), expected, "{path}");
+        }
+    }
 }

@@ -270,7 +270,7 @@ impl<'a> SectionReader<'a> {
     fn push_problem(&mut self, key: &str, from_environment: bool, value: Option<String>, why: String) {
         let path = self.path_of(key);
         let variable = from_environment.then(|| layers::variable_name(&path));
-        self.report.problems.push(ConfigProblem { path, variable, value, why, nearest: None });
+        self.report.problems.push(ConfigProblem { path, variable, value, why, nearest: None, line: None });
     }
 
     pub(super) fn suggest_key(&mut self, nearest: Option<String>) {
@@ -290,7 +290,14 @@ impl<'a> SectionReader<'a> {
             let why = if is_table { "there is no such table" } else { "there is no such key" }.into();
             let nearest = nearest_key(&key, self.known.iter().map(String::as_str));
             // The value is not shown, because a misspelt key may hold a secret.
-            self.report.problems.push(ConfigProblem { path, variable, value: None, why, nearest });
+            self.report.problems.push(ConfigProblem {
+                path,
+                variable,
+                value: None,
+                why,
+                nearest,
+                line: None,
+            });
         }
     }
 }

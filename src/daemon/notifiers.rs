@@ -129,8 +129,9 @@ async fn deliver_all(
             Ok(())
         });
     }
-    for notifier in notifiers.iter().cloned() {
-        let (context, sender, origin) = (context.clone(), sender.clone(), origin.clone());
+    for notifier in notifiers {
+        let (notifier, context) = (notifier.clone(), context.clone());
+        let (sender, origin) = (sender.clone(), origin.clone());
         deliveries.spawn(async move {
             let now = || context.now();
             deliver_notices(&context.store, &notifier, (&sender, &origin), now).await.map(drop)

@@ -1,5 +1,6 @@
 //! Conversion of the configuration into the plain values that other modules take.
 
+use super::standby::send_within;
 use crate::client::HttpSettings;
 use crate::config::{self, Config, JobConfig};
 use crate::exec::{BackupSettings, JobSettings};
@@ -60,6 +61,7 @@ pub(super) fn job_settings(config: &Config) -> JobSettings {
         retention: config.journal,
         calls_in_flight: usize::try_from(config.limits.concurrent_calls_per_operation).unwrap_or(1),
         timeout: config.service.timeout,
+        send_within: send_within(config.database.takeover_after),
         free_floor_bytes: FREE_FLOOR_BYTES,
         backup: BackupSettings {
             directory: backup.directory.clone().unwrap_or_else(beside_database),

@@ -38,6 +38,12 @@ fn heartbeat_interval(takeover_after: Duration) -> Duration {
     HEARTBEAT_INTERVAL.min(takeover_after / 3)
 }
 
+/// Returns the longest time between the record of a call and its send. The record proves the lead when it is committed,
+/// but the last heartbeat may be older by two intervals then, if one was lost.
+pub(super) fn send_within(takeover_after: Duration) -> Duration {
+    heartbeat_interval(takeover_after)
+}
+
 /// Leadership of a process.
 pub(super) struct Lead {
     looks: Looks,
@@ -400,6 +406,15 @@ mod tests {
         look_for(&mut watch, &row(Some(1), 7), 19_000, 8);
         watch.reset();
         assert_eq!(watch.look(&row(Some(1), 7), Moment(35_000), Moment(35_010)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_call_is_sent_before_another_host_can_lead_also_after_a_lost_heartbeat() {
+        for seconds in [5, 6, 7, 14, 15, 16, 600] {
+            let takeover_after = Duration::from_secs(seconds);
+            let last_sent = 2 * heartbeat_interval(takeover_after) + send_within(takeover_after);
+            assert!(last_sent <= takeover_after, "{seconds} s: {last_sent:?} after the last heartbeat");
+        }
     }
 
     #[test]

@@ -188,14 +188,11 @@ impl Supervisor {
                 }
                 feed = now + watchdog;
             }
-            if now >= next_health_check || self.pause_end_at.is_some_and(|at| now >= at) {
-                warn_if_transient(self.end_pauses().await)?;
-            }
             if now >= next_health_check {
-                warn_if_transient(self.check_outbox().await)?;
-                warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
-                self.deliver_notices();
+                self.check_minute().await?;
                 next_health_check = now + HEALTH_INTERVAL;
+            } else if self.pause_end_at.is_some_and(|at| now >= at) {
+                warn_if_transient(self.end_pauses().await)?;
             }
             if outbox_check_at.is_some_and(|at| now >= at) {
                 warn_if_transient(self.check_outbox().await)?;
@@ -292,6 +289,15 @@ impl Supervisor {
         self.tasks.spawn(async move { (task, work.await) });
     }
 
+    /// Makes the checks of each minute.
+    async fn check_minute(&mut self) -> Result<(), StoreError> {
+        warn_if_transient(self.end_pauses().await)?;
+        warn_if_transient(self.check_outbox().await)?;
+        warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
+        self.deliver_notices();
+        Ok(())
+    }
+
     fn deliver_notices(&mut self) {
         if let Some(delivery) = self.health_monitor.notifiers.start_delivery(&self.context) {
             self.spawn_task(Task::Notices, async move { delivery.await.map(|()| None) });
@@ -376,6 +382,9 @@ impl Supervisor {
         let (health, summary) = (&self.health_monitor.summary, &finished.summary);
         systemd::notify_status(&format!("{health}; {kind}: {summary}"));
         if let Some(trigger) = again {
+            self.begin_run(kind, trigger);
+        }
+        for (kind, trigger) in self.job_slots.take_ready() {
             self.begin_run(kind, trigger);
         }
         if kind == JobKind::OrderLines && outcome != RunOutcome::Failed {

@@ -25,10 +25,6 @@ pub(crate) const READ_ATTEMPTS: usize = 12;
 /// others.
 pub(super) const PREFLIGHT_ATTEMPTS: usize = 2;
 
-/// Longest time between the record of a call and its send, where another host may take over (docs/rules.md 41).
-/// It is shorter than the shortest time after which one does.
-const SEND_WITHIN: Duration = Duration::from_secs(5);
-
 /// Exchange that is recorded and about to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BegunExchange {
@@ -117,7 +113,7 @@ impl JobContext {
         request: PlatformRequest,
     ) -> AnsweredExchange {
         let waited = self.clock.moment().duration_since(sent_moment);
-        let reply = match self.store.is_shared() && waited > SEND_WITHIN {
+        let reply = match self.store.is_shared() && waited > self.settings().send_within {
             true => {
                 let refused = too_late(waited);
                 CallReply::from_outcome(request.operation, Err(refused), self.clock.now())
@@ -328,7 +324,7 @@ impl JobContext {
         tracing::error!(
             event = event::AUTH_REFUSED,
             operation = operation.as_str(),
-            status,
+            http_status = status,
             "the platform refuses the key: {why}; nothing is sent until a probe succeeds; put the right \
              key into its file"
         );

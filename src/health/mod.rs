@@ -348,7 +348,7 @@ fn unreadable_records(rows: &HealthRows) -> Option<Finding> {
 
 fn missing_skus(skus: i64) -> Finding {
     let text = format!("{skus} tracked SKU(s) are missing at the platform");
-    let found = Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list");
+    let found = Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list --missing");
     Finding { severity: FindingSeverity::Note, ..found }
 }
 

@@ -67,7 +67,7 @@ reasons! {
     /// Rejected: the body is invalid for the kind.
     BadBody = "bad_body", "correct the body and insert it under a new key";
     /// Rejected: the kind is unknown.
-    UnknownKind = "unknown_kind", "insert it under a new key with one of the kinds in the README";
+    UnknownKind = "unknown_kind", "insert it under a new key with one of the kinds that docs/database.md lists";
     /// Rejected: the platform has no such SKU.
     UnknownSku = "unknown_sku", "create the product or correct the spelling, and insert the change under a new key";
     /// Rejected: the platform has no such warehouse.

@@ -100,6 +100,25 @@ impl ChangeStatus<'_> {
         }
     }
 
+    /// Checks that `outbox release` may let the change go on.
+    ///
+    /// # Errors
+    /// A message with the reason of the refusal and the valid command.
+    pub fn check_release(&self) -> Result<(), String> {
+        match self.state {
+            Held => match self.hold_reason()?.required_action() {
+                Release => Ok(()),
+                DecideEffect | DecideQuantity | FixCause => Err(self.describe_hold("no brake holds it")),
+            },
+            Pending | Sending => Err(format!("it is {}, and nothing holds it", self.state)),
+            InDoubt => Err(format!(
+                "it was sent and its outcome is unknown, which a release does not decide; {}",
+                self.outcome_commands()
+            )),
+            Applied | Rejected | Cancelled => Err(self.already_final()),
+        }
+    }
+
     /// Checks that `outbox retry` may plan the change again.
     ///
     /// # Errors
@@ -280,6 +299,9 @@ mod tests {
             (held(Reason::Conflict).check_retry().unwrap_err(), "--use mine|theirs|N"),
             (held(Reason::Undecided).check_retry().unwrap_err(), "resolve 'a key' --not-done"),
             (doubt(ship).check_retry().unwrap_err(), "resolve 'a key' --shipment ID"),
+            (doubt(ship).check_release().unwrap_err(), "resolve 'a key' --shipment ID"),
+            (held(Reason::Negative).check_release().unwrap_err(), "(negative): no brake holds it; count"),
+            (held(Reason::Conflict).check_release().unwrap_err(), "--use mine|theirs|N"),
             (held(Reason::Negative).resolution_step(Mine).unwrap_err(), "outbox cancel 'a key'"),
         ];
         for (message, expected) in cases {
@@ -294,7 +316,7 @@ mod tests {
         let kinds_of = |reason| ChangeKind::ALL.iter().map(move |kind| (reason, *kind));
         for (reason, kind) in Reason::ALL.iter().copied().flat_map(kinds_of) {
             let held = status(kind, Held, Some(reason));
-            let is_released = reason.required_action() == Release;
+            let is_released = held.check_release().is_ok();
             let is_resolved = RESOLUTIONS.iter().any(|resolution| held.resolution_step(*resolution).is_ok());
             assert!(is_released || is_resolved || held.check_retry().is_ok(), "{reason} of {kind}");
         }

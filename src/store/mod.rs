@@ -86,14 +86,15 @@ pub use mirror::suppliers::{SupplierFact, SupplierRow};
 pub use mirror::tracked_orders::{
     OrderRow, OrderState, OrdersDue, QUIET_AFTER, QUIET_READ_INTERVAL, RequestedOrder,
 };
-pub use mirror::tracked_skus::{SKU_DISCOVERED, StalestProgress};
+pub use mirror::tracked_skus::{MissingSkuRow, SKU_DISCOVERED, StalestProgress};
 pub use mirror::unchanged_orders::UnchangedOrders;
 pub use mirror::warehouses::{WarehouseFact, WarehouseRow};
 pub use mirror::work_queue::{WorkQueueCounts, WorkQueueDifference, WorkQueueRow};
 pub use outbox::brake::BrakeTripRow;
-pub use outbox::changes::{ChangeContent, ChangeRow, NewChange, OpenChange, OutboxFilter, OutboxMark};
+pub use outbox::changes::{ChangeContent, ChangeRow, NewChange, OpenChange, OutboxMark};
 pub use outbox::evidence::{ClaimEvidence, ReferencedChange};
 pub use outbox::in_doubt::{AdoptionRow, InDoubtRow};
+pub use outbox::list::{NamedChange, OutboxFilter, OutboxGroup};
 pub use outbox::queued::QueuedChange;
 pub use outbox::resolve::{DecisionResult, ResolutionEffect};
 pub use outbox::suspected_absence::SuspectedAbsenceRow;

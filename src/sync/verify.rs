@@ -7,7 +7,8 @@
 use crate::client::Verdict;
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::{JobContext, JobError, call};
-use crate::model::{Lane, RunId, Sku};
+use crate::model::{Lane, RunId, Sku, Timestamp};
+use crate::reconcile::brake;
 use crate::store::{Durability, VerifyRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,6 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Default number of calls: with the default page size, 2,000 SKUs and a tenth of a minute's quota.
 pub const VERIFY_CALLS: usize = 10;
+
+/// Least number of stock levels above zero whose end at zero is no sale.
+const EMPTIED_MIN: u64 = 10;
 
 /// Result of a comparison.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -35,6 +39,12 @@ pub struct VerifyReport {
     pub drift: Vec<MirrorDifference>,
     /// Reason why the rest was not compared, if there is one.
     pub trouble: Option<String>,
+    /// Compared stock levels that are above zero in the mirror.
+    #[serde(skip)]
+    cells_above_zero: u64,
+    /// Components of the kits that differ.
+    #[serde(skip)]
+    components: BTreeMap<(String, i64), Vec<String>>,
 }
 
 /// A stock level that differs between the mirror and the platform.
@@ -50,14 +60,22 @@ pub struct MirrorDifference {
     pub service: Option<i64>,
     /// Platform minus mirror.
     pub difference: i64,
-    /// Own write or pending change that explains the difference, if any.
+    /// Own write, pending change, sale, or component of a kit that explains the difference, if any.
     pub explained_by: Option<String>,
+    /// True if sales are the explanation.
+    #[serde(skip)]
+    is_sold: bool,
 }
 
 impl VerifyReport {
+    /// Returns the unexplained differences.
+    pub fn unexplained(&self) -> impl Iterator<Item = &MirrorDifference> {
+        self.drift.iter().filter(|drift| drift.explained_by.is_none())
+    }
+
     /// Returns the number of unexplained differences.
     pub fn unexplained_count(&self) -> usize {
-        self.drift.iter().filter(|drift| drift.explained_by.is_none()).count()
+        self.unexplained().count()
     }
 }
 
@@ -84,6 +102,8 @@ pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Re
             page = (requested.len() / 2).max(1);
         }
     }
+    verified.explain_kits();
+    verified.doubt_emptied();
     if let (Some(why), 0) = (&verified.trouble, verified.skus) {
         return Err(JobError::GivenUp { what: "the balances to compare".into(), why: why.clone() });
     }
@@ -143,7 +163,11 @@ impl VerifyReport {
                 continue;
             }
             self.cells_compared += 1;
-            self.drift.extend(level_difference(row, shown));
+            self.cells_above_zero += u64::from(row.quantity > Some(0));
+            if let Some(difference) = level_difference(row, shown) {
+                self.components.insert(difference.level(), row.components.clone());
+                self.drift.push(difference);
+            }
         }
         if let Some(first) = unshown.first() {
             let skus = unshown.len();
@@ -156,19 +180,53 @@ impl VerifyReport {
     }
 }
 
+impl VerifyReport {
+    /// Explains each kit that differs together with one of its components, in whichever warehouse.
+    fn explain_kits(&mut self) {
+        let differing: BTreeSet<String> = self.drift.iter().map(|drift| drift.sku.clone()).collect();
+        for kit in self.drift.iter_mut().filter(|drift| drift.explained_by.is_none()) {
+            let components = self.components.get(&kit.level());
+            let differs = |sku: &&String| differing.contains(*sku);
+            if let Some(component) = components.and_then(|skus| skus.iter().find(differs)) {
+                kit.explained_by = Some(format!("a kit: its component `{component}` differs too"));
+            }
+        }
+    }
+
+    /// Withdraws the explanation by sales if no compared stock level is above zero any more: that is an emptied
+    /// account, as for a push (`reconcile/brake.rs`).
+    fn doubt_emptied(&mut self) {
+        let has_emptied =
+            |drift: &&MirrorDifference| drift.mirror > Some(0) && drift.service.unwrap_or(0) <= 0;
+        let emptied = self.drift.iter().filter(has_emptied).count() as u64;
+        let above_zero = self.cells_above_zero.saturating_sub(emptied);
+        if self.cells_above_zero >= EMPTIED_MIN && brake::is_emptied_answer(self.cells_above_zero, above_zero)
+        {
+            self.drift.iter_mut().filter(|drift| drift.is_sold).for_each(|drift| drift.explained_by = None);
+        }
+    }
+}
+
 impl MirrorDifference {
+    fn level(&self) -> (String, i64) {
+        (self.sku.clone(), self.warehouse_id)
+    }
+
     fn new((sku, warehouse_id): (String, i64), mirror: Option<i64>, service: Option<i64>) -> Self {
         let difference = service.unwrap_or(0).saturating_sub(mirror.unwrap_or(0));
-        Self { sku, warehouse_id, mirror, service, difference, explained_by: None }
+        Self { sku, warehouse_id, mirror, service, difference, explained_by: None, is_sold: false }
     }
 }
 
 fn level_difference(row: &VerifyRow, service: Option<i64>) -> Option<MirrorDifference> {
     let level = (row.sku.clone(), row.warehouse_id);
-    (row.quantity != service).then(|| MirrorDifference {
-        explained_by: explained_by(row, service),
-        ..MirrorDifference::new(level, row.quantity, service)
-    })
+    if row.quantity == service {
+        return None;
+    }
+    let (by_us, sold) = (explained_by(row, service), sold(row, service));
+    let is_sold = by_us.is_none() && sold.is_some();
+    let difference = MirrorDifference::new(level, row.quantity, service);
+    Some(MirrorDifference { explained_by: by_us.or(sold), is_sold, ..difference })
 }
 
 fn explained_by(row: &VerifyRow, service: Option<i64>) -> Option<String> {
@@ -179,8 +237,25 @@ fn explained_by(row: &VerifyRow, service: Option<i64>) -> Option<String> {
     if service.is_some() && service == row.written_in_flight {
         return Some(format!("a write in doubt explains it: {changes}"));
     }
-    (service.is_some() && service == row.pending_quantity)
-        .then(|| format!("pending changes explain it: {changes}"))
+    if service.is_some() && service == row.pending_quantity {
+        return Some(format!("pending changes explain it: {changes}"));
+    }
+    if let Some(component) = &row.changed_component {
+        return Some(format!("a kit: its component `{component}` changed since the read"));
+    }
+    None
+}
+
+/// Explains a smaller quantity by sales since the read, or since a write in flight.
+///
+/// The platform does not report its sales, and only a sale lowers a quantity without a change of ours. A sale
+/// neither raises a quantity nor takes more than there is.
+fn sold(row: &VerifyRow, service: Option<i64>) -> Option<String> {
+    let shown = service.filter(|shown| *shown >= 0)?;
+    let is_sold = |from: &i64| *from > shown;
+    let from = row.quantity.filter(is_sold).or(row.written_in_flight.filter(is_sold))?;
+    let since = row.fact_ms.map_or_else(String::new, |ms| format!(", at {}", Timestamp(ms)));
+    Some(format!("sold: {} unit(s) of {from} since the last read{since}", from - shown))
 }
 
 #[cfg(test)]
@@ -188,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_on_its_way_explains_a_difference() {
+    fn what_is_on_its_way_and_what_was_sold_explains_a_difference() {
         let row = VerifyRow {
             sku: "A".into(),
             warehouse_id: 1,
@@ -197,28 +272,69 @@ mod tests {
             written_in_flight: None,
             is_overlapped: false,
             change_keys: Some("w".into()),
+            fact_ms: Some(0),
+            components: Vec::new(),
+            changed_component: None,
         };
         let pending = VerifyRow { pending_quantity: Some(47), ..row.clone() };
         let in_doubt = VerifyRow { written_in_flight: Some(47), ..row.clone() };
         let overlapped = VerifyRow { is_overlapped: true, ..row.clone() };
+        let raised = VerifyRow { written_in_flight: Some(60), ..row.clone() };
+        let kit = VerifyRow { changed_component: Some("part".into()), ..row.clone() };
         let vanished = VerifyRow { quantity: None, ..row.clone() };
         // (stock level, the platform's quantity, the difference, explained)
         let cases = [
             ("agrees", &row, Some(50), None),
-            ("sold from", &row, Some(48), Some((-2, false))),
+            ("sold from", &row, Some(48), Some((-2, true))),
+            ("sold out", &row, Some(0), Some((-50, true))),
+            ("below zero, which is no sale", &row, Some(-1), Some((-51, false))),
+            ("more than before", &row, Some(51), Some((1, false))),
+            ("a kit whose component changed", &kit, Some(60), Some((10, true))),
             ("no such stock level there", &row, None, Some((-50, false))),
             ("vanished and back", &vanished, Some(7), Some((7, false))),
             ("vanished", &vanished, None, None),
             ("what is pending is done", &pending, Some(47), Some((-3, true))),
-            ("what is pending is not that", &pending, Some(46), Some((-4, false))),
+            ("what is pending is not that", &pending, Some(53), Some((3, false))),
             ("what is in doubt landed", &in_doubt, Some(47), Some((-3, true))),
-            ("what is in doubt is not that", &in_doubt, Some(46), Some((-4, false))),
+            ("what is in doubt is not that", &in_doubt, Some(53), Some((3, false))),
+            ("what is in doubt landed and was sold from", &raised, Some(58), Some((8, true))),
             ("a write overlaps", &overlapped, Some(46), Some((-4, true))),
         ];
         for (name, row, service, expected) in cases {
             let found =
                 level_difference(row, service).map(|drift| (drift.difference, drift.explained_by.is_some()));
             assert_eq!(found, expected, "{name}");
+        }
+    }
+    fn difference(sku: &str, mirror: i64, service: i64, explained_by: Option<String>) -> MirrorDifference {
+        MirrorDifference {
+            explained_by,
+            ..MirrorDifference::new((sku.into(), 1), Some(mirror), Some(service))
+        }
+    }
+
+    #[test]
+    fn a_kit_that_differs_with_its_component_is_explained_and_the_component_is_not() {
+        let mut report = VerifyReport {
+            drift: vec![difference("kit", 5, 9, None), difference("part", 10, 18, None)],
+            components: BTreeMap::from([(("kit".into(), 1), vec!["part".into()])]),
+            ..VerifyReport::default()
+        };
+        report.explain_kits();
+        assert_eq!(report.unexplained().map(|drift| drift.sku.as_str()).collect::<Vec<_>>(), ["part"]);
+    }
+
+    #[test]
+    fn an_account_that_is_empty_as_a_whole_was_not_sold_out() {
+        for (above_zero, emptied, unexplained) in [(10, 10, 10), (11, 10, 0), (9, 9, 0)] {
+            let sold = |n| MirrorDifference {
+                is_sold: true,
+                ..difference(&format!("S{n}"), 3, 0, Some("sold".into()))
+            };
+            let drift = (0..emptied).map(sold).collect();
+            let mut report = VerifyReport { drift, cells_above_zero: above_zero, ..VerifyReport::default() };
+            report.doubt_emptied();
+            assert_eq!(report.unexplained_count(), unexplained, "{emptied} of {above_zero}");
         }
     }
 }

@@ -693,6 +693,16 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("account_binding_salt", "UPDATE account_binding SET salt = x'00'"),
         ("account_binding_key_digest", "UPDATE account_binding SET key_digest = x'00'"),
         ("backup_marker_single", "INSERT INTO backup_marker VALUES (2, 1, 1)"),
+        ("pause_until", "INSERT INTO pause VALUES ('push', 2, 1, 'w', NULL)"),
+        ("pause_why", "INSERT INTO pause VALUES ('push', 1, NULL, '', NULL)"),
+        (
+            "notice_batch",
+            "INSERT INTO notice (id, notifier, due_ms, batch, next_ms) VALUES (1, 'n', 1, '{', 1)",
+        ),
+        (
+            "notice_attempts",
+            "INSERT INTO notice (id, notifier, due_ms, batch, attempts, next_ms) VALUES (1, 'n', 1, '{}', -1, 1)",
+        ),
     ];
     let of_a_server = ("change_sequence_single", "INSERT INTO change_sequence VALUES (2)");
     let is_on_server = shelf.store.location().server().is_some();

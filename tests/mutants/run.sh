@@ -5,8 +5,8 @@
 #
 # NAME picks patches by the beginning of their names (`07`). DIR (default target/mutants) holds one copy and one target
 # directory, which stay warm for the next time. For each patch the tests on its `Killed-by:` line run first, each as
-# SUITE/TEST, where SUITE is `lib`, a binary of tests/, or a module of tests/it or tests/program; only when all of these
-# pass, all tests do. A bug that makes the tests hang for ten minutes counts as killed.
+# SUITE/TEST, where SUITE is `lib`, a binary of tests/, or a module of tests/it or tests/program, also if it is ignored
+# otherwise; only when all of these pass, all tests do. A bug that makes the tests hang for ten minutes counts as killed.
 #
 # Exits with 1 when a bug survives, no longer applies or no longer builds, or when the tests fail without any bug. The
 # copy lacks tests/mutants.rs, which would notice every patch by itself and say nothing about the tests.
@@ -62,7 +62,7 @@ run_named() {
         # shellcheck disable=SC2046,SC2086
         cargo test --quiet $(binary "$bin") --no-run > "$log" 2>&1 || return 2
         # shellcheck disable=SC2046,SC2086
-        timeout 600 cargo test $(binary "$bin") -- $names > "$log" 2>&1 || return 1
+        timeout 600 cargo test $(binary "$bin") -- --include-ignored $names > "$log" 2>&1 || return 1
     done
 }
 

@@ -254,7 +254,7 @@ async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_l
     }
     drop(daemon);
     // No daemon runs any more, and status reports that.
-    let text = printed(&world, "", &["status"], 3).await;
+    let text = printed(&world, "", &["status", "--all"], 3).await;
     let row = text.lines().find(|line| line.contains(queue)).unwrap();
     assert_eq!(
         row.split_whitespace().collect::<Vec<_>>(),

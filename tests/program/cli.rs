@@ -102,6 +102,7 @@ async fn an_operators_first_hour() {
             "leader",
             "mirror",
             "outbox",
+            "paused",
             "standbys",
             "troubles",
             "units_at_risk",
@@ -427,17 +428,24 @@ async fn verify_tells_agreement_from_drift_by_its_exit_code() {
     assert_eq!(fields(&agreed), names);
     assert_eq!((&agreed["unexplained"], &agreed["calls"]), (&json!(0), &json!(1)));
 
-    let (sku, warehouse, _) =
+    let (sku, warehouse, quantity) =
         desk.world.shop().await.into_iter().find(|(_, _, quantity)| *quantity > 2).unwrap();
     desk.world.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
     let output = desk.run(&["verify", "--json"]).await;
-    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.status.code(), Some(0), "a sale explains it");
     let differs: Value = serde_json::from_slice(&output.stdout).unwrap();
     let drift = &differs["drift"][0];
     assert_eq!(fields(drift), ["difference", "explained_by", "mirror", "service", "sku", "warehouse_id"]);
     assert_eq!((&drift["sku"], &drift["difference"]), (&json!(sku), &json!(-2)));
     let text = String::from_utf8(desk.run(&["verify"]).await.stdout).unwrap();
-    assert!(text.starts_with("1 stock level(s) differ, 1 of them unexplained"), "{text}");
+    assert!(text.starts_with("1 stock level(s) differ, all of them explained"), "{text}");
+    let raise = json!([{"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity + 5}]);
+    desk.world.post("/api/inventory/updateQuantityOnHand", &raise).await;
+    let output = desk.run(&["verify"]).await;
+    assert_eq!(output.status.code(), Some(3));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let named = format!("1 stock level(s) differ, 1 of them unexplained: {sku} in warehouse {warehouse}\n");
+    assert!(text.starts_with(&named), "{text}");
 
     let working = desk.world.work().await;
     let beside = desk.run(&["verify"]).await;

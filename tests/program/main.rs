@@ -18,6 +18,7 @@ mod findings;
 mod health;
 mod log_lines;
 mod notices;
+mod operator;
 mod page_blocks;
 mod postgres;
 mod queue;

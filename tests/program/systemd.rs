@@ -285,7 +285,7 @@ fn the_units_say_what_the_design_promises() {
         for line in [
             "Type=notify",
             "OnFailure=tallyd-notify@%n.service",
-            "ExecReload=/bin/kill -HUP $MAINPID",
+            "ExecReload=/bin/sh -c 'kill -HUP \"$MAINPID\"'",
             "User=tallyd",
             "Group=tallyd",
             "StateDirectoryMode=2770",

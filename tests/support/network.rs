@@ -77,7 +77,7 @@ impl NetworkHost {
     /// Plugs the wire in, so that all packets arrive.
     pub fn plug_in(&self) {
         let Self { name, wire, ends: [here, there], server } = self;
-        ip(&format!("neigh flush dev {wire}"));
+        ip(&format!("neigh flush dev {wire} nud permanent"));
         ip(&format!("-n {name} link set wire up"));
         ip(&format!("-n {name} route replace {server} via {here} dev wire src {there} table local"));
     }

@@ -1,8 +1,10 @@
 //! `completions` and `man`: files for packages, generated from the command line's definition.
 
+use crate::cli::manual::manual_pages;
 use crate::cli::{CommandFailure, CommandResult, examples};
 use clap::{Args, Command};
 use clap_complete::Shell;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The width of the reference in columns, independent of the terminal.
@@ -39,15 +41,18 @@ pub(in crate::cli) fn man_command(args: &ManArgs) -> CommandResult {
 }
 
 fn manual_page() -> CommandResult {
-    let mut text = Vec::new();
-    let rendered = clap_mangen::Man::new(examples::command_with_examples()).render(&mut text);
-    rendered.map_err(|error| CommandFailure::failed(format!("cannot write the manual page: {error}")))?;
-    Ok(String::from_utf8_lossy(&text).into_owned().into())
+    let pages = manual_pages()
+        .map_err(|error| CommandFailure::failed(format!("cannot write the manual page: {error}")))?;
+    Ok(pages.into_iter().next().map(|page| page.text).unwrap_or_default().into())
 }
 
 fn write_manual_pages(directory: &Path) -> CommandResult {
-    let written = std::fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(examples::command_with_examples(), directory));
+    let write = || -> io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        let mut pages = manual_pages()?.into_iter();
+        pages.try_for_each(|page| std::fs::write(directory.join(page.file_name), page.text))
+    };
+    let written = write();
     let failed = |error| format!("cannot write the manual pages into {}: {error}", directory.display());
     written.map_err(|error| CommandFailure::failed(failed(error)))?;
     Ok(format!("the manual pages are in {}\n", directory.display()).into())
@@ -91,9 +96,31 @@ mod tests {
     fn there_is_a_manual_page_for_every_command_and_completions_for_every_shell() {
         let folder = tempfile::tempdir().unwrap();
         man_command(&ManArgs { directory: Some(folder.path().into()), markdown: false }).unwrap();
-        for name in ["tallyd.1", "tallyd-run.1", "tallyd-quantity-adjust.1"] {
-            let page = std::fs::read_to_string(folder.path().join(name)).unwrap();
-            assert!(page.contains(".TH"), "{name}");
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        for name in ["tallyd.1", "tallyd-run.1", "tallyd-quantity-adjust.1", "tallyd.toml.5"] {
+            let page = read(name);
+            assert!(
+                page.contains(".TH") && page.contains(concat!("tallyd ", env!("CARGO_PKG_VERSION"))),
+                "{name}"
+            );
+        }
+        let page = read("tallyd-quantity-adjust.1");
+        for words in [
+            "\n.SH EXAMPLES",
+            "\n.SH \"EXIT STATUS\"",
+            "\n.SH FILES",
+            "\n.SH ENVIRONMENT",
+            "\n.SH \"SEE ALSO\"",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        assert!(page.contains("SHIRT\\-BLUE\\-M 3") && page.contains("<WAREHOUSE>"), "{page}");
+        assert!(read("tallyd.1").contains("\\-\\-config\\fR \\fI<FILE>"), "{}", read("tallyd.1"));
+        let page = read("tallyd.toml.5");
+        let packaged = include_str!("../../../config/tallyd.toml");
+        for line in packaged.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase())) {
+            let key = line.split(' ').next().unwrap();
+            assert!(page.contains(key), "{key}");
         }
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             assert!(completions_command(&CompletionsArgs { shell }).contains("quantity"), "{shell}");

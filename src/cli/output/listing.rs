@@ -5,7 +5,7 @@ use serde::Serialize;
 
 pub(in crate::cli) struct StreamedList {
     is_json: bool,
-    widths: Vec<usize>,
+    widths: Vec<u16>,
     has_begun: bool,
 }
 
@@ -40,6 +40,7 @@ impl StreamedList {
             (true, true) => "\n]\n".into(),
             (true, false) => "[]\n".into(),
             (false, true) => String::new(),
+            (false, false) if nothing.is_empty() => String::new(),
             (false, false) => format!("{nothing}\n"),
         }
     }

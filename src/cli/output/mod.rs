@@ -16,10 +16,16 @@ use crate::model::Timestamp;
 use crate::store::LossyText;
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use serde_json::Value;
-use std::io::{self, Write};
-use unicode_width::UnicodeWidthStr;
+use std::io::{self, IsTerminal, Write};
+
+/// Blanks between two columns.
+const COLUMN_GAP: u16 = 2;
+/// Rows that the library of tables holds at the same time; it takes some kilobytes for each.
+const ROWS_AT_ONCE: usize = 256;
 
 /// The output option of the commands that read.
 #[derive(Clone, Copy, Debug, Args)]
@@ -99,9 +105,13 @@ impl TextTable {
         Self { headings: headings.map(str::to_owned).to_vec(), rows: rows.into_iter().map(row).collect() }
     }
 
-    /// Returns the table as text, or `nothing` if it has no row.
+    /// Returns the table as text, or the sentence `nothing` if it has no row.
     pub(super) fn to_text(&self, nothing: &str) -> String {
-        if self.rows.is_empty() { format!("{nothing}\n") } else { self.lines(&mut Vec::new(), true) }
+        match self.rows.is_empty() {
+            true if nothing.is_empty() => String::new(),
+            true => format!("{nothing}\n"),
+            false => self.lines(&mut Vec::new(), true),
+        }
     }
 
     /// Returns a blank line and the table; nothing if it has no row.
@@ -110,33 +120,62 @@ impl TextTable {
     }
 
     /// Returns the rows in columns that are at least as wide as `widths`, and widens `widths` accordingly.
-    fn lines(&self, widths: &mut Vec<usize>, with_headings: bool) -> String {
+    ///
+    /// A terminal that is narrower gets cells of several lines. Elsewhere a row is a line, so that programs can
+    /// search it.
+    fn lines(&self, widths: &mut Vec<u16>, with_headings: bool) -> String {
+        self.lines_within(terminal_width(), widths, with_headings)
+    }
+
+    fn lines_within(&self, terminal: Option<u16>, widths: &mut Vec<u16>, with_headings: bool) -> String {
+        // A terminal's columns depend on all rows. Elsewhere the widths alone are needed, so that a page of a long
+        // list is not held a second time by the library.
+        let size = if terminal.is_some() { self.rows.len().max(1) } else { ROWS_AT_ONCE };
+        let parts = || self.rows.chunks(size).enumerate();
+        let part = |(number, rows): (usize, &[Vec<String>])| {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING);
+            if with_headings && number == 0 {
+                table.set_header(&self.headings);
+            }
+            table.add_rows(rows.iter().map(|row| row.iter().map(|cell| aligned_cell(cell))));
+            table
+        };
         widths.resize(self.headings.len(), 0);
-        for row in self.rows.iter().chain([&self.headings]) {
-            row.iter().zip(widths.iter_mut()).for_each(|(cell, width)| *width = cell.width().max(*width));
+        for content in parts().map(|rows| part(rows).column_max_content_widths()) {
+            widths.iter_mut().zip(content).for_each(|(width, content)| *width = content.max(*width));
         }
-        let headings = with_headings.then_some(&self.headings);
-        headings
-            .into_iter()
-            .chain(&self.rows)
-            .map(|row| aligned_row(row, widths).trim_end().to_owned() + "\n")
-            .collect()
+        parts().map(|rows| arranged_text(part(rows), terminal, widths)).collect()
     }
 }
 
-fn aligned_row(row: &[String], widths: &[usize]) -> String {
-    let mut text = String::new();
-    for (cell, width) in row.iter().zip(widths) {
-        let blanks = " ".repeat(width - cell.width().min(*width));
-        let is_number =
-            !cell.is_empty() && cell.trim_start_matches(['-', '+']).chars().all(|c| c.is_ascii_digit());
-        let (before, after) = if is_number { (blanks.as_str(), "") } else { ("", blanks.as_str()) };
-        text.push_str(before);
-        text.push_str(cell);
-        text.push_str(after);
-        text.push_str("  ");
+/// Returns the lines of a table: in these widths, or within the terminal.
+fn arranged_text(mut table: Table, terminal: Option<u16>, widths: &[u16]) -> String {
+    for (column, width) in table.column_iter_mut().zip(widths) {
+        column.set_padding((0, COLUMN_GAP));
+        if terminal.is_none() {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.saturating_add(COLUMN_GAP))));
+        }
     }
-    text
+    if let Some(terminal) = terminal {
+        // The gap behind the last column is cut off.
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(terminal.saturating_add(COLUMN_GAP));
+    }
+    table.trim_fmt() + "\n"
+}
+
+fn aligned_cell(text: &str) -> Cell {
+    let is_number =
+        !text.is_empty() && text.trim_start_matches(['-', '+']).chars().all(|c| c.is_ascii_digit());
+    Cell::new(text).set_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left })
+}
+
+/// Returns the columns of the terminal; `None` if standard output is no terminal.
+fn terminal_width() -> Option<u16> {
+    let stdout = io::stdout();
+    let size = stdout.is_terminal().then(|| tcgetwinsize(&stdout).ok()).flatten()?;
+    (size.ws_col > 0).then_some(size.ws_col)
 }
 
 /// A value of a table: a dash stands for a missing one, yes or no for a flag, local time for a time.
@@ -198,6 +237,7 @@ impl<T: TableCell + ?Sized> TableCell for &T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unicode_width::UnicodeWidthStr;
 
     #[test]
     fn columns_line_up_and_numbers_stand_right() {
@@ -210,6 +250,30 @@ mod tests {
             "name      id\n東京倉庫   1\nZürich     2\n",
             "as a terminal shows them"
         );
+    }
+
+    #[test]
+    fn a_long_table_has_the_columns_of_its_widest_row_from_the_first_line_on() {
+        let rows = (0..2 * ROWS_AT_ONCE).map(|n| [if n == ROWS_AT_ONCE { "LONG-SKU" } else { "A" }, "1"]);
+        let text = TextTable::new(["sku", "n"], rows).to_text("none");
+        assert_eq!(text.lines().count(), 2 * ROWS_AT_ONCE + 1);
+        assert!(text.starts_with("sku       n\nA         1\n"), "{}", &text[..40]);
+        assert_eq!(text.matches("sku").count(), 1, "one heading");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_cells_of_several_lines_and_no_line_that_is_too_long() {
+        let detail = "the platform shows 東京倉庫 with 5, and 7 were counted";
+        let table = TextTable::new(["key", "detail", "n"], [["count-1", detail, "5"]]);
+        let wide = table.lines_within(None, &mut Vec::new(), true);
+        assert_eq!(wide.lines().count(), 2, "{wide}");
+        for width in [80, 60, 40, 24] {
+            let text = table.lines_within(Some(width), &mut Vec::new(), true);
+            let longest = text.lines().map(UnicodeWidthStr::width).max();
+            assert!(longest <= Some(usize::from(width)), "{width}: {longest:?}\n{text}");
+            let words: String = text.split_whitespace().collect();
+            assert!(words.contains("count-1") && words.contains("東京倉庫"), "{text}");
+        }
     }
 
     #[test]

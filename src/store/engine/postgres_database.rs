@@ -181,18 +181,25 @@ impl PostgresConnector {
     }
 
     pub(super) async fn connect(&self) -> sqlx::Result<PgConnection> {
-        let connect = async {
+        in_connect_time(async {
             let mut connection = self.options.connect().await?;
             self.apply_settings(&mut connection).await?;
             Ok(connection)
-        };
-        let late = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
-        timeout(CONNECT_TIMEOUT, connect).await.unwrap_or_else(late)
+        })
+        .await
     }
 
     pub(super) async fn apply_settings(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         sqlx::raw_sql(AssertSqlSafe(self.settings.clone())).execute(connection).await.map(drop)
     }
+}
+
+/// Returns the connection, or an error if the server does not take it in time.
+pub(super) async fn in_connect_time(
+    connect: impl Future<Output = sqlx::Result<PgConnection>>,
+) -> sqlx::Result<PgConnection> {
+    let late = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
+    timeout(CONNECT_TIMEOUT, connect).await.unwrap_or_else(late)
 }
 
 /// Equal if they name the same schema.

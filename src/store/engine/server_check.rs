@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::error::SqlContext;
 use super::location::DatabaseLocation;
-use super::postgres_database::{Access, PostgresDatabase};
+use super::postgres_database::{Access, PostgresDatabase, in_connect_time};
 use super::watch;
 use crate::model::{Clock, Timestamp, format_elapsed};
 use crate::store::{Result, Store, StoreError};
@@ -137,8 +137,8 @@ pub(super) async fn refuse_unusable(
 /// It sends no setting and prepares no statement, because both would stay in a session of other programs.
 pub(super) async fn refuse_pooler(location: &DatabaseLocation, server: &PostgresDatabase) -> Result<()> {
     let options = server.bare_options().opening(location)?;
-    let mut one = options.connect().await.opening(location)?;
-    let mut other = options.connect().await.opening(location)?;
+    let mut one = in_connect_time(options.connect()).await.opening(location)?;
+    let mut other = in_connect_time(options.connect()).await.opening(location)?;
     if !have_own_sessions(&mut one, &mut other).await.opening(location)? {
         let reason = "a connection pooler between tallyd and the server gives each transaction another session, which \
                       breaks notifications and settings of a session: connect to the server itself, or use \

@@ -7,12 +7,24 @@ use crate::model::{ExchangeId, Position, Sku, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{Result, Store, WriteTransaction};
 use sqlx::types::Json;
+use sqlx_macros::FromRow;
 
 /// Event of a SKU whose product a create in doubt proved to have created.
 pub const SKU_DISCOVERED: &str = "sku.discovered";
 
 /// Number of rows per query in a full listing; between queries other reads can use the connection.
 const LISTING_PAGE: u32 = 1_000;
+
+/// SKU that the platform does not return.
+#[derive(Clone, Debug, FromRow)]
+pub struct MissingSkuRow {
+    /// SKU.
+    pub sku: String,
+    /// Time since which it is missing, in milliseconds since 1970.
+    pub since_ms: i64,
+    /// True if it is tracked, so that it is asked for regularly.
+    pub is_tracked: bool,
+}
 
 /// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug)]
@@ -59,6 +71,14 @@ impl Store {
     pub async fn is_sku_tracked(&self, sku: &str) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM tracked_sku WHERE sku = $1)";
         self.fetch_value(sql, (sku,), "look for a tracked SKU").await
+    }
+
+    /// Returns the SKUs that the platform is proved not to return, those that went last first.
+    pub async fn missing_skus(&self) -> Result<Vec<MissingSkuRow>> {
+        let sql = "SELECT p.sku, p.missing_since_ms AS since_ms, t.sku IS NOT NULL AS is_tracked FROM product p \
+                   LEFT JOIN tracked_sku t ON t.sku = p.sku WHERE p.missing_since_ms IS NOT NULL \
+                   ORDER BY p.missing_since_ms DESC, p.sku";
+        self.fetch_all(sql, (), "list the missing SKUs").await
     }
 
     /// Returns the number of tracked SKUs.

@@ -100,7 +100,8 @@ impl WriteTransaction {
 
     /// Releases held changes once: those with these keys, or with no keys those of all open trips.
     ///
-    /// They are planned again before they are sent, and trip no brake again. An event records the release.
+    /// They are planned again before they are sent, and trip no brake again. An event records the release. Keys of
+    /// other changes have no effect ([`Store::outbox_check_release`]).
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64> {
         let json = json_rows(keys);
         self.event_append(at, BRAKE_RELEASED, "outbox", Some(&json)).await?;

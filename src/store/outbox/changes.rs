@@ -166,17 +166,6 @@ where
     }
 }
 
-/// Filter for a list of changes.
-#[derive(Clone, Debug, Default)]
-pub struct OutboxFilter {
-    /// States to include; empty: all.
-    pub states: Vec<String>,
-    /// Kind to include; `None`: all.
-    pub kind: Option<String>,
-    /// Largest number of changes, newest first.
-    pub limit: u32,
-}
-
 /// SQL: true for a count that names its moment, if the calendar was set back since that moment.
 ///
 /// The calendar was set back where a call is dated more than a minute before its predecessor. The insertion
@@ -211,6 +200,7 @@ macro_rules! change_columns {
         )
     };
 }
+pub(super) use {calendar_goes_back, change_columns};
 
 /// SQL: the table `k` of the stock levels of parameter 1, with a row for each of their spellings.
 ///
@@ -367,21 +357,6 @@ impl Store {
         };
         let values = (state, after, reason, kind, i64::from(limit));
         self.fetch_all(sql, values, "read the oldest changes").await
-    }
-
-    /// Lists changes, newest first.
-    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
-        let sql = concat!(
-            change_rows!(),
-            " WHERE (json_array_length($1) = 0 OR state IN (SELECT atom FROM json_each($1))) \
-               AND (CAST($2 AS TEXT) IS NULL OR kind = $2) ORDER BY id DESC LIMIT $3"
-        );
-        self.fetch_all(
-            sql,
-            (json_rows(&filter.states), &filter.kind, i64::from(filter.limit)),
-            "list the changes",
-        )
-        .await
     }
 
     /// Returns the change with this key.

@@ -5,6 +5,7 @@ pub(super) mod brake;
 pub(super) mod changes;
 pub(super) mod evidence;
 pub(super) mod in_doubt;
+pub(super) mod list;
 pub(super) mod queued;
 pub(super) mod resolve;
 pub(super) mod suspected_absence;

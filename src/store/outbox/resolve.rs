@@ -10,7 +10,7 @@ use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep};
 use crate::store::journal::event::OUTBOX_RESOLVED;
 use crate::store::mirror::stock_levels::StockLevelWrite;
-use crate::store::{Result, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use std::time::Duration;
@@ -31,6 +31,14 @@ pub type DecisionResult<T> = Result<T, String>;
 
 /// Fact against which a number is measured: quantity, own delta, time of observation.
 type CurrentFact = (i64, i64, Option<i64>);
+
+impl Store {
+    /// Checks that a release lets the change with this key go on.
+    pub async fn outbox_check_release(&self, key: &str) -> Result<DecisionResult<()>> {
+        let Some(change) = self.outbox_show(key).await? else { return Ok(Err(unknown_key())) };
+        Ok(change_status(&change).and_then(|status| status.check_release()))
+    }
+}
 
 impl WriteTransaction {
     /// Applies a resolution to the change with this key. An impossible one writes nothing and names the

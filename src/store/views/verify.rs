@@ -14,6 +14,8 @@ pub struct VerifyRow {
     pub warehouse_id: i64,
     /// Fact; `None`: the link vanished or the platform does not return the SKU.
     pub quantity: Option<i64>,
+    /// Time at which the fact's request was sent.
+    pub fact_ms: Option<i64>,
     /// Quantity after the pending changes.
     pub pending_quantity: Option<i64>,
     /// Quantity of a write in flight or in doubt.
@@ -22,6 +24,11 @@ pub struct VerifyRow {
     pub is_overlapped: bool,
     /// Keys of the stock level's open changes, as one text.
     pub change_keys: Option<String>,
+    /// Components of a kit, as the platform spells them; empty for another product.
+    #[sqlx(json)]
+    pub components: Vec<String>,
+    /// Component whose stock, in whichever warehouse, changed after the read that brought the kit's fact.
+    pub changed_component: Option<String>,
 }
 
 /// Size and age of the mirror.
@@ -38,14 +45,27 @@ pub struct MirrorAge {
 const VERIFY_ROWS: &str = "
 SELECT p.sku, b.warehouse_id,
        CASE WHEN b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL THEN b.quantity END AS quantity,
-       s.pending_quantity, CASE WHEN w.ended IS NULL THEN w.written END AS written_in_flight,
+       coalesce(b.fact_ms, r.observed_ms) AS fact_ms, s.pending_quantity, CASE WHEN w.ended IS NULL THEN w.written END AS written_in_flight,
        coalesce(w.ended > $2, FALSE) AS is_overlapped,
        (SELECT group_concat(o.key, ', ') FROM outbox o
         WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
           AND o.sku IN (SELECT m.spelling FROM sku_spelling m WHERE m.case_key = p.case_key
           AND m.product = p.id)
-          AND o.warehouse_id = b.warehouse_id) AS change_keys
+          AND o.warehouse_id = b.warehouse_id) AS change_keys,
+       (SELECT json_group_array(c.sku) FROM kit_component c
+        WHERE c.kit_id = p.product_id AND c.sku IS NOT NULL AND c.missing_since_ms IS NULL) AS components,
+       (SELECT min(c.sku) FROM kit_component c JOIN product n ON n.sku = c.sku
+        WHERE c.kit_id = p.product_id AND c.missing_since_ms IS NULL
+          AND (EXISTS (SELECT 1 FROM balance_history h WHERE h.product = n.id
+                       AND h.position > coalesce((SELECT e.ended FROM exchange e
+                                                  WHERE e.id = coalesce(b.fact_exchange_id, r.exchange_id)),
+                                                 coalesce(b.fact_exchange_id, r.exchange_id)))
+               OR EXISTS (SELECT 1 FROM stock_level_write v
+                          WHERE v.product = n.id
+                            AND (v.ended IS NULL OR v.exchange_id > coalesce(b.fact_exchange_id, r.exchange_id))))
+       ) AS changed_component
 FROM balance b JOIN product p ON p.id = b.product
+LEFT JOIN read_batch r ON r.id = p.read_batch_id
 LEFT JOIN stock s ON s.sku = p.sku AND s.warehouse_id = b.warehouse_id
 LEFT JOIN stock_level_write w ON w.product = p.id AND w.warehouse_id = b.warehouse_id
 WHERE p.sku IN (SELECT atom FROM json_each($1)) AND p.alias_of IS NULL

@@ -77,8 +77,9 @@ async fn load_state(
 ) -> Result<Vec<ChangeRow>, PageFailure> {
     let kind = kind.map(ChangeKind::as_str);
     if matches!(state, ChangeState::Applied | ChangeState::Cancelled) {
-        let states = vec![state.as_str().to_owned()];
-        let filter = OutboxFilter { states, kind: kind.map(str::to_owned), limit: ROWS_SHOWN };
+        let states = vec![state];
+        let kind = kind.map(str::to_owned);
+        let filter = OutboxFilter { states, kind, limit: ROWS_SHOWN, ..OutboxFilter::default() };
         return Ok(web.store.outbox_list(&filter).await?);
     }
     Ok(web.store.outbox_oldest(state.as_str(), reason, kind, after, ROWS_SHOWN).await?)

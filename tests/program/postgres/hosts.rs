@@ -50,6 +50,14 @@ pub(super) fn configure(world: &World, name: &str) -> PathBuf {
     )
 }
 
+/// Returns the configuration of a world, with the job that decides changes in doubt.
+pub(super) fn settling(world: &World) -> String {
+    let off = "[jobs.settle]\nenabled = false\n";
+    let toml = world.toml("");
+    assert!(toml.contains(off));
+    toml.replace(off, "")
+}
+
 /// Writes a configuration of a world for a host of its own and returns its path.
 pub fn write_config(world: &World, name: &str, config: &str) -> PathBuf {
     let folder = world.path.with_file_name(name);

@@ -21,9 +21,10 @@ async fn a_standby_leads_as_soon_as_the_leader_stops_in_good_order() {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
     assert_eq!(status["leader"]["lives"], true, "{status}");
     assert_eq!((&status["leader"]["host"], &status["standbys"]), (&json!(host), &json!([host])), "{status}");
+    // In JSON with milliseconds and a T, for people without.
     let since = status["leader"]["since"].as_str().unwrap();
     let (_, shown) = run(&other.config, &["status"]).await;
-    let line = format!("leader  {host} since {since}; standing by: {host}");
+    let line = format!("leader  {host} since {} {}Z; standing by: {host}", &since[..10], &since[11..19]);
     assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
     // The arithmetic of docs/postgresql.md, *Several accounts*. The connections of a command that ended may linger.
     let connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^(tallyd|standby)'";

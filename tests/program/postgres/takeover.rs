@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "a measurement prints its figures")]
 
-use super::hosts::{Host, Inserting, fill, judge, separate_boots, write_config};
+use super::hosts::{Host, Inserting, fill, judge, separate_boots, settling, write_config};
 use crate::support::World;
 use crate::support::cluster::Cluster;
 use tallyd::sandbox::SandboxOptions;
@@ -36,7 +36,7 @@ async fn takeovers(cluster: &Cluster, kind: &str, number: usize, signal: &str) -
     let world = World::on_server(cluster, &format!("{kind}_{number}")).await;
     fill(&world).await;
     separate_boots(&world).await;
-    let (before, config) = (world.shop().await, world.toml(""));
+    let (before, config) = (world.shop().await, settling(&world));
     let configs = ["one", "other"].map(|name| write_config(&world, name, &config));
     let inserting = Inserting::start(&world, Duration::from_millis(100)).await;
     let mut leader = Host::start_with(configs[0].clone());

@@ -3,6 +3,8 @@
 use super::hosts::{Host, adjust, begin};
 use crate::support::World;
 use crate::support::cluster::Cluster;
+use crate::support::outsider::Outsider;
+use sqlx::migrate::Migrator;
 use tokio::time::{Duration, Instant};
 
 /// Marks the schema as one that a newer version migrated.
@@ -74,4 +76,45 @@ async fn an_upgrade_of_the_standby_and_then_of_the_leader_is_not_a_second_withou
     second.signal("-TERM").await;
     assert_eq!(second.ended().await, Some(0));
     first.until("daemon.ready").await;
+}
+
+/// Makes the schema of a world as the version before the newest migration left it.
+async fn make_older_schema(world: &World) {
+    let ours = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/postgres");
+    let mut files: Vec<_> = std::fs::read_dir(ours).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.pop();
+    let older = tempfile::tempdir().unwrap();
+    for file in &files {
+        std::fs::copy(file, older.path().join(file.file_name().unwrap())).unwrap();
+    }
+    let Outsider::Postgres(mut connection) = world.outsider().await else { panic!("it is on a server") };
+    let older = Migrator::new(older.path()).await.unwrap();
+    older.run_direct(None, &mut connection, false).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_standby_of_a_newer_version_migrates_the_schema_when_it_leads_and_not_before() {
+    const LEAD: &str = "WITH led AS (UPDATE journal_sequence SET heartbeat = heartbeat + 1, \
+                            session_id = nextval(pg_get_serial_sequence('session', 'id')) RETURNING session_id) \
+                        INSERT INTO leadership (session_id, instance_id, host_name, began_ms) \
+                        SELECT session_id, 'older', 'older', 0 FROM led";
+    const RELEASE: &str =
+        "UPDATE journal_sequence SET session_id = NULL; SELECT pg_notify('tallyd', 'north released')";
+    const VERSION: &str = "SELECT max(version) FROM _sqlx_migrations";
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    cluster.sql("CREATE SCHEMA north");
+    make_older_schema(&world).await;
+    let before = world.number(VERSION).await;
+    // The rows of a leader of the older version.
+    world.sql(LEAD).await;
+    let mut newer = Host::start(&world, "newer");
+    assert_eq!(newer.until("lead.standby").await["leader"], "older");
+    assert_eq!(world.number(VERSION).await, before, "the older version still works on it");
+    world.sql(RELEASE).await;
+    let released = Instant::now();
+    newer.until("daemon.ready").await;
+    assert!(released.elapsed() < Duration::from_secs(4), "{:?}", released.elapsed());
+    assert!(world.number(VERSION).await > before);
 }

@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "a measurement prints its figures")]
 
-use super::hosts::{Host, Inserting, fill, judge, separate_boots, write_config};
+use super::hosts::{Host, Inserting, fill, judge, separate_boots, settling, write_config};
 use super::takeover::{ROUNDS, print_spread, wait_for_phase};
 use crate::support::World;
 use crate::support::cluster::Cluster;
@@ -24,8 +24,7 @@ impl Wired {
     fn new(world: &World, name: &str, server: SocketAddr, platform: SocketAddr) -> Self {
         let ours = world.location.server().unwrap().url().to_owned();
         let url = format!("postgres://tallyd@{server}/postgres?sslmode=disable");
-        let config = world
-            .toml("")
+        let config = settling(world)
             .replace(&ours, &url)
             .replace(&world.sandbox.local_addr().to_string(), &platform.to_string());
         let (ip, config) = (server.ip().to_string().parse().unwrap(), write_config(world, name, &config));

@@ -111,6 +111,26 @@ async fn without_a_daemon_a_command_says_so_and_does_not_wait() {
     assert_eq!(desk.world.number("SELECT count(*) FROM outbox WHERE state = 'pending'").await, 2);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn paused_pushes_are_told_and_waited_for() {
+    let desk = read_desk().await;
+    let (sku, warehouse, _) = desk.world.shop().await[0].clone();
+    let warehouse = warehouse.to_string();
+    let working = desk.world.work().await;
+    desk.text(&["pause", "--why", "stocktaking"]).await;
+    let adjust = ["quantity", "adjust", &sku, &warehouse, "1"];
+    let (code, said) = ended(&desk.run(&adjust).await);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("warning: push is paused since ") && said.contains("stocktaking"), "{said}");
+    let (code, said) = ended(&desk.run(&[&adjust[..], &["--wait=1s"]].concat()).await);
+    assert_eq!(code, 6, "{said}");
+    assert!(said.contains("is paused since ") && said.contains("run: tallyd resume"), "{said}");
+    desk.text(&["resume"]).await;
+    let (code, said) = ended(&desk.run(&[&adjust[..], &["--wait=60s"]].concat()).await);
+    assert_eq!(code, 0, "{said}");
+    working.stop().await;
+}
+
 /// A killed daemon sends no notification; its lock tells.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_that_dies_during_a_wait_ends_it() {

@@ -1,9 +1,8 @@
 //! The journal as text, for a comparison of two worlds of one seed, also on two engines.
 //!
-//! It is all rows of the journal's tables, in order, with times and positions. It leaves out
-//! `session.boot_id`, which names the boot of the real machine. Changes are not part of the journal, but
-//! their transitions are stored beside it and are compared too, without their ids. The time of insertion that
-//! SQLite writes is real until the world sets it, and stands in no table of this list.
+//! It is all rows of the journal's tables, in order, with times and positions. Changes are not part of the
+//! journal, but their transitions are stored beside it and are compared too, without their ids. The time of
+//! insertion that SQLite writes is real until the world sets it, and stands in no table of this list.
 
 use super::super::outsider::Outsider;
 use sqlx::postgres::PgRow;
@@ -12,7 +11,7 @@ use sqlx::{Column, ColumnIndex, Row, TypeInfo, ValueRef};
 use std::fmt::Write as _;
 
 const TABLES: [(&str, &str); 7] = [
-    ("session", "SELECT id, version, started_ms, ended_ms FROM session ORDER BY id"),
+    ("session", "SELECT id, version, boot_id, started_ms, ended_ms FROM session ORDER BY id"),
     // Both engines store a journal in its own size, which the summary of a prune tells.
     (
         "run",

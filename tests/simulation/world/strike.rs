@@ -220,6 +220,13 @@ impl World {
 }
 
 impl Ending {
+    /// Returns the time until the daemon works or stands by again.
+    pub fn lasts_ms(self) -> i64 {
+        match self {
+            Ending::Pause(ms, _) | Ending::Death(ms) | Ending::Cut(ms) | Ending::Stop(ms) => ms,
+        }
+    }
+
     /// Returns the name for the figures.
     pub fn name(self) -> &'static str {
         match self {

@@ -82,7 +82,7 @@ impl Way {
                 }
             }
         });
-        (way, DatabaseLocation::on_server(database, &folder.join("tallyd.db")))
+        (way, DatabaseLocation::on_server(database, folder.join("tallyd.db")))
     }
 
     /// Sets the commit at which the way is held next; `None`: it is not.

@@ -29,7 +29,8 @@ pub(super) fn summary_text(budget: &CallBudgetReport, health: &HealthReport, is_
         text.push_str(&format!("        {}\n", bad_request_forecast(bad_requests)));
     }
     if is_terminal && budget.minutes.iter().any(|calls| *calls > 0) {
-        text.push_str(&format!("        {} the last hour\n", minute_bars(&budget.minutes, budget.limit)));
+        let (bars, limit) = (minute_bars(&budget.minutes, budget.limit), budget.limit);
+        text.push_str(&format!("        {bars} the last hour; a full bar is {limit} calls a minute\n"));
     }
     text
 }

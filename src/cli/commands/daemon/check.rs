@@ -4,7 +4,7 @@ use super::schedules::describe_schedules;
 use crate::cli::context::CliContext;
 use crate::cli::output::TextTable;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
-use crate::config::Config;
+use crate::config::{Config, KeyError};
 use crate::daemon::{ControlRequest, send_control_request};
 use crate::exec::KeyStatus;
 use crate::model::format_elapsed;
@@ -39,11 +39,12 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
     match &keys {
         Ok(keys) => keys.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n"))),
         Err(error) => {
-            code = 2;
+            code = if error.is_denied() { 1 } else { 2 };
             text.push_str(&format!("keys: {error}\n"));
         }
     }
-    if args.online && keys.is_ok() {
+    // A running daemon has the keys that this user may not read.
+    if args.online && keys.as_ref().map_or_else(KeyError::is_denied, |_| true) {
         let base_url = config.service.base_url.clone();
         let (clock, request) = (Arc::new(context.clock()), ControlRequest::Keys {});
         let KeyStatus { key, why } = send_control_request(config, clock, &request).await?;

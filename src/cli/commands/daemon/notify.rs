@@ -1,7 +1,7 @@
 //! `notify`: tries the notifiers, and tells of a daemon that ended. Both work without the daemon and without the
 //! database.
 
-use crate::cli::context::CliContext;
+use crate::cli::context::{CliContext, environment};
 use crate::cli::output::plain_line;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::Config;
@@ -76,8 +76,7 @@ async fn tell_of_failure(context: &CliContext, unit: &str) -> CommandResult {
     };
     let now = context.now();
     let id = failure_id(unit, now);
-    let cause =
-        std::env::var("MONITOR_SERVICE_RESULT").map_or(String::new(), |result| format!(" ({result})"));
+    let cause = environment("MONITOR_SERVICE_RESULT").map_or(String::new(), |result| format!(" ({result})"));
     let message = format!("{unit} has failed{cause} and is not started again: nothing is read or sent");
     let todo = format!("find the reason: journalctl -u {unit} -n 50; then: systemctl start {unit}");
     let item = NoticeItem::new(NoticeTopic::Daemon, message, todo, now);
@@ -97,9 +96,9 @@ async fn tell_of_failure(context: &CliContext, unit: &str) -> CommandResult {
 
 /// Returns the id of the notice: the same if systemd starts the command again for the same end of the unit.
 fn failure_id(unit: &str, now: Timestamp) -> String {
-    match std::env::var("MONITOR_INVOCATION_ID") {
-        Ok(invocation) => format!("{unit}-{invocation}"),
-        Err(_) => format!("{unit}-{}", now.0),
+    match environment("MONITOR_INVOCATION_ID") {
+        Some(invocation) => format!("{unit}-{invocation}"),
+        None => format!("{unit}-{}", now.0),
     }
 }
 

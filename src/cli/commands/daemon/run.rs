@@ -1,5 +1,6 @@
 //! `run`: the daemon in the foreground, or each job once.
 
+use super::hangup::StartTerminal;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
@@ -84,19 +85,25 @@ async fn run_once(daemon: Daemon) -> CommandResult {
     Ok(CommandOutput { text, exit_code: u8::from(!once.is_good()) })
 }
 
+/// Returns at a request to end, or if the terminal is closed.
 pub(in crate::cli) async fn wait_for_interrupt() -> Result<(), CommandFailure> {
     let mut signals = SignalStreams::register()?;
-    tokio::select! {
-        _ = signals.interrupt.recv() => {}
-        _ = signals.terminate.recv() => {}
+    loop {
+        tokio::select! {
+            _ = signals.interrupt.recv() => return Ok(()),
+            _ = signals.terminate.recv() => return Ok(()),
+            _ = signals.hangup.recv() => if signals.terminal.is_closed() {
+                return Ok(());
+            },
+        }
     }
-    Ok(())
 }
 
 struct SignalStreams {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    terminal: StartTerminal,
 }
 
 impl SignalStreams {
@@ -107,19 +114,26 @@ impl SignalStreams {
             signal(kind)
                 .map_err(|error| CommandFailure::failed(format!("cannot listen for signals: {error}")))
         };
+        let terminal = StartTerminal::inspect();
         Ok(Self {
+            terminal,
             terminate: register(SignalKind::terminate())?,
             interrupt: register(SignalKind::interrupt())?,
             hangup: register(SignalKind::hangup())?,
         })
     }
 
-    /// Drains at the first TERM or INT and exits at the second; HUP reloads the configuration.
+    /// Drains at the first TERM or INT and exits at the second. HUP drains if the terminal was closed, else reloads
+    /// the configuration.
     async fn listen(mut self, stop: CancellationToken, source: ReloadSource, changed: mpsc::Sender<Config>) {
         let mut next = None;
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => {
+                    if self.terminal.is_closed() {
+                        stop.cancel();
+                        continue;
+                    }
                     next = source.reload().or(next);
                     continue;
                 }

@@ -1,4 +1,7 @@
 //! `status`: the health of the daemon by `health::health`; exit 3 if a finding needs an operator.
+//!
+//! The findings come first, for `head` and for a person who reads from the top. The verdict is the last line, so that
+//! a small terminal shows it although many findings scrolled away.
 
 use super::call_budget;
 use crate::cli::context::CliContext;
@@ -14,7 +17,7 @@ use std::io::IsTerminal;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(in crate::cli) struct StatusArgs {
-    /// Show the jobs and the calls of the last hour even if nothing needs attention
+    /// Show also the jobs, and the calls of the last hour by operation
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -58,6 +61,11 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
     }
     if with_tables {
         text.push_str(&tables_text(report));
+    }
+    if !report.health.is_healthy() {
+        let count = report.health.findings.iter().filter(|finding| finding.needs_operator()).count();
+        let tables = if with_tables { "" } else { "; jobs and calls: tallyd status --all" };
+        text.push_str(&format!("\n{count} finding(s) need attention{tables}\n"));
     }
     text
 }
@@ -118,7 +126,7 @@ pub(in crate::cli) async fn status_command(
     let (text, is_healthy) = match load_report(context).await? {
         Ok(status) => {
             let is_healthy = status.health.is_healthy();
-            (output.render(|| status.to_json(), || status_text(&status, all || !is_healthy)), is_healthy)
+            (output.render(|| status.to_json(), || status_text(&status, all)), is_healthy)
         }
         Err(finding) => {
             let text = finding.full_text();

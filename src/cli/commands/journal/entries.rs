@@ -9,6 +9,7 @@ use crate::cli::output::{self, TableCell, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Position;
 use crate::present::runs::{journal_entries, journal_entry};
+use crate::present::time_text;
 use crate::projection::JournalReplay;
 use crate::store::{DatabaseLock, Store, TableComparison};
 use crate::sync::{self, PruneOptions};
@@ -177,9 +178,34 @@ fn differences_text(changed: &[TableComparison]) -> String {
     let mut text = String::new();
     for compared in changed {
         for row in &compared.differences {
-            let change = format!("{} {}: {} → {}", compared.table, row.key, row.before, row.after);
+            let [key, before, after] = [&row.key, &row.before, &row.after].map(row_text);
+            let change = format!("{} {key}: {before} → {after}", compared.table.replace('_', " "));
             text.push_str(&format!("{}\n", plain_line(&change)));
         }
     }
     if text.is_empty() { "no fact changed\n".into() } else { text }
+}
+
+/// Formats columns for people: their names in words, times as times; `none` where there is no row.
+fn row_text(row: &Value) -> String {
+    let Value::Object(columns) = row else {
+        return if row.is_null() { "none".into() } else { row.cell_text() };
+    };
+    let column = |(name, value): (&String, &Value)| match (name.strip_suffix("_ms"), value.as_i64()) {
+        (Some(name), Some(ms)) => format!("{} {}", name.replace('_', " "), time_text(ms)),
+        _ => format!("{} {}", name.replace('_', " "), value.cell_text()),
+    };
+    columns.iter().map(column).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_row_reads_without_knowledge_of_the_columns() {
+        let row = json!({"since_ms": 1_795_327_095_861_i64, "own_delta": -3, "name": null});
+        assert_eq!(row_text(&row), "name -, own delta -3, since 2026-11-22T05:58:15.861Z");
+        assert_eq!(row_text(&Value::Null), "none");
+    }
 }

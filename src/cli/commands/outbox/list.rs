@@ -1,13 +1,15 @@
 //! `outbox list`: the changes, grouped by state and reason.
 
+use super::select::{OutboxFilterArgs, state_parser};
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, cells};
+use crate::cli::output::{TableCell, TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
+use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::present::change::change_json;
-use crate::store::{ChangeRow, OutboxFilter};
+use crate::store::{ChangeRow, OutboxFilter, OutboxGroup, Store};
 use clap::Args;
+use std::collections::BTreeMap;
 
 /// The order of the groups: states that may need a person come first.
 const GROUP_ORDER: [ChangeState; 7] = [
@@ -22,59 +24,101 @@ const GROUP_ORDER: [ChangeState; 7] = [
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxListArgs {
-    /// Show only changes in this state (may be repeated): pending, sending, applied, held, rejected, in_doubt,
-    /// cancelled
-    #[arg(long, value_name = "STATE")]
-    state: Vec<String>,
-    /// Show only changes of this kind
+    /// Show also applied, cancelled and acknowledged changes
     #[arg(long)]
-    kind: Option<String>,
-    /// Maximum number of changes, newest kept
-    #[arg(long, default_value_t = 100)]
+    all: bool,
+    /// Show only changes in this state, also acknowledged ones (may be repeated)
+    #[arg(long, value_name = "STATE", value_parser = state_parser())]
+    state: Vec<ChangeState>,
+    #[command(flatten)]
+    filter: OutboxFilterArgs,
+    /// Maximum number of changes, newest kept; the groups count all
+    #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 pub(super) async fn list_changes(context: &CliContext, args: OutboxListArgs) -> CommandResult {
-    for state in &args.state {
-        state.parse::<ChangeState>().map_err(|error| CommandFailure::usage(error.to_string()))?;
+    let store = context.open_store().await?;
+    let filter = args.filter.filter(context, &store, &args.state).await?;
+    let is_open = !args.all && args.state.is_empty();
+    let filter = OutboxFilter { is_open, limit: args.limit, ..filter };
+    if args.output.json {
+        let rows = store.outbox_list(&filter).await?;
+        return Ok(args
+            .output
+            .render(|| rows.iter().map(change_json).collect::<Vec<_>>(), String::new)
+            .into());
     }
-    if let Some(kind) = &args.kind {
-        kind.parse::<ChangeKind>().map_err(|error| CommandFailure::usage(error.to_string()))?;
+    let text = grouped_text(&store, &filter).await?;
+    Ok(match text.is_empty() {
+        false => text,
+        true => nothing_text(&store, is_open && args.filter.is_empty()).await?,
     }
-    let filter = OutboxFilter { states: args.state, kind: args.kind, limit: args.limit };
-    let mut rows = context.open_store().await?.outbox_list(&filter).await?;
-    if !args.output.json {
-        let rank = |row: &ChangeRow| GROUP_ORDER.iter().position(|state| *state == row.state);
-        rows.sort_by(|a, b| (rank(a), &a.reason).cmp(&(rank(b), &b.reason)));
-    }
-    Ok(args.output.render(|| rows.iter().map(change_json).collect::<Vec<_>>(), || grouped_text(&rows)).into())
+    .into())
 }
 
-/// Formats a group for each state and reason; within it the newest first.
-fn grouped_text(rows: &[ChangeRow]) -> String {
-    if rows.is_empty() {
-        return "no change matches\n".into();
-    }
-    let groups = rows.chunk_by(|a, b| (&a.state, &a.reason) == (&b.state, &b.reason));
-    groups.map(group_text).collect::<Vec<_>>().join("\n")
+/// Returns the sentence for a list without a change.
+async fn nothing_text(store: &Store, is_default: bool) -> Result<String, CommandFailure> {
+    let all: i64 = store.outbox_counts().await?.iter().map(|(_, count)| count).sum();
+    Ok(match (all, is_default) {
+        (0, _) => "the outbox is empty: no change was ever queued\n".into(),
+        (_, true) => format!("no change is open; {all} finished: tallyd outbox list --all\n"),
+        (_, false) => "no change matches\n".into(),
+    })
 }
 
-fn group_text(rows: &[ChangeRow]) -> String {
-    let Some(first) = rows.first() else { return String::new() };
-    let mut text = first.state.as_str().replace('_', " ");
-    if let Some(reason) = &first.reason {
-        text.push_str(&format!(", {reason}"));
+/// Formats a group for each state and reason; within it the newest first. Empty without a change.
+pub(super) async fn grouped_text(store: &Store, filter: &OutboxFilter) -> Result<String, CommandFailure> {
+    let mut groups = store.outbox_groups(filter).await?;
+    let rank = |state: ChangeState| GROUP_ORDER.iter().position(|other| *other == state);
+    groups.sort_by(|a, b| (rank(a.state), &a.reason).cmp(&(rank(b.state), &b.reason)));
+    let rows = store.outbox_list(filter).await?;
+    let texts = groups.iter().map(|group| {
+        let is_of_group = |row: &&ChangeRow| (row.state, &row.reason) == (group.state, &group.reason);
+        group_text(group, &rows.iter().filter(is_of_group).collect::<Vec<_>>())
+    });
+    Ok(texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// Formats a group. A sentence that several changes share stands once, above them.
+fn group_text(group: &OutboxGroup, rows: &[&ChangeRow]) -> String {
+    let mut text = group.state.as_str().replace('_', " ");
+    if let Some(reason) = &group.reason {
+        text.push_str(&format!(", {}", plain_line(reason)));
     }
-    text.push_str(&format!(": {} change(s)\n", rows.len()));
-    if let Some(reason) = first.reason.as_deref().and_then(Reason::from_code) {
+    text.push_str(&format!(": {} change(s)", group.changes));
+    match i64::try_from(rows.len()).unwrap_or(i64::MAX) {
+        0 => text.push_str(", none of them among the newest"),
+        shown if shown < group.changes => text.push_str(&format!(", the newest {shown} shown")),
+        _ => {}
+    }
+    text.push('\n');
+    if let Some(reason) = group.reason.as_deref().and_then(Reason::from_code) {
         text.push_str(&format!("what to do: {}\n", reason.what_to_do()));
     }
-    let columns = |row: &ChangeRow| {
-        let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
-        let level = level.map(|level| format!("{} @{}", level.sku, level.warehouse_id));
-        cells![row.key, row.content.kind, level, row.detail.as_ref().map(local_sentence)]
-    };
-    text + &TextTable::new(["key", "kind", "stock level", "detail"], rows.iter().map(columns)).to_text("")
+    let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
+    for detail in rows.iter().filter_map(|row| row.detail.as_deref()) {
+        *uses.entry(detail).or_default() += 1;
+    }
+    uses.retain(|_, count| *count > 1);
+    let is_shared = |row: &&ChangeRow| row.detail.as_deref().is_some_and(|detail| uses.contains_key(detail));
+    let single = rows.iter().copied().filter(|row| !is_shared(row)).map(|row| {
+        let [id, key, kind, level] = change_cells(row);
+        [id, key, kind, level, row.detail.as_ref().map(local_sentence).cell_text()]
+    });
+    text.push_str(&TextTable::new(["id", "key", "kind", "stock level", "detail"], single).to_text(""));
+    for shared in uses.keys().copied() {
+        let same = rows.iter().filter(|row| row.detail.as_deref() == Some(shared));
+        let table = TextTable::new(["id", "key", "kind", "stock level"], same.map(|row| change_cells(row)));
+        text.push_str(&format!("{}:\n{}", plain_line(&local_sentence(shared)), table.to_text("")));
+    }
+    text
+}
+
+fn change_cells(row: &ChangeRow) -> [String; 4] {
+    let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
+    let level = level.map(|level| format!("{} @{}", level.sku, level.warehouse_id));
+    cells![row.id.0, row.key, row.content.kind, level]
 }

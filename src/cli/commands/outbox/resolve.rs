@@ -1,18 +1,20 @@
-//! Operators' decisions on changes: `outbox cancel`, `retry`, `acknowledge` and `resolve`.
+//! Operators' decisions on changes: `outbox release`, `cancel`, `retry`, `acknowledge` and `resolve`.
 //!
 //! An invalid decision changes nothing, exits with 1 and names the valid command.
 
+use super::bulk::{DecisionKind, OutboxBulkArgs, decide_each, decide_selected};
+use super::select::{find_key, require_key};
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::plain_line;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::model::{Quantity, ShipmentId};
-use crate::outbox::Resolution;
-use crate::store::{DecisionResult, Durability, Store, StoreError, WriteTransaction};
+use crate::outbox::{ChangeState, Resolution};
+use crate::store::{BrakeTripRow, Durability, Store, WriteTransaction};
 use clap::Args;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxResolveArgs {
-    /// Key of the change
+    /// Key of the change, its first characters, or its id
     key: String,
     #[command(flatten)]
     resolution: ResolutionArgs,
@@ -49,6 +51,7 @@ fn parse_use(text: &str) -> Result<Resolution, String> {
 pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArgs) -> CommandResult {
     let store = context.open_store().await?;
     let max_base_age = context.config()?.quantities.max_base_age;
+    let key = require_key(&store, &args.key).await?;
     let resolution = match (args.resolution.shipment, args.resolution.use_value) {
         (Some(id), _) => Resolution::Shipment(ShipmentId(id)),
         (None, Some(value)) => value,
@@ -58,25 +61,41 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
     };
     let now = context.now();
     let mut write = store.begin_write(Durability::Full).await?;
-    match write.outbox_resolve(&args.key, resolution, max_base_age, now).await? {
+    match write.outbox_resolve(&key, resolution, max_base_age, now).await? {
         Ok(done) => {
             write.commit().await?;
             let line =
                 |key: &String| format!("{}: {}; {}\n", plain_line(key), done.state, plain_line(&done.next));
             Ok(done.keys.iter().map(line).collect::<String>().into())
         }
-        Err(why) => Err(CommandFailure::failed(format!("{}: not resolved: {why}", args.key))),
+        Err(why) => Err(CommandFailure::failed(format!("{key}: not resolved: {why}"))),
     }
 }
 
-pub(super) async fn retry_changes(context: &CliContext, keys: &[String]) -> CommandResult {
-    let outcomes = ["pending; planned again by the next push", "not retried"];
-    decide_each(context, keys, outcomes, async |_, write, key| write.outbox_retry(key, context.now()).await)
-        .await
+const RETRY: DecisionKind = DecisionKind {
+    verb: "retry",
+    past: "retried",
+    done: "pending; planned again by the next push",
+    refused: "not retried",
+    states: &[ChangeState::Held],
+};
+const CANCEL: DecisionKind = DecisionKind {
+    verb: "cancel",
+    past: "cancelled",
+    done: "cancelled",
+    refused: "not cancelled",
+    states: &[ChangeState::Pending, ChangeState::Held],
+};
+
+pub(super) async fn retry_changes(context: &CliContext, args: &OutboxBulkArgs) -> CommandResult {
+    let decide = async |_: &Store, write: &mut WriteTransaction, key: &str| {
+        write.outbox_retry(key, context.now()).await
+    };
+    decide_selected(context, args, &RETRY, decide).await
 }
 
-pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> CommandResult {
-    decide_each(context, keys, ["cancelled", "not cancelled"], async |store, write, key| {
+pub(super) async fn cancel_changes(context: &CliContext, args: &OutboxBulkArgs) -> CommandResult {
+    decide_selected(context, args, &CANCEL, async |store, write, key| {
         if write.outbox_cancel(key, context.now()).await? {
             return Ok(Ok(()));
         }
@@ -88,6 +107,54 @@ pub(super) async fn cancel_changes(context: &CliContext, keys: &[String]) -> Com
         }))
     })
     .await
+}
+
+/// Releases the named changes with one event; a line for each that nothing releases.
+pub(super) async fn release_changes(context: &CliContext, names: &[String]) -> CommandResult {
+    let store = context.open_store().await?;
+    let now = context.now();
+    let (mut keys, mut output) = (Vec::new(), CommandOutput::default());
+    for name in names {
+        let found = match find_key(&store, name).await? {
+            Ok(key) => store.outbox_check_release(&key).await?.map(|()| key),
+            Err(why) => Err(why),
+        };
+        match found {
+            Ok(key) => keys.push(key),
+            Err(why) => {
+                output.exit_code = 1;
+                output.text.push_str(&format!("{}: not released: {}\n", plain_line(name), plain_line(&why)));
+            }
+        }
+    }
+    if !keys.is_empty() {
+        let released = write_and_commit(&store, async |write| write.brake_release(&keys, now).await).await?;
+        output.text.push_str(&released_text(released));
+    }
+    Ok(output)
+}
+
+/// Releases the changes of all open trips.
+pub(super) async fn release_all_changes(context: &CliContext) -> CommandResult {
+    let store = context.open_store().await?;
+    let trips = store.brake_trip_list().await?;
+    if trips.is_empty() {
+        let text =
+            "no brake holds a change; changes held for another reason: tallyd outbox list --state held\n";
+        return Ok(CommandOutput { text: text.into(), exit_code: 1 });
+    }
+    let now = context.now();
+    let released = write_and_commit(&store, async |write| write.brake_release(&[], now).await).await?;
+    let trip = |trip: &BrakeTripRow| {
+        format!("trip {}: {} ({} change(s))\n", trip.id, plain_line(&trip.what), trip.held)
+    };
+    Ok((trips.iter().map(trip).collect::<String>() + &released_text(released)).into())
+}
+
+fn released_text(released: u64) -> String {
+    format!(
+        "{released} change(s) released; their stock levels are read again and merged before they are sent\n"
+    )
 }
 
 pub(super) async fn acknowledge_changes(context: &CliContext, keys: &[String]) -> CommandResult {
@@ -102,28 +169,4 @@ pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResu
     let now = context.now();
     let count = write_and_commit(&store, async |write| write.outbox_acknowledge_all(now).await).await?;
     Ok(format!("{count} rejected change(s) acknowledged\n").into())
-}
-
-/// Decides on each change in its own transaction, with a line for each: `done`, or `refused` and the reason.
-///
-/// The exit code is 1 if any decision was refused.
-async fn decide_each(
-    context: &CliContext,
-    keys: &[String],
-    [done, refused]: [&str; 2],
-    decide: impl AsyncFn(&Store, &mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
-) -> CommandResult {
-    let store = context.open_store().await?;
-    let mut output = CommandOutput::default();
-    for key in keys {
-        let line = match write_and_commit(&store, async |write| decide(&store, write, key).await).await? {
-            Ok(()) => format!("{}: {done}\n", plain_line(key)),
-            Err(why) => {
-                output.exit_code = 1;
-                format!("{}: {refused}: {}\n", plain_line(key), plain_line(&why))
-            }
-        };
-        output.text.push_str(&line);
-    }
-    Ok(output)
 }

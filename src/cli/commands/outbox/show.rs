@@ -1,6 +1,7 @@
 //! `outbox show`: a change with its history and evidence, for decisions that no check of the platform can
 //! make.
 
+use super::select::require_key;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::{local_sentence, local_text, local_time};
 use crate::cli::output::{TableCell, TextTable, cells, json_line, parse_json, plain_line};
@@ -13,7 +14,8 @@ use serde_json::Value;
 
 pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputArgs) -> CommandResult {
     let (store, timeout) = (context.open_store().await?, context.config()?.service.timeout);
-    let detail = ChangeDetail::load(&store, key, timeout, context.now()).await?;
+    let key = require_key(&store, key).await?;
+    let detail = ChangeDetail::load(&store, &key, timeout, context.now()).await?;
     let detail = detail.ok_or_else(|| CommandFailure::failed(format!("no change has the key `{key}`")))?;
     Ok(output.render(|| detail.to_json(), || detail_text(&detail)).into())
 }

@@ -1,15 +1,17 @@
 //! `stock`: quantities per warehouse, pending changes, and the age of the facts.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{StreamedList, TextTable, cells};
-use crate::cli::{CommandResult, OutputArgs};
+use crate::cli::local_time::local_sentence;
+use crate::cli::output::{StreamedList, TextTable, cells, plain_line, print_error};
+use crate::cli::{CommandOutput, CommandResult, OutputArgs};
+use crate::explain::{ExplainError, ExplainedSku};
 use crate::model::{Timestamp, format_elapsed};
 use crate::store::StockRow;
 use clap::Args;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StockArgs {
-    /// Show only these SKUs
+    /// Show only these SKUs, in the platform's spelling or in one that differs in case only
     #[arg(value_name = "SKU")]
     skus: Vec<String>,
     #[command(flatten)]
@@ -19,9 +21,28 @@ pub(in crate::cli) struct StockArgs {
 pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs) -> CommandResult {
     let (store, now) = (context.open_store().await?, context.now());
     let mut listing = StreamedList::new(args.output.json);
-    store.stock_each(&args.skus, |rows| listing.print_rows(&rows, || stock_table(&rows, now))).await?;
+    let (mut skus, mut unknown) = (Vec::new(), Vec::new());
+    for name in &args.skus {
+        let sku = match ExplainedSku::find(&store, name, None).await {
+            Ok(found) => found.sku,
+            Err(ExplainError::NothingKnown(why)) => {
+                unknown.push(local_sentence(why));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match store.stock_list(std::slice::from_ref(&sku)).await?.is_empty() {
+            true => unknown.push(format!("no stock level of {sku} is known yet: see `tallyd explain {sku}`")),
+            false => skus.push(sku),
+        }
+    }
+    if args.skus.is_empty() || !skus.is_empty() {
+        store.stock_each(&skus, |rows| listing.print_rows(&rows, || stock_table(&rows, now))).await?;
+    }
+    unknown.iter().for_each(|why| print_error(&format!("tallyd: {}", plain_line(why))));
     let nothing = "no stock level is known yet; track SKUs, then run: tallyd job run balances";
-    Ok(listing.closing_text(nothing).into())
+    let nothing = if args.skus.is_empty() { nothing } else { "" };
+    Ok(CommandOutput { text: listing.closing_text(nothing), exit_code: u8::from(!unknown.is_empty()) })
 }
 
 fn stock_table(rows: &[StockRow], now: Timestamp) -> TextTable {

@@ -1,15 +1,19 @@
 //! `verify`: compares mirror and platform within a number of calls; exit 3 on an unexplained difference.
 //!
-//! It changes no fact.
+//! It changes no fact. A sale since the last read is explained, and so is a kit whose components changed.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TableCell, TextTable, cells, format_age, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, send_control_request};
-use crate::sync::{VERIFY_CALLS, VerifyReport};
+use crate::sync::{MirrorDifference, VERIFY_CALLS, VerifyReport};
 use clap::Args;
 use serde_json::json;
 use std::sync::Arc;
+
+/// Unexplained differences named in the first line; the table has all.
+const NAMES_MAX: usize = 5;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct VerifyArgs {
@@ -36,9 +40,24 @@ pub(in crate::cli) async fn verify_command(context: &CliContext, args: VerifyArg
 
 fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     let VerifyReport { calls, skus, cells_compared, cells_known, drift, .. } = report;
-    let mut text = match drift.len() {
-        0 => "mirror and platform are equal\n".to_owned(),
-        all => format!("{all} stock level(s) differ, {unexplained} of them unexplained\n"),
+    let mut text = match (drift.len(), unexplained) {
+        (0, _) if *cells_compared == 0 && report.trouble.is_none() => {
+            return "nothing is compared, because the mirror has no stock level yet; track SKUs, then run: \
+                    tallyd job run balances\n"
+                .into();
+        }
+        (0, _) => "mirror and platform are equal\n".to_owned(),
+        (all, 0) => format!("{all} stock level(s) differ, all of them explained\n"),
+        (all, _) => {
+            let named = |row: &MirrorDifference| format!("{} in warehouse {}", row.sku, row.warehouse_id);
+            let mut names: Vec<String> = report.unexplained().take(NAMES_MAX).map(named).collect();
+            let more = unexplained - names.len();
+            names.extend((more > 0).then(|| format!("and {more} more")));
+            format!(
+                "{all} stock level(s) differ, {unexplained} of them unexplained: {}\n",
+                plain_line(&names.join(", "))
+            )
+        }
     };
     let ages = [report.oldest_age_seconds, report.median_age_seconds]
         .map(|seconds| seconds.map(format_age).cell_text());
@@ -50,9 +69,17 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     if let Some(why) = &report.trouble {
         text.push_str(&format!("the comparison is incomplete: {}\n", plain_line(why)));
     }
-    let rows = drift.iter().map(|row| {
+    let (unexplained, explained): (Vec<_>, Vec<_>) = drift.iter().partition(|row| row.explained_by.is_none());
+    let rows = unexplained.into_iter().chain(explained).map(|row| {
         let difference = format!("{:+}", row.difference);
-        cells![row.sku, row.warehouse_id, row.mirror, row.service, difference, row.explained_by]
+        cells![
+            row.sku,
+            row.warehouse_id,
+            row.mirror,
+            row.service,
+            difference,
+            row.explained_by.as_ref().map(local_sentence)
+        ]
     });
     let headings = ["sku", "warehouse", "mirror", "platform", "difference", "explained by"];
     text + &TextTable::new(headings, rows).to_section()

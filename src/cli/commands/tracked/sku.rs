@@ -1,9 +1,10 @@
 //! `sku`: the tracked SKUs. They are named by people and programs, because the interface has no product list.
 
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::{StreamedList, TextTable, cells};
+use crate::cli::output::{StreamedList, TextTable, cells, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs, csv};
-use crate::model::Sku;
+use crate::model::{Sku, Timestamp};
+use crate::store::MissingSkuRow;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -13,8 +14,8 @@ pub(in crate::cli) enum Command {
     Add(SkuArgs),
     /// Track the SKUs of a CSV file with a column `sku`
     Import(csv::CsvImportArgs),
-    /// List the tracked SKUs
-    List(OutputArgs),
+    /// List the tracked SKUs, or those that the platform does not return
+    List(SkuListArgs),
     /// Stop tracking SKUs; later answers do not add them again
     Remove(SkuArgs),
 }
@@ -24,6 +25,15 @@ pub(in crate::cli) struct SkuArgs {
     /// SKUs in the platform's spelling
     #[arg(required = true, value_name = "SKU")]
     skus: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SkuListArgs {
+    /// List the SKUs that the platform does not return, with the time since which they are missing
+    #[arg(long)]
+    missing: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const SKU_COLUMNS: csv::CsvColumns = csv::CsvColumns { required: &["sku"], optional: &[] };
@@ -37,7 +47,8 @@ pub(in crate::cli) async fn sku_command(context: &CliContext, command: Command) 
             let (skus, notes) = csv::import_file(&args, &SKU_COLUMNS, read)?;
             add_skus(context, &skus, &notes).await
         }
-        Command::List(output) => list_skus(context, output).await,
+        Command::List(SkuListArgs { missing: true, output }) => list_missing_skus(context, output).await,
+        Command::List(SkuListArgs { missing: false, output }) => list_skus(context, output).await,
         Command::Remove(args) => {
             let (skus, store) = (parse_skus(&args.skus)?, context.open_store().await?);
             let removed =
@@ -73,4 +84,15 @@ async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
     };
     context.open_store().await?.tracked_sku_each(print).await?;
     Ok(listing.closing_text("no SKU is tracked; run: tallyd sku add SKU…").into())
+}
+
+async fn list_missing_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
+    let rows = context.open_store().await?.missing_skus().await?;
+    let columns = |row: &MissingSkuRow| cells![row.sku, Timestamp(row.since_ms), row.is_tracked];
+    let table = || {
+        TextTable::new(["sku", "missing since", "tracked"], rows.iter().map(columns))
+            .to_text("no SKU is missing at the platform")
+    };
+    let json = |row: &MissingSkuRow| json!({"sku": row.sku, "missing_since": time_text(row.since_ms), "is_tracked": row.is_tracked});
+    Ok(output.render(|| rows.iter().map(json).collect::<Vec<_>>(), table).into())
 }

@@ -1,0 +1,110 @@
+//! Selection of changes on the command line: by key, by id, by the first characters of a key, or by a filter.
+
+use crate::cli::CommandFailure;
+use crate::cli::context::CliContext;
+use crate::config::parse_duration;
+use crate::model::Sku;
+use crate::outbox::{ChangeKind, ChangeState, Reason, quote_key};
+use crate::store::{NamedChange, OutboxFilter, Store};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::time::Duration;
+
+/// Filters of a list of changes. A change must match each of them.
+#[derive(Clone, Debug, Args)]
+pub(super) struct OutboxFilterArgs {
+    /// Only changes of this kind
+    #[arg(long, hide_possible_values = true, value_parser = kind_parser())]
+    kind: Option<ChangeKind>,
+    /// Only changes with this reason, as the list prints it
+    #[arg(long, hide_possible_values = true, value_parser = reason_parser())]
+    reason: Option<Reason>,
+    /// Only quantities of this SKU, in any spelling that the mirror knows
+    #[arg(long)]
+    sku: Option<String>,
+    /// Only changes whose key begins so
+    #[arg(long, value_name = "TEXT")]
+    key_prefix: Option<String>,
+    /// Only changes inserted at least this long ago, such as 2h or 7d
+    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    older_than: Option<Duration>,
+    /// Only changes inserted at most this long ago
+    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    newer_than: Option<Duration>,
+}
+
+fn kind_parser() -> impl TypedValueParser<Value = ChangeKind> {
+    let codes = PossibleValuesParser::new(ChangeKind::ALL.iter().map(|kind| kind.as_str()));
+    codes.try_map(|code| ChangeKind::from_code(&code).ok_or("unknown kind"))
+}
+
+fn reason_parser() -> impl TypedValueParser<Value = Reason> {
+    let codes = PossibleValuesParser::new(Reason::ALL.iter().map(|reason| reason.as_str()));
+    codes.try_map(|code| Reason::from_code(&code).ok_or("unknown reason"))
+}
+
+pub(super) fn state_parser() -> impl TypedValueParser<Value = ChangeState> {
+    let codes = PossibleValuesParser::new(ChangeState::ALL.iter().map(|state| state.as_str()));
+    codes.try_map(|code| ChangeState::from_code(&code).ok_or("unknown state"))
+}
+
+impl OutboxFilterArgs {
+    /// Returns the filter, for changes in these states; empty: in any.
+    pub(super) async fn filter(
+        &self,
+        context: &CliContext,
+        store: &Store,
+        states: &[ChangeState],
+    ) -> Result<OutboxFilter, CommandFailure> {
+        let now = context.now();
+        Ok(OutboxFilter {
+            is_open: false,
+            states: states.to_vec(),
+            kind: self.kind.map(|kind| kind.to_string()),
+            reason: self.reason.map(|reason| reason.to_string()),
+            skus: match &self.sku {
+                Some(sku) => spellings(store, sku).await?,
+                None => Vec::new(),
+            },
+            key_prefix: self.key_prefix.clone(),
+            inserted_from: self.newer_than.map(|age| now.minus(age)),
+            inserted_to: self.older_than.map(|age| now.minus(age)),
+            limit: u32::MAX,
+        })
+    }
+
+    /// Returns true if no filter is given.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { kind, reason, sku, key_prefix, older_than, newer_than } = self;
+        kind.is_none()
+            && reason.is_none()
+            && sku.is_none()
+            && key_prefix.is_none()
+            && older_than.is_none()
+            && newer_than.is_none()
+    }
+}
+
+/// Returns this spelling of a SKU and those of the mirror with its case key.
+async fn spellings(store: &Store, name: &str) -> Result<Vec<String>, CommandFailure> {
+    let sku = Sku::new(name).map_err(|error| CommandFailure::usage(format!("`{name}`: {error}")))?;
+    let known = store.explain_skus(&sku.case_key()).await?;
+    Ok(std::iter::once(name.to_owned()).chain(known.into_iter().map(|row| row.sku)).collect())
+}
+
+/// Returns the key of the change that an operator names, or the reason that the name stands for none.
+pub(super) async fn find_key(store: &Store, name: &str) -> Result<Result<String, String>, CommandFailure> {
+    Ok(match store.outbox_find_named(name).await? {
+        NamedChange::Found(key) => Ok(key),
+        NamedChange::Unknown => Err("there is no change with this key or id, and no key begins so".into()),
+        NamedChange::Ambiguous(keys) => {
+            let keys: Vec<String> = keys.iter().map(|key| quote_key(key)).collect();
+            Err(format!("several changes may be meant; write more of the key: {}", keys.join(", ")))
+        }
+    })
+}
+
+/// Returns the key of the change that an operator names.
+pub(super) async fn require_key(store: &Store, name: &str) -> Result<String, CommandFailure> {
+    find_key(store, name).await?.map_err(|why| CommandFailure::failed(format!("{name}: {why}")))
+}

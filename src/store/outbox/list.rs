@@ -1,0 +1,184 @@
+//! Lists of changes: by filter, their groups, and a change by a part of its key.
+//!
+//! The open changes are found by their indexes, so that the usual list reads no history.
+
+use super::changes::{ChangeRow, calendar_goes_back, change_columns};
+use crate::model::Timestamp;
+use crate::outbox::ChangeState;
+use crate::store::engine::lossy_text::{LossyText, body_columns};
+use crate::store::mirror::stock_levels::json_rows;
+use crate::store::{Result, Store};
+use sqlx_macros::FromRow;
+
+/// Largest number of changes that a part of a key is compared with; more are as ambiguous.
+const NAMESAKES_MAX: i64 = 5;
+
+/// Filter for a list of changes.
+#[derive(Clone, Debug, Default)]
+pub struct OutboxFilter {
+    /// True to leave out applied, cancelled and acknowledged changes.
+    pub is_open: bool,
+    /// States to include; empty: all.
+    pub states: Vec<ChangeState>,
+    /// Kind to include; `None`: all.
+    pub kind: Option<String>,
+    /// Code of the reason to include; `None`: all.
+    pub reason: Option<String>,
+    /// Spellings of the SKU to include; empty: all.
+    pub skus: Vec<String>,
+    /// First characters of the keys to include; `None`: all.
+    pub key_prefix: Option<String>,
+    /// Earliest time of the insertion; `None`: any.
+    pub inserted_from: Option<Timestamp>,
+    /// Latest time of the insertion; `None`: any.
+    pub inserted_to: Option<Timestamp>,
+    /// Largest number of changes, newest first.
+    pub limit: u32,
+}
+
+/// Changes with one state and reason.
+#[derive(Clone, Debug, FromRow)]
+pub struct OutboxGroup {
+    /// State.
+    pub state: ChangeState,
+    /// Code of the reason.
+    pub reason: Option<String>,
+    /// Number of changes.
+    pub changes: i64,
+}
+
+/// Change that an operator names by its key, its id or the first characters of its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedChange {
+    /// Key of the only change.
+    Found(String),
+    /// Keys of the first of several changes.
+    Ambiguous(Vec<String>),
+    /// No change has the name.
+    Unknown,
+}
+
+/// SQL: the condition of the filter; parameters 1 to 8.
+macro_rules! filter_condition {
+    () => {
+        "(json_array_length($1) = 0 OR state IN (SELECT atom FROM json_each($1))) \
+          AND (CAST($2 AS TEXT) IS NULL OR kind = $2) AND (CAST($3 AS TEXT) IS NULL OR reason = $3) \
+          AND (json_array_length($4) = 0 OR sku IN (SELECT atom FROM json_each($4))) \
+          AND (CAST($5 AS TEXT) IS NULL OR (key >= $5 AND key < $6)) \
+          AND (CAST($7 AS TEXT) IS NULL OR coalesce(dated_at, created_at) >= $7) \
+          AND (CAST($8 AS TEXT) IS NULL OR coalesce(dated_at, created_at) <= $8)"
+    };
+}
+
+/// SQL: the open changes, by an index for each part.
+macro_rules! open_changes {
+    () => {
+        "id IN (SELECT id FROM outbox WHERE state = 'pending' \
+             UNION ALL SELECT id FROM outbox WHERE state IN ('sending', 'held', 'in_doubt') \
+             UNION ALL SELECT id FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL) AND "
+    };
+}
+
+impl Store {
+    /// Lists changes, newest first.
+    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
+        let sql = match filter.is_open {
+            true => concat!(
+                change_columns!(),
+                " FROM outbox WHERE ",
+                open_changes!(),
+                filter_condition!(),
+                " ORDER BY id DESC LIMIT $9"
+            ),
+            false => concat!(
+                change_columns!(),
+                " FROM outbox WHERE ",
+                filter_condition!(),
+                " ORDER BY id DESC LIMIT $9"
+            ),
+        };
+        let (states, kind, reason, skus, prefix, after, from, to) = filter_values(filter);
+        let values = (states, kind, reason, skus, prefix, after, from, to, i64::from(filter.limit));
+        self.fetch_all(sql, values, "list the changes").await
+    }
+
+    /// Returns the groups of all changes that the filter includes, without its limit.
+    pub async fn outbox_groups(&self, filter: &OutboxFilter) -> Result<Vec<OutboxGroup>> {
+        let sql = match filter.is_open {
+            true => concat!(
+                "SELECT state, reason, count(*) AS changes FROM outbox WHERE ",
+                open_changes!(),
+                filter_condition!(),
+                " GROUP BY state, reason ORDER BY state, reason NULLS FIRST"
+            ),
+            false => concat!(
+                "SELECT state, reason, count(*) AS changes FROM outbox WHERE ",
+                filter_condition!(),
+                " GROUP BY state, reason ORDER BY state, reason NULLS FIRST"
+            ),
+        };
+        self.fetch_all(sql, filter_values(filter), "count the changes of the list").await
+    }
+
+    /// Returns the keys of all open changes that the filter includes, oldest first, without its limit.
+    pub async fn outbox_open_keys(&self, filter: &OutboxFilter) -> Result<Vec<String>> {
+        let sql =
+            concat!("SELECT key FROM outbox WHERE ", open_changes!(), filter_condition!(), " ORDER BY id");
+        let keys: Vec<LossyText> =
+            self.fetch_column(sql, filter_values(filter), "read the keys of the list").await?;
+        Ok(keys.into_iter().map(String::from).collect())
+    }
+
+    /// Finds the change with this key; else the only one with this id or with a key that begins so.
+    pub async fn outbox_find_named(&self, name: &str) -> Result<NamedChange> {
+        let sql = "SELECT key FROM outbox WHERE key = $1 OR id = $2 \
+                   UNION SELECT key FROM (SELECT key FROM outbox WHERE key >= $1 AND key < $3 \
+                                          ORDER BY key LIMIT $4) n";
+        let values = (name, name.parse::<i64>().ok(), keys_after(name), NAMESAKES_MAX);
+        let keys: Vec<LossyText> = self.fetch_column(sql, values, "find a change").await?;
+        let mut keys: Vec<String> = keys.into_iter().map(String::from).collect();
+        if keys.iter().any(|key| key == name) {
+            return Ok(NamedChange::Found(name.to_owned()));
+        }
+        Ok(match keys.pop() {
+            None => NamedChange::Unknown,
+            Some(only) if keys.is_empty() => NamedChange::Found(only),
+            Some(last) => {
+                keys.push(last);
+                NamedChange::Ambiguous(keys)
+            }
+        })
+    }
+}
+
+/// Values of the filter's condition.
+type FilterValues<'a> = (
+    String,
+    Option<&'a str>,
+    Option<&'a str>,
+    String,
+    Option<&'a str>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+);
+
+fn filter_values(filter: &OutboxFilter) -> FilterValues<'_> {
+    let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+    let prefix = filter.key_prefix.as_deref();
+    (
+        json_rows(&states),
+        filter.kind.as_deref(),
+        filter.reason.as_deref(),
+        json_rows(&filter.skus),
+        prefix,
+        prefix.map(keys_after),
+        filter.inserted_from.map(Timestamp::to_rfc3339),
+        filter.inserted_to.map(Timestamp::to_rfc3339),
+    )
+}
+
+/// Returns a text behind all keys that begin with `prefix`, in the order of both engines, which is that of bytes.
+fn keys_after(prefix: &str) -> String {
+    format!("{prefix}{}", char::MAX)
+}
